@@ -1,0 +1,190 @@
+"""Every error that ends a command, each with its exit code and a stable reason code.
+
+::
+
+    MigratorError
+    ├── ClusterError                1  cluster-error
+    │   ├── Unreachable             1  unreachable
+    │   ├── NotAuthorised           1  not-authorised
+    │   └── ApiError                1  api-error
+    │       ├── NotFound            1  not-found
+    │       ├── AlreadyExists       1  already-exists
+    │       ├── Conflict            1  conflict
+    │       ├── TestFailed          1  test-failed
+    │       └── Rejected            1  rejected
+    ├── LostReply                   1  lost-reply
+    ├── UsageError                  2  usage
+    │   ├── UnknownScheme           2  unknown-scheme
+    │   ├── InputError              2  unreadable-input
+    │   │   └── DecodeError         2  undecodable-input
+    │   └── IncompleteDump          2  incomplete-dump
+    ├── Refused                     3  refused
+    ├── LostRace                    4  lost-race
+    │   └── LeaseLost               4  lease-lost
+    ├── Reverted                    5  reverted
+    ├── NotReverted                 6  not-reverted
+    └── VerificationFailed          7  verification-failed
+
+The exit code of a class is what the process exits with when nothing has been written yet; after the first
+write :mod:`migrator.migrate` turns any of them into :class:`Reverted` or :class:`NotReverted`.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class MigratorError(Exception):
+    """Something ended the command; ``str(error)`` is one clear sentence for a person."""
+
+    exit_code: ClassVar[int] = 1
+    code: ClassVar[str] = "error"
+
+
+class ClusterError(MigratorError):
+    """The cluster did not do what was asked, and nothing has been written."""
+
+    code = "cluster-error"
+
+
+class Unreachable(ClusterError):
+    """No answer from the API server, or none that is not a transient failure, within the bounds."""
+
+    code = "unreachable"
+
+
+class NotAuthorised(ClusterError):
+    """401 or 403: who we are may not do this."""
+
+    code = "not-authorised"
+
+
+class ApiError(ClusterError):
+    """A definite answer of the API server that is not success.
+
+    ``status`` is the HTTP status, ``reason`` the ``reason`` of the ``Status`` body (empty without one).
+    """
+
+    code = "api-error"
+
+    def __init__(self, message: str, *, status: int = 0, reason: str = "") -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+
+
+class NotFound(ApiError):
+    """404: the object, or the resource itself, does not exist."""
+
+    code = "not-found"
+
+
+class AlreadyExists(ApiError):
+    """409 with reason AlreadyExists, the answer to a create."""
+
+    code = "already-exists"
+
+
+class Conflict(ApiError):
+    """409 with any other reason: somebody else wrote first."""
+
+    code = "conflict"
+
+
+class TestFailed(ApiError):
+    """422 with empty ``details``: a ``test`` of the JSON Patch failed and nothing was written."""
+
+    __test__ = False  # pytest collects classes by this prefix
+    code = "test-failed"
+
+
+class Rejected(ApiError):
+    """422 with causes, or a denial by admission: validation or policy forbids the write."""
+
+    code = "rejected"
+
+
+class LostReply(MigratorError):
+    """The request was sent and no answer came: it may or may not have been applied. Read to find out."""
+
+    code = "lost-reply"
+
+
+class UsageError(MigratorError):
+    """Flags or input are wrong; nothing was done."""
+
+    exit_code = 2
+    code = "usage"
+
+
+class UnknownScheme(UsageError):
+    """Neither a scheme nor a release in the table."""
+
+    code = "unknown-scheme"
+
+
+class InputError(UsageError):
+    """A file cannot be read, or is not what ``kubectl get`` prints."""
+
+    code = "unreadable-input"
+
+
+class DecodeError(InputError):
+    """Go would refuse to decode this value into the operator's structs.
+
+    ``path`` is where it stands, for instance ``spec.template.cliques[0].spec.podSpec.containers[1].image``.
+    """
+
+    code = "undecodable-input"
+
+    def __init__(self, message: str, *, path: str = "") -> None:
+        super().__init__(f"{path}: {message}" if path else message)
+        self.message = message
+        self.path = path
+
+
+class IncompleteDump(UsageError):
+    """A dump lacks objects that its PodCliqueSets must have."""
+
+    code = "incomplete-dump"
+
+
+class Refused(MigratorError):
+    """A guard forbids the migration; replicas are restored and nothing was written."""
+
+    exit_code = 3
+    code = "refused"
+
+
+class LostRace(MigratorError):
+    """Another writer was faster, before the first write or between trees; finished trees stay migrated."""
+
+    exit_code = 4
+    code = "lost-race"
+
+
+class LeaseLost(LostRace):
+    """The Lease is no longer ours, so nothing more may be written."""
+
+    code = "lease-lost"
+
+
+class Reverted(MigratorError):
+    """Failed after the first write; everything that had been written was put back."""
+
+    exit_code = 5
+    code = "reverted"
+
+
+class NotReverted(MigratorError):
+    """Failed after the first write, and not everything could be put back: rerun, or ``run --revert``."""
+
+    exit_code = 6
+    code = "not-reverted"
+
+
+class VerificationFailed(MigratorError):
+    """``verify`` found values that are not the target's."""
+
+    exit_code = 7
+    code = "verification-failed"

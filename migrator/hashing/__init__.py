@@ -1,0 +1,1 @@
+"""The operator's pod-template hash, bit for bit; pure functions only."""

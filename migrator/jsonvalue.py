@@ -1,0 +1,64 @@
+"""JSON with the spelling of numbers kept.
+
+``1e3`` and ``1000`` are one number to Python and two different quantities to Go (the text is parsed), and a
+file that we write back must differ in planned values only. So a number that is not a plain integer is kept
+as its token.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+import simplejson
+
+JSONObject = dict[str, Any]
+
+_MAX_INT_DIGITS: Final = 4000  # below CPython's own limit for str to int
+
+
+@dataclass(frozen=True, slots=True)
+class JSONNumber:
+    """A JSON number that is not a plain integer, as it was spelt (``1.0``, ``1e3``, ``-0``)."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def loads(text: str | bytes) -> Any:  # noqa: ANN401 - any JSON value
+    """Parse JSON, keeping number tokens; raises ``ValueError`` on anything that is not strict JSON."""
+    decoded = text.decode("utf-8", "surrogateescape") if isinstance(text, bytes) else text
+    return json.loads(decoded, parse_float=JSONNumber, parse_int=_integer, parse_constant=_refuse)
+
+
+def dumps(value: Any, *, indent: int | None = None, sort_keys: bool = False) -> str:  # noqa: ANN401
+    """Print JSON with every :class:`JSONNumber` as it was spelt; compact unless ``indent`` is given."""
+    separators = (",", ": ") if indent else (",", ":")
+    return str(
+        simplejson.dumps(
+            value,
+            default=_raw,
+            ensure_ascii=False,
+            indent=indent,
+            separators=separators,
+            sort_keys=sort_keys,
+            allow_nan=False,
+        )
+    )
+
+
+def _integer(token: str) -> int | JSONNumber:
+    return JSONNumber(token) if token == "-0" or len(token) > _MAX_INT_DIGITS else int(token)
+
+
+def _refuse(token: str) -> None:
+    raise ValueError(f"{token} is not JSON")
+
+
+def _raw(value: object) -> simplejson.RawJSON:
+    if isinstance(value, JSONNumber):
+        return simplejson.RawJSON(value.text)
+    raise TypeError(f"{type(value).__name__} is not a JSON value")

@@ -1,0 +1,339 @@
+"""What the migrator knows of a cluster: Grove's objects, trimmed to what a decision needs.
+
+Names and labels are Grove's own (``operator/api/common/labels.go``). Objects are trimmed as they are
+read, so that a cluster of 100,000 pods fits into a small Job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+LABEL_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+LABEL_PART_OF: Final = "app.kubernetes.io/part-of"
+LABEL_COMPONENT: Final = "app.kubernetes.io/component"
+LABEL_POD_TEMPLATE_HASH: Final = "grove.io/pod-template-hash"
+LABEL_POD_CLIQUE: Final = "grove.io/podclique"
+LABEL_SCALING_GROUP: Final = "grove.io/podcliquescalinggroup"
+LABEL_SCALING_GROUP_REPLICA_INDEX: Final = "grove.io/podcliquescalinggroup-replica-index"
+LABEL_SET_REPLICA_INDEX: Final = "grove.io/podcliqueset-replica-index"
+MANAGED_BY_GROVE: Final = "grove-operator"
+
+POINTER_TEMPLATE_HASH_LABEL: Final = "/metadata/labels/grove.io~1pod-template-hash"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Ref:
+    """One object, by kind, namespace, name and uid; sorts as reports are sorted."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+
+
+class Place(StrEnum):
+    """Where a hash is stored; the numbers are those of docs/how-it-works.md."""
+
+    SET_GENERATION = "H1"  # PCS status.currentGenerationHash
+    CLIQUE_LABEL = "H2"  # PCLQ label
+    POD_LABEL = "H3"  # Pod label
+    CLIQUE_TEMPLATE = "H4"  # PCLQ status.currentPodTemplateHash
+    CLIQUE_GENERATION = "H5"  # PCLQ status.currentPodCliqueSetGenerationHash
+    CLIQUE_PROGRESS = "H6"  # PCLQ status.(rolling)updateProgress
+    GROUP_GENERATION = "H7"  # PCSG status.currentPodCliqueSetGenerationHash
+    GROUP_PROGRESS = "H8"  # PCSG status.(rolling)updateProgress
+    GANG_MAP_ENTRY = "H9"  # PodGangMap entries
+
+
+#: Under OnDelete these may hold hashes of older templates on purpose.
+LEFTOVER_PLACES: Final = frozenset(
+    {Place.POD_LABEL, Place.CLIQUE_TEMPLATE, Place.CLIQUE_GENERATION, Place.GROUP_GENERATION}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredHash:
+    """One (object, field) that holds a hash.
+
+    ``clique`` names the clique whose template hash is stored, or is ``None`` for a generation hash.
+    ``subresource`` is where a patch of it goes: empty for labels, ``status`` otherwise.
+    """
+
+    ref: Ref
+    place: Place
+    field: str  # JSON Pointer
+    value: str
+    clique: str | None
+
+    @property
+    def subresource(self) -> str:
+        """The subresource that accepts a change of this field (api: labels and status never mix)."""
+        return "status" if self.field.startswith("/status/") else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod, from its metadata alone.
+
+    ``other_labels`` is a digest of every label but the hash, to see that nothing else changed.
+    """
+
+    ref: Ref
+    owner_uid: str | None
+    template_hash: str | None
+    created: str
+    terminating: bool
+    pod_clique_label: str | None
+    other_labels: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PodClique:
+    """A PodClique without its pod spec. ``clique`` is the exact template name, found by labels."""
+
+    ref: Ref
+    owner_uid: str | None
+    labels: Mapping[str, str]
+    generation: int
+    terminating: bool
+    spec: Mapping[str, Any]  # without podSpec
+    status: Mapping[str, Any]
+    pods: tuple[Pod, ...] = ()
+
+    @property
+    def standalone(self) -> bool:
+        """Whether it belongs to the PodCliqueSet directly, not to a scaling group."""
+        return LABEL_SCALING_GROUP not in self.labels
+
+    @property
+    def clique(self) -> str | None:
+        """The clique's name in the PodCliqueSet's template, or ``None`` if the labels do not tell.
+
+        Grove: ``operator/internal/utils/componentname.go:GetPodCliqueNameFromPodCliqueFQN``. Never split
+        on ``-``: names may contain it.
+        """
+        group = self.labels.get(LABEL_SCALING_GROUP)
+        if group is not None:
+            index = self.labels.get(LABEL_SCALING_GROUP_REPLICA_INDEX)
+            prefix = f"{group}-{index}-"
+        else:
+            part_of, index = self.labels.get(LABEL_PART_OF), self.labels.get(LABEL_SET_REPLICA_INDEX)
+            prefix = f"{part_of}-{index}-"
+        if index is None or not self.ref.name.startswith(prefix):
+            return None
+        return self.ref.name[len(prefix) :]
+
+
+@dataclass(frozen=True, slots=True)
+class PodCliqueScalingGroup:
+    """A PodCliqueScalingGroup."""
+
+    ref: Ref
+    owner_uid: str | None
+    labels: Mapping[str, str]
+    generation: int
+    terminating: bool
+    spec: Mapping[str, Any]
+    status: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PodGangMap:
+    """A PodGangMap of alpha.12 and later: entries that hold the generation hash."""
+
+    ref: Ref
+    owner_uid: str | None
+    labels: Mapping[str, str]
+    terminating: bool
+    spec: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PodCliqueSet:
+    """A PodCliqueSet as the API server returned it, without managedFields."""
+
+    ref: Ref
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    generation: int
+    terminating: bool
+    spec: Mapping[str, Any]
+    status: Mapping[str, Any]
+
+    @property
+    def generation_hash(self) -> str | None:
+        """``status.currentGenerationHash``; ``None`` if the operator has never reconciled the set."""
+        value = self.status.get("currentGenerationHash")
+        return value if isinstance(value, str) and value else None
+
+    @property
+    def template(self) -> Mapping[str, Any]:
+        """``spec.template``."""
+        template: Mapping[str, Any] = self.spec.get("template") or {}
+        return template
+
+    @property
+    def cliques(self) -> tuple[Mapping[str, Any], ...]:
+        """``spec.template.cliques``, in stored order."""
+        return tuple(self.template.get("cliques") or ())
+
+    @property
+    def on_delete(self) -> bool:
+        """Whether pods are replaced only when somebody deletes them (``updateStrategy.type: OnDelete``)."""
+        strategy = self.spec.get("updateStrategy") or {}
+        return bool(strategy.get("type") == "OnDelete")
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A PodCliqueSet with everything that it owns, found by owner references."""
+
+    pcs: PodCliqueSet
+    scaling_groups: tuple[PodCliqueScalingGroup, ...] = ()
+    pod_cliques: tuple[PodClique, ...] = ()
+    pod_gang_maps: tuple[PodGangMap, ...] = ()
+
+    @property
+    def ref(self) -> Ref:
+        """The PodCliqueSet's own reference: it names the tree."""
+        return self.pcs.ref
+
+
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """An object that looks like Grove's and belongs to no PodCliqueSet that was read."""
+
+    ref: Ref
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CustomResource:
+    """What the installed PodCliqueSet CRD says: the podSpec fields that it keeps."""
+
+    pod_spec_fields: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything that one attempt decides upon, from one set of lists."""
+
+    trees: tuple[Tree, ...]
+    orphans: tuple[Orphan, ...] = ()
+    is_cluster: bool = True
+    crd: CustomResource | None = None
+    resource_versions: Mapping[str, str] = field(default_factory=dict)
+
+
+class Severity(StrEnum):
+    """What a guard says: the migration must not happen, or somebody should know."""
+
+    REFUSAL = "refusal"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a guard found: a stable code, the object, the field (JSON Pointer) and one sentence.
+
+    ``message`` says what was found and what to do next.
+    """
+
+    code: str
+    severity: Severity
+    ref: Ref
+    field: str | None
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetHashes:
+    """A PodCliqueSet's hashes under one scheme."""
+
+    generation: str
+    templates: Mapping[str, str]
+
+    def of(self, stored: StoredHash) -> str | None:
+        """The value that this scheme expects in that field; ``None`` for a clique that the set lacks."""
+        return self.generation if stored.clique is None else self.templates.get(stored.clique)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One field whose value is the source's hash and shall be the target's."""
+
+    ref: Ref
+    place: Place
+    field: str
+    old: str
+    new: str
+
+    @property
+    def subresource(self) -> str:
+        """The subresource that accepts a change of this field."""
+        return "status" if self.field.startswith("/status/") else ""
+
+
+class TreeState(StrEnum):
+    """What the plan says of a tree."""
+
+    DONE = "done"
+    MIGRATE = "migrate"
+    REFUSED = "refused"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class BlastRadius:
+    """What the next operator recreates, in pods and the GPUs that they hold."""
+
+    pods: int = 0
+    gpus: int = 0
+
+    def __add__(self, other: BlastRadius) -> BlastRadius:
+        return BlastRadius(self.pods + other.pods, self.gpus + other.gpus)
+
+
+@dataclass(frozen=True, slots=True)
+class TreePlan:
+    """What shall happen to one tree. ``source`` and ``target`` are scheme names."""
+
+    tree: Tree
+    source: str | None
+    target: str
+    state: TreeState
+    changes: tuple[Change, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    blast: BlastRadius = BlastRadius()
+    source_hashes: SetHashes | None = None
+    target_hashes: SetHashes | None = None
+
+    @property
+    def refusals(self) -> tuple[Finding, ...]:
+        """The findings that forbid the migration of this tree."""
+        return tuple(f for f in self.findings if f.severity is Severity.REFUSAL)
+
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        """The findings that somebody should know."""
+        return tuple(f for f in self.findings if f.severity is Severity.WARNING)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Every tree's plan, and what was found of no tree in particular.
+
+    ``requested_source`` and ``requested_target`` are as the user gave them: ``auto``, a release, a scheme.
+    """
+
+    requested_source: str
+    requested_target: str
+    trees: tuple[TreePlan, ...]
+    findings: tuple[Finding, ...] = ()
+    cluster_blast: BlastRadius = BlastRadius()

@@ -1,0 +1,54 @@
+"""The checked-in layout files: what each minor's oracle says, with shared types stored once."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from tests.oracle.build import MINORS, oracle_binary
+
+LAYOUTS = Path(__file__).resolve().parents[2] / "migrator" / "hashing" / "layouts"
+
+
+def rendered() -> dict[Path, str]:
+    """Return the text of every layout file, as the oracles of today print it."""
+    files = {}
+    base: dict[str, Any] = {}
+    base_minor = ""
+    for minor in MINORS:
+        layout = _layout(minor)
+        content = _delta(base_minor, base, layout) if base_minor else layout
+        files[LAYOUTS / f"{minor}.json"] = _render(content)
+        base_minor, base = minor, layout
+    return files
+
+
+def _layout(minor: str) -> dict[str, Any]:
+    printed = subprocess.run([oracle_binary(minor), "layout"], check=True, capture_output=True)
+    layout: dict[str, Any] = json.loads(printed.stdout)
+    return layout
+
+
+def _delta(base_minor: str, base: dict[str, Any], layout: dict[str, Any]) -> dict[str, Any]:
+    before, after = base["types"], layout["types"]
+    delta = {
+        "base": base_minor,
+        "types": {name: fields for name, fields in after.items() if before.get(name) != fields},
+        "removed": sorted(before.keys() - after.keys()),
+    }
+    if base["custom"] != layout["custom"]:
+        delta["custom"] = layout["custom"]
+    return delta
+
+
+def _render(content: dict[str, Any]) -> str:
+    """One type a line: small, and a diff shows which types changed."""
+    parts = []
+    for key in ("base", "custom", "removed"):
+        if key in content:
+            parts.append(f'"{key}": {json.dumps(content[key])}')
+    types = [f"  {json.dumps(name)}: {json.dumps(content['types'][name])}" for name in sorted(content["types"])]
+    parts.append('"types": {\n' + ",\n".join(types) + "\n}")
+    return "{\n" + ",\n".join(parts) + "\n}\n"

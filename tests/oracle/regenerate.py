@@ -1,0 +1,16 @@
+"""Write everything that is generated from the oracle: `python -m tests.oracle.regenerate`."""
+
+from __future__ import annotations
+
+from tests.oracle import layouts
+
+
+def main() -> None:
+    """Rewrite the layout files."""
+    for path, text in layouts.rendered().items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
