@@ -1,0 +1,272 @@
+#!/usr/bin/env python3
+"""Read each Grove release's k8s.io/api minor from that release's own go.mod.
+
+The release table, ``migrator/hashing/releases.json``, is one JSON object per line, oldest build first.
+Two kinds of columns meet in it:
+
+* by hand, from reading the release's source: ``release``, ``algorithm`` and the flags ``dev``,
+  ``acceptsLegacy``, ``hashInNames``, ``podGangMaps``;
+* by this script, never typed: ``minor``, ``module`` and ``commit``.
+
+So adding a release is one line, ``{"release": "v0.1.0-alpha.9", "algorithm": "legacy"}``, and one run with
+``--write``. A build that is no release is named ``main-`` and its commit. A release that exists upstream and
+has no line is an error that names it: what it does must be read before it can be in the table.
+
+Go modules are read as the environment configures it; ``--git DIR`` reads a clone of Grove instead. On any
+failure the table stays as it is and the exit code is 1.
+
+    scripts/release_minors.py                       print the table as it should be
+    scripts/release_minors.py --check               exit 1 if the table differs from that
+    scripts/release_minors.py --write --git ~/grove update it from a clone
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+TABLE = Path(__file__).resolve().parent.parent / "migrator" / "hashing" / "releases.json"
+
+#: The operator's module; the repository moved between v0.1.0-alpha.3 and v0.1.0-alpha.4.
+MODULES = ("github.com/NVIDIA/grove/operator", "github.com/ai-dynamo/grove/operator")
+GO_MOD = "operator/go.mod"
+TAG_PREFIX = "operator/"
+DEV_PREFIX = "main-"
+API_MODULE = "k8s.io/api"
+COMMIT_LENGTH = 8
+COLUMNS = ("release", "minor", "algorithm", "module", "commit")
+COMMAND_TIMEOUT_SECONDS = 300
+OUTSIDE_ANY_MODULE = Path(tempfile.gettempdir())
+
+
+class ReadError(Exception):
+    """A source could not be read; the text is one clear sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """What one build's own go.mod says, and the commit it was cut from (``None`` if not told)."""
+
+    go_mod: str
+    commit: str | None
+
+
+class Source(Protocol):
+    """Where Grove's releases are read from."""
+
+    def releases(self) -> frozenset[str]:
+        """Every release there is."""
+
+    def read(self, release: str) -> Build:
+        """The go.mod of one release, or of a ``main-`` build."""
+
+
+def run(command: Sequence[str], cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end; its exit code is the caller's business."""
+    try:
+        return subprocess.run(
+            command, cwd=cwd, capture_output=True, text=True, check=False, timeout=COMMAND_TIMEOUT_SECONDS
+        )
+    except FileNotFoundError as error:
+        raise ReadError(f"{command[0]} is not installed.") from error
+    except subprocess.TimeoutExpired as error:
+        raise ReadError(f"{command[0]} gave no answer within {COMMAND_TIMEOUT_SECONDS} s.") from error
+
+
+def revision_of(release: str) -> str:
+    """What a build is called where it is kept: a release by its version, a ``main-`` build by its commit."""
+    return release.removeprefix(DEV_PREFIX)
+
+
+@dataclass(frozen=True, slots=True)
+class GitClone:
+    """A clone of Grove's repository, bare or not."""
+
+    directory: Path
+
+    def _git(self, *arguments: str) -> str:
+        done = run(["git", *arguments], self.directory)
+        if done.returncode != 0:
+            reason = done.stderr.strip().splitlines()[-1:] or ["no reason given"]
+            raise ReadError(f"git {' '.join(arguments)} failed in {self.directory}: {reason[0]}.")
+        return done.stdout
+
+    def releases(self) -> frozenset[str]:
+        """The versions that are tagged for the operator's module."""
+        tags = self._git("tag", "--list", f"{TAG_PREFIX}v*").split()
+        return frozenset(tag.removeprefix(TAG_PREFIX) for tag in tags)
+
+    def read(self, release: str) -> Build:
+        """The go.mod at the release's tag, or at the commit of a ``main-`` build."""
+        revision = revision_of(release)
+        at = revision if release.startswith(DEV_PREFIX) else f"refs/tags/{TAG_PREFIX}{revision}"
+        commit = self._git("rev-parse", "--verify", "--quiet", f"{at}^{{commit}}").strip()
+        return Build(self._git("show", f"{commit}:{GO_MOD}"), commit)
+
+
+class GoModules:
+    """Go's own client, with the environment's configuration."""
+
+    def __init__(self) -> None:
+        self._listed_under: dict[str, list[str]] = {}
+
+    def releases(self) -> frozenset[str]:
+        """Every version that is listed under either name of the module."""
+        for module in MODULES:
+            done = run(["go", "list", "-m", "-versions", module], OUTSIDE_ANY_MODULE)
+            if done.returncode != 0:
+                raise ReadError(refusal(module, done.stderr))
+            for version in done.stdout.split()[1:]:
+                self._listed_under.setdefault(version, []).append(module)
+        return frozenset(self._listed_under)
+
+    def read(self, release: str) -> Build:
+        """The go.mod of one version or commit, under the name that it declares for itself."""
+        modules = self._listed_under.get(release, MODULES[-1:])
+        for module in modules:
+            build = self._download(module, revision_of(release))
+            if ["module", module] in directives(build.go_mod):
+                return build
+        raise ReadError(f"{release} declares itself under neither of {', '.join(modules)}.")
+
+    def _download(self, module: str, version: str) -> Build:
+        done = run(["go", "mod", "download", "-json", f"{module}@{version}"], OUTSIDE_ANY_MODULE)
+        answer: dict[str, Any] = json.loads(done.stdout or "{}")
+        if done.returncode != 0 or "GoMod" not in answer:
+            raise ReadError(refusal(f"{module}@{version}", answer.get("Error") or done.stderr))
+        commit = (answer.get("Origin") or {}).get("Hash")
+        return Build(Path(answer["GoMod"]).read_text(encoding="utf-8"), commit)
+
+
+def refusal(what: str, message: str) -> str:
+    """One sentence on why a module could not be had, without repeating the addresses that were asked."""
+    if match := re.search(r"\b(4\d\d [A-Z][A-Za-z ]+)(?:\s+server response: (.+))?", message):
+        why = match[1].strip() + (f", {match[2].strip().rstrip('.')}" if match[2] else "")
+        return f"The Go module {what} is refused ({why}); read a clone with --git instead."
+    lines = message.strip().splitlines() or ["no reason given"]
+    return f"The Go module {what} could not be read: {lines[-1].strip().rstrip('.')}."
+
+
+def directives(go_mod: str) -> Iterator[list[str]]:
+    """The lines of a go.mod as words, each with its directive first, blocks opened up, comments dropped."""
+    block = ""
+    for line in go_mod.splitlines():
+        words = line.split("//", 1)[0].split()
+        if not words:
+            continue
+        if words[-1] == "(":
+            block = words[0]
+        elif words == [")"]:
+            block = ""
+        else:
+            yield [block, *words] if block else words
+
+
+def module_and_minor(go_mod: str) -> tuple[str, str]:
+    """The module's own path, and the Kubernetes minor (``1.34``) of the k8s.io/api that it builds with.
+
+    A tidy go.mod (Go 1.17 and later) names the version that is selected, so no build list is needed.
+    Raises :class:`ReadError` if either is missing, or if k8s.io/api is replaced.
+    """
+    module = required = None
+    for words in directives(go_mod):
+        match words:
+            case ["module", path]:
+                module = path
+            case ["require", path, version, *_] if path == API_MODULE:
+                required = version
+            case ["replace", path, *_] if path == API_MODULE:
+                raise ReadError(f"{module} replaces {API_MODULE}: its requirement does not tell the version.")
+    minor = re.fullmatch(r"v0\.(\d+)\.\d+", required or "")
+    if module is None or minor is None:
+        found = f"requires {API_MODULE} {required}" if required else f"does not require {API_MODULE}"
+        raise ReadError(f"{module or 'A go.mod without a module'} {found}: v0.<minor>.<patch> was expected.")
+    return module, f"1.{minor[1]}"
+
+
+def refreshed(row: dict[str, Any], source: Source) -> dict[str, Any]:
+    """One line of the table with the script's columns read anew and the columns by hand kept."""
+    build = source.read(row["release"])
+    module, minor = module_and_minor(build.go_mod)
+    commit = build.commit[:COMMIT_LENGTH] if build.commit else row.get("commit")
+    columns = row | {"minor": minor, "module": module, "commit": commit}
+    flags = {key: columns[key] for key in columns if key not in COLUMNS}
+    return {key: columns[key] for key in COLUMNS} | flags
+
+
+def refresh(rows: Sequence[dict[str, Any]], source: Source) -> list[dict[str, Any]]:
+    """The whole table read anew, in its order. Raises :class:`ReadError` for a release without a line."""
+    missing = source.releases() - {row["release"] for row in rows}
+    if missing:
+        raise ReadError(
+            f"No line for {', '.join(sorted(missing))}: read what it does (docs/grove-releases.md tells what"
+            ' matters), then add {"release": ..., "algorithm": "legacy" or "canonical"}.'
+        )
+    return [refreshed(row, source) for row in rows]
+
+
+def parse(text: str) -> list[dict[str, Any]]:
+    """The lines of a table. Raises :class:`ReadError` for one that is not a JSON object with a release."""
+    rows = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        try:
+            row = json.loads(line)
+            rows.append(row | {"release": str(row["release"]), "algorithm": str(row["algorithm"])})
+        except (ValueError, TypeError, KeyError) as error:
+            raise ReadError(
+                f"Line {number} of the table has no release and algorithm: {line[:80]}."
+            ) from error
+    return rows
+
+
+def render(rows: Sequence[dict[str, Any]]) -> str:
+    """A table as it is kept: one object per line."""
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Replace a file in one step: it is either the old one or the new one, whole."""
+    temporary = path.with_name(path.name + ".new")
+    temporary.write_text(text, encoding="utf-8")
+    os.replace(temporary, path)  # noqa: PTH105 - says that it overwrites
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print, check or update the release table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--git", metavar="DIR", type=Path, help="read tags and commits of a clone of Grove")
+    parser.add_argument("--table", type=Path, default=TABLE, help="the table (default: %(default)s)")
+    action = parser.add_mutually_exclusive_group()
+    action.add_argument("--write", action="store_true", help="update the table")
+    action.add_argument("--check", action="store_true", help="exit 1 if the table is not up to date")
+    options = parser.parse_args(arguments)
+    source: Source = GitClone(options.git) if options.git else GoModules()
+    try:
+        text = options.table.read_text(encoding="utf-8")
+        fresh = render(refresh(parse(text), source))
+    except (OSError, ReadError) as error:
+        print(f"{error} {options.table.name} is unchanged.", file=sys.stderr)
+        return 1
+    if options.check:
+        if fresh == text:
+            return 0
+        print(f"{options.table.name} is not what the releases say: run with --write.", file=sys.stderr)
+        return 1
+    if options.write:
+        replace_file(options.table, fresh)
+    else:
+        sys.stdout.write(fresh)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
