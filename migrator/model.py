@@ -21,7 +21,10 @@ LABEL_SCALING_GROUP_REPLICA_INDEX: Final = "grove.io/podcliquescalinggroup-repli
 LABEL_SET_REPLICA_INDEX: Final = "grove.io/podcliqueset-replica-index"
 MANAGED_BY_GROVE: Final = "grove-operator"
 
+LABEL_GENERATION_HASH: Final = "grove.io/podcliqueset-generation-hash"
+
 POINTER_TEMPLATE_HASH_LABEL: Final = "/metadata/labels/grove.io~1pod-template-hash"
+POINTER_GENERATION_HASH_LABEL: Final = "/metadata/labels/grove.io~1podcliqueset-generation-hash"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -48,12 +51,20 @@ class Place(StrEnum):
     CLIQUE_PROGRESS = "H6"  # PCLQ status.(rolling)updateProgress
     GROUP_GENERATION = "H7"  # PCSG status.currentPodCliqueSetGenerationHash
     GROUP_PROGRESS = "H8"  # PCSG status.(rolling)updateProgress
-    GANG_MAP_ENTRY = "H9"  # PodGangMap entries
+    GANG_MAP_ENTRY = "H9"  # PodGangMap spec.entries[]
+    GANG_LABEL = "H10"  # PodGang label, beside PodGangMaps
 
 
 #: Under OnDelete these may hold hashes of older templates on purpose.
 LEFTOVER_PLACES: Final = frozenset(
-    {Place.POD_LABEL, Place.CLIQUE_TEMPLATE, Place.CLIQUE_GENERATION, Place.GROUP_GENERATION}
+    {
+        Place.POD_LABEL,
+        Place.CLIQUE_TEMPLATE,
+        Place.CLIQUE_GENERATION,
+        Place.GROUP_GENERATION,
+        Place.GANG_MAP_ENTRY,
+        Place.GANG_LABEL,
+    }
 )
 
 
@@ -62,7 +73,7 @@ class StoredHash:
     """One (object, field) that holds a hash.
 
     ``clique`` names the clique whose template hash is stored, or is ``None`` for a generation hash.
-    ``subresource`` is where a patch of it goes: empty for labels, ``status`` otherwise.
+    ``identity`` is what else a patch must test, where ``field`` goes by position: (JSON Pointer, value).
     """
 
     ref: Ref
@@ -70,11 +81,7 @@ class StoredHash:
     field: str  # JSON Pointer
     value: str
     clique: str | None
-
-    @property
-    def subresource(self) -> str:
-        """The subresource that accepts a change of this field (api: labels and status never mix)."""
-        return "status" if self.field.startswith("/status/") else ""
+    identity: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +162,16 @@ class PodGangMap:
 
 
 @dataclass(frozen=True, slots=True)
+class PodGang:
+    """A PodGang, from its metadata alone; read only where there are PodGangMaps."""
+
+    ref: Ref
+    owner_uid: str | None
+    labels: Mapping[str, str]
+    terminating: bool
+
+
+@dataclass(frozen=True, slots=True)
 class PodCliqueSet:
     """A PodCliqueSet as the API server returned it, without managedFields."""
 
@@ -198,6 +215,7 @@ class Tree:
     scaling_groups: tuple[PodCliqueScalingGroup, ...] = ()
     pod_cliques: tuple[PodClique, ...] = ()
     pod_gang_maps: tuple[PodGangMap, ...] = ()
+    pod_gangs: tuple[PodGang, ...] = ()
 
     @property
     def ref(self) -> Ref:
@@ -214,20 +232,12 @@ class Orphan:
 
 
 @dataclass(frozen=True, slots=True)
-class CustomResource:
-    """What the installed PodCliqueSet CRD says: the podSpec fields that it keeps."""
-
-    pod_spec_fields: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
 class Snapshot:
     """Everything that one attempt decides upon, from one set of lists."""
 
     trees: tuple[Tree, ...]
     orphans: tuple[Orphan, ...] = ()
     is_cluster: bool = True
-    crd: CustomResource | None = None
     resource_versions: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -273,10 +283,11 @@ class Change:
     field: str
     old: str
     new: str
+    identity: tuple[str, str] | None = None
 
     @property
     def subresource(self) -> str:
-        """The subresource that accepts a change of this field."""
+        """The subresource that accepts a change of this field: labels and status never mix."""
         return "status" if self.field.startswith("/status/") else ""
 
 
