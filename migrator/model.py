@@ -52,7 +52,7 @@ class Place(StrEnum):
     GROUP_GENERATION = "H7"  # PCSG status.currentPodCliqueSetGenerationHash
     GROUP_PROGRESS = "H8"  # PCSG status.(rolling)updateProgress
     GANG_MAP_ENTRY = "H9"  # PodGangMap spec.entries[]
-    GANG_LABEL = "H10"  # PodGang label, beside PodGangMaps
+    GANG_LABEL = "H9b"  # PodGang label, beside PodGangMaps
 
 
 #: Under OnDelete these may hold hashes of older templates on purpose.
@@ -252,12 +252,13 @@ class Severity(StrEnum):
 class Finding:
     """What a guard found: a stable code, the object, the field (JSON Pointer) and one sentence.
 
-    ``message`` says what was found and what to do next.
+    ``message`` says what was found and what to do next. ``ref`` is ``None`` where the finding is about the
+    cluster or the run.
     """
 
     code: str
     severity: Severity
-    ref: Ref
+    ref: Ref | None
     field: str | None
     message: str
 

@@ -66,9 +66,7 @@ def take(store: Store) -> Snapshot:
         selector: str | None = None,
         metadata_only: bool = False,
     ) -> tuple[T, ...]:
-        listing: Listing[T] = store.list(
-            resource, project, label_selector=selector, metadata_only=metadata_only
-        )
+        listing: Listing[T] = store.list(resource, project, label_selector=selector, metadata_only=metadata_only)
         versions[resource.qualified_name] = listing.resource_version
         return listing.items
 
@@ -123,9 +121,7 @@ def build(objects: Objects, *, is_cluster: bool = True) -> Snapshot:
             own = tuple(sorted(pods.get(clique.ref.uid, ()), key=_by_ref))
             cliques[owner].append(replace(clique, pods=own))
         else:
-            orphans.append(
-                Orphan(clique.ref, "its controller is no PodCliqueSet or scaling group that was read")
-            )
+            orphans.append(Orphan(clique.ref, "its controller is no PodCliqueSet or scaling group that was read"))
 
     trees = tuple(
         Tree(
@@ -260,9 +256,7 @@ def _ref(raw: JSONObject, meta: Mapping[str, Any]) -> Ref:
         raise InputError(f"a {kind or 'document'} has no metadata.name")
     uid = meta.get("uid")
     if not isinstance(uid, str) or not uid:
-        raise InputError(
-            f"{kind} {name} has no metadata.uid: a dump of live objects is needed, not a manifest"
-        )
+        raise InputError(f"{kind} {name} has no metadata.uid: a dump of live objects is needed, not a manifest")
     return Ref(kind, sys.intern(str(meta.get("namespace") or "default")), name, uid)
 
 

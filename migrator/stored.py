@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from migrator.model import (
-    LABEL_POD_TEMPLATE_HASH,
     LABEL_GENERATION_HASH,
+    LABEL_POD_TEMPLATE_HASH,
     POINTER_GENERATION_HASH_LABEL,
     POINTER_TEMPLATE_HASH_LABEL,
     Place,
@@ -56,26 +56,20 @@ def stored_hashes(tree: Tree) -> Iterator[StoredHash]:
     for gang in tree.pod_gangs:
         yield from gang_label(gang)
     if tree.pcs.generation_hash is not None:
-        yield StoredHash(
-            tree.pcs.ref, Place.SET_GENERATION, POINTER_SET_GENERATION, tree.pcs.generation_hash, None
-        )
+        yield StoredHash(tree.pcs.ref, Place.SET_GENERATION, POINTER_SET_GENERATION, tree.pcs.generation_hash, None)
 
 
 def pod_hashes(pod: Pod, owner: PodClique) -> Iterator[StoredHash]:
     """A pod's label; terminating pods are on their way out and are nobody's concern."""
     if pod.template_hash and not pod.terminating:
-        yield StoredHash(
-            pod.ref, Place.POD_LABEL, POINTER_TEMPLATE_HASH_LABEL, pod.template_hash, _clique(owner)
-        )
+        yield StoredHash(pod.ref, Place.POD_LABEL, POINTER_TEMPLATE_HASH_LABEL, pod.template_hash, _clique(owner))
 
 
 def pod_clique_label(pod_clique: PodClique) -> Iterator[StoredHash]:
     """The label that new pods copy."""
     value = pod_clique.labels.get(LABEL_POD_TEMPLATE_HASH)
     if value:
-        yield StoredHash(
-            pod_clique.ref, Place.CLIQUE_LABEL, POINTER_TEMPLATE_HASH_LABEL, value, _clique(pod_clique)
-        )
+        yield StoredHash(pod_clique.ref, Place.CLIQUE_LABEL, POINTER_TEMPLATE_HASH_LABEL, value, _clique(pod_clique))
 
 
 def pod_clique_status(pod_clique: PodClique) -> Iterator[StoredHash]:
@@ -89,9 +83,7 @@ def pod_clique_status(pod_clique: PodClique) -> Iterator[StoredHash]:
         if value := _text(progress, "podTemplateHash"):
             yield StoredHash(ref, Place.CLIQUE_PROGRESS, f"/status/{name}/podTemplateHash", value, clique)
         if value := _text(progress, "podCliqueSetGenerationHash"):
-            yield StoredHash(
-                ref, Place.CLIQUE_PROGRESS, f"/status/{name}/podCliqueSetGenerationHash", value, None
-            )
+            yield StoredHash(ref, Place.CLIQUE_PROGRESS, f"/status/{name}/podCliqueSetGenerationHash", value, None)
 
 
 def scaling_group_status(group: PodCliqueScalingGroup) -> Iterator[StoredHash]:
@@ -100,9 +92,7 @@ def scaling_group_status(group: PodCliqueScalingGroup) -> Iterator[StoredHash]:
         yield StoredHash(group.ref, Place.GROUP_GENERATION, POINTER_GENERATION, value, None)
     for name, progress in _progress(group.status):
         if value := _text(progress, "podCliqueSetGenerationHash"):
-            yield StoredHash(
-                group.ref, Place.GROUP_PROGRESS, f"/status/{name}/podCliqueSetGenerationHash", value, None
-            )
+            yield StoredHash(group.ref, Place.GROUP_PROGRESS, f"/status/{name}/podCliqueSetGenerationHash", value, None)
 
 
 def gang_map_entries(gang_map: PodGangMap) -> Iterator[StoredHash]:

@@ -1,0 +1,108 @@
+"""Which scheme explains a tree: pure, over normalised values.
+
+A stored value that equals the source's (F) or the target's (T) hash of its own field is current, so that any
+two such values agree: otherwise a half-migrated tree could never be finished.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from migrator.hashing.schemes import Scheme
+from migrator.model import LEFTOVER_PLACES, Place, SetHashes, StoredHash
+
+HashesUnder = Callable[[Scheme], SetHashes]
+
+
+class Verdict(Enum):
+    """What one stored value is."""
+
+    SOURCE = auto()
+    TARGET = auto()
+    LEFTOVER = auto()
+    FOREIGN = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Detection:
+    """What explains a tree's values.
+
+    ``source`` is the scheme for which every value is the source's or the target's hash of its field (OnDelete
+    leftovers aside), or ``None``. ``closest`` is the candidate that explains most, for messages and for
+    overrides. ``done`` means that nothing is left to do.
+    """
+
+    source: Scheme | None
+    target: Scheme
+    done: bool
+    closest: Scheme
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The hashes of one tree under a source and a target."""
+
+    source: SetHashes
+    target: SetHashes
+    on_delete: bool
+
+    def verdict(self, stored: StoredHash) -> Verdict:
+        """Classify one stored value; a value that both schemes give counts as the target's."""
+        if stored.value == self.target.of(stored):
+            return Verdict.TARGET
+        if stored.value == self.source.of(stored):
+            return Verdict.SOURCE
+        if self.on_delete and stored.place in LEFTOVER_PLACES:
+            return Verdict.LEFTOVER
+        return Verdict.FOREIGN
+
+
+def detect(
+    stored: Sequence[StoredHash],
+    *,
+    on_delete: bool,
+    candidates: Sequence[Scheme],
+    target_of: Callable[[Scheme], Scheme],
+    hashes: HashesUnder,
+) -> Detection:
+    """Find the first candidate that explains a tree.
+
+    ``candidates`` are tried in the order given (the table's). A tree all of whose values are some target's is
+    done, and that target is reported as its source too. ``hashes`` is called once per scheme that is tried.
+    """
+    kinds = Counter((s.place, s.clique, s.value) for s in stored)
+    sample: Mapping[tuple[Place, str | None, str], StoredHash] = {(s.place, s.clique, s.value): s for s in stored}
+
+    def tally(source: Scheme, target: Scheme) -> Counter[Verdict]:
+        pair = Pair(hashes(source), hashes(target), on_delete)
+        counts: Counter[Verdict] = Counter()
+        for kind, count in kinds.items():
+            counts[pair.verdict(sample[kind])] += count
+        return counts
+
+    targets = _unique(target_of(candidate) for candidate in candidates)
+    for target in targets:
+        counts = tally(target, target)
+        if not counts[Verdict.FOREIGN] and not counts[Verdict.SOURCE]:
+            return Detection(target, target, done=True, closest=target)
+    best: tuple[tuple[int, int], Scheme] | None = None
+    for candidate in candidates:
+        counts = tally(candidate, target_of(candidate))
+        if not counts[Verdict.FOREIGN]:
+            return Detection(candidate, target_of(candidate), done=False, closest=candidate)
+        generation = sum(
+            1 for s in sample.values() if s.place is Place.SET_GENERATION and s.value == hashes(candidate).of(s)
+        )
+        score = (generation, counts[Verdict.SOURCE] + counts[Verdict.TARGET])
+        if best is None or score > best[0]:
+            best = (score, candidate)
+    if best is None:
+        raise ValueError("detect needs at least one candidate")
+    return Detection(None, target_of(best[1]), done=False, closest=best[1])
+
+
+def _unique(schemes: Iterable[Scheme]) -> tuple[Scheme, ...]:
+    return tuple(dict.fromkeys(schemes))

@@ -1,0 +1,39 @@
+"""What forbids a migration: one pure function and one stable code for each rule.
+
+Every code has an anchor of its own in docs/upgrade.md, which says what it means, how to see it with kubectl and
+what to do. All findings of a tree are reported at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from migrator.guards import progress, values, workload
+from migrator.guards.base import CATALOGUE, Context, Guard, guard, overridable
+from migrator.model import Finding, Severity
+
+__all__ = ["CATALOGUE", "Context", "Guard", "check_tree", "guard", "overridable"]
+
+_MODULES = (values, progress, workload)
+
+
+def check_tree(context: Context, *, allow: frozenset[str] = frozenset()) -> tuple[Finding, ...]:
+    """Everything that the guards say of one tree.
+
+    A refusal whose code is in ``allow``, and is overridable, becomes a warning; nothing else about it changes.
+    """
+    return tuple(
+        _allowed(finding, allow) for module in _MODULES for check in module.CHECKS for finding in check(context)
+    )
+
+
+def _allowed(finding: Finding, allow: Iterable[str]) -> Finding:
+    if finding.severity is Severity.REFUSAL and finding.code in allow and overridable(finding.code):
+        return Finding(
+            finding.code,
+            Severity.WARNING,
+            finding.ref,
+            finding.field,
+            f"{finding.message} (allowed by --allow {finding.code}; the value stays as it is)",
+        )
+    return finding

@@ -1,0 +1,411 @@
+"""From trees to a plan: what shall change, what refuses, and what is at stake. Pure.
+
+A change is the substitution of one stored value that equals the source's hash of its own field by the target's.
+Everything else stays as it is, or refuses.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Final
+
+from migrator import guards
+from migrator.blast import blast_radius
+from migrator.detect import Detection, Pair, Verdict, detect
+from migrator.errors import DecodeError, InputError, UsageError
+from migrator.guards.base import refuse, warn
+from migrator.hashing import podcliqueset, schemes
+from migrator.hashing.schemes import Scheme
+from migrator.jsonvalue import dumps
+from migrator.model import (
+    BlastRadius,
+    Change,
+    Finding,
+    Plan,
+    PodCliqueSet,
+    Ref,
+    SetHashes,
+    Severity,
+    Snapshot,
+    StoredHash,
+    Tree,
+    TreePlan,
+    TreeState,
+)
+from migrator.record import Table
+from migrator.selection import Selection
+from migrator.stored import stored_hashes
+
+AUTO: Final = "auto"
+CANONICAL: Final = "canonical"
+
+#: How long the operator is expected to be away, where nobody says: the Job's own deadline.
+DEFAULT_DOWNTIME: Final = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOptions:
+    """What the user asks for.
+
+    ``source`` is ``auto``, a scheme or a release; ``target`` is ``canonical``, a scheme or a release.
+    ``downtime`` is in seconds.
+    """
+
+    source: str = AUTO
+    target: str = CANONICAL
+    allow: frozenset[str] = frozenset()
+    skip_refused: bool = False
+    selection: Selection = field(default_factory=Selection)
+    downtime: float = DEFAULT_DOWNTIME
+    revert: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Direction:
+    """The schemes that the options stand for."""
+
+    candidates: tuple[Scheme, ...]
+    target_of: Callable[[Scheme], Scheme]
+
+
+def direction(options: PlanOptions) -> Direction:
+    """Resolve ``--from`` and ``--to``.
+
+    Raises :class:`~migrator.errors.UnknownScheme` for a name that the table lacks, and
+    :class:`~migrator.errors.UsageError` for a release that can be hashed but not migrated.
+    """
+    if options.source == AUTO:
+        candidates = schemes.spoken_schemes()
+    elif options.source == CANONICAL:
+        raise UsageError(
+            "--from takes a scheme or a release; `canonical` is for --to, name for instance canonical-1.34"
+        )
+    else:
+        candidates = (_scheme(options.source, "--from"),)
+    if options.target == CANONICAL:
+        return Direction(candidates, schemes.canonical_over)
+    target = _scheme(options.target, "--to")
+    return Direction(candidates, lambda _source: target)
+
+
+def check_allowed(codes: Iterable[str]) -> None:
+    """Raise :class:`~migrator.errors.UsageError` for a code that ``--allow`` does not accept."""
+    for code in codes:
+        if code not in guards.CATALOGUE:
+            raise UsageError(f"--allow {code}: there is no such guard; docs/upgrade.md lists them")
+        if not guards.overridable(code):
+            accepted = ", ".join(sorted(c for c in guards.CATALOGUE if guards.overridable(c)))
+            raise UsageError(f"--allow {code}: this guard cannot be overridden; those that can are {accepted}")
+
+
+def make_plan(
+    snapshot: Snapshot,
+    options: PlanOptions,
+    *,
+    tables: Mapping[str, Table] | None = None,
+    now: datetime | None = None,
+) -> Plan:
+    """Decide, for every selected tree, what shall change.
+
+    ``tables`` are what earlier runs recorded, by PodCliqueSet uid; ``now`` is the time of the cluster's
+    conditions, ``None`` where it cannot be known. Raises :class:`~migrator.errors.DecodeError` for a
+    PodCliqueSet that Go could not decode, naming it and the path of the value.
+    """
+    check_allowed(options.allow)
+    way = direction(options)
+    planner = _Planner(options, way, dict(tables or {}), now if snapshot.is_cluster else None)
+    plans = [planner.plan_tree(tree) for tree in snapshot.trees]
+    selected = tuple(p for p in plans if options.selection.matches(p.tree.pcs))
+    others = tuple(p for p in plans if not options.selection.matches(p.tree.pcs))
+    findings = [_orphan(o.ref, o.reason) for o in snapshot.orphans]
+    findings += _narrowed(others, options)
+    if not snapshot.is_cluster and snapshot.trees:
+        findings += _not_checked()
+    if options.skip_refused:
+        selected = tuple(_skipped(p) if p.state is TreeState.REFUSED else p for p in selected)
+    return Plan(
+        requested_source=options.source,
+        requested_target=options.target,
+        trees=selected,
+        findings=tuple(findings),
+        cluster_blast=sum((p.blast for p in plans), BlastRadius()),
+    )
+
+
+def template_digest(pcs: PodCliqueSet) -> str:
+    """A digest of all that is hashed of a set, so that a rerun sees whether the spec has changed since."""
+    hashed = {
+        "priorityClassName": pcs.template.get("priorityClassName"),
+        "cliqueStartupType": pcs.template.get("cliqueStartupType"),
+        "cliques": [
+            {
+                "name": clique.get("name"),
+                "labels": clique.get("labels"),
+                "annotations": clique.get("annotations"),
+                "podSpec": (clique.get("spec") or {}).get("podSpec"),
+            }
+            for clique in pcs.cliques
+        ],
+    }
+    return hashlib.sha256(dumps(hashed, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def changes_of(stored: Iterable[StoredHash], old: SetHashes, new: SetHashes, *, pair: Pair) -> tuple[Change, ...]:
+    """The substitutions that turn every value of ``old`` into the one of ``new``, in the order of writing."""
+    changes = []
+    for item in stored:
+        before, after = old.of(item), new.of(item)
+        if pair.verdict(item) is not Verdict.SOURCE or before is None or after is None:
+            continue
+        changes.append(Change(item.ref, item.place, item.field, before, after, item.identity))
+    return tuple(changes)
+
+
+class _Planner:
+    def __init__(self, options: PlanOptions, way: Direction, tables: Mapping[str, Table], now: datetime | None) -> None:
+        self._options = options
+        self._way = way
+        self._tables = tables
+        self._now = now
+
+    def plan_tree(self, tree: Tree) -> TreePlan:
+        """Decide one tree."""
+        hashes = _Hashes(tree.pcs)
+        stored = tuple(stored_hashes(tree))
+        table = self._table(tree)
+        if tree.pcs.terminating:
+            target = self._fallback_target()
+            finding = warn(
+                "GM-106",
+                tree.ref,
+                "/metadata/deletionTimestamp",
+                f"{tree.ref} is being deleted; it is left alone",
+            )
+            return TreePlan(tree, None, target.name, TreeState.SKIPPED, findings=(finding,))
+        if not stored:
+            finding = warn(
+                "GM-104",
+                tree.ref,
+                "/status/currentGenerationHash",
+                f"{tree.ref} was never reconciled and stores no hash; the next operator starts with its own",
+            )
+            return TreePlan(tree, None, self._fallback_target().name, TreeState.SKIPPED, findings=(finding,))
+        if table is not None and table.template_digest != template_digest(tree.pcs):
+            return self._restore(tree, stored, table)
+        found = self._detect(tree, stored, hashes, table)
+        return self._decide(tree, stored, hashes, found, recorded=table is not None)
+
+    def _decide(
+        self, tree: Tree, stored: tuple[StoredHash, ...], hashes: _Hashes, found: Detection, *, recorded: bool
+    ) -> TreePlan:
+        pair = Pair(hashes(found.closest), hashes(found.target), tree.pcs.on_delete)
+        verdicts = [(item, pair.verdict(item)) for item in stored]
+        done = found.done
+        context = guards.Context(
+            tree=tree,
+            source=found.closest,
+            target=found.target,
+            explained=found.source is not None and not done,
+            source_hashes=pair.source,
+            target_hashes=pair.target,
+            foreign=tuple(item for item, verdict in verdicts if verdict is Verdict.FOREIGN),
+            leftovers=tuple(item for item, verdict in verdicts if verdict is Verdict.LEFTOVER),
+            target_values=sum(1 for _, verdict in verdicts if verdict is Verdict.TARGET),
+            recorded=recorded,
+            unknown_fields=self._unknown_fields(tree.pcs, found),
+            now=self._now,
+            downtime=self._options.downtime,
+        )
+        findings = guards.check_tree(context, allow=self._options.allow)
+        if done:
+            # Nothing will be written, so nothing can be hidden: what would refuse a write is only worth knowing.
+            findings = tuple(replace(f, severity=Severity.WARNING) for f in findings)
+        refused = any(f.severity is Severity.REFUSAL for f in findings)
+        source = found.source
+        if source is None and context.foreign and not refused:
+            source = found.closest  # every foreign value was allowed, and stays
+        changes = () if source is None or done else changes_of(stored, pair.source, pair.target, pair=pair)
+        return TreePlan(
+            tree=tree,
+            source=source.name if source else None,
+            target=found.target.name,
+            state=_state(refused=refused, changes=changes),
+            changes=changes,
+            findings=findings,
+            blast=blast_radius(tree, source=found.closest, target=found.target, hashes=pair.target),
+            source_hashes=pair.source,
+            target_hashes=pair.target,
+        )
+
+    def _detect(self, tree: Tree, stored: tuple[StoredHash, ...], hashes: _Hashes, table: Table | None) -> Detection:
+        candidates, target_of = self._way.candidates, self._way.target_of
+        if table is not None:
+            first, target = schemes.by_name(table.source), schemes.by_name(table.target)
+            return detect(
+                stored,
+                on_delete=tree.pcs.on_delete,
+                candidates=(first,),
+                target_of=lambda _source: target,
+                hashes=hashes,
+            )
+        return detect(stored, on_delete=tree.pcs.on_delete, candidates=candidates, target_of=target_of, hashes=hashes)
+
+    def _restore(self, tree: Tree, stored: tuple[StoredHash, ...], table: Table) -> TreePlan:
+        """Bring a tree back whose spec moved after its first write: by its table, target to source.
+
+        Cliques that were not edited get back the very hash that the old operator gives them.
+        """
+        pair = Pair(table.target_hashes, table.source_hashes, tree.pcs.on_delete)
+        changes = _without(changes_of(stored, table.target_hashes, table.source_hashes, pair=pair), table)
+        finding = refuse(
+            "GM-130",
+            tree.ref,
+            "/spec/template",
+            f"{tree.ref} was edited after its migration had begun at generation {table.generation}: it is brought "
+            "back to the old hashes; start the old operator, let it roll the edit out, and run again",
+        )
+        return TreePlan(
+            tree=tree,
+            source=table.target,
+            target=table.source,
+            state=TreeState.REFUSED,
+            changes=changes,
+            findings=(finding,),
+            source_hashes=table.target_hashes,
+            target_hashes=table.source_hashes,
+        )
+
+    def _table(self, tree: Tree) -> Table | None:
+        table = self._tables.get(tree.ref.uid)
+        if table is None:
+            return None
+        wanted = self._way.target_of(schemes.by_name(table.source))
+        return table if table.target == wanted.name else None
+
+    def _unknown_fields(self, pcs: PodCliqueSet, found: Detection) -> tuple[str, ...]:
+        if found.done or found.closest.minor == found.target.minor:
+            return ()
+        return podcliqueset.newer_fields({"spec": pcs.spec}, found.closest.minor, found.target.minor)
+
+    def _fallback_target(self) -> Scheme:
+        return self._way.target_of(self._way.candidates[-1])
+
+
+class _Hashes:
+    """The hashes of one set, computed once per scheme and only where asked for."""
+
+    def __init__(self, pcs: PodCliqueSet) -> None:
+        self._pcs = pcs
+        self._known: dict[Scheme, SetHashes] = {}
+
+    def __call__(self, scheme: Scheme) -> SetHashes:
+        if scheme not in self._known:
+            try:
+                computed = podcliqueset.hash_pod_clique_set({"spec": self._pcs.spec}, scheme)
+            except DecodeError as error:
+                raise InputError(f"{self._pcs.ref}: {error}") from error
+            self._known[scheme] = SetHashes(computed.generation_hash, computed.pod_template_hashes)
+        return self._known[scheme]
+
+
+def make_revert(snapshot: Snapshot, options: PlanOptions, *, tables: Mapping[str, Table] | None = None) -> Plan:
+    """Decide what turns a migrated cluster back: every value of the target's into the source's.
+
+    Takes the same ``--from`` and ``--to`` as the run that it undoes. A recorded table decides where there is one;
+    without, the hashes are computed, which needs ``--from`` spelled out. Values that were the target's before
+    that run, and values of neither scheme, stay as they are.
+    """
+    way = direction(options)
+    recorded = dict(tables or {})
+    plans = []
+    for tree in snapshot.trees:
+        table = recorded.get(tree.ref.uid)
+        if table is not None and not _matches(table, way):
+            table = None
+        if table is None and (options.source == AUTO or tree.pcs.terminating):
+            continue
+        if table is not None:
+            source, target = table.source_hashes, table.target_hashes
+            names = table.source, table.target
+        else:
+            first = way.candidates[0]
+            hashes = _Hashes(tree.pcs)
+            source, target = hashes(first), hashes(way.target_of(first))
+            names = first.name, way.target_of(first).name
+        stored = tuple(stored_hashes(tree))
+        pair = Pair(target, source, tree.pcs.on_delete)
+        changes = changes_of(stored, target, source, pair=pair)
+        if table is not None:
+            changes = _without(changes, table)
+        plans.append(
+            TreePlan(
+                tree=tree,
+                source=names[1],
+                target=names[0],
+                state=_state(refused=False, changes=changes),
+                changes=changes,
+                source_hashes=target,
+                target_hashes=source,
+            )
+        )
+    selected = tuple(p for p in plans if options.selection.matches(p.tree.pcs))
+    return Plan(options.source, options.target, selected)
+
+
+def _matches(table: Table, way: Direction) -> bool:
+    source = schemes.by_name(table.source)
+    return source in way.candidates and way.target_of(source).name == table.target
+
+
+def _without(changes: tuple[Change, ...], table: Table) -> tuple[Change, ...]:
+    kept = {(entry.uid, entry.field) for entry in table.kept}
+    return tuple(c for c in changes if (c.ref.uid, c.field) not in kept)
+
+
+def _scheme(text: str, flag: str) -> Scheme:
+    scheme = schemes.resolve(text)
+    release = schemes.release_of(text)
+    if release is not None and release.hash_in_names:
+        raise UsageError(
+            f"{flag} {text}: this release puts the hash into object names, so it cannot be migrated; "
+            "`hash` and `explain` know it"
+        )
+    return scheme
+
+
+def _state(*, refused: bool, changes: tuple[Change, ...]) -> TreeState:
+    if refused:
+        return TreeState.REFUSED
+    return TreeState.MIGRATE if changes else TreeState.DONE
+
+
+def _skipped(plan: TreePlan) -> TreePlan:
+    findings = tuple(replace(f, severity=Severity.WARNING) for f in plan.findings)
+    return replace(plan, state=TreeState.SKIPPED, changes=(), findings=findings)
+
+
+def _narrowed(others: tuple[TreePlan, ...], options: PlanOptions) -> list[Finding]:
+    pending = [p for p in others if p.state in {TreeState.MIGRATE, TreeState.REFUSED}]
+    if not pending:
+        return []
+    message = (
+        f"{len(pending)} PodCliqueSets outside the selection still need this migration, {pending[0].tree.ref} among "
+        "them: the operator serves the whole cluster and would recreate their pods; run without -n and -l, or "
+        "--allow GM-201"
+    )
+    make = warn if "GM-201" in options.allow else refuse
+    return [make("GM-201", pending[0].tree.ref, None, message)]
+
+
+def _not_checked() -> list[Finding]:
+    return [
+        warn("GM-122", None, None, "not checked on a dump: whether an operator is running"),
+        warn("GM-202", None, None, "not checked on a dump: whether the authorizer webhook refuses label changes"),
+    ]
+
+
+def _orphan(ref: Ref, reason: str) -> Finding:
+    return warn("GM-124", ref, None, f"{ref} is labelled as Grove's, but {reason}; it is left alone")
