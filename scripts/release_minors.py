@@ -222,9 +222,7 @@ def parse(text: str) -> list[dict[str, Any]]:
             row = json.loads(line)
             rows.append(row | {"release": str(row["release"]), "algorithm": str(row["algorithm"])})
         except (ValueError, TypeError, KeyError) as error:
-            raise ReadError(
-                f"Line {number} of the table has no release and algorithm: {line[:80]}."
-            ) from error
+            raise ReadError(f"Line {number} of the table has no release and algorithm: {line[:80]}.") from error
     return rows
 
 

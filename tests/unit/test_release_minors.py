@@ -112,9 +112,7 @@ def test_development_build_is_read_at_its_commit(clone: Path, table: Path) -> No
     """A main- build has no tag: its go.mod is the one of the commit in its name."""
     commit = commit_go_mod(clone, go_mod(AI_DYNAMO, "v0.35.5"))
     with table.open("a") as file:
-        file.write(
-            json.dumps({"release": f"main-{commit[:8]}", "algorithm": "canonical", "dev": True}) + "\n"
-        )
+        file.write(json.dumps({"release": f"main-{commit[:8]}", "algorithm": "canonical", "dev": True}) + "\n")
     assert script.main(["--git", str(clone), "--table", str(table), "--write"]) == 0
     row = rows(table)[-1]
     assert (row["minor"], row["commit"], row["dev"]) == ("1.35", commit[:8], True)
@@ -221,9 +219,7 @@ def test_unclear_go_mod_is_refused(text: str, complaint: str) -> None:
 
 
 @pytest.mark.parametrize("line", ["not json", '["v0.1.0-alpha.1"]', '{"release": "v0.1.0-alpha.1"}', ""])
-def test_malformed_table_is_refused(
-    clone: Path, table: Path, capsys: pytest.CaptureFixture[str], line: str
-) -> None:
+def test_malformed_table_is_refused(clone: Path, table: Path, capsys: pytest.CaptureFixture[str], line: str) -> None:
     """A line that is not a release with an algorithm is named by its number, and the table stays."""
     table.write_text(line + "\n")
     assert script.main(["--git", str(clone), "--table", str(table), "--write"]) == 1
