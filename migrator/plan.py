@@ -193,10 +193,11 @@ class _Planner:
                 f"{tree.ref} was never reconciled and stores no hash; the next operator starts with its own",
             )
             return TreePlan(tree, None, self._fallback_target().name, TreeState.SKIPPED, findings=(finding,))
-        if table is not None and table.template_digest != template_digest(tree.pcs):
-            return self._restore(tree, stored, table)
         found = self._detect(tree, stored, hashes, table)
-        return self._decide(tree, stored, hashes, found, recorded=table is not None)
+        decided = self._decide(tree, stored, hashes, found, recorded=table is not None)
+        if table is not None and decided.state is TreeState.REFUSED and _unfinished(tree.pcs, table, hashes):
+            return self._restore(tree, stored, table)
+        return decided
 
     def _decide(
         self, tree: Tree, stored: tuple[StoredHash, ...], hashes: _Hashes, found: Detection, *, recorded: bool
@@ -241,17 +242,16 @@ class _Planner:
         )
 
     def _detect(self, tree: Tree, stored: tuple[StoredHash, ...], hashes: _Hashes, table: Table | None) -> Detection:
-        candidates, target_of = self._way.candidates, self._way.target_of
-        if table is not None:
-            first, target = schemes.by_name(table.source), schemes.by_name(table.target)
-            return detect(
-                stored,
-                on_delete=tree.pcs.on_delete,
-                candidates=(first,),
-                target_of=lambda _source: target,
-                hashes=hashes,
-            )
-        return detect(stored, on_delete=tree.pcs.on_delete, candidates=candidates, target_of=target_of, hashes=hashes)
+        candidates = self._way.candidates
+        if table is not None:  # what is recorded decides first
+            candidates = tuple(dict.fromkeys((schemes.by_name(table.source), *candidates)))
+        return detect(
+            stored,
+            on_delete=tree.pcs.on_delete,
+            candidates=candidates,
+            target_of=self._way.target_of,
+            hashes=hashes,
+        )
 
     def _restore(self, tree: Tree, stored: tuple[StoredHash, ...], table: Table) -> TreePlan:
         """Bring a tree back whose spec moved after its first write: by its table, target to source.
@@ -282,8 +282,7 @@ class _Planner:
         table = self._tables.get(tree.ref.uid)
         if table is None:
             return None
-        wanted = self._way.target_of(schemes.by_name(table.source))
-        return table if table.target == wanted.name else None
+        return table if _matches(table, self._way) else None
 
     def _unknown_fields(self, pcs: PodCliqueSet, found: Detection) -> tuple[str, ...]:
         if found.done or found.closest.minor == found.target.minor:
@@ -314,45 +313,64 @@ class _Hashes:
 def make_revert(snapshot: Snapshot, options: PlanOptions, *, tables: Mapping[str, Table] | None = None) -> Plan:
     """Decide what turns a migrated cluster back: every value of the target's into the source's.
 
-    Takes the same ``--from`` and ``--to`` as the run that it undoes. A recorded table decides where there is one;
-    without, the hashes are computed, which needs ``--from`` spelled out. Values that were the target's before
-    that run, and values of neither scheme, stay as they are.
+    Takes the same ``--from`` and ``--to`` as the run that it undoes. A recorded table says which schemes those
+    were, and what the hashes were if the spec has changed since; without tables ``--from`` must be spelled out.
+    Values that were the target's before that run, and values of neither scheme, stay as they are.
     """
     way = direction(options)
-    recorded = dict(tables or {})
-    plans = []
-    for tree in snapshot.trees:
-        table = recorded.get(tree.ref.uid)
-        if table is not None and not _matches(table, way):
-            table = None
-        if table is None and (options.source == AUTO or tree.pcs.terminating):
-            continue
-        if table is not None:
-            source, target = table.source_hashes, table.target_hashes
-            names = table.source, table.target
-        else:
-            first = way.candidates[0]
-            hashes = _Hashes(tree.pcs)
-            source, target = hashes(first), hashes(way.target_of(first))
-            names = first.name, way.target_of(first).name
-        stored = tuple(stored_hashes(tree))
-        pair = Pair(target, source, tree.pcs.on_delete)
-        changes = changes_of(stored, target, source, pair=pair)
-        if table is not None:
-            changes = _without(changes, table)
-        plans.append(
-            TreePlan(
-                tree=tree,
-                source=names[1],
-                target=names[0],
-                state=_state(refused=False, changes=changes),
-                changes=changes,
-                source_hashes=target,
-                target_hashes=source,
-            )
-        )
+    recorded = {uid: table for uid, table in (tables or {}).items() if _matches(table, way)}
+    if not recorded and options.source == AUTO and snapshot.trees:
+        raise UsageError("--revert found no record of that run: name the scheme or release to return to with --from")
+    plans = [_turn_back(tree, way, recorded.get(tree.ref.uid)) for tree in snapshot.trees]
+    if options.source == AUTO:
+        plans = [plan for plan in plans if plan.tree.ref.uid in recorded]
     selected = tuple(p for p in plans if options.selection.matches(p.tree.pcs))
     return Plan(options.source, options.target, selected)
+
+
+def _turn_back(tree: Tree, way: Direction, table: Table | None) -> TreePlan:
+    first = schemes.by_name(table.source) if table is not None else way.candidates[0]
+    then = way.target_of(first)
+    hashes = _Hashes(tree.pcs)
+    pairs = [Pair(hashes(then), hashes(first), tree.pcs.on_delete)]
+    if table is not None:
+        pairs.append(Pair(table.target_hashes, table.source_hashes, tree.pcs.on_delete))
+    stored = tuple(stored_hashes(tree))
+    found = {
+        (change.ref.uid, change.field): change
+        for pair in reversed(pairs)
+        for change in changes_of(stored, pair.source, pair.target, pair=pair)
+    }
+    order = (found.get((item.ref.uid, item.field)) for item in stored)
+    changes = tuple(change for change in order if change is not None)
+    findings = tuple(
+        warn(
+            "GM-112",
+            item.ref,
+            item.field,
+            f"{item.ref} holds {item.value}, which is neither {first.name}'s nor {then.name}'s; it is left alone",
+        )
+        for item in stored
+        if all(pair.verdict(item) in {Verdict.FOREIGN, Verdict.LEFTOVER} for pair in pairs)
+    )
+    if table is not None:
+        changes = _without(changes, table)
+    return TreePlan(
+        tree=tree,
+        source=then.name,
+        target=first.name,
+        state=_state(refused=False, changes=changes),
+        changes=changes,
+        findings=findings,
+        source_hashes=pairs[0].source,
+        target_hashes=pairs[0].target,
+    )
+
+
+def _unfinished(pcs: PodCliqueSet, table: Table, hashes: _Hashes) -> bool:
+    """Whether the tree was edited before its migration ended: its commit record is still the source's."""
+    old = {table.source_hashes.generation, hashes(schemes.by_name(table.source)).generation}
+    return table.template_digest != template_digest(pcs) and pcs.generation_hash in old
 
 
 def _matches(table: Table, way: Direction) -> bool:
