@@ -45,10 +45,6 @@ def _delta(base_minor: str, base: dict[str, Any], layout: dict[str, Any]) -> dic
 
 def _render(content: dict[str, Any]) -> str:
     """One type a line: small, and a diff shows which types changed."""
-    parts = []
-    for key in ("base", "custom", "removed"):
-        if key in content:
-            parts.append(f'"{key}": {json.dumps(content[key])}')
-    types = [f"  {json.dumps(name)}: {json.dumps(content['types'][name])}" for name in sorted(content["types"])]
-    parts.append('"types": {\n' + ",\n".join(types) + "\n}")
-    return "{\n" + ",\n".join(parts) + "\n}\n"
+    heads = [f'"{key}": {json.dumps(content[key])}' for key in ("base", "custom", "removed") if key in content]
+    types = [f"  {json.dumps(name)}: {json.dumps(fields)}" for name, fields in sorted(content["types"].items())]
+    return "{\n" + ",\n".join([*heads, '"types": {\n' + ",\n".join(types) + "\n}"]) + "\n}\n"

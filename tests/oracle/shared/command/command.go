@@ -3,37 +3,69 @@ package command
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"maps"
 	"os"
 	"reflect"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"grovemigrator/oracle/layout"
+	"grovemigrator/oracle/random"
 )
 
-const usage = "usage: oracle layout"
+const usage = `usage: oracle COMMAND
+  layout                          the layout of every type reachable from a pod template, as JSON
+  hash                            JSON Lines in, one line of hashes out for each
+  dump                            JSON Lines in, the hashed texts out
+  random -seed N -count M [-pcs]  seeded random input for hash and dump
+  bench [-seconds S]              templates in, nanoseconds for one hash out
+Input lines: {"id", "input": {"labels", "annotations", "podSpec", "priorityClassName"}} or {"id", "pcs": PodCliqueSet}.`
 
 // Main runs one command and ends the process with 0, 1 (it failed) or 2 (it was called wrongly).
 func Main() {
+	useUTC()
 	if len(os.Args) < 2 {
 		fmt.Fprintln(os.Stderr, usage)
 		os.Exit(2)
 	}
-	var err error
-	switch os.Args[1] {
-	case "layout":
-		err = printLayout(os.Stdout)
-	default:
-		fmt.Fprintln(os.Stderr, usage)
-		os.Exit(2)
-	}
+	err := run(os.Args[1], os.Args[2:], os.Stdin, os.Stdout)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "oracle:", err)
 		os.Exit(1)
+	}
+}
+
+func run(command string, arguments []string, in io.Reader, out io.Writer) error {
+	flags := flag.NewFlagSet(command, flag.ExitOnError)
+	switch command {
+	case "layout":
+		_ = flags.Parse(arguments)
+		return printLayout(out)
+	case "hash":
+		_ = flags.Parse(arguments)
+		return answer(in, out, templateHashes, setHashes)
+	case "dump":
+		_ = flags.Parse(arguments)
+		return answer(in, out, templateTexts, setTexts)
+	case "random":
+		seed := flags.Uint64("seed", 1, "equal seeds give equal lines")
+		count := flags.Int("count", 1, "how many lines")
+		sets := flags.Bool("pcs", false, "PodCliqueSets instead of templates")
+		_ = flags.Parse(arguments)
+		return random.Write(out, *seed, *count, *sets)
+	case "bench":
+		seconds := flags.Float64("seconds", 1, "measure each algorithm for at least this long")
+		_ = flags.Parse(arguments)
+		return bench(in, out, time.Duration(*seconds*float64(time.Second)))
+	default:
+		fmt.Fprintln(os.Stderr, usage)
+		os.Exit(2)
+		return nil
 	}
 }
 
@@ -46,4 +78,11 @@ func printLayout(out io.Writer) error {
 		"types":  found.Types,
 		"custom": slices.Sorted(maps.Keys(found.Custom)),
 	})
+}
+
+// useUTC fixes what a decoded time prints: the local time zone is part of the text, and is filled in
+// only when it is first used.
+func useUTC() {
+	_ = os.Setenv("TZ", "UTC")
+	_ = time.Now().Local().String()
 }

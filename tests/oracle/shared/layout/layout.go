@@ -76,7 +76,7 @@ func (w *walker) visit(t reflect.Type) error {
 			return nil
 		}
 		w.seen[t.String()] = t
-		if custom(t) {
+		if Custom(t) {
 			w.out.Custom[t.String()] = true
 		}
 	}
@@ -114,7 +114,7 @@ func (w *walker) visitStruct(t reflect.Type) error {
 	fields := make([]Field, 0, t.NumField())
 	for i := range t.NumField() {
 		field := t.Field(i)
-		fields = append(fields, Field{Go: field.Name, JSON: jsonName(t, field), Type: field.Type.String()})
+		fields = append(fields, Field{Go: field.Name, JSON: JSONName(t, field), Type: field.Type.String()})
 	}
 	w.out.Types[t.String()] = fields
 	for i := range t.NumField() {
@@ -125,15 +125,15 @@ func (w *walker) visitStruct(t reflect.Type) error {
 	return nil
 }
 
-// custom tells whether encoding/json would hand the value over to a method of the type.
-func custom(t reflect.Type) bool {
+// Custom tells whether encoding/json would hand the value over to a method of the type.
+func Custom(t reflect.Type) bool {
 	pointer := reflect.PointerTo(t)
 	return pointer.Implements(jsonUnmarshaler) || pointer.Implements(textUnmarshaler)
 }
 
-// jsonName follows the rules of encoding/json for tags, embedding and unexported fields.
-func jsonName(owner reflect.Type, field reflect.StructField) *string {
-	if custom(owner) {
+// JSONName is the JSON name that fills a field of owner, as Field.JSON has it. It follows the rules of encoding/json for tags, embedding and unexported fields.
+func JSONName(owner reflect.Type, field reflect.StructField) *string {
+	if Custom(owner) {
 		return nil
 	}
 	tag := field.Tag.Get("json")
@@ -155,7 +155,7 @@ func jsonName(owner reflect.Type, field reflect.StructField) *string {
 func uniqueNames(t reflect.Type, taken map[string]string) error {
 	for i := range t.NumField() {
 		field := t.Field(i)
-		name := jsonName(t, field)
+		name := JSONName(t, field)
 		if name == nil {
 			continue
 		}

@@ -1,0 +1,1 @@
+"""Golden vectors: inputs of our own, and the hashes that Go gives them under every scheme."""

@@ -1,0 +1,77 @@
+"""Ask the oracle: many lines at once, or one at a time of a process that stays."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.oracle.build import OracleUnavailableError, oracle_binary
+
+Reply = dict[str, Any]
+
+
+def require(*minors: str) -> None:
+    """Build the oracles of these minors, or skip the test with one clear reason; in CI, fail instead."""
+    try:
+        for minor in minors:
+            oracle_binary(minor)
+    except OracleUnavailableError as error:
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"the oracle is required in CI: {error}", pytrace=False)
+        pytest.skip(str(error))
+
+
+def line(identity: str, kind: str, text: bytes) -> bytes:
+    """Return one line of input; `kind` is `input` or `pcs`, and `text` is JSON that keeps its bytes."""
+    if b"\n" in text:
+        raise ValueError(f"{identity}: a line of JSON Lines cannot hold a raw newline")
+    return b'{"id":%s,"%s":%s}' % (json.dumps(identity).encode(), kind.encode(), text)
+
+
+def ask(minor: str, lines: Iterable[bytes], command: str = "hash") -> list[Reply]:
+    """Return the replies to all lines, in their order."""
+    printed = subprocess.run(
+        [oracle_binary(minor), command], input=b"\n".join(lines) + b"\n", check=True, capture_output=True
+    )
+    return [json.loads(reply) for reply in printed.stdout.split(b"\n") if reply]
+
+
+def random_lines(minor: str, seed: int, count: int, *, sets: bool = False) -> list[bytes]:
+    """Return random lines for `ask`: templates, or PodCliqueSets."""
+    command = [str(oracle_binary(minor)), "random", f"-seed={seed}", f"-count={count}", f"-pcs={str(sets).lower()}"]
+    printed = subprocess.run(command, check=True, capture_output=True)
+    return [text for text in printed.stdout.split(b"\n") if text]
+
+
+class Oracle:
+    """A process of one minor that answers line by line."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+
+    def ask(self, text: bytes) -> Reply:
+        """Return the reply to one line."""
+        if self._process.stdin is None or self._process.stdout is None:
+            raise TypeError("the process must be started with pipes")
+        self._process.stdin.write(text + b"\n")
+        self._process.stdin.flush()
+        reply: Reply = json.loads(self._process.stdout.readline())
+        return reply
+
+
+@contextlib.contextmanager
+def running(minor: str) -> Iterator[Oracle]:
+    """Start an oracle that stays until the end of the block."""
+    with subprocess.Popen([oracle_binary(minor), "hash"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        try:
+            yield Oracle(process)
+        finally:
+            if process.stdin is not None:
+                process.stdin.close()
+            process.wait(timeout=10)
