@@ -19,6 +19,7 @@ can only turn a source value into the target's, or back; the successor's final s
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -42,13 +43,15 @@ from migrator.errors import (
 from migrator.lease import LeaseObject, LeaseRecord, utc_now
 from migrator.store import Store
 
-_log = structlog.get_logger(__name__)
-
 _RENEW_EVERY: Final = 1 / 3  # of the duration
 _RETRY_EVERY: Final = 1 / 15
 _HOLD_FOR: Final = 2 / 3
 _RELEASE_ATTEMPTS: Final = 3
 _LONGEST_POLL: Final = 1.0
+
+_SILENT: Final = structlog.wrap_logger(
+    structlog.ReturnLogger(), wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL)
+)
 
 
 def monotonic() -> float:
@@ -93,6 +96,7 @@ class Fence:
         clock: Callable[[], float] = monotonic,
         sleep: Callable[[float], None] = time.sleep,
         now: Callable[[], datetime] = utc_now,
+        log: structlog.typing.FilteringBoundLogger = _SILENT,
         threaded: bool = True,
     ) -> None:
         self._lease = LeaseObject(store, namespace, name)
@@ -102,6 +106,7 @@ class Fence:
         self._clock = clock
         self._sleep = sleep
         self._now = now
+        self._log = log
         self._threaded = threaded
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
@@ -151,7 +156,9 @@ class Fence:
             self._sleep(self._duration * _RETRY_EVERY)
         self._start()
         if sighting is not None and record is not None and record.holder:
-            _log.info("lease_taken_over", lease=str(self), holder=record.holder, quiet_seconds=self._request_timeout)
+            self._log.info(
+                "lease_taken_over", lease=str(self), holder=record.holder, quiet_seconds=self._request_timeout
+            )
             self._keep_quiet(self._request_timeout)
         self.check()
 
@@ -202,7 +209,7 @@ class Fence:
                     return
                 record = moved
             except (ClusterError, LostReply) as error:
-                _log.warning("lease_release_failed", lease=str(self), error=str(error))
+                self._log.warning("lease_release_failed", lease=str(self), error=str(error))
             else:
                 return
 
@@ -279,7 +286,7 @@ class Fence:
         except NotFound:
             return self._lose(f"{self._lease} was deleted")
         except MigratorError as error:
-            _log.warning("lease_renewal_failed", lease=str(self), error=str(error))
+            self._log.warning("lease_renewal_failed", lease=str(self), error=str(error))
             return _Renewal.LATER
         with self._state:
             self._record, self._sent = renewed, sent
@@ -290,7 +297,7 @@ class Fence:
         try:
             found = self._still_ours(record)
         except MigratorError as error:
-            _log.warning("lease_read_failed", lease=str(self), error=str(error))
+            self._log.warning("lease_read_failed", lease=str(self), error=str(error))
             return _Renewal.LATER
         if found is None:
             return self._lose(f"{self._lease} was taken over by another holder")
@@ -309,5 +316,5 @@ class Fence:
         with self._state:
             news, self._lost = not self._lost, self._lost or why
         if news:
-            _log.error("lease_lost", lease=str(self), reason=why)
+            self._log.error("lease_lost", lease=str(self), reason=why)
         return _Renewal.LOST

@@ -35,7 +35,7 @@ from migrator.model import (
     TreePlan,
     TreeState,
 )
-from migrator.record import Table
+from migrator.table import Table
 from migrator.selection import Selection
 from migrator.stored import stored_hashes
 
