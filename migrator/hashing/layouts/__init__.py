@@ -1,0 +1,39 @@
+"""The Go struct layouts that ``dump.ForHash`` prints, one generated file per k8s.io/api minor.
+
+A file is either whole or a delta to its ``base``; what minors share is stored once. A type is a list of fields
+``[Go name, JSON name, Go type]`` in declaration order, or the text of its underlying type. The JSON name is empty
+for an embedded struct, whose fields share the parent's JSON object, and null for what JSON never fills.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import TypeAlias
+
+Field: TypeAlias = tuple[str, str | None, str]
+Layout: TypeAlias = Mapping[str, tuple[Field, ...] | str]
+
+
+@cache
+def minors() -> tuple[str, ...]:
+    """The API minors that have a layout, oldest first."""
+    names = (entry.name for entry in files(__name__).iterdir())
+    found = [name.removesuffix(".json") for name in names if name.endswith(".json")]
+    return tuple(sorted(found, key=lambda minor: tuple(map(int, minor.split(".")))))
+
+
+@cache
+def load(minor: str) -> Layout:
+    """Every type reachable from ``v1.PodTemplateSpec``, by the name that Go's reflection prints."""
+    document = json.loads(files(__name__).joinpath(f"{minor}.json").read_text(encoding="utf-8"))
+    types = dict(load(document["base"])) if document.get("base") else {}
+    for name in document.get("removed", ()):
+        del types[name]
+    for name, definition in document["types"].items():
+        types[name] = (
+            definition if isinstance(definition, str) else tuple((go, key, kind) for go, key, kind in definition)
+        )
+    return types

@@ -1,0 +1,181 @@
+"""The hashes of a PodCliqueSet: one per clique, and one of all cliques.
+
+Grove: ``operator/internal/controller/common/component/utils/podclique.go:ComputePCLQPodTemplateHash`` and
+``operator/internal/controller/podcliqueset/reconcilespec.go:computeGenerationHash``; the canonical forms are those
+of 94a0105c. Hashed are a clique's labels, annotations and pod spec, the priority class of the set's template
+always in place of the pod spec's own; nothing else of the set is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from migrator.errors import DecodeError
+from migrator.hashing.canonical import canonicalize
+from migrator.hashing.fnv import OFFSET, Chunk, clean, encode, feed, fold
+from migrator.hashing.schemes import CANONICAL, Scheme
+from migrator.hashing.spew import MEMORY, Struct, root
+from migrator.jsonvalue import JSONObject
+
+_IN_ORDER: Final = "CliqueStartupTypeInOrder"
+_POINTER: Final = "(*v1.PodTemplateSpec)"
+_CLIQUES: Final = "spec.template.cliques"
+
+
+@dataclass(frozen=True, slots=True)
+class PodCliqueSetHashes:
+    """``generation_hash`` of all cliques, ``pod_template_hashes`` by clique name."""
+
+    generation_hash: str
+    pod_template_hashes: Mapping[str, str]
+
+
+def hash_template(template: Mapping[str, Any], scheme: Scheme) -> str:
+    """The pod-template hash of ``{labels, annotations, podSpec, priorityClassName}``.
+
+    Raises :class:`~migrator.errors.DecodeError` with the path of a value that Go would not decode.
+    """
+    return encode(fold(OFFSET, _chunks(template, scheme)))
+
+
+def dump_template(template: Mapping[str, Any], scheme: Scheme) -> str:
+    """The very text that is hashed. Raises as :func:`hash_template` does."""
+    return b"".join(chunk.data for chunk in _chunks(template, scheme)).decode()
+
+
+def hash_text(text: str) -> str:
+    """The hash of a dump, byte by byte: what :func:`hash_template` must equal."""
+    return encode(feed(OFFSET, text.encode()))
+
+
+def hash_pod_clique_set(pcs: Mapping[str, Any], scheme: Scheme) -> PodCliqueSetHashes:
+    """Both kinds of hashes of a PodCliqueSet, as it was read from the API server.
+
+    Raises :class:`~migrator.errors.DecodeError` with the path of a value that Go would not decode.
+    """
+    cliques = []
+    for number, (name, template) in enumerate(_templates(pcs)):
+        try:
+            cliques.append((name, _chunks(template, scheme)))
+        except DecodeError as error:
+            path = error.path.replace("podSpec", "spec.podSpec", 1) if error.path.startswith("podSpec") else error.path
+            raise DecodeError(error.message, path=f"{_CLIQUES}[{number}].{path}") from None
+    hashes = {name: encode(fold(OFFSET, chunks)) for name, chunks in cliques}
+    if len(cliques) == 1 and not _in_order(pcs, scheme):
+        return PodCliqueSetHashes(hashes[cliques[0][0]], hashes)
+    if scheme.algorithm == CANONICAL and not _in_order(pcs, scheme):
+        cliques.sort(key=lambda clique: clique[0])
+    total = OFFSET
+    for name, chunks in cliques:
+        if _in_order(pcs, scheme):
+            opening = f"(kubernetes.podTemplateSpecHashInput){{OrderKey:(string){name} PodTemplateSpec:"
+            total = fold(total, (MEMORY.text(opening), *chunks, MEMORY.text("}")))
+        else:
+            total = fold(total, chunks)
+    return PodCliqueSetHashes(encode(total), hashes)
+
+
+def unknown_fields(pcs: Mapping[str, Any], minor: str) -> tuple[str, ...]:
+    """JSON Pointers, from the PodCliqueSet, of the set pod spec fields that a minor's structs do not know."""
+    known = root(minor).fields["spec"]
+    found: list[str] = []
+    for number, (_, template) in enumerate(_templates(pcs)):
+        pod_spec = template.get("podSpec")
+        found += _unknown(pod_spec, known, f"/spec/template/cliques/{number}/spec/podSpec")
+    return tuple(found)
+
+
+def newer_fields(pcs: Mapping[str, Any], older: str, newer: str) -> tuple[str, ...]:
+    """The set fields that ``newer`` knows and ``older`` does not: what an upgrade would suddenly see."""
+    unseen = set(unknown_fields(pcs, newer))
+    return tuple(pointer for pointer in unknown_fields(pcs, older) if pointer not in unseen)
+
+
+def _chunks(template: Mapping[str, Any], scheme: Scheme) -> list[Chunk]:
+    pod_spec = _pod_spec(template)
+    if scheme.algorithm == CANONICAL:
+        pod_spec = canonicalize(pod_spec)
+    value = {
+        "metadata": {key: template.get(key) for key in ("labels", "annotations")},
+        "spec": pod_spec,
+    }
+    out = [MEMORY.text(_POINTER)]
+    try:
+        root(scheme.minor).emit(value, out)
+    except DecodeError as error:
+        path = error.path.removeprefix(".metadata.")
+        path = f"podSpec{path.removeprefix('.spec')}" if path.startswith(".spec") else path
+        raise DecodeError(error.message, path=path) from None
+    return out
+
+
+def _pod_spec(template: Mapping[str, Any]) -> JSONObject:
+    """The pod spec with the set's priority class; the class within never counts, but must be a string."""
+    pod_spec = template.get("podSpec")
+    if pod_spec is None:
+        pod_spec = {}
+    elif type(pod_spec) is not dict:
+        raise DecodeError("it is not an object", path="podSpec")
+    if type(pod_spec.get("priorityClassName")) not in {str, type(None)}:
+        raise DecodeError("it is not a string", path="podSpec.priorityClassName")
+    priority = template.get("priorityClassName")
+    if type(priority) not in {str, type(None)}:
+        raise DecodeError("it is not a string", path="priorityClassName")
+    if pod_spec.get("priorityClassName") == priority:
+        return pod_spec
+    return {**pod_spec, "priorityClassName": priority}
+
+
+def _templates(pcs: Mapping[str, Any]) -> Iterator[tuple[str, JSONObject]]:
+    template = _object(_object(pcs.get("spec"), "spec").get("template"), "spec.template")
+    cliques = template.get("cliques")
+    if cliques is None:
+        return
+    if type(cliques) is not list:
+        raise DecodeError("it is not a list", path=_CLIQUES)
+    for number, raw in enumerate(cliques):
+        path = f"{_CLIQUES}[{number}]"
+        clique = _object(raw, path)
+        name = clique.get("name")
+        if type(name) not in {str, type(None)}:
+            raise DecodeError("it is not a string", path=f"{path}.name")
+        yield (
+            clean(name or ""),
+            {
+                "labels": clique.get("labels"),
+                "annotations": clique.get("annotations"),
+                "podSpec": _object(clique.get("spec"), f"{path}.spec").get("podSpec"),
+                "priorityClassName": template.get("priorityClassName"),
+            },
+        )
+
+
+def _in_order(pcs: Mapping[str, Any], scheme: Scheme) -> bool:
+    return scheme.algorithm == CANONICAL and pcs["spec"]["template"].get("cliqueStartupType") == _IN_ORDER
+
+
+def _object(value: object, path: str) -> Mapping[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise DecodeError("it is not an object", path=path)
+    return value
+
+
+def _unknown(value: object, printer: object, pointer: str) -> Iterator[str]:
+    printer = getattr(printer, "element", printer)
+    if isinstance(value, dict) and isinstance(printer, Struct):
+        fields = printer.fields
+        for key, item in value.items():
+            below = f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}"
+            if item is None:
+                continue
+            if key not in fields:
+                yield below
+            else:
+                yield from _unknown(item, fields[key], below)
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from _unknown(item, printer, f"{pointer}/{number}")

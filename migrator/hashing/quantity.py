@@ -1,0 +1,147 @@
+"""resource.Quantity as Go parses it, cached string included.
+
+Follows ``ParseQuantity`` of k8s.io/apimachinery ``pkg/api/resource/quantity.go`` (one logic in 0.33 to 0.36):
+the *text* decides the struct, so ``1``, ``1.0`` and ``1000m`` are three different dumps.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from migrator.errors import DecodeError
+
+DECIMAL_SI: Final = "DecimalSI"
+BINARY_SI: Final = "BinarySI"
+DECIMAL_EXPONENT: Final = "DecimalExponent"
+
+_SUFFIXES: Final = {
+    **{
+        suffix: (10, power, DECIMAL_SI)
+        for suffix, power in zip(("", *"numkMGTPE"), (0, -9, -6, -3, 3, 6, 9, 12, 15, 18), strict=True)
+    },
+    **{f"{letter}i": (2, 10 * power, BINARY_SI) for power, letter in enumerate("KMGTPE", start=1)},
+}
+_SYNTAX: Final = re.compile(r"([+-]?)(0*)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[+-]?[0-9]*)", re.ASCII)
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
+
+# strings.TrimSpace without the characters that JSON must escape: a quantity is never unescaped.
+_SPACE: Final = " \u0085\u00a0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
+
+_DECIMAL_DIGITS: Final = 18  # what surely fits an int64
+_BINARY_DIGITS: Final = 14
+_NANO: Final = 9
+_MAX_INT64: Final = (1 << 63) - 1
+_WORD: Final = 1 << 64
+_DIGITS_AT_MOST: Final = 100_000  # Go would compute for hours; nobody means it
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """The fields of the Go struct. ``unscaled`` is set only where the big decimal is (``d.Dec``)."""
+
+    value: int = 0
+    scale: int = 0
+    text: str = ""
+    format: str = ""
+    unscaled: int | None = None
+    decimal_scale: int = 0
+
+    def dump(self) -> str:
+        """The struct's body as spew prints it, without its type."""
+        return (
+            f"{{i:(resource.int64Amount){{value:(int64){self.value} scale:(resource.Scale){self.scale}}} "
+            f"d:(resource.infDecAmount){{Dec:(*inf.Dec){self._dec()}}} s:(string){self.text} "
+            f"Format:(resource.Format){self.format}}}"
+        )
+
+    def _dec(self) -> str:
+        if self.unscaled is None:
+            return "<nil>"
+        rest, words = abs(self.unscaled), []
+        while rest:
+            rest, word = divmod(rest, _WORD)
+            words.append(str(word))
+        absolute = f"[{' '.join(words)}]" if words else "<nil>"
+        negative = "true" if self.unscaled < 0 else "false"
+        return (
+            f"{{unscaled:(big.Int){{neg:(bool){negative} abs:(big.nat){absolute}}} "
+            f"scale:(inf.Scale){self.decimal_scale}}}"
+        )
+
+
+def parse(token: str) -> Quantity:
+    """Parse the text of a quantity; raises :class:`~migrator.errors.DecodeError` where Go does."""
+    text = token.strip(_SPACE)
+    if not text:
+        raise DecodeError("a quantity must not be empty")
+    if text == "0":
+        return Quantity(text="0", format=DECIMAL_SI)
+    match = _SYNTAX.fullmatch(text)
+    if match is None:
+        raise DecodeError(f"{token!r} is no quantity")
+    sign, zeros, digits, fraction, suffix = match.groups()
+    base, exponent, form = _suffix(suffix, token)
+    number, denominator = digits or "0", fraction or ""
+    fast = _fast(number + denominator, len(denominator), base, exponent, has_fraction=bool(denominator))
+    if fast is not None:
+        value, scale, canonical = fast
+        signed = -value if sign == "-" else value
+        return Quantity(value=signed, scale=scale, text=text if canonical else "", format=form)
+    if not (zeros or digits or denominator):
+        raise DecodeError(f"{token!r} is no quantity")
+    return _slow(number + denominator, len(denominator), base, exponent, form, negative=sign == "-")
+
+
+def _suffix(suffix: str, token: str) -> tuple[int, int, str]:
+    known = _SUFFIXES.get(suffix)
+    if known is not None:
+        return known
+    if suffix[:1] in {"e", "E"} and _INTEGER.fullmatch(suffix[1:]):
+        exponent = int(suffix[1:])
+        if -(1 << 63) <= exponent <= _MAX_INT64:
+            return 10, (exponent + (1 << 31)) % (1 << 32) - (1 << 31), DECIMAL_EXPONENT  # int32(n)
+    raise DecodeError(f"{token!r} has an unknown suffix {suffix!r}")
+
+
+def _fast(digits: str, places: int, base: int, exponent: int, *, has_fraction: bool) -> tuple[int, int, bool] | None:
+    """(value, scale, whether the text is kept), or ``None`` where an int64 may not hold it."""
+    if base == 10:  # noqa: PLR2004 - the number system
+        scale = exponent - places
+        if len(digits) > _DECIMAL_DIGITS or scale < -_NANO:
+            return None
+        return int(digits), scale, scale % 3 == 0 and not digits.endswith("000") and digits[0] != "0"
+    if has_fraction or len(digits) > _BINARY_DIGITS - exponent * 3 // 10:
+        return None
+    value = int(digits) << exponent
+    return value, 0, exponent % 10 == 0 and int(digits) & 7 != 0
+
+
+def _slow(digits: str, places: int, base: int, exponent: int, form: str, *, negative: bool) -> Quantity:
+    """The big decimal: rounded away from zero at nano, binary values capped at what an int64 holds."""
+    unscaled, scale = int(digits), places
+    if base == 10:  # noqa: PLR2004 - the number system
+        scale -= exponent
+    else:
+        unscaled <<= exponent
+    if not unscaled:
+        return Quantity(format=form, unscaled=0, decimal_scale=scale)
+    rounded = _round_up(unscaled, scale)
+    decimal_scale = _NANO
+    if base == 2:  # noqa: PLR2004 - the number system
+        if rounded > _MAX_INT64 * 10**_NANO:
+            rounded, decimal_scale = _MAX_INT64, 0
+        elif rounded < 10**_NANO:
+            form = DECIMAL_SI
+    return Quantity(format=form, unscaled=-rounded if negative else rounded, decimal_scale=decimal_scale)
+
+
+def _round_up(unscaled: int, scale: int) -> int:
+    if scale <= _NANO:
+        if _NANO - scale > _DIGITS_AT_MOST:
+            raise DecodeError("a quantity of more than a hundred thousand digits")
+        return unscaled * int(10 ** (_NANO - scale))
+    if scale - _NANO > len(str(unscaled)):
+        return 1
+    return -(-unscaled // int(10 ** (scale - _NANO)))

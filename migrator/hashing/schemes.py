@@ -1,0 +1,139 @@
+"""Schemes and the release table: which release hashes how.
+
+A scheme is an algorithm over the struct layout of one k8s.io/api minor. The minors are those that have a layout,
+the releases those of ``releases.json``: neither is listed in code.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+from migrator.errors import UnknownScheme
+from migrator.hashing.layouts import minors
+
+LEGACY: Final = "legacy"
+CANONICAL: Final = "canonical"
+_ALGORITHMS: Final = (LEGACY, CANONICAL)
+
+
+@dataclass(frozen=True, slots=True)
+class Scheme:
+    """A way to hash a pod template, named ``<algorithm>-<minor>``."""
+
+    algorithm: str
+    minor: str
+
+    @property
+    def name(self) -> str:
+        """For example ``legacy-1.34``."""
+        return f"{self.algorithm}-{self.minor}"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A build of the operator and the scheme that it speaks.
+
+    ``dev`` marks builds that are no releases, ``accepts_legacy`` those that take the legacy hash of their own
+    layout as current, ``hash_in_names`` those that put the hash into object names (never migrated), and
+    ``pod_gang_maps`` those that keep the generation hash in PodGangMaps too.
+    """
+
+    name: str
+    scheme: Scheme
+    commit: str | None
+    dev: bool = False
+    accepts_legacy: bool = False
+    hash_in_names: bool = False
+    pod_gang_maps: bool = False
+
+
+@cache
+def all_schemes() -> tuple[Scheme, ...]:
+    """Every scheme in table order: legacy before canonical, then by minor."""
+    return tuple(Scheme(algorithm, minor) for algorithm in _ALGORITHMS for minor in minors())
+
+
+@cache
+def releases() -> tuple[Release, ...]:
+    """The release table, oldest build first. Raises ``ValueError`` for a line that is wrong."""
+    text = files(__package__).joinpath("releases.json").read_text(encoding="utf-8")
+    return parse_releases(text)
+
+
+def parse_releases(text: str) -> tuple[Release, ...]:
+    """Read a release table: one JSON object per line."""
+    found = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        try:
+            raw = json.loads(line)
+            scheme = Scheme(raw["algorithm"], raw["minor"])
+            if scheme not in all_schemes():
+                raise ValueError(f"there is no scheme {scheme.name}")  # noqa: TRY301
+            found.append(
+                Release(
+                    name=raw["release"],
+                    scheme=scheme,
+                    commit=raw.get("commit"),
+                    dev=raw.get("dev", False),
+                    accepts_legacy=raw.get("acceptsLegacy", False),
+                    hash_in_names=raw.get("hashInNames", False),
+                    pod_gang_maps=raw.get("podGangMaps", False),
+                )
+            )
+        except (KeyError, ValueError) as error:
+            raise ValueError(f"releases.json line {number}: {error}") from error
+    return tuple(found)
+
+
+def by_name(name: str) -> Scheme:
+    """The scheme of that name; raises :class:`~migrator.errors.UnknownScheme`."""
+    for scheme in all_schemes():
+        if scheme.name == name:
+            return scheme
+    raise _unknown(name)
+
+
+def release_of(text: str) -> Release | None:
+    """The release of that name, with or without its ``v``; ``None`` for anything else."""
+    return next((release for release in releases() if text in {release.name, release.name.removeprefix("v")}), None)
+
+
+def resolve(text: str) -> Scheme:
+    """A scheme or release by name; raises :class:`~migrator.errors.UnknownScheme` listing what is known."""
+    release = release_of(text)
+    return release.scheme if release is not None else by_name(text)
+
+
+def spoken_schemes() -> tuple[Scheme, ...]:
+    """The schemes that some build has spoken, in table order."""
+    spoken = {release.scheme for release in releases()}
+    return tuple(scheme for scheme in all_schemes() if scheme in spoken)
+
+
+def canonical_over(scheme: Scheme) -> Scheme:
+    """The canonical algorithm over the scheme's own layout."""
+    return Scheme(CANONICAL, scheme.minor)
+
+
+def speakers(scheme: Scheme) -> tuple[Release, ...]:
+    """The releases that speak a scheme."""
+    return tuple(release for release in releases() if release.scheme == scheme)
+
+
+def _unknown(text: str) -> UnknownScheme:
+    names = [scheme.name for scheme in all_schemes()] + [release.name for release in releases()]
+    close = difflib.get_close_matches(text if text.startswith(("v", *_ALGORITHMS)) else f"v{text}", names, n=1)
+    hint = f"; did you mean {close[0]}?" if close else ""
+    return UnknownScheme(
+        f"{text!r} is neither a scheme nor a release in the table{hint} Known schemes: "
+        f"{', '.join(scheme.name for scheme in all_schemes())}. Known releases: "
+        f"{', '.join(release.name for release in releases())}."
+    )

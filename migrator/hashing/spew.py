@@ -1,0 +1,433 @@
+"""What ``dump.ForHash`` prints for a JSON object that Go decoded into a layout.
+
+k8s.io/apimachinery ``pkg/util/dump`` configures go-spew to print ``%#v`` on one line: every field of every
+struct, zero or not, in declaration order. So most of the text is fixed. A type is compiled once into its fixed
+text and the slots between; printing walks only the fields that are set and jumps over the rest.
+
+Decoding follows sigs.k8s.io/json: field names match exactly, unknown ones are ignored, null is absent, and an
+empty list or map is not nil.
+"""
+
+from __future__ import annotations
+
+import marshal
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from typing import Any, ClassVar, Final, Protocol
+
+from migrator.errors import DecodeError
+from migrator.hashing import quantity
+from migrator.hashing.fnv import Chunk, clean
+from migrator.hashing.layouts import Field, Layout, load
+from migrator.jsonvalue import JSONNumber, dumps
+
+ROOT: Final = "v1.PodTemplateSpec"
+NIL: Final = "<nil>"
+
+#: Templates differ here, so these are walked field by field; every other value is looked up by its content.
+#: Only speed depends on this list.
+_WALKED: Final = frozenset({ROOT, "v1.PodSpec", "v1.ObjectMeta", "v1.Container", "[]v1.Container", "[]v1.EnvVar"})
+
+#: Known texts and values are forgotten beyond this many, so that memory stays flat.
+_REMEMBERED: Final = 50_000
+
+_SECOND: Final = timedelta(seconds=1)
+_INTEGER: Final = re.compile(r"u?int(\d*)")
+_MAP: Final = re.compile(r"map\[([^\]]+)\](.+)")
+
+
+class Printer(Protocol):
+    """Prints values of one Go type: ``zero`` is the body of an absent one."""
+
+    zero: str
+
+    def emit(self, value: Any, out: list[Chunk]) -> None:  # noqa: ANN401 - any JSON value
+        """Append the body of a value that is not null. Raises :class:`~migrator.errors.DecodeError`."""
+
+
+class Memory:
+    """Chunks by text and by content, shared by all layouts and bounded."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, Chunk] = {}
+        self._values: dict[tuple[int, bytes], Chunk] = {}
+
+    def text(self, text: str) -> Chunk:
+        """The chunk of a text."""
+        chunk = self._texts.get(text)
+        if chunk is None:
+            if len(self._texts) >= _REMEMBERED:
+                self._texts.clear()
+            chunk = self._texts[text] = Chunk(text)
+        return chunk
+
+    def value(self, printer: Printer, value: Any, out: list[Chunk]) -> None:  # noqa: ANN401
+        """Append the one chunk of a list or object, walking it only if its content is new."""
+        try:
+            key = (id(printer), marshal.dumps(value, 2))
+        except ValueError:  # a number that keeps its spelling
+            printer.emit(value, out)
+            return
+        chunk = self._values.get(key)
+        if chunk is None:
+            parts: list[Chunk] = []
+            printer.emit(value, parts)
+            if len(self._values) >= _REMEMBERED:
+                self._values.clear()
+            chunk = self._values[key] = Chunk(parts=parts)
+        out.append(chunk)
+
+
+MEMORY: Final = Memory()
+
+
+class _String:
+    zero = ""
+
+    def emit(self, value: Any, out: list[Chunk]) -> None:  # noqa: ANN401
+        if type(value) is not str:
+            raise _mismatch(value, "string")
+        out.append(MEMORY.text(value))
+
+
+class _Bool:
+    zero = "false"
+
+    def emit(self, value: Any, out: list[Chunk]) -> None:  # noqa: ANN401
+        if type(value) is not bool:
+            raise _mismatch(value, "bool")
+        out.append(MEMORY.text("true" if value else "false"))
+
+
+class _Integer:
+    zero = "0"
+
+    def __init__(self, name: str, bits: int, *, signed: bool) -> None:
+        self._name = name
+        self._least = -(1 << (bits - 1)) if signed else 0
+        self._most = (1 << (bits - 1 if signed else bits)) - 1
+
+    def emit(self, value: Any, out: list[Chunk]) -> None:  # noqa: ANN401
+        out.append(MEMORY.text(str(self.read(value))))
+
+    def read(self, value: Any) -> int:  # noqa: ANN401
+        """Go's integer; ``-0`` is zero, any other odd spelling is refused."""
+        if isinstance(value, JSONNumber) and value.text == "-0":
+            return 0
+        if type(value) is not int:
+            raise _mismatch(value, self._name)
+        if not self._least <= value <= self._most:
+            raise DecodeError(f"{value} does not fit into {self._name}")
+        return value
+
+
+class _Pointer:
+    zero = NIL
+
+    def __init__(self, element: Printer) -> None:
+        self.emit = element.emit  # the pointee prints no type of its own
+        self.element = element
+
+
+class _Slice:
+    zero = NIL
+
+    def __init__(self, element: Printer, *, walked: bool) -> None:
+        self.element = element
+        # Where a list is walked its elements are what recurs, unless they are walked themselves.
+        self._by_content = walked and not (isinstance(element, Struct) and element.walked)
+        self.walked = walked
+
+    def emit(self, value: Any, out: list[Chunk]) -> None:  # noqa: ANN401
+        if type(value) is not list:
+            raise _mismatch(value, "list")
+        element, separator = self.element, "["
+        for number, item in enumerate(value):
+            out.append(MEMORY.text(separator))
+            separator = " "
+            try:
+                if item is None:
+                    out.append(MEMORY.text(element.zero))
+                elif self._by_content and type(item) is dict:
+                    MEMORY.value(element, item, out)
+                else:
+                    element.emit(item, out)
+            except DecodeError as error:
+                raise _within(f"[{number}]", error) from None
+        out.append(MEMORY.text("]" if value else "[]"))
+
+
+class _Map:
+    zero = NIL
+
+    def __init__(self, element: Printer) -> None:
+        self.element = element
+
+    def emit(self, value: Any, out: list[Chunk]) -> None:  # noqa: ANN401
+        if type(value) is not dict:
+            raise _mismatch(value, "object")
+        element, separator = self.element, "map["
+        for key, name in sorted((clean(name), name) for name in value):
+            out.append(MEMORY.text(f"{separator}{key}:"))
+            separator = " "
+            item = value[name]
+            try:
+                if item is None:
+                    out.append(MEMORY.text(element.zero))
+                else:
+                    element.emit(item, out)
+            except DecodeError as error:
+                raise _within(f".{key}", error) from None
+        out.append(MEMORY.text("]" if value else "map[]"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """Where one JSON field's value stands: the fixed text before it, and what prints it."""
+
+    key: str
+    before: str
+    printer: Printer
+    by_content: bool
+
+
+class Struct:
+    """A Go struct, embedded ones included: fixed text with a slot for each JSON field."""
+
+    def __init__(self, name: str, fields: Sequence[Field], types: Types) -> None:
+        self.walked = name in _WALKED
+        self._slots: list[_Slot] = []
+        self._tail = self._compile(fields, types, "")
+        self._index = {slot.key: number for number, slot in enumerate(self._slots)}
+        self._between: dict[tuple[int, int], Chunk] = {}
+        self.zero = "".join(slot.before + slot.printer.zero for slot in self._slots) + self._tail
+
+    @property
+    def fields(self) -> Mapping[str, Printer]:
+        """The printer of each JSON field that the struct knows."""
+        return {slot.key: slot.printer for slot in self._slots}
+
+    def emit(self, value: Any, out: list[Chunk]) -> None:  # noqa: ANN401
+        """Print the fields that are set, and the fixed text around them."""
+        if type(value) is not dict:
+            raise _mismatch(value, "object")
+        index, slots, between = self._index, self._slots, self._between
+        last = -1
+        for number in sorted([index[key] for key in value if key in index]):
+            slot = slots[number]
+            item = value[slot.key]
+            if item is None:
+                continue
+            fixed = between.get((last, number))
+            out.append(fixed if fixed is not None else self._fixed(last, number))
+            try:
+                if slot.by_content and type(item) in {dict, list}:
+                    MEMORY.value(slot.printer, item, out)
+                else:
+                    slot.printer.emit(item, out)
+            except DecodeError as error:
+                raise _within(f".{slot.key}", error) from None
+            last = number
+        fixed = between.get((last, len(slots)))
+        out.append(fixed if fixed is not None else self._fixed(last, len(slots)))
+
+    def _fixed(self, last: int, number: int) -> Chunk:
+        """Everything between two slots: what follows the first, unset fields, and what introduces the second."""
+        skipped = "".join(slot.before + slot.printer.zero for slot in self._slots[last + 1 : number])
+        text = skipped + (self._slots[number].before if number < len(self._slots) else self._tail)
+        chunk = self._between[last, number] = Chunk(text)
+        return chunk
+
+    def _compile(self, fields: Sequence[Field], types: Types, pending: str) -> str:
+        """Fill the slots; returns the fixed text after the last one."""
+        pending += "{"
+        for number, (go, key, kind) in enumerate(fields):
+            pending += f"{' ' if number else ''}{go}:({kind})"
+            if key == "":
+                pending = self._compile(types.fields(kind), types, pending)
+                continue
+            printer = types.printer(kind)
+            if key is None:
+                pending += printer.zero
+                continue
+            walked = getattr(printer, "walked", False) or getattr(getattr(printer, "element", None), "walked", False)
+            self._slots.append(_Slot(key, pending, printer, self.walked and not walked))
+            pending = ""
+        return pending + "}"
+
+
+class _Quantity:
+    zero = quantity.Quantity().dump()
+
+    def __init__(self) -> None:
+        self._known: dict[str, Chunk] = {}
+
+    def emit(self, value: Any, out: list[Chunk]) -> None:  # noqa: ANN401
+        if type(value) not in {str, int, JSONNumber}:
+            raise _mismatch(value, "quantity")
+        token = str(value)
+        chunk = self._known.get(token)
+        if chunk is None:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            chunk = self._known[token] = Chunk(quantity.parse(token).dump())
+        out.append(chunk)
+
+
+class _IntOrString:
+    zero = "{Type:(intstr.Type)0 IntVal:(int32)0 StrVal:(string)}"
+    _int32: ClassVar[_Integer] = _Integer("int32", 32, signed=True)
+
+    def emit(self, value: Any, out: list[Chunk]) -> None:  # noqa: ANN401
+        if type(value) is str:
+            text = f"{{Type:(intstr.Type)1 IntVal:(int32)0 StrVal:(string){value}}}"
+        else:
+            text = f"{{Type:(intstr.Type)0 IntVal:(int32){self._int32.read(value)} StrVal:(string)}}"
+        out.append(MEMORY.text(text))
+
+
+class _Time:
+    """metav1.Time, printed as a process in UTC prints it; a live object never holds one in a pod template."""
+
+    zero = "{Time:(time.Time){wall:(uint64)0 ext:(int64)0 loc:(*time.Location)<nil>}}"
+    _utc: Final = (
+        "{name:(string)UTC zone:([]time.zone)<nil> tx:([]time.zoneTrans)<nil> extend:(string) "
+        "cacheStart:(int64)0 cacheEnd:(int64)0 cacheZone:(*time.zone)<nil>}"
+    )
+    _syntax: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:\d\d)", re.ASCII)
+    _year_one: Final = datetime(1, 1, 1, tzinfo=UTC)
+
+    def emit(self, value: Any, out: list[Chunk]) -> None:  # noqa: ANN401
+        match = self._syntax.fullmatch(value) if type(value) is str else None
+        try:
+            moment = datetime.fromisoformat(match[1] + match[3]) if match else None
+        except ValueError:
+            moment = None
+        if match is None or moment is None:
+            raise DecodeError(f"{_short(value)} is no RFC 3339 time")
+        nanoseconds = int((match[2] or "").ljust(9, "0")[:9])
+        seconds = (moment - self._year_one) // _SECOND
+        out.append(
+            MEMORY.text(
+                f"{{Time:(time.Time){{wall:(uint64){nanoseconds} ext:(int64){seconds} "
+                f"loc:(*time.Location){self._utc}}}}}"
+            )
+        )
+
+
+class _Fields:
+    """metav1.FieldsV1: the value's JSON bytes, here in compact form."""
+
+    zero = "{Raw:([]uint8)<nil>}"
+
+    def emit(self, value: Any, out: list[Chunk]) -> None:  # noqa: ANN401
+        raw = " ".join(str(byte) for byte in dumps(value).encode("utf-8", "replace"))
+        out.append(MEMORY.text(f"{{Raw:([]uint8)[{raw}]}}"))
+
+
+_CUSTOM: Final[Mapping[str, Printer]] = {
+    "resource.Quantity": _Quantity(),
+    "intstr.IntOrString": _IntOrString(),
+    "v1.Time": _Time(),
+    "v1.FieldsV1": _Fields(),
+}
+
+
+class Types:
+    """The printers of one layout. Types that are the same in two layouts, all the way down, share one."""
+
+    _shared: ClassVar[dict[object, Printer]] = {}
+    _signatures: ClassVar[dict[object, int]] = {}
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._printers: dict[str, Printer] = {}
+        self._known: dict[str, int] = {}
+
+    def printer(self, kind: str) -> Printer:
+        """The printer of a Go type, compiled at its first use."""
+        printer = self._printers.get(kind)
+        if printer is None:
+            signature = self._signature(kind)
+            printer = self._shared.get(signature)
+            if printer is None:
+                printer = self._shared[signature] = self._compile(kind)
+            self._printers[kind] = printer
+        return printer
+
+    def fields(self, kind: str) -> Sequence[Field]:
+        """The fields of a struct."""
+        fields = self._layout[kind]
+        if isinstance(fields, str):
+            raise TypeError(f"{kind} is no struct")
+        return fields
+
+    def _compile(self, kind: str) -> Printer:  # noqa: PLR0911 - one return for each kind of type
+        printer = _CUSTOM.get(kind)
+        definition = self._layout.get(kind)
+        if printer is not None:
+            return printer
+        if isinstance(definition, str):
+            return self.printer(definition)
+        if definition is not None:
+            return Struct(kind, definition, self)
+        if kind.startswith("*"):
+            return _Pointer(self.printer(kind[1:]))
+        if kind.startswith("[]"):
+            return _Slice(self.printer(kind[2:]), walked=kind in _WALKED)
+        if match := _MAP.fullmatch(kind):
+            return _Map(self.printer(match[2]))
+        return _basic(kind)
+
+    def _signature(self, kind: str) -> int:
+        """A number that two types share only if they print alike all the way down."""
+        known = self._known.get(kind)
+        if known is None:
+            parts: tuple[object, ...] = (kind,)
+            definition = self._layout.get(kind)
+            if match := _MAP.fullmatch(kind):
+                parts += (self._signature(match[2]),)
+            elif kind.startswith(("*", "[]")):
+                parts += (self._signature(kind.removeprefix("*").removeprefix("[]")),)
+            elif isinstance(definition, str):
+                parts += (self._signature(definition),)
+            elif definition is not None:
+                parts += tuple((go, key, self._signature(child)) for go, key, child in definition)
+            known = self._known[kind] = self._signatures.setdefault(parts, len(self._signatures))
+        return known
+
+
+def _basic(kind: str) -> Printer:
+    if kind == "string":
+        return _String()
+    if kind == "bool":
+        return _Bool()
+    if match := _INTEGER.fullmatch(kind):
+        return _Integer(kind, int(match[1] or 64), signed=not kind.startswith("u"))
+    raise TypeError(f"the layout has no type {kind}")
+
+
+@cache
+def root(minor: str) -> Struct:
+    """What prints ``v1.PodTemplateSpec`` in the layout of an API minor."""
+    printer = Types(load(minor)).printer(ROOT)
+    if not isinstance(printer, Struct):
+        raise TypeError(f"{ROOT} is no struct in the layout of {minor}")
+    return printer
+
+
+def _within(step: str, error: DecodeError) -> DecodeError:
+    return DecodeError(error.message, path=f"{step}{error.path}")
+
+
+def _mismatch(value: object, wanted: str) -> DecodeError:
+    return DecodeError(f"{_short(value)} is not of type {wanted}")
+
+
+def _short(value: object) -> str:
+    """The kind of a value, never the value itself: pod templates hold secrets."""
+    kinds: Mapping[type, str] = {str: "a string", bool: "a boolean", int: "a number", dict: "an object", list: "a list"}
+    return kinds.get(type(value), "a number")
