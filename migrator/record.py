@@ -47,7 +47,7 @@ LABELS: Final = {
 }
 
 #: Base64 text of one piece: below 900 KiB with all metadata. A ConfigMap may hold 1 MiB.
-_PIECE: Final = 880 * 1024
+PIECE: Final = 880 * 1024
 _RUN_KEY: Final = "run.json"
 _TABLES_KEY: Final = "tables.json.gz"
 _HISTORY: Final = 20
@@ -98,12 +98,13 @@ class Recorder:
 
     Every method raises what the store raises, and :class:`~migrator.errors.Refused` for a record that cannot
     be understood. Writers exclude each other by compare-and-swap on the record's text: the slower one gets
-    :class:`~migrator.errors.LostRace`.
+    :class:`~migrator.errors.LostRace`. ``piece`` is the most base64 text that one ConfigMap gets.
     """
 
-    def __init__(self, store: Store, namespace: str) -> None:
+    def __init__(self, store: Store, namespace: str, *, piece: int = PIECE) -> None:
         self._store = store
         self._namespace = namespace
+        self._bytes = piece // 4 * 3  # that base64 turns into as much text
 
     def load(self) -> Recorded:
         """Read everything; empty where nothing was ever recorded."""
@@ -212,8 +213,8 @@ class Recorder:
 
     def _write_pieces(self, stream: bytes, taken: Collection[str]) -> tuple[str, ...]:
         free = (name for name in map(f"{TABLES_PREFIX}{{}}".format, count()) if name not in taken)
-        size = _PIECE // 4 * 3
-        return tuple(self._write_piece(free, stream[at : at + size]) for at in range(0, len(stream), size))
+        starts = range(0, len(stream), self._bytes)
+        return tuple(self._write_piece(free, stream[at : at + self._bytes]) for at in starts)
 
     def _write_piece(self, free: Iterator[str], piece: bytes) -> str:
         content = {"binaryData": {_TABLES_KEY: base64.b64encode(piece).decode()}}
