@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from migrator import election
-from migrator.errors import LostRace, LostReply, NotAuthorised, NotFound, Refused, TestFailed, UnknownScheme, UsageError
+from migrator.errors import LostRace, LostReply, NotAuthorised, NotFound, Refused, TestFailed, UsageError
 from migrator.hashing import schemes
 from migrator.hashing.schemes import Scheme
 from migrator.jsonvalue import JSONObject
@@ -203,13 +203,9 @@ def is_target(image: str, target: Scheme, target_image: str | None) -> bool:
     """Whether an image is the target's: its tag is a release that speaks ``target``, or it is ``target_image``."""
     if target_image is not None and image == target_image:
         return True
-    tag = image_tag(image)
-    if tag is None:
-        return False
-    try:
-        return schemes.release_of(tag) is not None and schemes.resolve(tag) == target
-    except UnknownScheme:
-        return False
+    release = schemes.release_of(image_tag(image) or "")
+    # A release that puts the hash into object names speaks no scheme that can be migrated to.
+    return release is not None and release.scheme == target and not release.hash_in_names
 
 
 def image_tag(image: str) -> str | None:
