@@ -27,7 +27,7 @@ class Case(NamedTuple):
 def templates() -> Iterator[Case]:
     """Yield every hand-made template and one for each thing that can be set in a pod template."""
     for path in sorted(CASES.glob("*.yaml")):
-        if path.name != "workloads.yaml":
+        if path.name not in {"podcliquesets.yaml", "workloads.yaml"}:
             yield from _groups(path)
     for name, pcs in _workloads():
         for clique in pcs["spec"]["template"]["cliques"]:
@@ -37,7 +37,8 @@ def templates() -> Iterator[Case]:
 
 
 def pod_clique_sets() -> Iterator[Case]:
-    """Yield every workload with each startup type, and again with cliques or inner lists reversed."""
+    """Yield every odd PodCliqueSet, and every workload with each startup type, and again with cliques or inner lists reversed."""
+    yield from _groups(CASES / "podcliquesets.yaml")
     for name, pcs in _workloads():
         for startup in STARTUP_TYPES:
             started = _started(pcs, startup)

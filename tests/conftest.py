@@ -1,0 +1,18 @@
+"""What every test run shares: one seed for everything that is drawn at random, in its first lines."""
+
+from __future__ import annotations
+
+import os
+import secrets
+
+SEED = "GROVE_MIGRATOR_SEED"
+
+
+def pytest_configure() -> None:
+    """Draw the seed before parallel test processes start, so that they all inherit it."""
+    os.environ.setdefault(SEED, str(secrets.randbelow(2**31)))
+
+
+def pytest_report_header() -> str:
+    """Print the seed, with which a run can be repeated."""
+    return f"{SEED}={os.environ[SEED]}"
