@@ -129,7 +129,7 @@ def _pod_spec(template: Mapping[str, Any]) -> JSONObject:
 
 
 def _templates(pcs: Mapping[str, Any]) -> Iterator[tuple[str, JSONObject]]:
-    template = _object(_object(pcs.get("spec"), "spec").get("template"), "spec.template")
+    template = _set_template(pcs)
     cliques = template.get("cliques")
     if cliques is None:
         return
@@ -137,6 +137,8 @@ def _templates(pcs: Mapping[str, Any]) -> Iterator[tuple[str, JSONObject]]:
         raise DecodeError("it is not a list", path=_CLIQUES)
     for number, raw in enumerate(cliques):
         path = f"{_CLIQUES}[{number}]"
+        if raw is None:
+            raise DecodeError("it is null, which ends the operator", path=path)
         clique = _object(raw, path)
         name = clique.get("name")
         if type(name) not in {str, type(None)}:
@@ -153,7 +155,16 @@ def _templates(pcs: Mapping[str, Any]) -> Iterator[tuple[str, JSONObject]]:
 
 
 def _in_order(pcs: Mapping[str, Any], scheme: Scheme) -> bool:
-    return scheme.algorithm == CANONICAL and pcs["spec"]["template"].get("cliqueStartupType") == _IN_ORDER
+    return scheme.algorithm == CANONICAL and _set_template(pcs).get("cliqueStartupType") == _IN_ORDER
+
+
+def _set_template(pcs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The set's template; the strings in it are checked even where no clique makes use of them."""
+    template = _object(_object(pcs.get("spec"), "spec").get("template"), "spec.template")
+    for name in ("cliqueStartupType", "priorityClassName"):
+        if type(template.get(name)) not in {str, type(None)}:
+            raise DecodeError("it is not a string", path=f"spec.template.{name}")
+    return template
 
 
 def _object(value: object, path: str) -> Mapping[str, Any]:
