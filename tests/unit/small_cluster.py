@@ -217,12 +217,13 @@ def _apply(body: JSONObject, ops: Sequence[Op]) -> JSONObject:
     """Apply a patch; ``test`` of null asserts absence, as the API server has it."""
     remaining = []
     for op in ops:
+        there = jsonpatch.JsonPointer(op.path).resolve(body, None) is not None
         if op.op == "test" and op.value is None:
-            if jsonpatch.JsonPointer(op.path).resolve(body, None) is not None:
+            if there:
                 raise TestFailed("the server rejected our request", status=422)
             continue
         # replace creates an absent key of a present parent (measured)
-        remaining.append({**op.as_json(), "op": "add"} if op.op == "replace" else op.as_json())
+        remaining.append({**op.as_json(), "op": "add"} if op.op == "replace" and not there else op.as_json())
     try:
         patched: JSONObject = jsonpatch.apply_patch(body, remaining)
     except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException):
