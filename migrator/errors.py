@@ -13,6 +13,7 @@
     │       ├── TestFailed          1  test-failed
     │       └── Rejected            1  rejected
     ├── LostReply                   1  lost-reply
+    ├── OutputError                 1  unwritable-output
     ├── UsageError                  2  usage
     │   ├── UnknownScheme           2  unknown-scheme
     │   ├── InputError              2  unreadable-input
@@ -108,6 +109,12 @@ class LostReply(MigratorError):
     """The request was sent and no answer came: it may or may not have been applied. Read to find out."""
 
     code = "lost-reply"
+
+
+class OutputError(MigratorError):
+    """What was asked for cannot be written to where it was asked for."""
+
+    code = "unwritable-output"
 
 
 class UsageError(MigratorError):

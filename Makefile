@@ -1,0 +1,59 @@
+# Few verbs; each sets up what it needs. Where packages come from is the environment's business (PIP_*, GOPROXY).
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest
+
+# Skips are failures in CI: a suite that silently did nothing must not pass.
+ifdef CI
+PYTEST += -p tests.plugins
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-all lint format e2e bench lock clean
+
+help: ## show this
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+demo: $(VENV)/.runtime ## migrate the recorded cluster in examples/: before, the run, after
+	@PATH="$(abspath $(BIN)):$$PATH" examples/demo.sh
+
+test: $(VENV)/.dev ## the tests, bounded: everything but what is marked slow, upgrade or kind
+	$(PYTEST) -m "not slow and not upgrade and not kind"
+
+test-all: $(VENV)/.dev ## every test that this machine can run
+	$(PYTEST)
+
+e2e: $(VENV)/.dev ## real Grove operators, and kind: needs images and a container engine
+	$(PYTEST) -m "upgrade or kind"
+
+lint: $(VENV)/.dev ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.dev ## let ruff format and fix
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.dev ## the figures of docs/performance.md
+	$(BIN)/python -m benchmarks
+
+lock: $(VENV)/.dev ## requirements/*.txt anew, with the newest versions that pyproject.toml allows
+	$(BIN)/python scripts/lock.py --upgrade
+
+clean: ## what these verbs have made, the cache of built Go programs aside
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+
+$(VENV)/pyvenv.cfg:
+	$(PYTHON) -m venv $(VENV)
+
+# hatchling comes first and by hash, so that building ourselves fetches nothing by the way.
+$(VENV)/.runtime: $(VENV)/pyvenv.cfg requirements/runtime.txt requirements/build.txt pyproject.toml
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/build.txt -r requirements/runtime.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.runtime requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/dev.txt
+	@touch $@

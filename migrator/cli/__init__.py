@@ -1,0 +1,132 @@
+"""The command line: parse, wire, print. Nothing is decided here.
+
+Commands import what they need when they run, so that ``--help``, ``releases`` and shell completion cost no more
+than Click itself. Every command returns its exit code, or raises a
+:class:`~migrator.errors.MigratorError` that carries one.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Final
+
+import click
+
+from migrator import __version__
+from migrator.cli import output
+from migrator.cli.explain import explain
+from migrator.cli.hash import hash_
+from migrator.cli.options import CONTEXT_SETTINGS, Session
+from migrator.cli.plan import plan
+from migrator.cli.releases import releases
+from migrator.cli.run import run
+from migrator.cli.verify import verify
+from migrator.errors import MigratorError
+
+PROGRAM: Final = "grove-migrator"
+PLUGIN: Final = "kubectl-grove_migrate"
+
+#: A failure that no class describes: by the table of exit codes it is a bug, or an interruption.
+EXIT_BUG: Final = 1
+EXIT_USAGE: Final = 2
+
+
+@click.group(
+    context_settings=CONTEXT_SETTINGS,
+    epilog="""\b
+    Examples:
+      grove-migrator plan                          what an operator upgrade would recreate
+      grove-migrator plan -f dump.yaml             the same from a dump, without a cluster
+      grove-migrator run --to v0.1.0-alpha.11      migrate the stored hashes
+      grove-migrator releases                      the releases and schemes that are known
+
+    \b
+    Exit codes: 0 done or nothing to do, 1 cluster or bug, 2 usage or input, 3 refused,
+    4 lost a race, 5 failed and reverted, 6 failed and not reverted, 7 not verified,
+    10 changes pending (plan --detailed-exitcode).
+    """,
+)
+@click.version_option(__version__, prog_name=PROGRAM)
+def cli() -> None:
+    """Rewrite the pod-template hashes that Grove stores, so that an operator upgrade recreates no pod."""
+
+
+for _command in (hash_, plan, run, verify, explain, releases):
+    cli.add_command(_command)
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Run the command line and exit with the code of docs/upgrade.md."""
+    sys.exit(invoke(args, program=_base(sys.argv[0])))
+
+
+def invoke(args: Sequence[str] | None = None, *, program: str = PROGRAM) -> int:
+    """Run the command line and return its exit code; what went wrong is on stderr."""
+    _speak_utf8()
+    plugin = program.startswith("kubectl-")
+    session = Session()
+    try:
+        code = cli.main(
+            args=args,
+            prog_name="kubectl grove-migrate" if plugin else PROGRAM,
+            complete_var="_KUBECTL_GROVE_MIGRATE_COMPLETE" if plugin else None,
+            standalone_mode=False,
+            obj=session,
+        )
+        output.flush()
+    except MigratorError as error:
+        return _fail(error.code, error.exit_code, str(error))
+    except click.ClickException as error:
+        return _usage(error)
+    except click.Abort:
+        return _fail("interrupted", EXIT_BUG, "interrupted before anything was written")
+    except output.ReaderGone:
+        output.abandon()
+        return EXIT_BUG
+    except Exception as error:  # noqa: BLE001 - the last line of defence: a bug is one sentence, not a traceback
+        if session.verbose:
+            traceback.print_exc()
+        return _fail("bug", EXIT_BUG, _bug(error))
+    return code if isinstance(code, int) else 0
+
+
+def _fail(code: str, exit_code: int, message: str) -> int:
+    from migrator import log  # noqa: PLC0415 - a command that succeeds needs none of it
+
+    log.write_failure(code, exit_code, message)
+    return exit_code
+
+
+def _usage(error: click.ClickException) -> int:
+    if sys.stderr.isatty():
+        error.show()
+        return error.exit_code
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        return _fail("usage", error.exit_code, f"a command is missing; see {PROGRAM} --help")
+    return _fail("usage", EXIT_USAGE, error.format_message())
+
+
+def _base(path: str) -> str:
+    # pathlib would cost --help a tenth of its time.
+    return path.rpartition("/")[2]
+
+
+def _bug(error: Exception) -> str:
+    # Not the exception's own text: it may quote a value of somebody's pod template.
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{_base(where.filename)}:{where.lineno}"
+    return f"this is a bug, please report it: {type(error).__name__} at {place} (-v shows the traceback)"
+
+
+def _speak_utf8() -> None:
+    """Data is UTF-8 wherever it goes; a terminal keeps its own encoding, and shows ``?`` for what it lacks."""
+    for stream in (sys.stdout, sys.stderr):
+        if not isinstance(stream, io.TextIOWrapper):
+            continue
+        if stream.isatty():
+            stream.reconfigure(errors="replace")
+        else:
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")

@@ -1,0 +1,139 @@
+"""``explain``: why the hash differs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import click
+
+from migrator.cli import output
+from migrator.cli.options import ClusterFlags, cluster_options, complete_scheme, verbose_option
+from migrator.errors import NotFound, UsageError
+
+
+@click.command(
+    short_help="Why two schemes give different hashes.",
+    epilog="""\b
+    Examples:
+      grove-migrator explain demo -n default --to v0.1.0-alpha.11
+      grove-migrator explain -f sets.yaml --from legacy-1.34 --to legacy-1.35
+      grove-migrator explain -f sets.yaml demo --to canonical
+    """,
+)
+@click.argument("names", metavar="[PCS]...", nargs=-1)
+@click.option(
+    "-f",
+    "--filename",
+    "path",
+    metavar="FILE",
+    help="Read PodCliqueSets from a file instead of a cluster, as `hash` does; - is stdin.",
+)
+@click.option(
+    "--from",
+    "source",
+    default="auto",
+    show_default=True,
+    metavar="SCHEME|RELEASE|auto",
+    shell_complete=complete_scheme,
+    help="The scheme to start from; auto takes the one whose generation hash the set stores.",
+)
+@click.option(
+    "--to",
+    "target",
+    default="canonical",
+    show_default=True,
+    metavar="SCHEME|RELEASE|canonical",
+    shell_complete=complete_scheme,
+    help="The scheme to compare with. Only builds of Grove's pull request #566 speak the canonical schemes.",
+)
+@click.option(
+    "-o",
+    "--output",
+    "form",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="A small diff, or one JSON object per set and line.",
+)
+@cluster_options
+@verbose_option
+def explain(
+    *, names: tuple[str, ...], path: str | None, source: str, target: str, form: str, cluster: ClusterFlags
+) -> int:
+    """Show which fields the newer structs added and which lists the canonical order moved.
+
+    PCS is a name or namespace/name; without one, all PodCliqueSets are explained. Values of your templates are
+    never shown.
+    """
+    from migrator import explain as core  # noqa: PLC0415 - --help needs none of it
+    from migrator.hashing import schemes  # noqa: PLC0415
+    from migrator.text import printable  # noqa: PLC0415
+
+    wanted = _Wanted(names, cluster)
+    first = None if source == "auto" else schemes.resolve(source)
+    last = None if target == schemes.CANONICAL else schemes.resolve(target)
+    for pcs in wanted.of(_documents(path, cluster)):
+        namespace, name = _identity(pcs)
+        what = f"PodCliqueSet {namespace}/{name}"
+        old = first or core.source_of(pcs, what)
+        explanation = core.explain(pcs, old, last or schemes.canonical_over(old))
+        if form == "json":
+            document = {"namespace": namespace, "name": name, **core.as_json(explanation)}
+            output.write(json.dumps(document, ensure_ascii=False) + "\n")
+        else:
+            title = printable(f"{what}: {explanation.source} → {explanation.target}")
+            output.write(f"{title}\n{core.as_text(explanation)}\n")
+    wanted.check()
+    return 0
+
+
+class _Wanted:
+    """The sets that the user named, and those of them that were seen."""
+
+    def __init__(self, names: tuple[str, ...], cluster: ClusterFlags) -> None:
+        from migrator.cli import wiring  # noqa: PLC0415 - --help needs none of it
+
+        self._missing = set(names)
+        self._names = frozenset(names)
+        self._selection = wiring.selection(cluster)
+
+    def of(self, documents: Iterator[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+        """Those that are meant."""
+        from migrator.selection import matches_labels  # noqa: PLC0415 - --help needs none of it
+
+        for pcs in documents:
+            namespace, name = _identity(pcs)
+            labels = (pcs.get("metadata") or {}).get("labels") or {}
+            spellings = {name, f"{namespace}/{name}"}
+            self._missing -= spellings
+            if self._names and not self._names & spellings:
+                continue
+            if self._selection.namespace in {None, namespace} and matches_labels(self._selection.selector, labels):
+                yield pcs
+
+    def check(self) -> None:
+        """Raise ``UsageError`` for a name that does not exist."""
+        if self._missing:
+            raise UsageError(f"there is no PodCliqueSet {', '.join(sorted(self._missing))}")
+
+
+def _documents(path: str | None, cluster: ClusterFlags) -> Iterator[Mapping[str, Any]]:
+    from migrator.cli import wiring  # noqa: PLC0415 - --help needs none of it
+    from migrator.dump import read_documents  # noqa: PLC0415
+    from migrator.store import POD_CLIQUE_SETS, DryRun  # noqa: PLC0415
+
+    if path is not None:
+        yield from (document for document in read_documents(path) if document.get("kind") == POD_CLIQUE_SETS.kind)
+        return
+    store = wiring.connect(cluster, dry_run=DryRun.CLIENT)
+    try:
+        yield from store.list(POD_CLIQUE_SETS, lambda pcs: pcs, namespace=cluster.namespace).items
+    except NotFound:
+        return
+
+
+def _identity(pcs: Mapping[str, Any]) -> tuple[str, str]:
+    metadata = pcs.get("metadata") or {}
+    return str(metadata.get("namespace") or "default"), str(metadata.get("name") or "")

@@ -1,0 +1,130 @@
+"""``verify``: whether every stored hash is the target's."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from migrator.cli import output
+from migrator.cli.options import ClusterFlags, Seconds, Session, cluster_options, complete_scheme, verbose_option
+from migrator.errors import VerificationFailed
+from migrator.text import printable
+
+if TYPE_CHECKING:
+    from migrator.verify import Problem, VerifyResult
+
+
+@click.command(
+    short_help="Whether every stored hash is the target's.",
+    epilog="""\b
+    Examples:
+      grove-migrator verify --to v0.1.0-alpha.11
+      grove-migrator verify --to v0.1.0-alpha.11 --after-upgrade --settle 5m    once the new operator runs
+      grove-migrator verify -f migrated.yaml --to v0.1.0-alpha.11
+    """,
+)
+@click.option(
+    "-f",
+    "--filename",
+    "dump",
+    metavar="DUMP",
+    help="Read what kubectl get printed instead of a cluster (YAML or JSON, gzip too; - is stdin).",
+)
+@click.option(
+    "--to",
+    "target",
+    required=True,
+    metavar="SCHEME|RELEASE|canonical",
+    shell_complete=complete_scheme,
+    help="What every stored hash must be.",
+)
+@click.option(
+    "--settle",
+    type=Seconds(),
+    default="0",
+    show_default=True,
+    help="Read again for this long until a state that is only late becomes true.",
+)
+@click.option(
+    "--interval", type=Seconds(), default="2s", show_default=True, help="How long to wait between two readings."
+)
+@click.option(
+    "--after-upgrade",
+    is_flag=True,
+    help="Also compare with the record of the run: no update has begun, no pod of before is missing.",
+)
+@click.option(
+    "-o",
+    "--output",
+    "form",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="Output format.",
+)
+@cluster_options
+@verbose_option
+@click.pass_obj
+def verify(
+    session: Session,
+    *,
+    dump: str | None,
+    target: str,
+    settle: float,
+    interval: float,
+    after_upgrade: bool,
+    form: str,
+    cluster: ClusterFlags,
+) -> int:
+    """Check that every stored hash is the target's; exit with 7 if one is not.
+
+    With OnDelete, hashes of older templates may remain where Grove keeps them on purpose.
+    """
+    from migrator import verify as core  # noqa: PLC0415 - --help needs none of it
+    from migrator.cli import wiring  # noqa: PLC0415
+    from migrator.dump import DumpStore  # noqa: PLC0415
+    from migrator.plan import PlanOptions, direction  # noqa: PLC0415
+    from migrator.store import DryRun  # noqa: PLC0415
+
+    direction(PlanOptions(target=target))  # a mistyped release is answered before a cluster is asked
+    options = core.VerifyOptions(target=target, settle=settle, interval=interval, after_upgrade=after_upgrade)
+    with wiring.stopping(signal.SIGTERM) as stop:
+        surroundings = wiring.context(session, stop)
+        store = DumpStore.read(dump) if dump is not None else wiring.connect(cluster, dry_run=DryRun.CLIENT)
+        recorded = wiring.recorded(store, surroundings) if after_upgrade else None
+        try:
+            result = core.verify(store, options, surroundings, recorded=recorded)
+        except VerificationFailed as error:
+            _print(form, target, None, error.problems)
+            raise
+    _print(form, target, result, result.problems)
+    return 0
+
+
+def _print(form: str, target: str, result: VerifyResult | None, problems: Sequence[Problem]) -> None:
+    if form == "json":
+        document: dict[str, Any] = {
+            "to": target,
+            "podCliqueSets": result.trees if result else None,
+            "storedHashes": result.stored if result else None,
+            "problems": [
+                {
+                    "kind": problem.ref.kind,
+                    "namespace": problem.ref.namespace or None,
+                    "name": problem.ref.name,
+                    "field": problem.field,
+                    "message": problem.message,
+                }
+                for problem in problems
+            ],
+        }
+        output.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+        return
+    if result is not None:
+        output.write(f"verified: {result.stored:,} stored hashes of {result.trees:,} sets are those of {target}\n")
+    for problem in problems:
+        output.write(f"problem: {printable(problem.message)}\n")

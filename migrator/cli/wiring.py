@@ -1,0 +1,106 @@
+"""From flags to what the core is given: a store, a log, a clock, an identity."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Final
+
+from migrator import log
+from migrator.cli.options import ClusterFlags, Session
+
+if TYPE_CHECKING:
+    from migrator.context import Context
+    from migrator.record import Recorded
+    from migrator.selection import Selection
+    from migrator.store import DryRun, Store
+
+#: Where Grove's documentation installs the operator, and so where a record is if no operator is found.
+DEFAULT_NAMESPACE: Final = "grove-system"
+
+#: Where a pod finds the namespace that it runs in (kubernetes.io/docs/tasks/run-application/access-api-from-pod).
+_OWN_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+
+def connect(cluster: ClusterFlags, *, dry_run: DryRun, qps: float | None = None) -> Store:
+    """The cluster that the flags name, or the one that we run in."""
+    from migrator import kube  # noqa: PLC0415 - the client costs 0.6 s and is of no use to a dump
+
+    return kube.connect(
+        kubeconfig=cluster.kubeconfig,
+        context=cluster.context,
+        dry_run=dry_run,
+        request_timeout=cluster.request_timeout,
+        qps=qps,
+    )
+
+
+def context(session: Session, stop: threading.Event) -> Context:
+    """Real clocks, a real log, and an identity that no other process has."""
+    from migrator.context import Context  # noqa: PLC0415 - --help needs none of it
+
+    run_id = uuid.uuid4().hex[:12]
+    return Context(
+        clock=time.monotonic,
+        now=lambda: datetime.now(UTC),
+        sleep=lambda seconds: (stop.wait(seconds), None)[1],
+        identity=f"{socket.gethostname()}_{run_id}",
+        log=log.configure(sys.stderr, run_id=run_id, verbose=session.verbose),
+        stop=stop,
+        namespace=own_namespace(),
+    )
+
+
+def selection(cluster: ClusterFlags) -> Selection:
+    """The PodCliqueSets that ``-n`` and ``-l`` mean; raises ``UsageError`` for a bad selector."""
+    from migrator.selection import Selection, matches_labels  # noqa: PLC0415 - --help needs none of it
+
+    matches_labels(cluster.selector, {})  # nothing to match is no reason to accept nonsense
+    return Selection(cluster.namespace, cluster.selector)
+
+
+def recorded(store: Store, surroundings: Context) -> Recorded:
+    """What runs have recorded beside the operator; on a dump, nothing."""
+    from migrator import operator, record  # noqa: PLC0415 - --help needs none of it
+
+    if not store.is_cluster:
+        return record.Recorded()
+    found = operator.find(store, namespace=None, deployment=None, lease_name=None)
+    namespace = found.namespace if found else surroundings.namespace or DEFAULT_NAMESPACE
+    return record.Recorder(store, namespace).load()
+
+
+def own_namespace() -> str | None:
+    """The namespace of the pod that we are, or ``None`` outside a cluster."""
+    try:
+        return _OWN_NAMESPACE.read_text(encoding="utf-8").strip() or None
+    except OSError:
+        return None
+
+
+@contextmanager
+def stopping(*signals: signal.Signals) -> Iterator[threading.Event]:
+    """An event that the signals set: a run then ends at the next safe point. A second one ends it at once."""
+    stop = threading.Event()
+    before = {number: signal.getsignal(number) for number in signals}
+
+    def ask(number: int, _frame: FrameType | None) -> None:
+        stop.set()
+        signal.signal(number, before[signal.Signals(number)])
+
+    for number in signals:
+        signal.signal(number, ask)
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,303 @@
+"""Why two schemes give different hashes of the same template: a small diff of the two dumps. Pure.
+
+Dumps print every field of every struct, set or not. So a field that the newer structs have adds its text wherever
+its struct appears; and a list that the canonical order sorts moves. Values are never shown: templates hold secrets.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from migrator.errors import UsageError
+from migrator.hashing import schemes
+from migrator.hashing.canonical import canonicalize
+from migrator.hashing.layouts import Field, Layout, load
+from migrator.hashing.podcliqueset import PodCliqueSetHashes, hash_pod_clique_set
+from migrator.hashing.schemes import Scheme
+from migrator.hashing.spew import ROOT, Types
+
+IN_ORDER: Final = "CliqueStartupTypeInOrder"
+
+#: How many places a line names.
+_NAMED: Final = 3
+
+_MAP: Final = re.compile(r"map\[[^\]]*\](.+)")
+_POSITION: Final = "\0position"  # no JSON key of any struct, so no sort looks at it
+
+
+@dataclass(frozen=True, slots=True)
+class FieldChange:
+    """A field that only one of the two dumps prints.
+
+    ``text`` is what it prints where it is not set, never a value; ``places`` are the structs that print it,
+    ``set_in`` those of them in which the template sets it, and so means something to one operator only.
+    """
+
+    added: bool
+    struct: str
+    field: str
+    after: str
+    text: str
+    places: tuple[str, ...]
+    set_in: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A list that the canonical order sorts: the stored positions, in canonical order."""
+
+    path: str
+    order: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CliqueExplanation:
+    """Why one clique's pod-template hash differs, if it does."""
+
+    name: str
+    old: str
+    new: str
+    fields: tuple[FieldChange, ...]
+    moves: tuple[Move, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a PodCliqueSet's hashes differ.
+
+    ``clique_order`` is the order in which the canonical scheme dumps the cliques where it is not the stored one,
+    ``order_keys`` whether it prints their names too (``CliqueStartupTypeInOrder``).
+    """
+
+    source: Scheme
+    target: Scheme
+    old: str
+    new: str
+    cliques: tuple[CliqueExplanation, ...]
+    clique_order: tuple[int, ...]
+    order_keys: bool
+
+
+def source_of(pcs: Mapping[str, Any], what: str) -> Scheme:
+    """The first scheme in the table that gives the generation hash which the set stores.
+
+    Raises :class:`~migrator.errors.UsageError` where there is none: ``--from`` must say it then.
+    """
+    stored = (pcs.get("status") or {}).get("currentGenerationHash")
+    if not stored:
+        raise UsageError(f"{what} stores no generation hash, so say with --from which operator is meant")
+    for scheme in schemes.spoken_schemes():
+        if hash_pod_clique_set(pcs, scheme).generation_hash == stored:
+            return scheme
+    raise UsageError(
+        f"{what} stores the generation hash {stored}, which no known operator gives its spec; say with --from which "
+        "operator is meant"
+    )
+
+
+def explain(pcs: Mapping[str, Any], source: Scheme, target: Scheme) -> Explanation:
+    """Compare what two schemes print of a set. Raises :class:`~migrator.errors.DecodeError` as hashing does."""
+    old, new = hash_pod_clique_set(pcs, source), hash_pod_clique_set(pcs, target)
+    template = (pcs.get("spec") or {}).get("template") or {}
+    cliques = template.get("cliques") or []
+    mixed = source.algorithm != target.algorithm
+    in_order = template.get("cliqueStartupType") == IN_ORDER
+    order = tuple(sorted(range(len(cliques)), key=lambda number: str(cliques[number].get("name") or "")))
+    sorts = mixed and not in_order and order != tuple(range(len(cliques)))
+    return Explanation(
+        source=source,
+        target=target,
+        old=old.generation_hash,
+        new=new.generation_hash,
+        cliques=tuple(_clique(clique, source, target, old, new) for clique in cliques),
+        clique_order=order if sorts else (),
+        order_keys=mixed and in_order,
+    )
+
+
+def field_changes(template: Mapping[str, Any], older: str, newer: str) -> tuple[FieldChange, ...]:
+    """The fields that the dumps of a pod template under two minors do not share, in the order of printing."""
+    before, after = load(older), load(newer)
+    found: dict[tuple[bool, str, str], list[tuple[str, bool]]] = {}
+    for struct, path, value in _structs(ROOT, template, "", before):
+        for added, field in _fields_of_one(before[struct], after.get(struct, ())):
+            is_set = isinstance(value, Mapping) and value.get(field[1] or "") is not None
+            found.setdefault((added, struct, field[0]), []).append((_shown(path), is_set))
+    return tuple(
+        _field_change(after if added else before, struct, name, places, added=added)
+        for (added, struct, name), places in found.items()
+    )
+
+
+def moves(pod_spec: Mapping[str, Any]) -> tuple[Move, ...]:
+    """The lists of a pod spec that the canonical order changes."""
+    return tuple(_moves(canonicalize(_tagged(pod_spec)), "podSpec"))
+
+
+def _clique(
+    clique: Mapping[str, Any], source: Scheme, target: Scheme, old: PodCliqueSetHashes, new: PodCliqueSetHashes
+) -> CliqueExplanation:
+    name = str(clique.get("name") or "")
+    pod_spec = (clique.get("spec") or {}).get("podSpec") or {}
+    metadata = {key: clique.get(key) for key in ("labels", "annotations")}
+    template = {"metadata": metadata, "spec": pod_spec}
+    mixed = source.algorithm != target.algorithm
+    return CliqueExplanation(
+        name=name,
+        old=old.pod_template_hashes[name],
+        new=new.pod_template_hashes[name],
+        fields=field_changes(template, source.minor, target.minor) if source.minor != target.minor else (),
+        moves=moves(pod_spec) if mixed else (),
+    )
+
+
+def _structs(kind: str, value: Any, path: str, layout: Layout) -> Iterator[tuple[str, str, Any]]:  # noqa: ANN401
+    """Every struct that a dump prints: its type, where it is, and its JSON (``None`` where nothing is set)."""
+    for inner, item, below in _elements(kind, value, path):
+        definition = layout.get(inner, "")
+        if isinstance(definition, str):
+            continue
+        yield inner, below, item
+        for _, key, field in definition:
+            if key == "":
+                yield from _structs(field, item, below, layout)
+            elif key is not None:
+                found = item.get(key) if isinstance(item, Mapping) else None
+                yield from _structs(field, found, f"{below}.{key}" if below else key, layout)
+
+
+def _elements(kind: str, value: Any, path: str) -> Iterator[tuple[str, Any, str]]:  # noqa: ANN401
+    """What a value of a Go type holds: itself, what it points to, or its elements."""
+    if kind.startswith("*"):
+        if isinstance(value, Mapping):
+            yield kind[1:], value, path
+    elif kind.startswith("[]"):
+        for number, item in enumerate(value if isinstance(value, list) else ()):
+            yield from _elements(kind[2:], item, f"{path}[{number}]")
+    elif match := _MAP.fullmatch(kind):
+        for item in value.values() if isinstance(value, Mapping) else ():
+            yield from _elements(match[1], item, f"{path}[*]")  # keys are the user's, like values
+    else:
+        yield kind, value, path
+
+
+def _shown(path: str) -> str:
+    """The place as a PodCliqueSet has it: Go's pod template calls ``spec`` what the set calls ``podSpec``."""
+    return f"podSpec{path.removeprefix('spec')}" if path.startswith("spec") else path
+
+
+def _fields_of_one(before: tuple[Field, ...] | str, after: tuple[Field, ...] | str) -> Iterator[tuple[bool, Field]]:
+    if before == after or not after or isinstance(before, str) or isinstance(after, str):
+        return  # a struct that only one minor has stands below a field that only that minor has
+    yield from ((False, field) for field in before if field not in after)
+    yield from ((True, field) for field in after if field not in before)
+
+
+def _field_change(
+    layout: Layout, struct: str, name: str, places: list[tuple[str, bool]], *, added: bool
+) -> FieldChange:
+    fields = [field for field in layout[struct] if not isinstance(field, str)]
+    number = next(number for number, field in enumerate(fields) if field[0] == name)
+    kind = fields[number][2]
+    unset = any(not is_set for _, is_set in places)
+    return FieldChange(
+        added=added,
+        struct=struct,
+        field=name,
+        after=fields[number - 1][0] if number else "",
+        text=f"{name}:({kind}){Types(layout).printer(kind).zero if unset else '…'}",
+        places=tuple(path for path, _ in places),
+        set_in=tuple(path for path, is_set in places if is_set),
+    )
+
+
+def _tagged(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """A copy in which every object in a list carries its position, so that sorted lists tell where they were."""
+    if isinstance(value, Mapping):
+        return {key: _tagged(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [
+            {**_tagged(item), _POSITION: number} if isinstance(item, Mapping) else item
+            for number, item in enumerate(value)
+        ]
+    return value
+
+
+def _moves(value: Any, path: str) -> Iterator[Move]:  # noqa: ANN401 - any JSON value
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _moves(item, f"{path}.{key}")
+    elif isinstance(value, list):
+        order = tuple(item[_POSITION] for item in value if isinstance(item, Mapping))
+        if order != tuple(sorted(order)):
+            yield Move(path, order)
+        for item in value:
+            if isinstance(item, Mapping):
+                yield from _moves(item, f"{path}[{item[_POSITION]}]")
+
+
+def as_json(explanation: Explanation) -> dict[str, Any]:
+    """The explanation as a JSON object."""
+    return {
+        "from": explanation.source.name,
+        "to": explanation.target.name,
+        "generationHash": {"old": explanation.old, "new": explanation.new},
+        "cliqueOrder": list(explanation.clique_order) or None,
+        "orderKeys": explanation.order_keys,
+        "cliques": [
+            {
+                "name": clique.name,
+                "old": clique.old,
+                "new": clique.new,
+                "fields": [
+                    {
+                        "change": "added" if change.added else "removed",
+                        "struct": change.struct,
+                        "field": change.field,
+                        "after": change.after,
+                        "text": change.text,
+                        "places": list(change.places),
+                        "setIn": list(change.set_in),
+                    }
+                    for change in clique.fields
+                ],
+                "moves": [{"list": move.path, "canonicalOrder": list(move.order)} for move in clique.moves],
+            }
+            for clique in explanation.cliques
+        ],
+    }
+
+
+def as_text(explanation: Explanation) -> str:
+    """The explanation as a small diff: ``+`` and ``-`` for text in one dump only, ``~`` for what moves."""
+    lines = [f"generation hash: {_hashes(explanation.old, explanation.new)}"]
+    if explanation.clique_order:
+        lines.append(f"  ~ cliques: the canonical order is {_order(explanation.clique_order)}")
+    if explanation.order_keys:
+        lines.append("  ~ cliques: the canonical dump prints the name of each before it (CliqueStartupTypeInOrder)")
+    for clique in explanation.cliques:
+        lines += ["", f"clique {clique.name}: {_hashes(clique.old, clique.new)}"]
+        for change in clique.fields:
+            lines.append(f"  {'+' if change.added else '-'} {change.text}")
+            lines.append(f"      after {change.after} of {change.struct}, in {_places(change.places)}")
+            if change.set_in:
+                knows = explanation.target if change.added else explanation.source
+                lines.append(f"      set in {_places(change.set_in)}: only {knows.name} sees it")
+        lines += [f"  ~ {move.path}: the canonical order is {_order(move.order)}" for move in clique.moves]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _hashes(old: str, new: str) -> str:
+    return f"{old} → {new}" if old != new else f"{old}, the same under both"
+
+
+def _order(order: tuple[int, ...]) -> str:
+    return ", ".join(map(str, order))
+
+
+def _places(places: tuple[str, ...]) -> str:
+    named = ", ".join(places[:_NAMED])
+    return named if len(places) <= _NAMED else f"{named} and {len(places) - _NAMED} more"

@@ -1,0 +1,43 @@
+"""Compare what a test run really did with what it must have done.
+
+    python -m scripts.check_counts COUNTS
+
+COUNTS is the file that GROVE_MIGRATOR_COUNTS named during the run: JSON lines {"name", "n"}, a name's count
+being their sum. Prints all of them as one JSON line; exits with 1 if one is below tests/required_counts.json.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from tests.counts import totals
+
+REQUIRED: Final = Path(__file__).resolve().parent.parent / "tests" / "required_counts.json"
+
+
+def shortfalls(counted: Mapping[str, int], required: Mapping[str, int]) -> list[str]:
+    """One sentence for each count that is below what is required; a name that is missing counts as 0."""
+    return [
+        f"{name}: {counted.get(name, 0)}, but at least {least} are required"
+        for name, least in sorted(required.items())
+        if counted.get(name, 0) < least
+    ]
+
+
+def main(path: str) -> int:
+    """Print the counts, and on stderr what is missing."""
+    counted = totals(Path(path).read_text(encoding="utf-8"))
+    required = json.loads(REQUIRED.read_text(encoding="utf-8"))
+    sys.stdout.write(json.dumps(counted, sort_keys=True) + "\n")
+    missing = shortfalls(counted, required)
+    for sentence in missing:
+        sys.stderr.write(f"check_counts: {sentence}\n")
+    return 1 if missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
