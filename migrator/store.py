@@ -41,9 +41,7 @@ class Resource:
 
 
 POD_CLIQUE_SETS: Final = Resource("grove.io", "v1alpha1", "podcliquesets", "PodCliqueSet")
-POD_CLIQUE_SCALING_GROUPS: Final = Resource(
-    "grove.io", "v1alpha1", "podcliquescalinggroups", "PodCliqueScalingGroup"
-)
+POD_CLIQUE_SCALING_GROUPS: Final = Resource("grove.io", "v1alpha1", "podcliquescalinggroups", "PodCliqueScalingGroup")
 POD_CLIQUES: Final = Resource("grove.io", "v1alpha1", "podcliques", "PodClique")
 PODS: Final = Resource("", "v1", "pods", "Pod")
 POD_GANGS: Final = Resource("scheduler.grove.io", "v1alpha1", "podgangs", "PodGang")
@@ -106,10 +104,21 @@ class Store(Protocol):
     :class:`migrator.errors.LostReply` for a write whose fate is unknown. Reads and writes are retried
     inside (429, 5xx, refused connections; Retry-After honoured; bounded by count and deadline).
     ``is_cluster`` is false for a file, on which nothing that needs a cluster or the time can be checked.
+    ``request_timeout`` is how long, in seconds, one write and all its attempts may be under way.
     """
 
-    is_cluster: bool
-    dry_run: DryRun
+    @property
+    def is_cluster(self) -> bool: ...  # noqa: D102 - above
+
+    @property
+    def dry_run(self) -> DryRun: ...  # noqa: D102 - above
+
+    @property
+    def request_timeout(self) -> float: ...  # noqa: D102 - above
+
+    def in_dry_run(self, mode: DryRun) -> Store:
+        """The same store, whose writes are of ``mode``."""
+        ...
 
     def list(
         self,

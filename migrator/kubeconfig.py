@@ -1,0 +1,95 @@
+"""Which cluster is meant, and as whom: as kubectl resolves it."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import yaml
+from kubernetes import config
+from kubernetes.client import ApiClient, Configuration
+from kubernetes.config import ConfigException
+
+from migrator.errors import NotAuthorised, UsageError
+
+_DEFAULT: Final = "~/.kube/config"
+
+
+def api_client(kubeconfig: str | None, context: str | None, *, connections: int) -> ApiClient:
+    """A client with a pool of ``connections`` and no retries of its own; nothing is sent yet.
+
+    The configuration is that of ``--kubeconfig``, else ``$KUBECONFIG``, else ``~/.kube/config``, else the pod's
+    that we run in. Raises :class:`~migrator.errors.UsageError` where none of them is usable, and
+    :class:`~migrator.errors.NotAuthorised` where a credential plugin fails.
+    """
+    configuration = Configuration()
+    configuration.connection_pool_maxsize = connections
+    configuration.retries = False
+    files = _files(kubeconfig)
+    if files:
+        _load_file(os.pathsep.join(files), context, configuration)
+    elif context is not None:
+        raise UsageError(f"there is no kubeconfig, so there is no context {context}; give one with --kubeconfig")
+    else:
+        _load_in_cluster(configuration)
+    try:
+        return ApiClient(configuration)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"the certificates of the kubeconfig cannot be used: {error}") from error
+
+
+def _files(kubeconfig: str | None) -> list[str]:
+    """The kubeconfig files that are read; kubectl passes over missing ones unless they were named by flag."""
+    if kubeconfig is not None:
+        if not Path(kubeconfig).is_file():
+            raise UsageError(f"kubeconfig {kubeconfig} does not exist or is not a file")
+        return [kubeconfig]
+    named = os.environ.get("KUBECONFIG") or _DEFAULT
+    return [path for path in named.split(os.pathsep) if path and Path(path).expanduser().is_file()]
+
+
+def _load_file(files: str, context: str | None, configuration: Configuration) -> None:
+    try:
+        with _complaints() as complaints:
+            load: Callable[..., None] = config.load_kube_config
+            load(config_file=files, context=context, client_configuration=configuration, persist_config=False)
+    except (ConfigException, OSError, yaml.YAMLError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UsageError(f"kubeconfig {files} cannot be used: {_first_line(error)}") from error
+    if complaints:
+        raise NotAuthorised(f"kubeconfig {files}: no credentials: {complaints[0]}")
+
+
+def _load_in_cluster(configuration: Configuration) -> None:
+    try:
+        load: Callable[..., None] = config.load_incluster_config
+        load(client_configuration=configuration)
+    except (ConfigException, OSError) as error:
+        raise UsageError(
+            f"no cluster to talk to: there is neither a kubeconfig (--kubeconfig, $KUBECONFIG, {_DEFAULT}) nor an "
+            f"in-cluster configuration ({_first_line(error).rstrip('.')})"
+        ) from error
+
+
+@contextmanager
+def _complaints() -> Iterator[list[str]]:
+    """What the client logs as errors meanwhile: it says so, and goes on, when a credential plugin fails."""
+    said: list[str] = []
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            said.append(record.getMessage())
+
+    root, listener = logging.getLogger(), Listener(logging.ERROR)
+    root.addHandler(listener)
+    try:
+        yield said
+    finally:
+        root.removeHandler(listener)
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), "") or type(error).__name__
