@@ -114,7 +114,7 @@ class Fence:
         self._record: LeaseRecord | None = None
         self._sent = 0.0
         self._lost = f"{self._lease} was never acquired"
-        self._asked: tuple[LeaseRecord, float] | None = None  # a term whose reply was lost
+        self._asked: LeaseRecord | None = None  # a term whose reply was lost
 
     def __str__(self) -> str:
         return str(self._lease)
@@ -136,31 +136,14 @@ class Fence:
         """
         if self.held:
             return
-        sighting: _Sighting | None = None
-        while True:
-            asked = self._clock()
-            try:
-                record: LeaseRecord | None = self._lease.get()
-            except NotFound:
-                record = None
-            if record is not None and not self._free(record):
-                if sighting is None or sighting.record != record:
-                    sighting = _Sighting(record, self._clock())
-                if asked - sighting.since < record.seconds(self._duration):
-                    self._wait_for(record, sighting, deadline)
-                    continue
-            if self._take(record):
-                break
-            if self._clock() >= deadline:
-                raise LostRace(f"{self._lease} could not be taken in time: others are faster; run again")
-            self._sleep(self._duration * _RETRY_EVERY)
+        quiet = self._contend(deadline)
         self._start()
-        if sighting is not None and record is not None and record.holder:
-            self._log.info(
-                "lease_taken_over", lease=str(self), holder=record.holder, quiet_seconds=self._request_timeout
-            )
-            self._keep_quiet(self._request_timeout)
-        self.check()
+        try:
+            self._keep_quiet(quiet)
+            self.check()
+        except BaseException:
+            self.release()  # whatever interrupts the wait, nobody renews what nobody uses
+            raise
 
     def check(self) -> None:
         """Raise :class:`~migrator.errors.LeaseLost` unless the Lease is certainly ours; local and cheap.
@@ -203,28 +186,61 @@ class Fence:
         for _ in range(_RELEASE_ATTEMPTS):
             try:
                 self._lease.release(record, self._now())
-            except TestFailed:
-                moved = self._still_ours(record)
+            except (ClusterError, LostReply) as error:
+                self._log.warning("lease_release_failed", lease=str(self), error=str(error))
+                moved = self._reread(record)
                 if moved is None:
                     return
                 record = moved
-            except (ClusterError, LostReply) as error:
-                self._log.warning("lease_release_failed", lease=str(self), error=str(error))
             else:
                 return
+
+    def _contend(self, deadline: float) -> float:
+        """Take the Lease; returns for how many seconds nothing may be written yet."""
+        sighting: _Sighting | None = None
+        quiet = 0.0
+        while True:
+            asked = self._clock()
+            record = self._read()
+            if record is not None and not self._free(record):
+                if sighting is None or sighting.record != record:
+                    sighting = _Sighting(record, self._clock())
+                if asked - sighting.since < record.seconds(self._duration):
+                    self._wait_for(record, sighting, deadline)
+                    continue
+            quiet = max(quiet, self._quiet_after(sighting, record))
+            if self._take(record):
+                return quiet
+            if self._clock() >= deadline:
+                raise LostRace(f"{self._lease} could not be taken in time: others are faster; run again")
+            self._sleep(self._duration * _RETRY_EVERY)
+
+    def _quiet_after(self, sighting: _Sighting | None, record: LeaseRecord | None) -> float:
+        """How long a holder that we saw, and that did not release, may still be writing."""
+        if sighting is None or (record is not None and not record.holder):
+            return 0.0
+        if record is None:  # deleted while it was held: its holder finds out at its own next renewal
+            return self._request_timeout + sighting.record.seconds(self._duration)
+        return self._request_timeout
+
+    def _read(self) -> LeaseRecord | None:
+        try:
+            return self._lease.get()
+        except NotFound:
+            return None
 
     def _free(self, record: LeaseRecord) -> bool:
         """Whether it may be taken at once: nobody's, or a term that this very process wrote."""
         if not record.holder:
             return True
-        if self._asked is not None and self._asked[0].term == record.term:
+        if self._asked is not None and self._asked.term == record.term:
             return True
         return self._record is not None and self._record.term == record.term
 
     def _take(self, record: LeaseRecord | None) -> bool:
         sent = self._clock()
         spec = self._lease.wanted(self._identity, self._duration, self._now(), after=record)
-        self._asked = (LeaseRecord("", spec), sent)
+        self._asked = LeaseRecord("", spec)
         try:
             taken = self._lease.create(spec) if record is None else self._lease.take(record, spec)
         except (AlreadyExists, TestFailed, NotFound, LostReply):
@@ -246,6 +262,8 @@ class Fence:
         self._sleep(max(0.0, min(_LONGEST_POLL, self._duration * _RETRY_EVERY, left, deadline - now)))
 
     def _keep_quiet(self, seconds: float) -> None:
+        if seconds > 0:
+            self._log.info("lease_taken_over", lease=str(self), quiet_seconds=seconds)
         end = self._clock() + seconds
         while (left := end - self._clock()) > 0:
             self.check()
@@ -306,11 +324,15 @@ class Fence:
         return _Renewal.READ_AGAIN
 
     def _still_ours(self, record: LeaseRecord) -> LeaseRecord | None:
+        found = self._read()
+        return found if found is not None and found.term == record.term else None
+
+    def _reread(self, record: LeaseRecord) -> LeaseRecord | None:
+        """The Lease as it stands if it is still ours, as it was if that cannot be read, ``None`` if it is not."""
         try:
-            found = self._lease.get()
-        except NotFound:
-            return None
-        return found if found.term == record.term else None
+            return self._still_ours(record)
+        except (ClusterError, LostReply):
+            return record
 
     def _lose(self, why: str) -> _Renewal:
         with self._state:

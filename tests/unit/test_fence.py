@@ -143,6 +143,47 @@ def test_the_lease_is_ours_before_the_quiet_time_and_kept_during_it(cluster: Sma
     assert len(set(ours)) > 1
 
 
+def test_an_interrupted_wait_lets_go(cluster: SmallCluster, clock: Clock) -> None:
+    """Whatever ends the quiet time early, the Lease does not stay with somebody who will not use it."""
+    put_lease(cluster, "dead_1")
+
+    def interrupt(_seconds: float) -> None:
+        if spec_of(cluster)["holderIdentity"] == "we_1":
+            raise KeyboardInterrupt
+
+    clock.on_sleep.append(interrupt)
+    fence = fence_of(cluster, clock)
+    with pytest.raises(KeyboardInterrupt):
+        fence.acquire(clock() + 120)
+    assert spec_of(cluster)["holderIdentity"] == ""
+    assert not fence.held
+
+
+def test_a_lease_lost_in_the_quiet_time_is_not_acquired(cluster: SmallCluster, clock: Clock) -> None:
+    """An API server that goes away between taking over and the first write ends in LeaseLost."""
+    put_lease(cluster, "dead_1")
+
+    def cut(request: tuple[str, str, str, str]) -> Unreachable | None:
+        ours = spec_of(cluster)["holderIdentity"] == "we_1"
+        return Unreachable("connection refused") if request[0] == "patch" and ours else None
+
+    cluster.before.append(cut)
+    fence = Fence(
+        cluster,
+        namespace=NAMESPACE,
+        name=NAME,
+        duration=DURATION,
+        identity="we_1",
+        request_timeout=60.0,
+        clock=clock,
+        sleep=clock.sleep,
+        now=clock.now,
+        threaded=False,
+    )
+    with pytest.raises(LeaseLost):
+        fence.acquire(clock() + 120)
+
+
 def test_a_living_holder_is_never_robbed(cluster: SmallCluster, clock: Clock) -> None:
     """A Lease that moves is held, however old its times look; the deadline ends the wait and names the holder."""
     put_lease(cluster, "operator_1", renewed=START - timedelta(days=1))
@@ -197,6 +238,25 @@ def test_a_create_that_loses_the_race_waits(cluster: SmallCluster, clock: Clock)
     began = clock()
     fence_of(cluster, clock).acquire(clock() + 120)
     assert clock() - began >= 15 + REQUEST
+
+
+def test_a_lease_that_is_deleted_while_held_is_waited_out(cluster: SmallCluster, clock: Clock) -> None:
+    """Its holder may write until it next tries to renew: we take the Lease, and keep quiet for all that time."""
+    put_lease(cluster, "operator_1")
+    renew = renewing(cluster, clock, every=2)
+    deleted = clock() + 20
+
+    def delete(seconds: float) -> None:
+        if clock() < deleted:
+            renew(seconds)
+        elif "operator_1" in str(cluster.list(LEASES, lambda raw: raw).items):
+            cluster.drop(LEASES, NAMESPACE, NAME)
+
+    clock.on_sleep.append(delete)
+    fence = fence_of(cluster, clock)
+    fence.acquire(clock() + 120)
+    assert clock() >= deleted + 15 + REQUEST
+    assert fence.held
 
 
 def test_a_namesake_is_a_stranger(cluster: SmallCluster, clock: Clock) -> None:
