@@ -17,7 +17,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 #: kubectl has no limit by default; a Job that waits forever helps nobody.
-DEFAULT_REQUEST_TIMEOUT = "60s"
+DEFAULT_REQUEST_TIMEOUT = "15s"
 
 
 class Seconds(click.ParamType):
