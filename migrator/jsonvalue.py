@@ -34,6 +34,11 @@ def loads(text: str | bytes) -> Any:  # noqa: ANN401 - any JSON value
     return json.loads(decoded, parse_float=JSONNumber, parse_int=_integer, parse_constant=_refuse)
 
 
+def decoder() -> json.JSONDecoder:
+    """What :func:`loads` parses with, for texts that hold more than one value."""
+    return json.JSONDecoder(parse_float=JSONNumber, parse_int=_integer, parse_constant=_refuse)
+
+
 def dumps(value: Any, *, indent: int | None = None, sort_keys: bool = False) -> str:  # noqa: ANN401
     """Print JSON with every :class:`JSONNumber` as it was spelt; compact unless ``indent`` is given."""
     separators = (",", ": ") if indent else (",", ":")

@@ -24,6 +24,9 @@ T = TypeVar("T")
 #: What "no limit" means: it ends where the API server's own limit for a request does (``--request-timeout``).
 LONGEST_REQUEST: Final = 60.0
 
+#: What ``encoding/json`` escapes and JSON need not; these characters occur in strings only.
+_GO_ESCAPES: Final = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
+
 #: How often a list is begun again because its snapshot expired or moved.
 MAX_LIST_STARTS: Final = 5
 
@@ -57,8 +60,8 @@ def connect(
 ) -> KubeStore:
     """The cluster that kubectl would talk to with the same flags.
 
-    ``request_timeout`` is in seconds, ``None`` for no limit; ``workers`` threads may send at once. Nothing is sent yet. Raises :class:`~migrator.errors.UsageError` where
-    there is no usable configuration.
+    ``request_timeout`` is in seconds, ``None`` for no limit; ``workers`` threads may send at once. Nothing is sent
+    yet. Raises :class:`~migrator.errors.UsageError` where there is no usable configuration.
     """
     timing = timing or Timing()
     transport = Transport(
@@ -262,4 +265,10 @@ def _pace(resource: Resource) -> dict[str, Any]:
 
 
 def _encode(value: object) -> bytes:
-    return jsonvalue.dumps(value).encode("utf-8", "surrogateescape")
+    """JSON in the spelling of Go's ``encoding/json``.
+
+    The API server compares strings of a ``test`` as JSON text, not as values (``gopkg.in/evanphx/json-patch.v4``,
+    ``patch.go:lazyNode.equal``), and its own side has these characters escaped: without it no template with ``&&``
+    in a command would ever equal itself.
+    """
+    return jsonvalue.dumps(value).translate(_GO_ESCAPES).encode("utf-8", "surrogateescape")
