@@ -135,13 +135,8 @@ class SmallCluster:
 
     def get(self, resource: Resource, namespace: str, name: str, *, subresource: str = "") -> JSONObject:
         """Read one object."""
-        request = ("get", _path(resource, subresource), namespace, name)
-        self._consult(self.before, request)
-        with self._lock:
-            try:
-                return self.read(resource, namespace, name)
-            except KeyError:
-                raise NotFound(f"{resource.plural} {namespace}/{name} not found", status=404) from None
+        self._consult(self.before, ("get", _path(resource, subresource), namespace, name))
+        return self._find(resource, namespace, name)
 
     def create(self, resource: Resource, namespace: str, body: JSONObject) -> JSONObject:
         """Create one object."""
@@ -163,7 +158,7 @@ class SmallCluster:
         request = ("patch", _path(resource, subresource), namespace, name)
         self._consult(self.before, request)
         with self._lock:
-            body = self.get(resource, namespace, name)
+            body = self._find(resource, namespace, name)
             view = _scale_of(body) if subresource == "scale" else body
             patched = _apply(view, ops)
             if self.dry_run is not DryRun.NONE:
@@ -185,6 +180,13 @@ class SmallCluster:
             if found is not None and found["metadata"]["uid"] == uid:
                 self.drop(resource, namespace, name)
         self._consult(self.after, request)
+
+    def _find(self, resource: Resource, namespace: str, name: str) -> JSONObject:
+        with self._lock:
+            try:
+                return self.read(resource, namespace, name)
+            except KeyError:
+                raise NotFound(f"{resource.plural} {namespace}/{name} not found", status=404) from None
 
     def _consult(self, faults: Sequence[Callable[[Request], MigratorError | None]], request: Request) -> None:
         if faults is self.before:
