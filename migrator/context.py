@@ -9,6 +9,8 @@ from datetime import datetime
 
 import structlog
 
+from migrator.retry import Deadline
+
 
 @dataclass(frozen=True, slots=True)
 class Context:
@@ -16,7 +18,8 @@ class Context:
 
     ``clock`` is monotonic, in seconds; ``now`` is the wall clock in UTC, for records and for gang termination
     only. ``identity`` is unique to this process: it is what the Lease names. ``run_id`` is in every log line and
-    in the record. ``stop`` is set by SIGTERM. ``namespace`` is our own pod's, if we are one.
+    in the record. ``stop`` is set by SIGTERM. ``deadline`` is the run's, shared with its store. ``namespace`` is
+    our own pod's, if we are one.
     """
 
     clock: Callable[[], float]
@@ -26,5 +29,10 @@ class Context:
     run_id: str
     log: structlog.typing.FilteringBoundLogger
     stop: threading.Event
+    deadline: Deadline
     workers: int = 8
     namespace: str | None = None
+
+    def until(self, seconds: float) -> float:
+        """The time of the clock in so many seconds, or the deadline if that is sooner."""
+        return min(self.clock() + seconds, self.deadline.at)

@@ -13,6 +13,7 @@
     │       ├── TestFailed          1  test-failed
     │       └── Rejected            1  rejected
     ├── LostReply                   1  lost-reply
+    ├── Interrupted                 1  interrupted
     ├── OutputError                 1  unwritable-output
     ├── UsageError                  2  usage
     │   ├── UnknownScheme           2  unknown-scheme
@@ -32,7 +33,8 @@ write :mod:`migrator.migrate` turns any of them into :class:`Reverted` or :class
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 
 class MigratorError(Exception):
@@ -109,6 +111,12 @@ class LostReply(MigratorError):
     """The request was sent and no answer came: it may or may not have been applied. Read to find out."""
 
     code = "lost-reply"
+
+
+class Interrupted(MigratorError):
+    """Asked to stop before the first write; nothing was done."""
+
+    code = "interrupted"
 
 
 class OutputError(MigratorError):
@@ -191,7 +199,11 @@ class NotReverted(MigratorError):
 
 
 class VerificationFailed(MigratorError):
-    """``verify`` found values that are not the target's."""
+    """``verify`` found values that are not the target's: ``problems``, of :class:`migrator.verify.Problem`."""
 
     exit_code = 7
     code = "verification-failed"
+
+    def __init__(self, message: str, problems: Sequence[Any] = ()) -> None:
+        super().__init__(message)
+        self.problems = tuple(problems)

@@ -236,7 +236,9 @@ class _Planner:
             state=_state(refused=refused, changes=changes),
             changes=changes,
             findings=findings,
-            blast=blast_radius(tree, source=found.closest, target=found.target, hashes=pair.target),
+            blast=blast_radius(
+                tree, source=found.closest, target=found.target, source_hashes=pair.source, target_hashes=pair.target
+            ),
             source_hashes=pair.source,
             target_hashes=pair.target,
         )

@@ -226,6 +226,7 @@ def _differences(old: Tree, new: Tree) -> Iterator[Problem]:
 
 
 def _objects(tree: Tree) -> Iterator[PodCliqueSet | PodClique | PodCliqueScalingGroup | Pod]:
+    """The objects that a run compares before and after; PodGangMaps are not among them, their spec is written to."""
     yield tree.pcs
     yield from tree.scaling_groups
     for pod_clique in tree.pod_cliques:
@@ -234,15 +235,12 @@ def _objects(tree: Tree) -> Iterator[PodCliqueSet | PodClique | PodCliqueScaling
 
 
 def _uids(tree: Tree) -> Iterator[str]:
-    for item in _objects(tree):
-        yield item.ref.uid
-    for other in (*tree.pod_gang_maps, *tree.pod_gangs):
-        yield other.ref.uid
+    yield from (item.ref.uid for item in _objects(tree))
+    yield from (gang_map.ref.uid for gang_map in tree.pod_gang_maps)
+    yield from (gang.ref.uid for gang in tree.pod_gangs)
 
 
 def _failed(problems: tuple[Problem, ...], attempts: int) -> VerificationFailed:
     named = "; ".join(problem.message for problem in problems[:_NAMED])
     more = f"; and {len(problems) - _NAMED} more" if len(problems) > _NAMED else ""
-    error = VerificationFailed(f"verification failed after {attempts} snapshots: {named}{more}")
-    error.problems = problems
-    return error
+    return VerificationFailed(f"verification failed after {attempts} snapshots: {named}{more}", problems)

@@ -165,7 +165,6 @@ def run(
         wait_for_idle=wait_for_idle,
         max_downtime=max_downtime,
         on_conflict=on_conflict,
-        timeout=timeout or None,
         exempt_from_authorizer=exempt_from_authorizer,
         operator_namespace=operator_namespace,
         operator_deployment=operator_deployment,
@@ -177,10 +176,11 @@ def run(
     check_allowed(allow)
     direction(options.plan)  # a mistyped release is answered before a cluster is asked
     with wiring.stopping(signal.SIGTERM, signal.SIGINT) as stop:
-        surroundings = wiring.context(session, stop)
+        surroundings = wiring.context(session, stop, timeout or None)
         try:
             if dump is None:
-                result = migrate.run(wiring.connect(cluster, dry_run=mode, qps=qps), options, surroundings)
+                store = wiring.connect(cluster, dry_run=mode, qps=qps, deadline=surroundings.deadline)
+                result = migrate.run(store, options, surroundings)
             else:
                 result = _run_on_dump(dump, out, mode, options, surroundings)
         except MigratorError as error:
@@ -202,10 +202,10 @@ def _check_files(dump: str | None, out: str | None, *, writes: bool) -> None:
 
 def _run_on_dump(dump: str, out: str | None, mode: DryRun, options: RunOptions, surroundings: Context) -> RunResult:
     from migrator import migrate  # noqa: PLC0415 - --help needs none of it
-    from migrator.dump import DumpStore  # noqa: PLC0415
+    from migrator.cli import wiring  # noqa: PLC0415
     from migrator.store import DryRun  # noqa: PLC0415
 
-    store = DumpStore.read(dump, dry_run=mode)
+    store = wiring.read_dump(dump, dry_run=mode)
     result = migrate.run(store, options, surroundings)
     if out is not None and mode is DryRun.NONE:
         store.write(out)

@@ -20,7 +20,9 @@ from migrator.cli.options import ClusterFlags, Session
 
 if TYPE_CHECKING:
     from migrator.context import Context
+    from migrator.dump import DumpStore
     from migrator.record import Recorded
+    from migrator.retry import Deadline
     from migrator.selection import Selection
     from migrator.store import DryRun, Store
 
@@ -31,7 +33,9 @@ DEFAULT_NAMESPACE: Final = "grove-system"
 _OWN_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
-def connect(cluster: ClusterFlags, *, dry_run: DryRun, qps: float | None = None) -> Store:
+def connect(
+    cluster: ClusterFlags, *, dry_run: DryRun, qps: float | None = None, deadline: Deadline | None = None
+) -> Store:
     """The cluster that the flags name, or the one that we run in."""
     from migrator import kube  # noqa: PLC0415 - the client costs 0.6 s and is of no use to a dump
 
@@ -41,12 +45,28 @@ def connect(cluster: ClusterFlags, *, dry_run: DryRun, qps: float | None = None)
         dry_run=dry_run,
         request_timeout=cluster.request_timeout,
         qps=qps,
+        deadline=deadline,
     )
 
 
-def context(session: Session, stop: threading.Event) -> Context:
-    """Real clocks, a real log, and an identity that no other process has."""
+def open_store(cluster: ClusterFlags, dump: str | None, *, dry_run: DryRun, qps: float | None = None) -> Store:
+    """The dump that was named, or else the cluster."""
+    if dump is None:
+        return connect(cluster, dry_run=dry_run, qps=qps)
+    return read_dump(dump, dry_run=dry_run)
+
+
+def read_dump(path: str, *, dry_run: DryRun) -> DumpStore:
+    """What kubectl printed into a file."""
+    from migrator.dump import DumpStore  # noqa: PLC0415 - of no use to a cluster
+
+    return DumpStore.read(path, dry_run=dry_run)
+
+
+def context(session: Session, stop: threading.Event, timeout: float | None = None) -> Context:
+    """Real clocks, a real log, and an identity that no other process has; ``timeout`` is in seconds."""
     from migrator.context import Context  # noqa: PLC0415 - --help needs none of it
+    from migrator.retry import Deadline  # noqa: PLC0415
 
     run_id = uuid.uuid4().hex[:12]
     return Context(
@@ -54,8 +74,10 @@ def context(session: Session, stop: threading.Event) -> Context:
         now=lambda: datetime.now(UTC),
         sleep=lambda seconds: (stop.wait(seconds), None)[1],
         identity=f"{socket.gethostname()}_{run_id}",
+        run_id=run_id,
         log=log.configure(sys.stderr, run_id=run_id, verbose=session.verbose),
         stop=stop,
+        deadline=Deadline(time.monotonic, timeout),
         namespace=own_namespace(),
     )
 

@@ -1,0 +1,245 @@
+"""A run's hold on the cluster: the operator stopped, its Lease held, ourselves exempt; and letting go of all that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from migrator import authorizer, operator
+from migrator.context import Context
+from migrator.errors import Interrupted, MigratorError
+from migrator.fence import Fence
+from migrator.guards.base import refuse
+from migrator.hashing import schemes
+from migrator.model import Finding
+from migrator.record import Recorded, Recorder, RunRecord
+from migrator.runs import DEFAULT_NAMESPACE, RunOptions, namespace_of
+from migrator.store import Store
+
+#: The Lease of a run where no operator tells its own (seconds), and how many durations a holder is waited for.
+_OWN_LEASE: Final = "grove-migrator"
+_OWN_DURATION: Final = 15.0
+_PATIENCE: Final = 8
+
+
+class Hold:
+    """Who may write, and what was recorded: everything about a run that must be undone when it ends."""
+
+    def __init__(self, store: Store, options: RunOptions, context: Context) -> None:
+        self._store = store
+        self._options = options
+        self._context = context
+        self._fence: Fence | None = None
+        self._exempted = False
+        self._namespace = DEFAULT_NAMESPACE
+        self.operator: operator.Operator | None = None
+        self.recorder = Recorder(store, DEFAULT_NAMESPACE)
+        self.recorded = Recorded()
+
+    def look(self) -> None:
+        """Find the operator and read the record."""
+        self.operator = operator.find(
+            self._store,
+            namespace=self._options.operator_namespace,
+            deployment=self._options.operator_deployment,
+            lease_name=self._options.lease_name,
+        )
+        self._namespace = namespace_of(self._store, self._options, self._context, self.operator)
+        self.recorder = Recorder(self._store, self._namespace)
+        self.recorded = self.recorder.load()
+
+    @property
+    def fenced(self) -> bool:
+        """Whether the Lease was taken and not let go."""
+        return self._fence is not None
+
+    def check(self) -> None:
+        """Raise :class:`~migrator.errors.LeaseLost` unless we may write; local and cheap."""
+        if self._fence is not None:
+            self._fence.check()
+
+    # --- taking hold --------------------------------------------------------------------------------------------
+
+    def stop_operator(self) -> None:
+        """Record the replicas, scale to zero, and wait until no operator pod exists."""
+        found = self.operator
+        if found is None or not self._options.stop_operator:
+            return
+        self.begin_record("stopping", replicas=self._replicas_before(found), image=found.image)
+        if found.replicas > 0:
+            operator.scale(self._store, found, 0)
+            self._context.log.info(
+                "operator_stopped", deployment=str(found), replicas=found.replicas, image=found.image
+            )
+        self.operator = operator.wait_until_gone(
+            self._store,
+            found,
+            clock=self._context.clock,
+            sleep=self._pause,
+            deadline=self._context.until(_PATIENCE * found.lease_duration),
+        )
+
+    def take_lease(self) -> None:
+        """Hold the operator's Lease, or our own where it has none; waits for a dead holder."""
+        if self._fence is not None:
+            return
+        found = self.operator
+        duration = found.lease_duration if found else _OWN_DURATION
+        fence = Fence(
+            self._store,
+            namespace=self._namespace,
+            name=found.lease_name if found else self._options.lease_name or _OWN_LEASE,
+            duration=duration,
+            identity=self._context.identity,
+            request_timeout=self._store.request_timeout,
+            clock=self._context.clock,
+            sleep=self._pause,
+        )
+        fence.acquire(self._context.until(_PATIENCE * duration + self._store.request_timeout))
+        self._fence = fence
+        self._context.log.info("lease_held", lease=str(fence))
+
+    def settle_exemption(self) -> bool:
+        """Exempt ourselves from the authorizer if asked to, else remove what a dead run left of that."""
+        if self._options.exempt_from_authorizer:
+            self._exempted = authorizer.exempt(self._store, self._context)
+        else:
+            authorizer.withdraw_stale(self._store, self._context.log)
+        return self._exempted
+
+    # --- what stands in the way ---------------------------------------------------------------------------------
+
+    def findings(self) -> list[Finding]:
+        """A live operator that this run will not stop, and a webhook that will refuse label patches."""
+        findings = []
+        found = self._refreshed()
+        stops_it = self._options.stop_operator and not self.fenced
+        if found is not None and (found.pods or found.replicas) and not stops_it:
+            who = f"operator pod {found.pods[0].ref} ({found.pods[0].image}) exists" if found.pods else ""
+            what = who or f"{found} has replicas {found.replicas}"
+            findings.append(
+                refuse(
+                    "GM-122",
+                    found.pods[0].ref if found.pods else None,
+                    None,
+                    f"{what}: a live operator that sees other hashes starts a rolling update; scale it to zero, or run "
+                    "with --stop-operator",
+                )
+            )
+        blocking = authorizer.blocking(self._store)
+        if blocking is not None and not self._options.exempt_from_authorizer:
+            findings.append(refuse("GM-202", None, None, blocking.remedy))
+        return findings
+
+    def stranger(self, targets: Iterable[str]) -> str | None:
+        """An operator that does not speak one of the target schemes and may read what was written; its description.
+
+        A Deployment at zero with the old image is how every Helm hook ends, and is none.
+        """
+        found = self._refreshed()
+        if found is None:
+            return None
+        speak = [schemes.by_name(name) for name in targets]
+
+        def is_target(image: str) -> bool:
+            return any(operator.is_target(image, scheme, self._options.target_image) for scheme in speak)
+
+        for pod in found.pods:
+            if not is_target(pod.image):
+                return f"operator pod {pod.ref} ({pod.image})"
+        if found.replicas > 0 and not is_target(found.image):
+            return f"{found} with replicas {found.replicas} and image {found.image}"
+        return None
+
+    # --- the record ---------------------------------------------------------------------------------------------
+
+    @property
+    def unfinished(self) -> RunRecord | None:
+        """The record of a run that did not end: this one, or one that died."""
+        run = self.recorded.run
+        return run if run is not None and run.finished is None else None
+
+    def begin_record(self, state: str, *, replicas: int | None, image: str | None) -> None:
+        """Record that this run is under way, before anything is touched."""
+        self.save_record(
+            RunRecord(
+                run_id=self._context.run_id,
+                identity=self._context.identity,
+                source=self._options.plan.source,
+                target=self._options.plan.target,
+                started=self._context.now(),
+                finished=None,
+                state=state,
+                operator_replicas=replicas,
+                operator_image=image,
+            )
+        )
+
+    def save_record(self, run: RunRecord) -> None:
+        """Replace the run's record."""
+        self.recorder.save_run(run)
+        self.recorded = replace(self.recorded, run=run)
+
+    def forget(self) -> None:
+        """Remove the record: nothing is left that it could explain."""
+        self.recorder.delete_all()
+        self.recorded = Recorded()
+
+    # --- letting go ---------------------------------------------------------------------------------------------
+
+    def release(self) -> None:
+        """Let go of the exemption and the Lease; what fails is logged, for the run is over either way."""
+        if self._exempted:
+            self._exempted = False
+            try:
+                authorizer.withdraw(self._store, self._context.log)
+            except MigratorError as error:
+                self._context.log.warning("exemption_not_removed", error=str(error))
+        if self._fence is not None:
+            fence, self._fence = self._fence, None
+            fence.release()
+
+    def restore_operator(self) -> None:
+        """Give back the replicas that a run of ours took, after letting go of the Lease.
+
+        Only where nothing of what was written is left: the caller knows.
+        """
+        run = self.unfinished
+        replicas = run.operator_replicas if run is not None else None
+        if not replicas or self.operator is None or not self._options.stop_operator:
+            return
+        found = operator.refresh(self._store, self.operator)
+        if found.replicas == 0:
+            operator.scale(self._store, found, replicas)
+            self._context.log.info("operator_restored", deployment=str(found), replicas=replicas, image=found.image)
+
+    def current_operator(self) -> operator.Operator | None:
+        """The operator as it is now, ``None`` where there is none or it may not be read any more."""
+        if self.operator is None or not self.operator.deployment:
+            return None
+        try:
+            return operator.refresh(self._store, self.operator)
+        except MigratorError as error:
+            self._context.log.warning("operator_not_read", error=str(error))
+            return None
+
+    def _replicas_before(self, found: operator.Operator) -> int:
+        """What the operator had, also where a run of ours died after stopping it."""
+        run = self.unfinished
+        if found.replicas == 0 and run is not None and run.operator_replicas:
+            return run.operator_replicas
+        return found.replicas
+
+    def _refreshed(self) -> operator.Operator | None:
+        if self.operator is None:  # one may have appeared since
+            self.operator = operator.find(
+                self._store, namespace=None, deployment=None, lease_name=self._options.lease_name
+            )
+            return self.operator
+        return operator.refresh(self._store, self.operator)
+
+    def _pause(self, seconds: float) -> None:
+        self._context.sleep(seconds)
+        if self._context.stop.is_set():
+            raise Interrupted("interrupted while waiting, before the first write; run again")
