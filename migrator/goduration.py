@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_PART: Final = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
+_PART: Final = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
 _SECONDS: Final = {
     "ns": 1e-9,
     "us": 1e-6,

@@ -24,8 +24,8 @@ OTHER_EXIT_CODES: Final = {
     10: "changes pending, no refusal: only with `plan --detailed-exitcode`",
 }
 
-#: Reasons that no error class of ours has.
-OTHER_REASONS: Final = {1: ("interrupted", "bug")}
+#: The reason that no error class of ours has.
+OTHER_REASONS: Final = {1: ("bug",)}
 
 
 def reference() -> str:
@@ -39,8 +39,10 @@ def reference() -> str:
         "Durations are Go's (`15s`, `1m30s`) or plain seconds. stdout carries data only; logs go to stderr.",
         "The same program is on PATH as `kubectl-grove_migrate`, so that `kubectl grove-migrate plan` works.",
         "",
-        'Shell completion: `eval "$(_GROVE_MIGRATOR_COMPLETE=bash_source grove-migrator)"`, or `zsh_source`, '
-        "`fish_source`.",
+        (
+            'Shell completion: `eval "$(_GROVE_MIGRATOR_COMPLETE=bash_source grove-migrator)"`, or `zsh_source`, '
+            "`fish_source`."
+        ),
         "",
     ]
     for name in cli.list_commands(context):

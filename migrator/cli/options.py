@@ -31,7 +31,7 @@ class Seconds(click.ParamType):
             return float(value)
         text = str(value).strip()
         try:
-            seconds = float(text) if text.replace(".", "", 1).isdecimal() else goduration.parse(text)
+            seconds = float(text) if text.isascii() and text.replace(".", "", 1).isdecimal() else goduration.parse(text)
         except ValueError:
             self.fail(f"{text!r} is not a duration such as 15s, 1m30s or 0", param, ctx)
         if seconds < 0:

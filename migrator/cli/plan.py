@@ -85,7 +85,6 @@ def plan(
     """
     from migrator import report  # noqa: PLC0415 - --help needs none of it
     from migrator.cli import wiring  # noqa: PLC0415
-    from migrator.dump import DumpStore  # noqa: PLC0415
     from migrator.plan import PlanOptions, direction  # noqa: PLC0415
     from migrator.preview import preview  # noqa: PLC0415
     from migrator.store import DryRun  # noqa: PLC0415
@@ -93,7 +92,7 @@ def plan(
     options = PlanOptions(source=source, target=target, selection=wiring.selection(cluster))
     direction(options)  # a mistyped release is answered before a cluster is asked
     surroundings = wiring.context(session, threading.Event())
-    store = DumpStore.read(dump) if dump is not None else wiring.connect(cluster, dry_run=DryRun.CLIENT)
+    store = wiring.open_store(cluster, dump, dry_run=DryRun.CLIENT)
     made = preview(store, options, now=surroundings.now, namespace=surroundings.namespace or wiring.DEFAULT_NAMESPACE)
     _print(made, form)
     if detailed_exitcode and report.refusals_of(made):

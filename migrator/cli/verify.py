@@ -86,7 +86,6 @@ def verify(
     """
     from migrator import verify as core  # noqa: PLC0415 - --help needs none of it
     from migrator.cli import wiring  # noqa: PLC0415
-    from migrator.dump import DumpStore  # noqa: PLC0415
     from migrator.plan import PlanOptions, direction  # noqa: PLC0415
     from migrator.store import DryRun  # noqa: PLC0415
 
@@ -94,7 +93,7 @@ def verify(
     options = core.VerifyOptions(target=target, settle=settle, interval=interval, after_upgrade=after_upgrade)
     with wiring.stopping(signal.SIGTERM) as stop:
         surroundings = wiring.context(session, stop)
-        store = DumpStore.read(dump) if dump is not None else wiring.connect(cluster, dry_run=DryRun.CLIENT)
+        store = wiring.open_store(cluster, dump, dry_run=DryRun.CLIENT)
         recorded = wiring.recorded(store, surroundings) if after_upgrade else None
         try:
             result = core.verify(store, options, surroundings, recorded=recorded)
