@@ -189,7 +189,7 @@ class MemoryStore:
 
     def get(self, resource: Resource, namespace: str, name: str, *, subresource: str = "") -> JSONObject:
         """See :meth:`migrator.store.Store.get`."""
-        request = self._arrives("get", resource, namespace, name, subresource)
+        request = self._arrives("get", resource, namespace, name, subresource=subresource)
         with self._state.lock:
             body = self._find(resource, namespace, name)
             found = _scale_of(body) if subresource == "scale" else copy.deepcopy(body)
@@ -222,7 +222,7 @@ class MemoryStore:
         """See :meth:`migrator.store.Store.patch`."""
         if self.dry_run is DryRun.CLIENT:
             return {}
-        request = self._arrives("patch", resource, namespace, name, subresource, tuple(ops))
+        request = self._arrives("patch", resource, namespace, name, subresource=subresource, ops=tuple(ops))
         with self._state.lock:
             body = self._find(resource, namespace, name)
             if subresource == "scale":
@@ -252,6 +252,7 @@ class MemoryStore:
         resource: Resource,
         namespace: str,
         name: str,
+        *,
         subresource: str = "",
         ops: tuple[Op, ...] = (),
     ) -> Request:
@@ -299,11 +300,13 @@ def _scale_of(body: JSONObject) -> JSONObject:
 
 
 def _raising(error: Callable[[], Exception], when: Matcher, times: int) -> Hook:
-    left = [times]
+    left, lock = [times], threading.Lock()
 
     def hook(request: Request) -> None:
-        if left[0] and when(request):
+        with lock:
+            if not left[0] or not when(request):
+                return
             left[0] -= 1
-            raise error()
+        raise error()
 
     return hook
