@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
+from migrator.hashing import quantity
 from migrator.hashing.schemes import CANONICAL, Scheme
 from migrator.model import (
     LABEL_POD_TEMPLATE_HASH,
@@ -25,35 +25,36 @@ from migrator.model import (
 
 _GPU_RESOURCES: Final = frozenset({"nvidia.com/gpu", "amd.com/gpu"})
 _GPU_PREFIXES: Final = ("nvidia.com/mig-", "gpu.intel.com/")
+_LARGEST_SCALE: Final = 18  # as large as an int64 gets; nobody has more
 
 
-def blast_radius(tree: Tree, *, source: Scheme | None, target: Scheme, hashes: SetHashes) -> BlastRadius:
+def blast_radius(
+    tree: Tree, *, source: Scheme, target: Scheme, source_hashes: SetHashes, target_hashes: SetHashes
+) -> BlastRadius:
     """Count what an operator that speaks ``target`` recreates of this tree as it stands.
 
-    ``hashes`` are the tree's under ``target``. Terminating pods are not counted, nor are GPUs that are claimed
-    by dynamic resource allocation. OnDelete recreates nothing by itself. A canonical operator accepts the
-    legacy hash of its own layout (PR #566), so that step recreates nothing either.
+    Terminating pods are not counted, nor are GPUs that are claimed by dynamic resource allocation. OnDelete
+    recreates nothing by itself. A canonical operator accepts the legacy hash of its own layout (PR #566), so where
+    that is what the set stores it recreates nothing either.
     """
     pcs = tree.pcs
-    if pcs.on_delete or pcs.terminating or pcs.generation_hash in {None, hashes.generation}:
-        return BlastRadius()
-    if source is not None and target.algorithm == CANONICAL and source.minor == target.minor:
+    current = {None, target_hashes.generation}  # an operator that finds no hash stores its own
+    if target.algorithm == CANONICAL and source.minor == target.minor:
+        current.add(source_hashes.generation)
+    if pcs.on_delete or pcs.terminating or pcs.generation_hash in current:
         return BlastRadius()
     gpus = {str(clique.get("name")): clique_gpus(clique) for clique in pcs.cliques}
-    total = BlastRadius()
     replicas: dict[tuple[str | None, str | None], list[PodClique]] = defaultdict(list)
+    total = BlastRadius()
     for pod_clique in tree.pod_cliques:
         if pod_clique.standalone:
-            expected = hashes.templates.get(pod_clique.clique or "")
-            total += _count(pod_clique, _live(pod_clique, unless=expected), gpus)
+            expected = _expected(pod_clique, target_hashes)
+            total += _count(pod_clique, (pod for pod in _live(pod_clique) if pod.template_hash != expected), gpus)
         else:
             index = pod_clique.labels.get(LABEL_SCALING_GROUP_REPLICA_INDEX)
             replicas[pod_clique.owner_uid, index].append(pod_clique)
     for members in replicas.values():
-        if any(
-            member.labels.get(LABEL_POD_TEMPLATE_HASH) != hashes.templates.get(member.clique or "")
-            for member in members
-        ):
+        if any(member.labels.get(LABEL_POD_TEMPLATE_HASH) != _expected(member, target_hashes) for member in members):
             for member in members:
                 total += _count(member, _live(member), gpus)
     return total
@@ -61,7 +62,7 @@ def blast_radius(tree: Tree, *, source: Scheme | None, target: Scheme, hashes: S
 
 def live_pods(tree: Tree) -> int:
     """How many pods of the tree are not on their way out."""
-    return sum(1 for pod_clique in tree.pod_cliques for pod in pod_clique.pods if not pod.terminating)
+    return sum(1 for pod_clique in tree.pod_cliques for _ in _live(pod_clique))
 
 
 def clique_gpus(clique: Mapping[str, Any]) -> int:
@@ -72,8 +73,30 @@ def clique_gpus(clique: Mapping[str, Any]) -> int:
     return max(containers, init)
 
 
-def _live(pod_clique: PodClique, *, unless: str | None = None) -> Iterable[Pod]:
-    return (pod for pod in pod_clique.pods if not pod.terminating and (unless is None or pod.template_hash != unless))
+def whole_units(token: object) -> int:
+    """The value of a quantity as Go's ``Quantity.Value`` gives it, rounded up; 0 for ``null``.
+
+    Raises :class:`~migrator.errors.DecodeError` for what is no quantity.
+    """
+    if token is None:
+        return 0
+    parsed = quantity.parse(str(token))
+    digits, scale = parsed.value, parsed.scale
+    if parsed.unscaled is not None:
+        digits, scale = parsed.unscaled, -parsed.decimal_scale
+    if not digits:
+        return 0
+    power = int(10 ** min(abs(scale), _LARGEST_SCALE))
+    return digits * power if scale >= 0 else -(-digits // power)
+
+
+def _expected(pod_clique: PodClique, hashes: SetHashes) -> str:
+    """The template hash that the target gives a PodClique; empty, and so equal to none, for an unknown clique."""
+    return hashes.templates.get(pod_clique.clique or "", "")
+
+
+def _live(pod_clique: PodClique) -> Iterable[Pod]:
+    return (pod for pod in pod_clique.pods if not pod.terminating)
 
 
 def _count(pod_clique: PodClique, pods: Iterable[Pod], gpus: Mapping[str, int]) -> BlastRadius:
@@ -84,16 +107,7 @@ def _count(pod_clique: PodClique, pods: Iterable[Pod], gpus: Mapping[str, int]) 
 def _gpus(container: Mapping[str, Any]) -> int:
     limits = (container.get("resources") or {}).get("limits") or {}
     return sum(
-        _whole(str(quantity))
-        for name, quantity in limits.items()
+        whole_units(amount)
+        for name, amount in limits.items()
         if name in _GPU_RESOURCES or str(name).startswith(_GPU_PREFIXES)
     )
-
-
-def _whole(quantity: str) -> int:
-    # Kubernetes admits only whole numbers of extended resources, so suffixes are a curiosity ("1k", "2000m").
-    scale = {"k": Decimal(1000), "m": Decimal("0.001")}.get(quantity[-1:], Decimal(1))
-    try:
-        return int(Decimal(quantity.rstrip("km")) * scale)
-    except (InvalidOperation, ValueError):
-        return 0

@@ -7,7 +7,7 @@ two such values agree: otherwise a half-migrated tree could never be finished.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -31,8 +31,10 @@ class Detection:
     """What explains a tree's values.
 
     ``source`` is the scheme for which every value is the source's or the target's hash of its field (OnDelete
-    leftovers aside), or ``None``. ``closest`` is the candidate that explains most, for messages and for
-    overrides. ``done`` means that nothing is left to do.
+    leftovers aside) and at least one the source's; the target itself for a tree that is done; ``None`` where
+    there is none. ``closest`` is what explains most, for messages and for overrides: the source where there is
+    one, the target where nothing is any candidate's but some values are the target's. ``done`` means that
+    nothing is left to do.
     """
 
     source: Scheme | None
@@ -70,8 +72,9 @@ def detect(
 ) -> Detection:
     """Find the first candidate that explains a tree.
 
-    ``candidates`` are tried in the order given (the table's). A tree all of whose values are some target's is
-    done, and that target is reported as its source too. ``hashes`` is called once per scheme that is tried.
+    ``candidates`` are tried in the order given (the table's), and must not be empty. A tree all of whose values
+    are some target's is done, and that target is reported as its source too. ``hashes`` must be cheap to call
+    again for the same scheme. Raises what ``hashes`` raises, and ``ValueError`` without candidates.
     """
     kinds = Counter((s.place, s.clique, s.value) for s in stored)
     sample: Mapping[tuple[Place, str | None, str], StoredHash] = {(s.place, s.clique, s.value): s for s in stored}
@@ -83,26 +86,21 @@ def detect(
             counts[pair.verdict(sample[kind])] += count
         return counts
 
-    targets = _unique(target_of(candidate) for candidate in candidates)
-    for target in targets:
+    for target in dict.fromkeys(target_of(candidate) for candidate in candidates):
         counts = tally(target, target)
-        if not counts[Verdict.FOREIGN] and not counts[Verdict.SOURCE]:
+        if counts[Verdict.TARGET] and not counts[Verdict.FOREIGN]:
             return Detection(target, target, done=True, closest=target)
-    best: tuple[tuple[int, int], Scheme] | None = None
+    scores: dict[Scheme, tuple[bool, int, int]] = {}
     for candidate in candidates:
         counts = tally(candidate, target_of(candidate))
-        if not counts[Verdict.FOREIGN]:
+        if counts[Verdict.SOURCE] and not counts[Verdict.FOREIGN]:
             return Detection(candidate, target_of(candidate), done=False, closest=candidate)
-        generation = sum(
-            1 for s in sample.values() if s.place is Place.SET_GENERATION and s.value == hashes(candidate).of(s)
+        generation = any(
+            s.place is Place.SET_GENERATION and s.value == hashes(candidate).generation for s in sample.values()
         )
-        score = (generation, counts[Verdict.SOURCE] + counts[Verdict.TARGET])
-        if best is None or score > best[0]:
-            best = (score, candidate)
-    if best is None:
-        raise ValueError("detect needs at least one candidate")
-    return Detection(None, target_of(best[1]), done=False, closest=best[1])
-
-
-def _unique(schemes: Iterable[Scheme]) -> tuple[Scheme, ...]:
-    return tuple(dict.fromkeys(schemes))
+        explained = counts[Verdict.SOURCE] + counts[Verdict.TARGET]
+        scores[candidate] = (generation, explained, counts[Verdict.SOURCE])
+    best = max(scores, key=lambda candidate: scores[candidate])  # the first of equals
+    target = target_of(best)
+    _, explained, by_source = scores[best]
+    return Detection(None, target, done=False, closest=target if explained and not by_source else best)

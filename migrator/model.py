@@ -112,6 +112,7 @@ class PodClique:
     spec: Mapping[str, Any]  # without podSpec
     status: Mapping[str, Any]
     pods: tuple[Pod, ...] = ()
+    created: str = ""
 
     @property
     def standalone(self) -> bool:

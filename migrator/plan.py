@@ -35,9 +35,9 @@ from migrator.model import (
     TreePlan,
     TreeState,
 )
-from migrator.table import Table
 from migrator.selection import Selection
 from migrator.stored import stored_hashes
+from migrator.table import Table
 
 AUTO: Final = "auto"
 CANONICAL: Final = "canonical"
@@ -185,7 +185,7 @@ class _Planner:
                 f"{tree.ref} is being deleted; it is left alone",
             )
             return TreePlan(tree, None, target.name, TreeState.SKIPPED, findings=(finding,))
-        if not stored:
+        if not stored and not tree.pod_cliques and not tree.scaling_groups:
             finding = warn(
                 "GM-104",
                 tree.ref,
@@ -194,13 +194,23 @@ class _Planner:
             )
             return TreePlan(tree, None, self._fallback_target().name, TreeState.SKIPPED, findings=(finding,))
         found = self._detect(tree, stored, hashes, table)
-        decided = self._decide(tree, stored, hashes, found, recorded=table is not None)
-        if table is not None and decided.state is TreeState.REFUSED and _unfinished(tree.pcs, table, hashes):
-            return self._restore(tree, stored, table)
-        return decided
+        if table is not None and _unfinished(tree.pcs, table, hashes):
+            # No override helps here: what it would leave are hashes that only the recorded table can translate.
+            decided = self._decide(tree, stored, hashes, found, recorded=True, allow=frozenset())
+            back = _restore(decided, stored, table)
+            if decided.state is TreeState.REFUSED and back.changes:
+                return back
+        return self._decide(tree, stored, hashes, found, recorded=table is not None, allow=self._options.allow)
 
     def _decide(
-        self, tree: Tree, stored: tuple[StoredHash, ...], hashes: _Hashes, found: Detection, *, recorded: bool
+        self,
+        tree: Tree,
+        stored: tuple[StoredHash, ...],
+        hashes: _Hashes,
+        found: Detection,
+        *,
+        recorded: bool,
+        allow: frozenset[str],
     ) -> TreePlan:
         pair = Pair(hashes(found.closest), hashes(found.target), tree.pcs.on_delete)
         verdicts = [(item, pair.verdict(item)) for item in stored]
@@ -214,13 +224,15 @@ class _Planner:
             target_hashes=pair.target,
             foreign=tuple(item for item, verdict in verdicts if verdict is Verdict.FOREIGN),
             leftovers=tuple(item for item, verdict in verdicts if verdict is Verdict.LEFTOVER),
-            target_values=sum(1 for _, verdict in verdicts if verdict is Verdict.TARGET),
+            target_values=sum(1 for item, v in verdicts if v is Verdict.TARGET and item.value != pair.source.of(item)),
+            known=any(verdict in {Verdict.SOURCE, Verdict.TARGET} for _, verdict in verdicts),
             recorded=recorded,
-            unknown_fields=self._unknown_fields(tree.pcs, found),
+            unknown_fields=() if done else _newer_fields(tree.pcs, found.closest, found.target),
+            lost_fields=() if done else _newer_fields(tree.pcs, found.target, found.closest),
             now=self._now,
             downtime=self._options.downtime,
         )
-        findings = guards.check_tree(context, allow=self._options.allow)
+        findings = guards.check_tree(context, allow=allow)
         if done:
             # Nothing will be written, so nothing can be hidden: what would refuse a write is only worth knowing.
             findings = tuple(replace(f, severity=Severity.WARNING) for f in findings)
@@ -255,41 +267,11 @@ class _Planner:
             hashes=hashes,
         )
 
-    def _restore(self, tree: Tree, stored: tuple[StoredHash, ...], table: Table) -> TreePlan:
-        """Bring a tree back whose spec moved after its first write: by its table, target to source.
-
-        Cliques that were not edited get back the very hash that the old operator gives them.
-        """
-        pair = Pair(table.target_hashes, table.source_hashes, tree.pcs.on_delete)
-        changes = _without(changes_of(stored, table.target_hashes, table.source_hashes, pair=pair), table)
-        finding = refuse(
-            "GM-130",
-            tree.ref,
-            "/spec/template",
-            f"{tree.ref} was edited after its migration had begun at generation {table.generation}: it is brought "
-            "back to the old hashes; start the old operator, let it roll the edit out, and run again",
-        )
-        return TreePlan(
-            tree=tree,
-            source=table.target,
-            target=table.source,
-            state=TreeState.REFUSED,
-            changes=changes,
-            findings=(finding,),
-            source_hashes=table.target_hashes,
-            target_hashes=table.source_hashes,
-        )
-
     def _table(self, tree: Tree) -> Table | None:
         table = self._tables.get(tree.ref.uid)
         if table is None:
             return None
         return table if _matches(table, self._way) else None
-
-    def _unknown_fields(self, pcs: PodCliqueSet, found: Detection) -> tuple[str, ...]:
-        if found.done or found.closest.minor == found.target.minor:
-            return ()
-        return podcliqueset.newer_fields({"spec": pcs.spec}, found.closest.minor, found.target.minor)
 
     def _fallback_target(self) -> Scheme:
         return self._way.target_of(self._way.candidates[-1])
@@ -323,9 +305,8 @@ def make_revert(snapshot: Snapshot, options: PlanOptions, *, tables: Mapping[str
     recorded = {uid: table for uid, table in (tables or {}).items() if _matches(table, way)}
     if not recorded and options.source == AUTO and snapshot.trees:
         raise UsageError("--revert found no record of that run: name the scheme or release to return to with --from")
-    plans = [_turn_back(tree, way, recorded.get(tree.ref.uid)) for tree in snapshot.trees]
-    if options.source == AUTO:
-        plans = [plan for plan in plans if plan.tree.ref.uid in recorded]
+    trees = (tree for tree in snapshot.trees if options.source != AUTO or tree.ref.uid in recorded)
+    plans = [_turn_back(tree, way, recorded.get(tree.ref.uid)) for tree in trees]
     selected = tuple(p for p in plans if options.selection.matches(p.tree.pcs))
     return Plan(options.source, options.target, selected)
 
@@ -347,7 +328,7 @@ def _turn_back(tree: Tree, way: Direction, table: Table | None) -> TreePlan:
     changes = tuple(change for change in order if change is not None)
     findings = tuple(
         warn(
-            "GM-112",
+            "GM-112" if pairs[0].verdict(item) is Verdict.LEFTOVER else guards.FOREIGN_CODES[item.place],
             item.ref,
             item.field,
             f"{item.ref} holds {item.value}, which is neither {first.name}'s nor {then.name}'s; it is left alone",
@@ -369,10 +350,49 @@ def _turn_back(tree: Tree, way: Direction, table: Table | None) -> TreePlan:
     )
 
 
+def _restore(decided: TreePlan, stored: tuple[StoredHash, ...], table: Table) -> TreePlan:
+    """Bring a tree back whose spec moved after its first write: by its table, target to source.
+
+    Cliques that were not edited get back the very hash that the old operator gives them.
+    """
+    tree = decided.tree
+    pair = Pair(table.target_hashes, table.source_hashes, tree.pcs.on_delete)
+    finding = refuse(
+        "GM-130",
+        tree.ref,
+        "/spec/template",
+        f"{tree.ref} was edited after its migration had begun at generation {table.generation}: it is brought "
+        "back to the old hashes; start the old operator, let it roll the edit out, and run again",
+    )
+    return TreePlan(
+        tree=tree,
+        source=table.target,
+        target=table.source,
+        state=TreeState.REFUSED,
+        changes=_without(changes_of(stored, table.target_hashes, table.source_hashes, pair=pair), table),
+        findings=(finding,),
+        blast=decided.blast,
+        source_hashes=table.target_hashes,
+        target_hashes=table.source_hashes,
+    )
+
+
 def _unfinished(pcs: PodCliqueSet, table: Table, hashes: _Hashes) -> bool:
-    """Whether the tree was edited before its migration ended: its commit record is still the source's."""
+    """Whether the tree was edited before its migration ended: its commit record is still the source's.
+
+    One that is the target's as well tells nothing, and then no clique that was left alone has two hashes.
+    """
+    if table.template_digest == template_digest(pcs):
+        return False
     old = {table.source_hashes.generation, hashes(schemes.by_name(table.source)).generation}
-    return table.template_digest != template_digest(pcs) and pcs.generation_hash in old
+    new = {table.target_hashes.generation, hashes(schemes.by_name(table.target)).generation}
+    return pcs.generation_hash in old - new
+
+
+def _newer_fields(pcs: PodCliqueSet, older: Scheme, newer: Scheme) -> tuple[str, ...]:
+    if older.minor == newer.minor:
+        return ()
+    return podcliqueset.newer_fields({"spec": pcs.spec}, older.minor, newer.minor)
 
 
 def _matches(table: Table, way: Direction) -> bool:

@@ -6,19 +6,17 @@ Objects are joined by owner references and cross-checked by labels, never by spl
 
 from __future__ import annotations
 
-import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from migrator import store as resources
+from migrator import trim
 from migrator.errors import IncompleteDump, InputError, NotFound
 from migrator.jsonvalue import JSONObject
 from migrator.model import (
     LABEL_MANAGED_BY,
-    LABEL_POD_CLIQUE,
-    LABEL_POD_TEMPLATE_HASH,
     MANAGED_BY_GROVE,
     Orphan,
     Pod,
@@ -55,7 +53,8 @@ def take(store: Store) -> Snapshot:
     """List each kind once, whole cluster, and join what was read.
 
     No Grove CRDs means no trees. Any other failure to read is raised: an API outage must never look like
-    "no pods". Raises :class:`~migrator.errors.IncompleteDump` where a dump lacks what its sets must have.
+    "no pods". Raises :class:`~migrator.errors.IncompleteDump` where a dump lacks what its sets must have, and
+    :class:`~migrator.errors.InputError` where it tells of one object twice.
     """
     versions: dict[str, str] = {}
 
@@ -71,20 +70,21 @@ def take(store: Store) -> Snapshot:
         return listing.items
 
     try:
-        sets = read(resources.POD_CLIQUE_SETS, project_set)
+        sets = read(resources.POD_CLIQUE_SETS, trim.pod_clique_set)
     except NotFound:
         return Snapshot(trees=(), is_cluster=store.is_cluster)
-    gang_maps = _if_installed(lambda: read(resources.POD_GANG_MAPS, project_gang_map))
+    gang_maps = _if_installed(lambda: read(resources.POD_GANG_MAPS, trim.pod_gang_map))
     objects = Objects(
         sets=sets,
-        groups=read(resources.POD_CLIQUE_SCALING_GROUPS, project_group),
-        cliques=read(resources.POD_CLIQUES, project_clique),
-        pods=read(resources.PODS, project_pod, selector=_MANAGED, metadata_only=True),
+        groups=read(resources.POD_CLIQUE_SCALING_GROUPS, trim.scaling_group),
+        cliques=read(resources.POD_CLIQUES, trim.pod_clique),
+        pods=read(resources.PODS, trim.pod, selector=_MANAGED, metadata_only=True),
         gang_maps=gang_maps,
-        gangs=read(resources.POD_GANGS, project_gang, metadata_only=True) if gang_maps else (),
+        gangs=read(resources.POD_GANGS, trim.pod_gang, metadata_only=True) if gang_maps else (),
     )
     snapshot = build(objects, is_cluster=store.is_cluster)
     if not store.is_cluster:
+        check_distinct(objects)
         check_complete(snapshot)
     return replace(snapshot, resource_versions=versions)
 
@@ -97,7 +97,7 @@ def build(objects: Objects, *, is_cluster: bool = True) -> Snapshot:
     set_uids = {pcs.ref.uid for pcs in objects.sets}
 
     pods: dict[str, list[Pod]] = defaultdict(list)
-    for pod in objects.pods:
+    for pod in sorted(objects.pods, key=_by_ref):
         if pod.owner_uid in clique_uids:
             pods[pod.owner_uid].append(pod)
         else:
@@ -115,25 +115,37 @@ def build(objects: Objects, *, is_cluster: bool = True) -> Snapshot:
     groups, gang_maps, gangs = of_sets(objects.groups), of_sets(objects.gang_maps), of_sets(objects.gangs)
 
     cliques: dict[str, list[PodClique]] = defaultdict(list)
-    for clique in objects.cliques:
-        owner = group_owner.get(clique.owner_uid or "", clique.owner_uid)
+    for clique in sorted(objects.cliques, key=_by_ref):
+        owner, own = group_owner.get(clique.owner_uid or "", clique.owner_uid), pods[clique.ref.uid]
         if owner in set_uids:
-            own = tuple(sorted(pods.get(clique.ref.uid, ()), key=_by_ref))
-            cliques[owner].append(replace(clique, pods=own))
+            cliques[owner].append(replace(clique, pods=tuple(own)))
         else:
-            orphans.append(Orphan(clique.ref, "its controller is no PodCliqueSet or scaling group that was read"))
+            reason = f"its controller is no PodCliqueSet or scaling group that was read (it has {len(own)} pods)"
+            orphans.append(Orphan(clique.ref, reason))
 
     trees = tuple(
         Tree(
             pcs=pcs,
             scaling_groups=tuple(groups.get(pcs.ref.uid, ())),
-            pod_cliques=tuple(sorted(cliques.get(pcs.ref.uid, ()), key=_by_ref)),
+            pod_cliques=tuple(cliques.get(pcs.ref.uid, ())),
             pod_gang_maps=tuple(gang_maps.get(pcs.ref.uid, ())),
             pod_gangs=tuple(gangs.get(pcs.ref.uid, ())),
         )
         for pcs in sorted(objects.sets, key=_by_ref)
     )
     return Snapshot(trees=trees, orphans=tuple(orphans), is_cluster=is_cluster)
+
+
+def check_distinct(objects: Objects) -> None:
+    """Refuse a dump that tells of one object twice: two states of it prove nothing.
+
+    Raises :class:`~migrator.errors.InputError`, naming the object.
+    """
+    kinds = (objects.sets, objects.groups, objects.cliques, objects.pods, objects.gang_maps, objects.gangs)
+    seen = Counter(item.ref for kind in kinds for item in kind)
+    twice = next((ref for ref, times in seen.items() if times > 1), None)
+    if twice is not None:
+        raise InputError(f"the dump has {twice} twice (uid {twice.uid}): dump the cluster once, into one file")
 
 
 def check_complete(snapshot: Snapshot) -> None:
@@ -143,98 +155,16 @@ def check_complete(snapshot: Snapshot) -> None:
     """
     for tree in snapshot.trees:
         pcs = tree.pcs
-        if pcs.generation_hash is None or pcs.terminating or not _count(pcs.spec.get("replicas")):
+        if pcs.terminating:
             continue
-        if not tree.pod_cliques:
-            raise _incomplete(pcs.ref, "none of its PodCliques", "podcliques")
-        if pcs.template.get("podCliqueScalingGroups") and not tree.scaling_groups:
-            raise _incomplete(pcs.ref, "none of its PodCliqueScalingGroups", "podcliquescalinggroups")
+        if pcs.generation_hash is not None and _count(pcs.spec.get("replicas")):
+            if not tree.pod_cliques:
+                raise _incomplete(pcs.ref, "none of its PodCliques", "podcliques")
+            if pcs.template.get("podCliqueScalingGroups") and not tree.scaling_groups:
+                raise _incomplete(pcs.ref, "none of its PodCliqueScalingGroups", "podcliquescalinggroups")
         for clique in tree.pod_cliques:
-            if _count(clique.status.get("replicas")) and not clique.pods:
+            if _count(clique.status.get("replicas")) and not clique.pods and not clique.terminating:
                 raise _incomplete(clique.ref, "none of its pods", "pods")
-
-
-def project_set(raw: JSONObject) -> PodCliqueSet:
-    """Keep what a PodCliqueSet's hashes and guards need."""
-    meta = _metadata(raw)
-    return PodCliqueSet(
-        ref=_ref(raw, meta),
-        labels=_strings(raw, meta, "labels"),
-        annotations=_strings(raw, meta, "annotations"),
-        generation=_count(meta.get("generation")),
-        terminating=bool(meta.get("deletionTimestamp")),
-        spec=_part(raw, "spec"),
-        status=_part(raw, "status"),
-    )
-
-
-def project_group(raw: JSONObject) -> PodCliqueScalingGroup:
-    """Keep what a scaling group's hashes and guards need."""
-    meta = _metadata(raw)
-    return PodCliqueScalingGroup(
-        ref=_ref(raw, meta),
-        owner_uid=_controller(meta),
-        labels=_strings(raw, meta, "labels"),
-        generation=_count(meta.get("generation")),
-        terminating=bool(meta.get("deletionTimestamp")),
-        spec=_part(raw, "spec"),
-        status=_part(raw, "status"),
-    )
-
-
-def project_clique(raw: JSONObject) -> PodClique:
-    """Keep what a PodClique's hashes and guards need: its pod spec is never hashed, so it goes."""
-    meta = _metadata(raw)
-    spec = {key: value for key, value in _part(raw, "spec").items() if key != "podSpec"}
-    return PodClique(
-        ref=_ref(raw, meta),
-        owner_uid=_controller(meta),
-        labels=_strings(raw, meta, "labels"),
-        generation=_count(meta.get("generation")),
-        terminating=bool(meta.get("deletionTimestamp")),
-        spec=spec,
-        status=_part(raw, "status"),
-    )
-
-
-def project_pod(raw: JSONObject) -> Pod:
-    """Keep a pod's hash, owner and age; the rest of its labels as a digest."""
-    meta = _metadata(raw)
-    labels = _strings(raw, meta, "labels")
-    value = labels.get(LABEL_POD_TEMPLATE_HASH)
-    owner = _controller(meta)
-    return Pod(
-        ref=_ref(raw, meta),
-        owner_uid=sys.intern(owner) if owner else None,
-        template_hash=sys.intern(value) if value else None,
-        created=str(meta.get("creationTimestamp") or ""),
-        terminating=bool(meta.get("deletionTimestamp")),
-        pod_clique_label=labels.get(LABEL_POD_CLIQUE),
-        other_labels=hash(frozenset(item for item in labels.items() if item[0] != LABEL_POD_TEMPLATE_HASH)),
-    )
-
-
-def project_gang_map(raw: JSONObject) -> PodGangMap:
-    """Keep a PodGangMap's entries."""
-    meta = _metadata(raw)
-    return PodGangMap(
-        ref=_ref(raw, meta),
-        owner_uid=_controller(meta),
-        labels=_strings(raw, meta, "labels"),
-        terminating=bool(meta.get("deletionTimestamp")),
-        spec=_part(raw, "spec"),
-    )
-
-
-def project_gang(raw: JSONObject) -> PodGang:
-    """Keep a PodGang's labels."""
-    meta = _metadata(raw)
-    return PodGang(
-        ref=_ref(raw, meta),
-        owner_uid=_controller(meta),
-        labels=_strings(raw, meta, "labels"),
-        terminating=bool(meta.get("deletionTimestamp")),
-    )
 
 
 def _if_installed(read: Callable[[], tuple[T, ...]]) -> tuple[T, ...]:
@@ -250,57 +180,8 @@ def _by_ref(
     return item.ref.namespace, item.ref.name
 
 
-def _ref(raw: JSONObject, meta: Mapping[str, Any]) -> Ref:
-    kind, name = str(raw.get("kind", "")), meta.get("name")
-    if not isinstance(name, str) or not name:
-        raise InputError(f"a {kind or 'document'} has no metadata.name")
-    uid = meta.get("uid")
-    if not isinstance(uid, str) or not uid:
-        raise InputError(f"{kind} {name} has no metadata.uid: a dump of live objects is needed, not a manifest")
-    return Ref(kind, sys.intern(str(meta.get("namespace") or "default")), name, uid)
-
-
-def _metadata(raw: JSONObject) -> Mapping[str, Any]:
-    meta = raw.get("metadata")
-    if not isinstance(meta, Mapping):
-        raise InputError(f"a {raw.get('kind') or 'document'} has no metadata")
-    return meta
-
-
-def _part(raw: JSONObject, key: str) -> Mapping[str, Any]:
-    value = raw.get(key)
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping):
-        raise InputError(f"{_describe(raw)}: {key} is not an object")
-    return value
-
-
-def _strings(raw: JSONObject, meta: Mapping[str, Any], key: str) -> Mapping[str, str]:
-    value = meta.get(key)
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping) or not all(isinstance(v, str) for v in value.values()):
-        raise InputError(f"{_describe(raw)}: metadata.{key} is not a map of strings")
-    return value
-
-
-def _describe(raw: JSONObject) -> str:
-    meta = raw.get("metadata") or {}
-    return f"{raw.get('kind')} {meta.get('namespace') or 'default'}/{meta.get('name')}"
-
-
-def _controller(meta: Mapping[str, Any]) -> str | None:
-    owners: Iterable[Any] = meta.get("ownerReferences") or ()
-    for owner in owners:
-        if isinstance(owner, Mapping) and owner.get("controller") is True:
-            uid = owner.get("uid")
-            return uid if isinstance(uid, str) else None
-    return None
-
-
 def _count(value: object) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+    return value if isinstance(value, int) else 0
 
 
 def _incomplete(ref: Ref, lacking: str, plural: str) -> IncompleteDump:

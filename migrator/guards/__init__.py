@@ -6,15 +6,16 @@ what to do. All findings of a tree are reported at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
+from dataclasses import replace
 
-from migrator.guards import progress, values, workload
-from migrator.guards.base import CATALOGUE, Context, Guard, guard, overridable
+from migrator.guards import gangs, progress, template, values, workload
+from migrator.guards.base import CATALOGUE, FOREIGN_CODES, Context, Guard, guard, overridable
 from migrator.model import Finding, Severity
 
-__all__ = ["CATALOGUE", "Context", "Guard", "check_tree", "guard", "overridable"]
+__all__ = ["CATALOGUE", "FOREIGN_CODES", "Context", "Guard", "check_tree", "guard", "overridable"]
 
-_MODULES = (values, progress, workload)
+_MODULES = (values, template, gangs, progress, workload)
 
 
 def check_tree(context: Context, *, allow: frozenset[str] = frozenset()) -> tuple[Finding, ...]:
@@ -27,13 +28,8 @@ def check_tree(context: Context, *, allow: frozenset[str] = frozenset()) -> tupl
     )
 
 
-def _allowed(finding: Finding, allow: Iterable[str]) -> Finding:
+def _allowed(finding: Finding, allow: Collection[str]) -> Finding:
     if finding.severity is Severity.REFUSAL and finding.code in allow and overridable(finding.code):
-        return Finding(
-            finding.code,
-            Severity.WARNING,
-            finding.ref,
-            finding.field,
-            f"{finding.message} (allowed by --allow {finding.code}; the value stays as it is)",
-        )
+        message = f"{finding.message} (allowed by --allow {finding.code})"
+        return replace(finding, severity=Severity.WARNING, message=message)
     return finding

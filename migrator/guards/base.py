@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from migrator.hashing.schemes import Scheme
-from migrator.model import Finding, Ref, SetHashes, Severity, StoredHash, Tree
+from migrator.model import (
+    Finding,
+    Place,
+    PodClique,
+    PodCliqueScalingGroup,
+    PodCliqueSet,
+    Ref,
+    SetHashes,
+    Severity,
+    StoredHash,
+    Tree,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +65,9 @@ CATALOGUE: Final = {
         Guard("GM-129", "Target hashes were found without a record"),
         Guard("GM-130", "The spec changed after the migration had begun"),
         Guard("GM-131", "The hash is part of object names"),
+        Guard("GM-132", "Labels and owner of an object disagree"),
+        Guard("GM-133", "A PodGangMap has no entries"),
+        Guard("GM-134", "The template has fields that the target operator does not know"),
         Guard("GM-201", "Other sets still need this migration", overridable=True),
         Guard("GM-202", "The authorizer webhook refuses label changes"),
         Guard("GM-203", "More than one operator installation"),
@@ -62,13 +77,32 @@ CATALOGUE: Final = {
 }
 
 
+#: What a stored value that neither scheme explains is reported as.
+FOREIGN_CODES: Final = {
+    Place.SET_GENERATION: "GM-101",
+    Place.CLIQUE_LABEL: "GM-109",
+    Place.CLIQUE_TEMPLATE: "GM-109",
+    Place.CLIQUE_GENERATION: "GM-109",
+    Place.CLIQUE_PROGRESS: "GM-109",
+    Place.GROUP_GENERATION: "GM-110",
+    Place.GROUP_PROGRESS: "GM-110",
+    Place.POD_LABEL: "GM-111",
+    Place.GANG_MAP_ENTRY: "GM-128",
+    Place.GANG_LABEL: "GM-128",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """What a guard decides upon.
 
-    ``foreign`` and ``leftovers`` are the stored values that are neither source's nor target's (for ``closest``
-    where nothing explains the tree), the latter those that OnDelete permits. ``foreign_closest`` names that
-    scheme. ``now`` is ``None`` where the time cannot be known (a dump); ``downtime`` is in seconds.
+    ``source`` is the scheme that explains the tree or, where none does (``explained`` is false), the one that
+    explains most of it. ``foreign`` and ``leftovers`` are the stored values that are neither its hash nor the
+    target's, the latter those that OnDelete permits; ``target_values`` is the number of those that are the
+    target's alone, and ``known`` tells whether any value is one or the other. ``recorded`` says that a table of
+    an earlier run exists. ``unknown_fields`` are those of the template (JSON Pointers) that only the target's
+    structs know, ``lost_fields`` those that only the source's do. ``now`` is ``None`` where the time cannot be
+    known (a dump); ``downtime`` is in seconds.
     """
 
     tree: Tree
@@ -80,10 +114,27 @@ class Context:
     foreign: tuple[StoredHash, ...] = ()
     leftovers: tuple[StoredHash, ...] = ()
     target_values: int = 0
+    known: bool = True
     recorded: bool = False
     unknown_fields: tuple[str, ...] = ()
+    lost_fields: tuple[str, ...] = ()
     now: datetime | None = None
     downtime: float = 600.0
+
+
+def children(tree: Tree) -> tuple[PodClique | PodCliqueScalingGroup, ...]:
+    """A tree's PodCliques and scaling groups: what has a status beside the set itself."""
+    return (*tree.pod_cliques, *tree.scaling_groups)
+
+
+def with_status(tree: Tree) -> tuple[PodCliqueSet | PodClique | PodCliqueScalingGroup, ...]:
+    """The set and its children."""
+    return (tree.pcs, *children(tree))
+
+
+def condition(item: PodCliqueSet | PodClique | PodCliqueScalingGroup, kind: str) -> Mapping[str, Any]:
+    """The condition of that type, or nothing."""
+    return next((entry for entry in item.status.get("conditions") or () if entry.get("type") == kind), {})
 
 
 def guard(code: str) -> Guard:

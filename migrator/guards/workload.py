@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime, timedelta
-from typing import Final
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
 
-from migrator.guards.base import Context, refuse, warn
-from migrator.guards.progress import condition
+from migrator import goduration
+from migrator.guards.base import Context, children, condition, refuse, warn, with_status
 from migrator.model import (
+    LABEL_PART_OF,
+    LABEL_SCALING_GROUP,
     LABEL_SCALING_GROUP_REPLICA_INDEX,
     LABEL_SET_REPLICA_INDEX,
     Finding,
     PodClique,
-    PodCliqueScalingGroup,
+    PodCliqueSet,
+    Ref,
+    Tree,
 )
 
-#: Grove's default from alpha.2 on (``operator/internal/webhook/admission/pcs/defaulting``).
-_DEFAULT_TERMINATION_DELAY: Final = timedelta(hours=4)
-_DURATION_PART: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(h|ms|us|µs|μs|ns|m|s)")
-_UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
+#: Grove's default from alpha.2 on (``operator/internal/webhook/admission/pcs/defaulting``). Its webhook stores it
+#: in every set, as alpha.1's stores 30 seconds, so it is hardly ever absent.
+DEFAULT_TERMINATION_DELAY: Final = "4h0m0s"
+#: A condition that is younger than its object by no more was set when the object was new
+#: (Grove: ``WasPCLQEverScheduled``, seconds).
+_NEW: Final = 5.0
 
 
 def gated(context: Context) -> Iterator[Finding]:
@@ -37,107 +42,181 @@ def gated(context: Context) -> Iterator[Finding]:
 
 
 def scaling(context: Context) -> Iterator[Finding]:
-    """F10, F15: replicas that do not exist yet, or exist still; the operator acts on them at its start."""
+    """F10, F15: children that do not exist yet, or exist still; the operator acts on them at its start."""
     tree = context.tree
     for pod_clique in tree.pod_cliques:
-        live = sum(1 for pod in pod_clique.pods if not pod.terminating)
-        yield from _pending(pod_clique, live, pod_clique.spec.get("replicas"), "pods")
+        live, wanted = sum(1 for pod in pod_clique.pods if not pod.terminating), pod_clique.spec.get("replicas")
+        if isinstance(wanted, int) and wanted != live:
+            yield warn(
+                "GM-115",
+                pod_clique.ref,
+                "/spec/replicas",
+                f"{pod_clique.ref} has {live} pods and wants {wanted}; the operator acts on that when it is back",
+            )
     for group in tree.scaling_groups:
-        indices = {
-            child.labels.get(LABEL_SCALING_GROUP_REPLICA_INDEX)
-            for child in tree.pod_cliques
-            if child.owner_uid == group.ref.uid
-        }
-        yield from _pending(group, len(indices), group.spec.get("replicas"), "replicas with PodCliques")
-    indices = {child.labels.get(LABEL_SET_REPLICA_INDEX) for child in tree.pod_cliques}
-    wanted = tree.pcs.spec.get("replicas")
-    if isinstance(wanted, int) and wanted != len(indices):
-        yield warn(
-            "GM-115",
-            tree.ref,
-            "/spec/replicas",
-            f"{tree.ref} has PodCliques in {len(indices)} replicas and wants {wanted}; the operator acts on that "
-            "when it is back",
-        )
+        members = (child for child in tree.pod_cliques if child.owner_uid == group.ref.uid)
+        found = {(child.labels.get(LABEL_SCALING_GROUP_REPLICA_INDEX, ""), child.clique or "") for child in members}
+        yield from _pending(group.ref, group.spec, group.spec.get("cliqueNames") or (), found)
+    yield from _pending(tree.ref, tree.pcs.spec, _children_of_a_replica(tree.pcs), _children_found(tree))
 
 
 def gang_termination(context: Context) -> Iterator[Finding]:
     """F16: the next operator judges by the stored condition, and the downtime counts.
 
-    Grove: ``operator/internal/controller/podcliqueset/components/podcliquesetreplica/gangterminate.go``.
+    Grove: ``operator/internal/controller/podcliqueset/components/podcliquesetreplica/gangterminate.go`` ends a
+    gang once ``terminationDelay - (now - lastTransitionTime)`` is not above zero.
     """
-    delay = termination_delay(context.tree.pcs.template.get("terminationDelay"))
-    for item in (*context.tree.pod_cliques, *context.tree.scaling_groups):
+    text = context.tree.pcs.template.get("terminationDelay") or DEFAULT_TERMINATION_DELAY
+    for item in children(context.tree):
         breached = condition(item, "MinAvailableBreached")
         if breached.get("status") != "True":
             continue
-        field = "/status/conditions"
-        since = _time(breached.get("lastTransitionTime"))
-        what = f"{item.ref}: MinAvailableBreached is True since {breached.get('lastTransitionTime')}"
-        if context.now is None or since is None:
-            yield warn(
-                "GM-116",
-                item.ref,
-                field,
-                f"{what}; not checked: whether the termination delay of {delay} ends during the downtime",
-            )
-        elif context.now - since + timedelta(seconds=context.downtime) >= delay:
+        since = breached.get("lastTransitionTime")
+        what = f"{item.ref}: MinAvailableBreached is True since {since}"
+        if context.now is None:
+            message = f"{what}; not checked: whether the termination delay of {text} ends during the downtime"
+            yield warn("GM-116", item.ref, "/status/conditions", message)
+            continue
+        left = _seconds_left(text, since, context.now)
+        if left is None or left <= context.downtime:
             yield refuse(
                 "GM-116",
                 item.ref,
-                field,
-                f"{what}, and its termination delay of {delay} ends within the expected downtime of "
+                "/status/conditions",
+                f"{what}, and its termination delay of {text} ends within the expected downtime of "
                 f"{context.downtime:.0f} s: the next operator would delete the gang; bring its pods back first, or "
                 "raise spec.template.terminationDelay",
             )
         else:
-            left = delay - (context.now - since)
-            yield warn("GM-116", item.ref, field, f"{what}; gang termination strikes in {left} unless it recovers")
+            message = f"{what}; gang termination strikes in {left:.0f} s unless it recovers"
+            yield warn("GM-116", item.ref, "/status/conditions", message)
 
 
 def unscheduled(context: Context) -> Iterator[Finding]:
-    """Grove PR 614: from alpha.12-rc1 on, a gang that ran once and has no pod scheduled counts as breached."""
+    """Grove PR 614: from alpha.12-rc1 on, a gang that ran once and has no pod scheduled counts as breached.
+
+    It ran once if ``PodCliqueScheduled`` became False later than when the PodClique was new.
+    """
     for pod_clique in context.tree.pod_cliques:
-        if not pod_clique.spec.get("replicas") or pod_clique.status.get("scheduledReplicas") != 0:
+        if not pod_clique.spec.get("replicas") or pod_clique.status.get("scheduledReplicas"):
             continue
-        if condition(pod_clique, "PodCliqueScheduled").get("status") == "False" and pod_clique.pods:
+        scheduled = condition(pod_clique, "PodCliqueScheduled")
+        since, created = _time(scheduled.get("lastTransitionTime")), _time(pod_clique.created)
+        if scheduled.get("status") != "False" or since is None or created is None:
+            continue
+        if (since - created).total_seconds() > _NEW:
             yield warn(
                 "GM-127",
                 pod_clique.ref,
                 "/status/scheduledReplicas",
-                f"{pod_clique.ref} has no pod scheduled: operators from alpha.12-rc1 on count that as a breach once "
-                "it has run, and end the gang after the termination delay, with or without this migration",
+                f"{pod_clique.ref} once ran and has no pod scheduled now: operators from alpha.12-rc1 on count that as "
+                "a breach from their start, and end the gang after the termination delay, with or without this "
+                "migration",
             )
 
 
 def operator_errors(context: Context) -> Iterator[Finding]:
     """F21: errors that the operator wrote into status."""
-    tree = context.tree
-    for item in (tree.pcs, *tree.pod_cliques, *tree.scaling_groups):
+    for item in with_status(context.tree):
         errors = item.status.get("lastErrors")
         if errors:
-            codes = ", ".join(str(e.get("code")) for e in errors if isinstance(e, Mapping))
+            codes = ", ".join(str(error.get("code")) for error in errors)
             yield warn("GM-121", item.ref, "/status/lastErrors", f"{item.ref}: the operator reported {codes}")
 
 
-def termination_delay(text: object) -> timedelta:
-    """Parse Go's duration text (``4h0m0s``); Grove's default where it is absent or unreadable."""
-    if not isinstance(text, str):
-        return _DEFAULT_TERMINATION_DELAY
-    parts = _DURATION_PART.findall(text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
-        return _DEFAULT_TERMINATION_DELAY
-    return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in parts))
+def ownership(context: Context) -> Iterator[Finding]:
+    """Objects whose labels name another owner than their controller: joined by the controller, and said so.
+
+    Operators before alpha.12 find the pods of a PodClique by label *and* controller, so they miss such a pod.
+    """
+    tree = context.tree
+    groups = {group.ref.uid: group for group in tree.scaling_groups}
+    for pod_clique in tree.pod_cliques:
+        group = groups.get(pod_clique.owner_uid or "")
+        expected = {LABEL_PART_OF: tree.ref.name, LABEL_SCALING_GROUP: group.ref.name if group else None}
+        for label, owner in expected.items():
+            if pod_clique.labels.get(label) != owner:
+                yield _disagrees(pod_clique, label, pod_clique.labels.get(label), owner)
+        for pod in pod_clique.pods:
+            if pod.pod_clique_label not in {None, pod_clique.ref.name}:
+                yield warn(
+                    "GM-132",
+                    pod.ref,
+                    "/metadata/labels/grove.io~1podclique",
+                    f"{pod.ref} is labelled as of PodClique {pod.pod_clique_label}, but its controller is "
+                    f"{pod_clique.ref.name}; it is migrated with its controller",
+                )
 
 
-def _pending(item: PodClique | PodCliqueScalingGroup, found: int, wanted: object, what: str) -> Iterator[Finding]:
-    if isinstance(wanted, int) and wanted != found:
+def _disagrees(pod_clique: PodClique, label: str, found: str | None, owner: str | None) -> Finding:
+    return warn(
+        "GM-132",
+        pod_clique.ref,
+        f"/metadata/labels/{label.replace('/', '~1')}",
+        f"{pod_clique.ref} has {label}={found or '(none)'}, but its controller is {owner or 'the PodCliqueSet'}; it is "
+        "migrated with its controller",
+    )
+
+
+def _children_of_a_replica(pcs: PodCliqueSet) -> Sequence[str]:
+    """The standalone cliques and the scaling groups that one replica of a set has."""
+    configs = pcs.template.get("podCliqueScalingGroups") or ()
+    grouped = {name for config in configs for name in config.get("cliqueNames") or ()}
+    cliques = [str(clique.get("name")) for clique in pcs.cliques if clique.get("name") not in grouped]
+    return [*cliques, *(str(config.get("name")) for config in configs)]
+
+
+def _children_found(tree: Tree) -> set[tuple[str, str]]:
+    found = {
+        (child.labels.get(LABEL_SET_REPLICA_INDEX, ""), child.clique or "")
+        for child in tree.pod_cliques
+        if child.standalone
+    }
+    for group in tree.scaling_groups:
+        index = group.labels.get(LABEL_SET_REPLICA_INDEX, "")
+        found.add((index, group.ref.name.removeprefix(f"{tree.ref.name}-{index}-")))
+    return found
+
+
+def _pending(
+    ref: Ref, spec: Mapping[str, Any], names: Sequence[str], found: Collection[tuple[str, str]]
+) -> Iterator[Finding]:
+    """Compare children, by replica index and name, with what ``spec.replicas`` asks for."""
+    replicas = spec.get("replicas")
+    if not isinstance(replicas, int):
+        return
+    extra = sorted(
+        child for child in found if child[1] not in names or not child[0].isdecimal() or int(child[0]) >= replicas
+    )
+    lacking = max(replicas, 0) * len(names) - (len(found) - len(extra))
+    parts = []
+    if lacking:  # found, however many are wanted, after no more steps than there are children
+        wanted = ((str(index), name) for index in range(replicas) for name in names)
+        parts.append(f"lacks {_some(next(child for child in wanted if child not in found), lacking)}")
+    if extra:
+        parts.append(f"still has {_some(extra[0], len(extra))}")
+    if parts:
         yield warn(
             "GM-115",
-            item.ref,
+            ref,
             "/spec/replicas",
-            f"{item.ref} has {found} {what} and wants {wanted}; the operator acts on that when it is back",
+            f"{ref} {' and '.join(parts)}; the operator acts on that when it is back",
         )
+
+
+def _some(child: tuple[str, str], number: int) -> str:
+    others = f" and {number - 1} more children" if number > 1 else ""
+    return f"{child[1]} of replica {child[0]}{others}"
+
+
+def _seconds_left(delay: object, since: object, now: datetime) -> float | None:
+    """How long until gang termination; ``None``, which is at once, where the operator cannot tell either."""
+    began = _time(since)
+    try:
+        seconds = goduration.parse(str(delay))
+    except ValueError:
+        return None
+    return None if began is None else seconds - (now - began).total_seconds()
 
 
 def _time(text: object) -> datetime | None:
@@ -148,4 +227,4 @@ def _time(text: object) -> datetime | None:
     return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
 
 
-CHECKS: Final = (gated, scaling, gang_termination, unscheduled, operator_errors)
+CHECKS: Final = (gated, scaling, gang_termination, unscheduled, operator_errors, ownership)
