@@ -15,6 +15,7 @@ from migrator.errors import ApiError, LostReply, MigratorError, NotAuthorised, R
 from migrator.execute import Patch
 from migrator.jsonvalue import JSONObject
 from migrator.model import POINTER_TEMPLATE_HASH_LABEL, Change, Place, Ref
+from migrator.retry import Deadline
 from migrator.store import POD_CLIQUES, PODS, VALIDATING_WEBHOOK_CONFIGURATIONS, DryRun, Resource
 from tests.unit.small_cluster import Clock, SmallCluster
 
@@ -82,6 +83,7 @@ def context() -> Context:
         run_id="r",
         log=structlog.wrap_logger(structlog.ReturnLogger()),
         stop=threading.Event(),
+        deadline=Deadline(clock),
     )
 
 

@@ -12,6 +12,7 @@ from migrator import events
 from migrator.context import Context
 from migrator.errors import ApiError, LostReply, MigratorError, NotAuthorised, Unreachable
 from migrator.model import Change, Finding, Place, Plan, PodCliqueSet, Ref, Severity, Tree, TreePlan, TreeState
+from migrator.retry import Deadline
 from migrator.store import EVENTS
 from tests.unit.small_cluster import START, Clock, SmallCluster
 
@@ -34,6 +35,7 @@ def context(logs: LogCapture) -> Context:
         run_id="r",
         log=structlog.wrap_logger(None, processors=[logs]),
         stop=threading.Event(),
+        deadline=Deadline(clock),
     )
 
 
