@@ -39,8 +39,8 @@ _WORDS: Final[dict[str, tuple[str, Any]]] = {
 }
 _INTEGER: Final = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|(0|[1-9][0-9]*))")
 _NUMBER: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
-_LONE_FRACTION: Final = re.compile(r"\.[0-9]+(?:[eE][-+]?[0-9]+)?")
 _LARGEST_INT, _LARGEST_UINT = 2**63, 2**64
+_FRACTION: Final = re.compile(r"\.[0-9]+(?:_[0-9]+)*(?:[eE][-+]?[0-9]+(?:_[0-9]+)*)?")  # Go's own rule for "_"
 _FIRST_OF_NUMBERS: Final = frozenset("+-0123456789")
 _MISSING: Final = object()
 _OPEN: Final = object()
@@ -242,7 +242,7 @@ def _resolve(text: str, tag: str) -> tuple[str, Any]:
 def _guess(text: str) -> tuple[str, Any]:
     if text in _WORDS:
         return _WORDS[text]
-    if text[0] == "." and _LONE_FRACTION.fullmatch(text):
+    if _FRACTION.fullmatch(text):
         return _floating(text)
     if text[0] not in _FIRST_OF_NUMBERS:
         return _STR, text
