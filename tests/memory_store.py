@@ -1,167 +1,199 @@
-"""A cluster in memory: the API server's answers as measured, a log of every request, and faults on demand."""
+"""A cluster in memory: a :class:`migrator.store.Store` that answers as the API server was seen to answer.
+
+It keeps what the migrator's safety rests on: compare-and-swap on values, resource versions, generations that move
+with the spec alone, status and scale as subresources of their own, dry runs that validate and do not store, and
+validation errors that are no failed tests. ``tests/integration/test_store.py`` compares it with a real API server.
+"""
 
 from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Mapping
+from collections.abc import Sequence as ReadOnly  # ``list`` is a method of a store
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import count
+from typing import Any, Final, TypeVar
 
-from migrator.errors import AlreadyExists, LostReply, NotFound
+from migrator import store as seam
+from migrator.errors import AlreadyExists, Conflict, NotFound, Rejected
 from migrator.jsonvalue import JSONObject
 from migrator.patching import apply_ops, patched, same
 from migrator.selection import matches_labels
 from migrator.store import DryRun, Listing, Op, Resource
+from tests.api_validation import validate
 
 T = TypeVar("T")
 
-CREATED = "2026-01-01T00:00:00Z"
-USER = "system:serviceaccount:grove-system:grove-migrator"
-
-WRITES = frozenset({"create", "patch", "delete"})
-_WITH_GENERATION = frozenset({"grove.io", "scheduler.grove.io", "apps"})
-
-_Key = tuple[str, str, str]  # qualified plural, namespace, name
+SELF_SUBJECT_REVIEWS: Final = Resource(
+    "authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False
+)
+RESOURCES: Final = (
+    *(resource for resource in vars(seam).values() if isinstance(resource, Resource)),
+    SELF_SUBJECT_REVIEWS,
+)
+_BY_KIND: Final = {(resource.api_version, resource.kind): resource for resource in RESOURCES}
+_WITHOUT_GENERATION: Final = frozenset({seam.CONFIG_MAPS, seam.LEASES, seam.EVENTS, seam.NAMESPACES})
+_BRIEF_GROUPS: Final = frozenset({"grove.io", "scheduler.grove.io"})
+_OWN_METADATA: Final = ("uid", "name", "namespace", "creationTimestamp")
+_START: Final = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request that reached the server (a client-side dry run sends none)."""
+    """One request as it was sent. ``number`` counts writes that are no dry run, from 1; 0 for all others."""
 
-    verb: str
+    verb: str  # "list" | "get" | "create" | "patch" | "delete"
     resource: Resource
     namespace: str
     name: str
     subresource: str = ""
     ops: tuple[Op, ...] = ()
+    body: Mapping[str, Any] = field(default_factory=dict)
     dry_run: DryRun = DryRun.NONE
+    number: int = 0
 
     @property
-    def writes(self) -> bool:
-        """Whether it changes anything."""
-        return self.verb in WRITES and self.dry_run is DryRun.NONE
+    def target(self) -> str:
+        """``pods/web-0``, ``deployments/grove-operator/scale``."""
+        return "/".join(filter(None, (self.resource.plural, self.name, self.subresource)))
 
 
 Hook = Callable[[Request], None]
-Matcher = Callable[[Request], bool]
 
 
-@dataclass
+@dataclass(slots=True)
 class _State:
     """What all views of one cluster share."""
 
-    objects: dict[_Key, JSONObject] = field(default_factory=dict)
-    uninstalled: set[Resource] = field(default_factory=set)
+    objects: dict[tuple[Resource, str, str], JSONObject] = field(default_factory=dict)
     requests: list[Request] = field(default_factory=list)
     before: list[Hook] = field(default_factory=list)
     after: list[Hook] = field(default_factory=list)
     version: int = 0
+    writes: int = 0
+    uids: count[int] = field(default_factory=lambda: count(1))
     lock: threading.RLock = field(default_factory=threading.RLock)
 
 
 class MemoryStore:
-    """A :class:`migrator.store.Store`; every object goes in and out as a copy.
+    """The cluster. Objects are given, and put, as JSON with ``apiVersion`` and ``kind``.
 
-    A hook in ``before`` that raises stands for a request that never arrived or was refused; one in ``after`` for an
-    answer that got lost. Hooks may change the cluster: they are whoever else is there.
+    ``without`` names resources that are not installed. ``before`` and ``after`` are called for every request and may
+    raise: before, it never arrived; after, it was applied and its answer got lost. ``user`` is who we are.
     """
 
     is_cluster = True
-    request_timeout = 15.0
-    user = USER
+    request_timeout = 0.5
 
     def __init__(
         self,
-        objects: Iterable[tuple[Resource, JSONObject]] = (),
-        *,
-        uninstalled: Iterable[Resource] = (),
-        dry_run: DryRun = DryRun.NONE,
+        *objects: JSONObject,
+        without: Collection[Resource] = (),
+        user: str = "system:serviceaccount:grove-system:grove-migrator",
+        now: Callable[[], datetime] = lambda: _START,
     ) -> None:
-        self.dry_run = dry_run
-        self._state = _State(uninstalled=set(uninstalled))
-        for resource, body in objects:
-            self.put(resource, body)
+        self.dry_run = DryRun.NONE
+        self.user = user
+        self._without = frozenset(without)
+        self._now = now
+        self._state = _State()
+        for body in objects:
+            self.put(body)
 
-    def in_dry_run(self, mode: DryRun) -> MemoryStore:
-        """The same cluster, with writes in ``mode``."""
-        other = MemoryStore(dry_run=mode)
-        other._state, other.user = self._state, self.user
-        return other
-
-    # --- for tests ----------------------------------------------------------------------------------------------
-
-    @property
-    def requests(self) -> list[Request]:
-        """Every request so far, oldest first."""
-        return self._state.requests
+    # --- for tests: what others do, and what can be seen without a request -----------------------------------------
 
     @property
     def before(self) -> list[Hook]:
-        """Called before a request takes effect."""
+        """Called before a request is applied; raise to let it never arrive."""
         return self._state.before
 
     @property
     def after(self) -> list[Hook]:
-        """Called after a request took effect, before it is answered."""
+        """Called after a request was applied; raise to let its answer get lost."""
         return self._state.after
 
-    def writes(self) -> list[Request]:
-        """Every request that could change something, oldest first."""
-        return [request for request in self.requests if request.writes]
+    @property
+    def requests(self) -> list[Request]:
+        """Every request that was sent, oldest first."""
+        return self._state.requests
 
-    def fail(self, error: Callable[[], Exception], *, when: Matcher = lambda _: True, times: int = 1) -> None:
-        """Answer the next matching requests with an error; they take no effect."""
-        self.before.append(_raising(error, when, times))
+    def writes(self, *resources: Resource) -> list[Request]:
+        """Every write that was sent, dry runs aside, oldest first; of these resources only if any are named."""
+        return [r for r in self.requests if r.number and (not resources or r.resource in resources)]
 
-    def lose_reply(self, *, when: Matcher = lambda request: request.writes, times: int = 1) -> None:
-        """Let the next matching requests take effect, and their answers get lost."""
-        self.after.append(_raising(lambda: LostReply("no answer came"), when, times))
+    def inject(
+        self,
+        error: Callable[[], BaseException],
+        *,
+        when: Callable[[Request], bool],
+        times: int = 1,
+        applied: bool = False,
+    ) -> None:
+        """Raise ``error()`` for the next requests that match; with ``applied`` they take effect all the same."""
+        left = count(times, -1)
 
-    def put(self, resource: Resource, body: JSONObject) -> JSONObject:
-        """Create or replace an object as somebody else would, status included; returns it."""
-        state, stored = self._state, copy.deepcopy(body)
-        with state.lock:
-            metadata = stored.setdefault("metadata", {})
-            stored["apiVersion"], stored["kind"] = resource.api_version, resource.kind
+        def hook(request: Request) -> None:
+            if when(request) and next(left) > 0:
+                raise error()
+
+        (self.after if applied else self.before).append(hook)
+
+    def put(self, body: JSONObject) -> JSONObject:
+        """Store an object as others would, new or changed, status included; returns it as it is stored."""
+        resource = _BY_KIND[body["apiVersion"], body["kind"]]
+        metadata = body["metadata"]
+        namespace = metadata.get("namespace", "default") if resource.namespaced else ""
+        with self._state.lock:
+            old = self._state.objects.get((resource, namespace, metadata["name"]))
+            stored = copy.deepcopy(body)
             if resource.namespaced:
-                metadata.setdefault("namespace", "default")
-            key = _key(resource, metadata.get("namespace", ""), metadata["name"])
-            old = state.objects.get(key)
-            state.version += 1
-            metadata["uid"] = old["metadata"]["uid"] if old else metadata.get("uid") or f"uid-{state.version}"
-            metadata["resourceVersion"] = str(state.version)
-            metadata.setdefault("creationTimestamp", CREATED)
-            if resource.group in _WITH_GENERATION or resource.plural == "pods":
-                generation = old["metadata"]["generation"] if old else metadata.get("generation", 1)
-                moved = old is not None and not same(old.get("spec"), stored.get("spec"))
-                metadata["generation"] = generation + moved
-            state.objects[key] = stored
-            return copy.deepcopy(stored)
+                stored["metadata"]["namespace"] = namespace
+            return copy.deepcopy(self._store(resource, old, stored))
 
-    def edit(self, resource: Resource, namespace: str, name: str, change: Callable[[JSONObject], None]) -> JSONObject:
-        """Change an object as somebody else would."""
+    def edit(self, resource: Resource, namespace: str, name: str, change: Callable[[JSONObject], object]) -> JSONObject:
+        """Change an object as others would: ``change`` is given a copy to work on."""
         with self._state.lock:
             body = self.read(resource, namespace, name)
             change(body)
-            return self.put(resource, body)
+            return self.put(body)
 
-    def remove(self, resource: Resource, namespace: str, name: str) -> None:
-        """Delete an object as somebody else would."""
+    def terminate(self, resource: Resource, namespace: str, name: str) -> JSONObject:
+        """Begin to delete an object that a finalizer or a grace period keeps for now."""
+        stamp = _time(self._now())
+        return self.edit(resource, namespace, name, lambda body: body["metadata"].update(deletionTimestamp=stamp))
+
+    def drop(self, resource: Resource, namespace: str, name: str, *, cascade: bool = True) -> None:
+        """Delete an object as others would, and with ``cascade`` all that it owns; absent is fine."""
         with self._state.lock:
-            del self._state.objects[_key(resource, namespace, name)]
+            gone = self._state.objects.pop((resource, namespace, name), None)
             self._state.version += 1
+            if gone is None or not cascade:
+                return
+            uid = gone["metadata"]["uid"]
+            for key, body in tuple(self._state.objects.items()):
+                if any(owner.get("uid") == uid for owner in body["metadata"].get("ownerReferences") or ()):
+                    self.drop(*key)
 
     def read(self, resource: Resource, namespace: str, name: str) -> JSONObject:
-        """An object as it stands, without a request."""
-        return copy.deepcopy(self._state.objects[_key(resource, namespace, name)])
-
-    def all(self, resource: Resource) -> list[JSONObject]:
-        """Every object of a kind as it stands, without a request."""
+        """An object as it is stored, to keep; raises ``KeyError``."""
         with self._state.lock:
-            return [copy.deepcopy(body) for key, body in sorted(self._state.objects.items()) if key[0] == _of(resource)]
+            return copy.deepcopy(self._state.objects[resource, namespace, name])
 
-    # --- Store --------------------------------------------------------------------------------------------------
+    def everything(self, *resources: Resource) -> list[JSONObject]:
+        """Every object as it is stored, of these resources only if any are named, in the order of a list."""
+        with self._state.lock:
+            keys = sorted(self._state.objects, key=lambda key: (RESOURCES.index(key[0]), key[1], key[2]))
+            return [copy.deepcopy(self._state.objects[key]) for key in keys if not resources or key[0] in resources]
+
+    # --- the seam -----------------------------------------------------------------------------------------------------
+
+    def in_dry_run(self, mode: DryRun) -> MemoryStore:
+        """The same cluster, whose writes are of ``mode``."""
+        other = copy.copy(self)
+        other.dry_run = mode
+        return other
 
     def list(
         self,
@@ -173,140 +205,167 @@ class MemoryStore:
         metadata_only: bool = False,
     ) -> Listing[T]:
         """See :meth:`migrator.store.Store.list`."""
-        request = self._arrives("list", resource, namespace or "", "")
+        request = Request("list", resource, namespace or "", "")
+        self._arrive(request)
         with self._state.lock:
-            version = str(self._state.version)
             found = [
                 body
-                for body in self.all(resource)
-                if namespace in {None, body["metadata"].get("namespace", "")}
+                for body in self.everything(resource)
+                if namespace in {None, body["metadata"].get("namespace")}
                 and matches_labels(label_selector, body["metadata"].get("labels") or {})
             ]
-        if metadata_only:
-            found = [{key: body[key] for key in ("apiVersion", "kind", "metadata")} for body in found]
-        self._answers(request)
-        return Listing(tuple(project(body) for body in found), version)
+            version = str(self._state.version)
+        listing = Listing(tuple(project(_brief(b) if metadata_only else b) for b in found), version)
+        self._answer(request)
+        return listing
 
     def get(self, resource: Resource, namespace: str, name: str, *, subresource: str = "") -> JSONObject:
         """See :meth:`migrator.store.Store.get`."""
-        request = self._arrives("get", resource, namespace, name, subresource=subresource)
+        request = Request("get", resource, namespace, name, subresource)
+        self._arrive(request)
         with self._state.lock:
             body = self._find(resource, namespace, name)
-            found = _scale_of(body) if subresource == "scale" else copy.deepcopy(body)
-        self._answers(request)
+            found = _scale(body) if subresource == "scale" else copy.deepcopy(body)
+        self._answer(request)
         return found
 
     def create(self, resource: Resource, namespace: str, body: JSONObject) -> JSONObject:
         """See :meth:`migrator.store.Store.create`."""
         if self.dry_run is DryRun.CLIENT:
             return body
-        metadata = dict(body.get("metadata") or {})
-        name = str(metadata.get("name") or f"{metadata.get('generateName', '')}{self._state.version:05}")
-        request = self._arrives("create", resource, namespace, name)
-        if resource.plural == "selfsubjectreviews":
-            self._answers(request)
-            return {**body, "status": {"userInfo": {"username": self.user}}}
-        metadata |= {"name": name} | ({"namespace": namespace} if resource.namespaced else {})
+        wanted = copy.deepcopy(body)
+        metadata = wanted.setdefault("metadata", {})
+        if "name" not in metadata and "generateName" in metadata:
+            metadata["name"] = f"{metadata['generateName']}{len(self.requests):05d}"
+        name = metadata.get("name", "")
+        request = Request("create", resource, namespace, name, body=copy.deepcopy(body), dry_run=self.dry_run)
+        request = self._arrive(request)
+        if resource == SELF_SUBJECT_REVIEWS:
+            return {**wanted, "status": {"userInfo": {"username": self.user}}}
         with self._state.lock:
-            if _key(resource, namespace, name) in self._state.objects:
-                raise AlreadyExists(f"{resource.plural} {name!r} already exists", status=409, reason="AlreadyExists")
-            created: JSONObject = {**body, "metadata": metadata}
-            if self.dry_run is DryRun.NONE:
-                created = self.put(resource, created)
-        self._answers(request)
-        return created
+            if (resource, namespace, name) in self._state.objects:
+                raise AlreadyExists(f"{request.target} already exists", status=409, reason="AlreadyExists")
+            metadata["namespace"] = namespace
+            if not resource.namespaced:
+                del metadata["namespace"]
+            validate(resource, wanted)
+            stored = wanted if self.dry_run is DryRun.SERVER else self._store(resource, None, wanted)
+        self._answer(request)
+        return copy.deepcopy(stored)
 
     def patch(
-        self, resource: Resource, namespace: str, name: str, ops: Sequence[Op], *, subresource: str = ""
+        self, resource: Resource, namespace: str, name: str, ops: ReadOnly[Op], *, subresource: str = ""
     ) -> JSONObject:
         """See :meth:`migrator.store.Store.patch`."""
         if self.dry_run is DryRun.CLIENT:
             return {}
-        request = self._arrives("patch", resource, namespace, name, subresource=subresource, ops=tuple(ops))
+        request = Request("patch", resource, namespace, name, subresource, tuple(ops), dry_run=self.dry_run)
+        request = self._arrive(request)
         with self._state.lock:
-            body = self._find(resource, namespace, name)
+            old = self._find(resource, namespace, name)
             if subresource == "scale":
-                replicas = apply_ops(_scale_of(body), ops)["spec"].get("replicas", 0)
-                changed = {**body, "spec": {**body["spec"], "replicas": replicas}}
+                view = apply_ops(_scale(old), ops)
+                new = {**old, "spec": {**old["spec"], "replicas": view["spec"].get("replicas", 0)}}
+            elif subresource == "status" and resource == seam.PODS:
+                new = apply_ops(old, ops)  # pods/status takes labels too
             else:
-                changed = patched(body, ops, subresource=subresource)
-            if self.dry_run is DryRun.NONE and not same(changed, body):
-                changed = self.put(resource, changed)
-        self._answers(request)
-        return _scale_of(changed) if subresource == "scale" else copy.deepcopy(changed)
+                new = patched(old, ops, subresource=subresource)
+            _keep_identity(request, old, new)
+            validate(resource, new)
+            if self.dry_run is DryRun.NONE:
+                new = self._store(resource, old, copy.deepcopy(new))
+            answer = _scale(new) if subresource == "scale" else copy.deepcopy(new)
+        self._answer(request)
+        return _brief(answer) if resource == seam.PODS or resource.group in _BRIEF_GROUPS else answer
 
     def delete(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
         """See :meth:`migrator.store.Store.delete`."""
         if self.dry_run is DryRun.CLIENT:
             return
-        request = self._arrives("delete", resource, namespace, name)
+        request = self._arrive(Request("delete", resource, namespace, name, dry_run=self.dry_run))
         with self._state.lock:
-            found = self._state.objects.get(_key(resource, namespace, name))
+            found = self._state.objects.get((resource, namespace, name))
             if found is not None and found["metadata"]["uid"] == uid and self.dry_run is DryRun.NONE:
-                self.remove(resource, namespace, name)
-        self._answers(request)
+                self.drop(resource, namespace, name)
+        self._answer(request)
 
-    def _arrives(
-        self,
-        verb: str,
-        resource: Resource,
-        namespace: str,
-        name: str,
-        *,
-        subresource: str = "",
-        ops: tuple[Op, ...] = (),
-    ) -> Request:
-        mode = self.dry_run if verb in WRITES else DryRun.NONE
-        request = Request(verb, resource, namespace, name, subresource, ops, mode)
-        self._state.requests.append(request)
-        for hook in tuple(self.before):
+    def _arrive(self, request: Request) -> Request:
+        """Log a request and let the hooks see it; raises what they raise."""
+        with self._state.lock:
+            if request.verb not in {"list", "get"} and request.dry_run is DryRun.NONE:
+                self._state.writes += 1
+                request = replace(request, number=self._state.writes)
+            self._state.requests.append(request)
+        for hook in tuple(self._state.before):
             hook(request)
-        if resource in self._state.uninstalled:
-            raise NotFound("the server could not find the requested resource", status=404, reason="NotFound")
+        if request.resource in self._without:
+            raise NotFound(f"the server has no {request.resource.qualified_name}", status=404, reason="NotFound")
         return request
 
-    def _answers(self, request: Request) -> None:
-        for hook in tuple(self.after):
+    def _answer(self, request: Request) -> None:
+        for hook in tuple(self._state.after):
             hook(request)
 
     def _find(self, resource: Resource, namespace: str, name: str) -> JSONObject:
-        body = self._state.objects.get(_key(resource, namespace, name))
+        body = self._state.objects.get((resource, namespace, name))
         if body is None:
-            raise NotFound(f"{resource.plural} {name!r} not found", status=404, reason="NotFound")
+            raise NotFound(f'{resource.qualified_name} "{name}" not found', status=404, reason="NotFound")
         return body
 
+    def _store(self, resource: Resource, old: JSONObject | None, new: JSONObject) -> JSONObject:
+        """Store ``new``, which is ours to change, as the API server would: a no-op moves nothing."""
+        metadata = new["metadata"]
+        if old is None:
+            metadata.setdefault("uid", f"00000000-0000-4000-8000-{next(self._state.uids):012d}")
+            metadata.setdefault("creationTimestamp", _time(self._now()))
+            if resource not in _WITHOUT_GENERATION:
+                metadata.setdefault("generation", 1)
+        else:
+            if same(old, new):
+                return old
+            for key in ("uid", "creationTimestamp", "generation"):
+                if key in old["metadata"]:
+                    metadata.setdefault(key, old["metadata"][key])
+            unmoved = metadata.get("generation") == old["metadata"].get("generation")
+            if unmoved and "generation" in metadata and not same(_desired(old), _desired(new)):
+                metadata["generation"] += 1
+        self._state.version += 1
+        metadata["resourceVersion"] = str(self._state.version)
+        self._state.objects[resource, metadata.get("namespace", ""), metadata["name"]] = new
+        return new
 
-def _of(resource: Resource) -> str:
-    return resource.qualified_name
+
+def _desired(body: JSONObject) -> JSONObject:
+    """What counts for the generation: all but metadata and status."""
+    return {key: value for key, value in body.items() if key not in {"metadata", "status"}}
 
 
-def _key(resource: Resource, namespace: str, name: str) -> _Key:
-    return _of(resource), namespace if resource.namespaced else "", name
+def _brief(body: JSONObject) -> JSONObject:
+    """What is left of an object when only its metadata was asked for; the migrator's stores fill in the kind."""
+    return {key: body[key] for key in ("apiVersion", "kind", "metadata")}
 
 
-def _scale_of(body: JSONObject) -> JSONObject:
-    """The Scale of a Deployment: at zero, ``spec.replicas`` is absent."""
+def _scale(body: JSONObject) -> JSONObject:
+    """The scale subresource, in which zero is an absent field (Kubernetes: ``autoscaling/v1`` ``ScaleSpec``)."""
     replicas = body["spec"].get("replicas", 1)
-    metadata: dict[str, Any] = {
-        key: body["metadata"][key] for key in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-    }
+    kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     return {
         "apiVersion": "autoscaling/v1",
         "kind": "Scale",
-        "metadata": metadata,
+        "metadata": {key: body["metadata"][key] for key in kept},
         "spec": {"replicas": replicas} if replicas else {},
-        "status": {"replicas": replicas},
+        "status": {"replicas": (body.get("status") or {}).get("replicas", 0)},
     }
 
 
-def _raising(error: Callable[[], Exception], when: Matcher, times: int) -> Hook:
-    left, lock = [times], threading.Lock()
+def _keep_identity(request: Request, old: JSONObject, new: JSONObject) -> None:
+    """Refuse what no patch may change. Raises ``Rejected``, or ``Conflict`` for a stale resource version."""
+    for key in _OWN_METADATA:
+        if old["metadata"].get(key) != new["metadata"].get(key):
+            raise Rejected(f"{request.target}: metadata.{key}: field is immutable", status=422, reason="Invalid")
+    if old["metadata"]["resourceVersion"] != new["metadata"].get("resourceVersion"):
+        raise Conflict(f"{request.target}: the object has been modified", status=409, reason="Conflict")
 
-    def hook(request: Request) -> None:
-        with lock:
-            if not left[0] or not when(request):
-                return
-            left[0] -= 1
-        raise error()
 
-    return hook
+def _time(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
