@@ -43,7 +43,7 @@ _LARGEST_INT, _LARGEST_UINT = 2**63, 2**64
 _FRACTION: Final = re.compile(r"\.[0-9]+(?:_[0-9]+)*(?:[eE][-+]?[0-9]+(?:_[0-9]+)*)?")  # Go's own rule for "_"
 _FIRST_OF_NUMBERS: Final = frozenset("+-0123456789")
 _MISSING: Final = object()
-_OPEN: Final = object()
+_UNFINISHED: Final = object()
 
 Span = tuple[int, int]
 Path = tuple[str | int, ...]
@@ -101,6 +101,33 @@ def _documents(parser: Any) -> Iterator[Any]:  # noqa: ANN401 - PyYAML's parser
         yield _Composer(next_event).document()
 
 
+class _Open:
+    """A mapping or list that has begun and not ended."""
+
+    __slots__ = ("anchor", "holder", "key", "merged")
+
+    def __init__(self, event: Any) -> None:  # noqa: ANN401 - PyYAML's events
+        self.holder: Any = {} if type(event) is yaml.MappingStartEvent else []
+        self.key: Any = _MISSING if type(event) is yaml.MappingStartEvent else None  # a mapping's, whose value is next
+        self.anchor: str | None = event.anchor
+        self.merged: dict[str, Any] = {}  # what `<<` brings in
+
+    def add(self, event: Any, value: Any) -> None:  # noqa: ANN401 - PyYAML's events
+        if self.key is None:
+            self.holder.append(value)
+            return
+        if self.key is _MERGE:
+            self.merged = _merge(event, value) | self.merged
+        else:
+            self.holder[self.key] = value
+        self.key = _MISSING
+
+    def closed(self) -> Any:  # noqa: ANN401 - any JSON value
+        for key, value in self.merged.items():
+            self.holder.setdefault(key, value)
+        return self.holder
+
+
 class _Composer:
     """Builds one document from its events, without recursion: how deep a file nests is not ours to decide."""
 
@@ -108,82 +135,57 @@ class _Composer:
         self._next = next_event
         self._anchors: dict[str, Any] = {}
 
-    def document(self) -> Any:  # noqa: ANN401, C901, PLR0912 - one loop over the kinds of event
-        stack: list[tuple[Any, Any, str | None, dict[str, Any] | None]] = []
-        holder: Any = _MISSING  # the container that is open
-        key: Any = _MISSING  # the key whose value comes next
-        anchor: str | None = None  # the open container's
-        merged: dict[str, Any] | None = None  # what `<<` brought into the open mapping
+    def document(self) -> Any:  # noqa: ANN401 - any JSON value
+        stack: list[_Open] = []
         while True:
             event = self._next()
             kind = type(event)
-            if kind is yaml.ScalarEvent:
-                if holder.__class__ is dict and key is _MISSING:
-                    key = self._key(event, holder)
+            key_is_next = bool(stack) and stack[-1].key is _MISSING
+            if kind is yaml.ScalarEvent or kind is yaml.AliasEvent:
+                if key_is_next:
+                    stack[-1].key = self._key(event, stack[-1].holder)
                     continue
-                value = _scalar(event)
-                if event.anchor is not None:
-                    self._anchors[event.anchor] = value
+                value = self._value(event)
             elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
-                if holder.__class__ is dict and key is _MISSING:
+                if key_is_next:
                     raise _at(event, "a key is a mapping or a list")
-                stack.append((holder, key, anchor, merged))
-                holder, key, anchor, merged = (
-                    ({} if kind is yaml.MappingStartEvent else []),
-                    _MISSING,
-                    event.anchor,
-                    None,
-                )
-                if anchor is not None:
-                    self._anchors[anchor] = _OPEN
+                stack.append(_Open(event))
+                self._anchor(event.anchor, _UNFINISHED)
                 continue
-            elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
-                value = holder
-                if merged:
-                    for name in merged.keys() - value.keys():
-                        value[name] = merged[name]
-                if anchor is not None:
-                    self._anchors[anchor] = value
-                holder, key, anchor, merged = stack.pop()
             else:
-                value = self._alias(event)
-                if holder.__class__ is dict and key is _MISSING:
-                    key = self._unique(event, _key_text(event, value), holder)
-                    continue
-            if holder is _MISSING:
-                self._next()  # DocumentEnd
+                ended = stack.pop()
+                value = ended.closed()
+                self._anchor(ended.anchor, value)
+            if not stack:
+                self._next()  # the end of the document
                 return value
-            if holder.__class__ is list:
-                holder.append(value)
-            elif key is _OPEN:
-                merged = {**_merge(event, value), **(merged or {})}
-                key = _MISSING
-            else:
-                holder[key] = value
-                key = _MISSING
+            stack[-1].add(event, value)
 
-    def _key(self, event: Any, holder: dict[str, Any]) -> Any:  # noqa: ANN401 - PyYAML's events
-        text = event.value
-        if text == "<<" and (event.implicit[0] or event.tag == _MERGE):
-            return _OPEN
-        value = text if event.implicit[0] is False and event.tag is None else _scalar(event)
-        if event.anchor is not None:
-            self._anchors[event.anchor] = value
-        return self._unique(event, value if value.__class__ is str else _key_text(event, value), holder)
-
-    @staticmethod
-    def _unique(event: Any, key: str, holder: dict[str, Any]) -> str:  # noqa: ANN401 - PyYAML's events
+    def _key(self, event: Any, holder: dict[str, Any]) -> str:  # noqa: ANN401 - PyYAML's events
+        if type(event) is yaml.ScalarEvent and event.value == "<<" and (event.implicit[0] or event.tag == _MERGE):
+            return _MERGE
+        value = self._value(event)
+        key = value if value.__class__ is str else _key_text(event, value)
         if key in holder:
             raise _at(event, f"key {key!r} is set twice")
         return key
 
-    def _alias(self, event: Any) -> Any:  # noqa: ANN401 - PyYAML's events
+    def _value(self, event: Any) -> Any:  # noqa: ANN401 - PyYAML's events
+        if type(event) is yaml.ScalarEvent:
+            value = _scalar(event)
+            if event.anchor is not None:
+                self._anchors[event.anchor] = value
+            return value
         value = self._anchors.get(event.anchor, _MISSING)
         if value is _MISSING:
             raise _at(event, f"there is no anchor {event.anchor!r}")
-        if value is _OPEN:
+        if value is _UNFINISHED:
             raise _at(event, f"anchor {event.anchor!r} contains itself")
         return value
+
+    def _anchor(self, name: str | None, value: Any) -> None:  # noqa: ANN401 - any JSON value
+        if name is not None:
+            self._anchors[name] = value
 
 
 def _merge(event: Any, value: Any) -> dict[str, Any]:  # noqa: ANN401 - PyYAML's events
