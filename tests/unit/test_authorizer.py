@@ -16,7 +16,8 @@ from migrator.execute import Patch
 from migrator.jsonvalue import JSONObject
 from migrator.model import POINTER_TEMPLATE_HASH_LABEL, Change, Place, Ref
 from migrator.retry import Deadline
-from migrator.store import POD_CLIQUES, PODS, VALIDATING_WEBHOOK_CONFIGURATIONS, DryRun, Resource
+from migrator.store import POD_CLIQUES, PODS, VALIDATING_WEBHOOK_CONFIGURATIONS, DryRun
+from tests.memory_store import Request
 from tests.unit.small_cluster import Clock, SmallCluster
 
 USER = "system:serviceaccount:grove-system:grove-migrator"
@@ -29,18 +30,6 @@ UNREACHABLE = (
     'Internal error occurred: failed calling webhook "authorizer.webhooks.grove.io": failed to call webhook: '
     'Post "https://grove-operator.grove-system.svc:9443/": no endpoints available for service "grove-operator"'
 )
-
-
-class Cluster(SmallCluster):
-    """A cluster that also tells who asks."""
-
-    user = USER
-
-    def create(self, resource: Resource, namespace: str, body: JSONObject) -> JSONObject:
-        """Answer a SelfSubjectReview; anything else is created."""
-        if resource.kind == "SelfSubjectReview":
-            return {**body, "status": {"userInfo": {"username": self.user}}}
-        return super().create(resource, namespace, body)
 
 
 def webhook(**options: Any) -> JSONObject:
@@ -58,10 +47,10 @@ def webhook(**options: Any) -> JSONObject:
     return found
 
 
-def cluster_with(*webhooks: JSONObject, name: str = "authorizer-webhook") -> Cluster:
+def cluster_with(*webhooks: JSONObject, name: str = "authorizer-webhook") -> SmallCluster:
     """A cluster with one ValidatingWebhookConfiguration."""
-    cluster = Cluster()
-    cluster.put(VALIDATING_WEBHOOK_CONFIGURATIONS, {"metadata": {"name": name}, "webhooks": list(webhooks)})
+    cluster = SmallCluster()
+    cluster.add(VALIDATING_WEBHOOK_CONFIGURATIONS, {"metadata": {"name": name}, "webhooks": list(webhooks)})
     return cluster
 
 
@@ -103,7 +92,7 @@ def put_labelled(cluster: SmallCluster, patch: Patch, value: str = "444") -> Non
         "uid": patch.ref.uid,
         "labels": {"grove.io/pod-template-hash": value},
     }
-    cluster.put(resource, {"metadata": metadata})
+    cluster.add(resource, {"metadata": metadata})
 
 
 @pytest.mark.parametrize(
@@ -138,7 +127,7 @@ def test_what_blocks_says_where_and_what_to_do() -> None:
 
 def test_no_webhook_blocks_nothing() -> None:
     """Without configurations, and on a dump, there is nothing in the way."""
-    assert authorizer.blocking(Cluster()) is None
+    assert authorizer.blocking(SmallCluster()) is None
     dump = cluster_with(webhook())
     dump.is_cluster = False
     assert authorizer.blocking(dump) is None
@@ -169,9 +158,9 @@ def test_the_exemption_is_added_once(
     cluster = cluster_with(webhook() if before is None else webhook(conditions=before))
     assert authorizer.exempt(cluster, context)
     assert conditions(cluster) == after
-    sent = len(cluster.writes())
+    sent = len(cluster.writes(VALIDATING_WEBHOOK_CONFIGURATIONS))
     assert authorizer.exempt(cluster, context)
-    assert len(cluster.writes()) == sent
+    assert len(cluster.writes(VALIDATING_WEBHOOK_CONFIGURATIONS)) == sent
     assert authorizer.blocking(cluster) is None
 
 
@@ -200,7 +189,7 @@ def test_the_right_webhook_of_several_is_patched(context: Context) -> None:
 
 def test_without_an_authorizer_there_is_nothing_to_withdraw(context: Context) -> None:
     """The flag does no harm where it is not needed."""
-    assert not authorizer.exempt(Cluster(), context)
+    assert not authorizer.exempt(SmallCluster(), context)
     assert not authorizer.exempt(cluster_with(webhook(policy="Ignore")), context)
 
 
@@ -211,16 +200,16 @@ def test_only_a_service_account_is_exempted(context: Context, user: str | None) 
     cluster.user = user  # type: ignore[assignment]
     with pytest.raises(Refused, match="ServiceAccount"):
         authorizer.exempt(cluster, context)
-    assert cluster.writes() == []
+    assert cluster.writes(VALIDATING_WEBHOOK_CONFIGURATIONS) == []
 
 
 def test_a_server_that_drops_the_field_refuses(context: Context) -> None:
     """What is not read back does not count (API servers before 1.28), and nothing is left behind."""
     cluster = cluster_with(webhook())
 
-    def drop(request: tuple[str, str, str, str]) -> None:
-        if request[0] == "patch":
-            cluster.put(
+    def drop(request: Request) -> None:
+        if request.verb == "patch":
+            cluster.add(
                 VALIDATING_WEBHOOK_CONFIGURATIONS,
                 {"metadata": {"name": "authorizer-webhook"}, "webhooks": [webhook()]},
             )
@@ -234,13 +223,8 @@ def test_a_server_that_drops_the_field_refuses(context: Context) -> None:
 def test_a_failure_in_between_leaves_no_exemption(context: Context) -> None:
     """Two authorizers, and the second cannot be patched: the first entry is taken back."""
     cluster = cluster_with(webhook(), webhook(name="second.example.com"))
-    number = [0]
-
-    def fail(request: tuple[str, str, str, str]) -> MigratorError | None:
-        number[0] += request[0] == "patch"
-        return Unreachable("connection refused") if number[0] == 2 and request[0] == "patch" else None
-
-    cluster.before.append(fail)
+    second = "/webhooks/1/name"
+    cluster.inject(lambda: Unreachable("connection refused"), when=lambda r: bool(r.ops) and r.ops[0].path == second)
     with pytest.raises(Unreachable):
         authorizer.exempt(cluster, context)
     assert conditions(cluster) == []
@@ -268,19 +252,13 @@ def test_lost_replies_are_found_out(context: Context, *, arrives: bool) -> None:
 def test_a_list_that_moves_is_read_again(context: Context) -> None:
     """Somebody adds a condition in front of ours between our read and our removal."""
     cluster = cluster_with(webhook(conditions=[ENTRY]))
-    moved: list[bool] = []
-
-    def move(request: tuple[str, str, str, str]) -> None:
-        if request[0] == "patch" and not moved:
-            moved.append(True)
-            cluster.edit(
-                VALIDATING_WEBHOOK_CONFIGURATIONS,
-                "",
-                "authorizer-webhook",
-                lambda body: body["webhooks"][0].update(matchConditions=[FOREIGN, ENTRY]),
-            )
-
-    cluster.before.append(move)
+    moved = {"matchConditions": [FOREIGN, ENTRY]}
+    cluster.meanwhile(
+        lambda: cluster.edit(
+            VALIDATING_WEBHOOK_CONFIGURATIONS, "", "authorizer-webhook", lambda body: body["webhooks"][0].update(moved)
+        ),
+        verb="patch",
+    )
     authorizer.withdraw(cluster, context.log)
     assert conditions(cluster) == [FOREIGN]
 
@@ -306,7 +284,7 @@ def test_a_dead_runs_exemption_is_removed_or_reported(context: Context) -> None:
 
 def test_a_probe_needs_a_dry_run() -> None:
     """A probe through a store that writes is a bug, and writes nothing."""
-    cluster = Cluster()
+    cluster = SmallCluster()
     patch = label_patch("Pod", "ns", "p")
     put_labelled(cluster, patch)
     with pytest.raises(ValueError, match="dry run"):
@@ -316,7 +294,7 @@ def test_a_probe_needs_a_dry_run() -> None:
 
 def test_a_probe_asks_once_per_kind_and_namespace() -> None:
     """One pod and one PodClique of each namespace, label patches only, and nothing is written."""
-    cluster = Cluster()
+    cluster = SmallCluster()
     patches = [
         label_patch(kind, namespace, f"{namespace}-{number}")
         for namespace in ("a", "b")
@@ -329,7 +307,7 @@ def test_a_probe_asks_once_per_kind_and_namespace() -> None:
     pcs = Patch(Ref("PodCliqueSet", "a", "s"), "", (), 6)
     cluster.dry_run = DryRun.SERVER
     assert authorizer.probe(cluster, [status, pcs, *patches]) == 4
-    assert [(request[1], request[2]) for request in cluster.writes()] == [
+    assert [(r.resource.plural, r.namespace) for r in cluster.requests] == [
         ("pods", "a"),
         ("podcliques", "a"),
         ("pods", "b"),
@@ -340,7 +318,7 @@ def test_a_probe_asks_once_per_kind_and_namespace() -> None:
 
 def test_a_failed_test_proves_nothing() -> None:
     """It is answered before any webhook is asked, so the next object is tried, and none left means no proof."""
-    cluster = Cluster()
+    cluster = SmallCluster()
     patches = [label_patch("Pod", "ns", f"p{number}") for number in range(3)]
     put_labelled(cluster, patches[0], "999")
     put_labelled(cluster, patches[2])
@@ -358,19 +336,19 @@ def test_a_failed_test_proves_nothing() -> None:
 )
 def test_a_denial_refuses(error: Callable[[], MigratorError]) -> None:
     """A webhook that cannot be called or says no refuses with its own words and the remedy."""
-    cluster = Cluster()
+    cluster = SmallCluster()
     patch = label_patch("Pod", "ns", "p")
     put_labelled(cluster, patch)
     cluster.dry_run = DryRun.SERVER
     cluster.fail(error, verb="patch")
     with pytest.raises(Refused, match=r"GM-202.*Pod ns/p.*webhook.*config\.authorizer\.enabled=false"):
         authorizer.probe(cluster, [patch])
-    assert len(cluster.writes()) == 1
+    assert len(cluster.requests) == 1
 
 
 def test_other_errors_are_no_denial() -> None:
     """A missing right of ours, or an API server that is away, keeps its own name."""
-    cluster = Cluster()
+    cluster = SmallCluster()
     patch = label_patch("Pod", "ns", "p")
     put_labelled(cluster, patch)
     cluster.dry_run = DryRun.SERVER
@@ -381,7 +359,7 @@ def test_other_errors_are_no_denial() -> None:
 
 def test_a_fresh_exemption_is_given_time() -> None:
     """Not every API server knows it at once: with a sleep the denial is asked again, bounded."""
-    cluster, clock = Cluster(), Clock()
+    cluster, clock = SmallCluster(), Clock()
     patch = label_patch("Pod", "ns", "p")
     put_labelled(cluster, patch)
     cluster.dry_run = DryRun.SERVER

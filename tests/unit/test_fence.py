@@ -60,7 +60,7 @@ def put_lease(cluster: SmallCluster, holder: str, *, seconds: int = 15, renewed:
         "renewTime": moment,
         "leaseTransitions": 3,
     }
-    cluster.put(LEASES, {"metadata": {"namespace": NAMESPACE, "name": NAME}, "spec": spec})
+    cluster.add(LEASES, {"metadata": {"namespace": NAMESPACE, "name": NAME}, "spec": spec})
 
 
 def spec_of(cluster: SmallCluster) -> dict[str, Any]:
@@ -163,11 +163,11 @@ def test_a_lease_lost_in_the_quiet_time_is_not_acquired(cluster: SmallCluster, c
     """An API server that goes away between taking over and the first write ends in LeaseLost."""
     put_lease(cluster, "dead_1")
 
-    def cut(request: tuple[str, str, str, str]) -> Unreachable | None:
-        ours = spec_of(cluster)["holderIdentity"] == "we_1"
-        return Unreachable("connection refused") if request[0] == "patch" and ours else None
-
-    cluster.before.append(cut)
+    cluster.inject(
+        lambda: Unreachable("connection refused"),
+        when=lambda request: request.verb == "patch" and spec_of(cluster)["holderIdentity"] == "we_1",
+        times=1000,
+    )
     fence = Fence(
         cluster,
         namespace=NAMESPACE,
@@ -211,12 +211,11 @@ def test_a_takeover_loses_to_a_holder_that_wakes_up_in_between(cluster: SmallClu
     put_lease(cluster, "slow_1")
     woken: list[float] = []
 
-    def wake(request: tuple[str, str, str, str]) -> None:
-        if request[0] == "patch" and not woken:
-            woken.append(clock())
-            cluster.edit(LEASES, NAMESPACE, NAME, lambda body: body["spec"].update(renewTime="later"))
+    def wake() -> None:
+        woken.append(clock())
+        cluster.edit(LEASES, NAMESPACE, NAME, lambda body: body["spec"].update(renewTime="later"))
 
-    cluster.before.append(wake)
+    cluster.meanwhile(wake, verb="patch")
     fence_of(cluster, clock).acquire(clock() + 200)
     assert clock() - woken[0] >= 15 + REQUEST
 
@@ -234,7 +233,7 @@ def test_of_two_contenders_one_gets_it(cluster: SmallCluster, clock: Clock) -> N
 
 def test_a_create_that_loses_the_race_waits(cluster: SmallCluster, clock: Clock) -> None:
     """AlreadyExists means that somebody else holds it now."""
-    cluster.before.append(lambda r: put_lease(cluster, "fast_1") if r[0] == "create" else None)
+    cluster.meanwhile(lambda: put_lease(cluster, "fast_1"), verb="create")
     began = clock()
     fence_of(cluster, clock).acquire(clock() + 120)
     assert clock() - began >= 15 + REQUEST

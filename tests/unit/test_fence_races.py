@@ -11,8 +11,9 @@ from datetime import timedelta
 
 import pytest
 
-from migrator.errors import LeaseLost, LostRace, LostReply, MigratorError
+from migrator.errors import LeaseLost, LostRace, LostReply
 from migrator.fence import Fence
+from tests.memory_store import Request
 from tests.unit.small_cluster import START, SmallCluster
 
 DURATION, REQUEST = 15.0, 10.0
@@ -144,12 +145,13 @@ def history(seed: int) -> World:
     """Play one seed."""
     world, cluster = World(seed), SmallCluster()
 
-    def travel(_request: tuple[str, str, str, str]) -> None:
+    def travel(_request: Request) -> None:
         world.sleep(world.running, world.random.uniform(0, 0.4) + world.pause() * (world.random.random() < 0.2))
 
-    def reply(request: tuple[str, str, str, str]) -> MigratorError | None:
+    def reply(request: Request) -> None:
         travel(request)
-        return LostReply("no reply") if world.random.random() < 0.05 else None
+        if request.verb != "get" and world.random.random() < 0.05:
+            raise LostReply("no reply")
 
     cluster.before.append(travel)
     cluster.after.append(reply)

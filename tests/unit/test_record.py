@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from migrator.errors import LostRace, LostReply, MigratorError, NotAuthorised, Refused, Unreachable
+from migrator.errors import LostRace, LostReply, NotAuthorised, Refused, Unreachable
 from migrator.model import Ref, SetHashes
 from migrator.record import (
     RUN_NAME,
@@ -28,6 +28,7 @@ from migrator.record import (
 )
 from migrator.store import CONFIG_MAPS
 from migrator.table import FORMAT, decode_tables, encode_tables
+from tests.memory_store import Request
 from tests.unit.small_cluster import SmallCluster
 
 NAMESPACE = "grove-system"
@@ -111,7 +112,7 @@ def overwrite(cluster: SmallCluster, change: Callable[[dict[str, Any]], None]) -
     document = json.loads(body["data"]["run.json"])
     change(document)
     body["data"]["run.json"] = json.dumps(document)
-    cluster.put(CONFIG_MAPS, body)
+    cluster.put(body)
 
 
 def test_nothing_recorded_is_empty(recorder: Recorder) -> None:
@@ -252,8 +253,8 @@ def test_a_crash_at_any_write_leaves_old_or_new_tables(*, applied: bool) -> None
         hooks = cluster.after if applied else cluster.before
         count = [0]
 
-        def kill(request: tuple[str, str, str, str], at: int = write, count: list[int] = count) -> None:
-            if request[0] in {"create", "patch", "delete"}:
+        def kill(request: Request, at: int = write, count: list[int] = count) -> None:
+            if request.number:
                 count[0] += 1
                 if count[0] == at + 1:
                     raise Killed
@@ -300,14 +301,7 @@ def test_the_slower_of_two_writers_loses(cluster: SmallCluster, recorder: Record
     """Another migrator's record, written between our read and our write, is not overwritten."""
     recorder.save_run(RUN)
     other = replace(RUN, run_id="other")
-    raced: list[MigratorError] = []
-
-    def race(request: tuple[str, str, str, str]) -> None:
-        if request[0] == "patch" and not raced:
-            raced.append(LostRace(""))
-            Recorder(cluster, NAMESPACE).save_run(other)
-
-    cluster.before.append(race)
+    cluster.meanwhile(lambda: Recorder(cluster, NAMESPACE).save_run(other), verb="patch")
     with pytest.raises(LostRace, match="somebody else"):
         recorder.save_run(replace(RUN, state="writing"))
     assert recorder.load().run == other
@@ -315,14 +309,8 @@ def test_the_slower_of_two_writers_loses(cluster: SmallCluster, recorder: Record
 
 def test_the_slower_of_two_first_writers_loses(cluster: SmallCluster, recorder: Recorder) -> None:
     """The same where there was no record before."""
-    raced: list[bool] = []
-
-    def race(request: tuple[str, str, str, str]) -> None:
-        if request[0] == "create" and not raced:
-            raced.append(True)
-            Recorder(cluster, NAMESPACE).save_run(replace(RUN, run_id="other"))
-
-    cluster.before.append(race)
+    other = replace(RUN, run_id="other")
+    cluster.meanwhile(lambda: Recorder(cluster, NAMESPACE).save_run(other), verb="create")
     with pytest.raises(LostRace, match="somebody else"):
         recorder.save_run(RUN)
 
@@ -330,16 +318,13 @@ def test_the_slower_of_two_first_writers_loses(cluster: SmallCluster, recorder: 
 def test_an_annotated_record_is_still_ours(cluster: SmallCluster, recorder: Recorder) -> None:
     """Somebody else's annotation between our read and our write does not matter: the text decides."""
     recorder.save_run(RUN)
-    noted: list[bool] = []
-
-    def annotate(request: tuple[str, str, str, str]) -> None:
-        if request[0] == "patch" and not noted:
-            noted.append(True)
-            cluster.edit(CONFIG_MAPS, NAMESPACE, RUN_NAME, lambda body: body["metadata"].update(annotations={"a": "b"}))
-
-    cluster.before.append(annotate)
+    annotations = {"annotations": {"a": "b"}}
+    cluster.meanwhile(
+        lambda: cluster.edit(CONFIG_MAPS, NAMESPACE, RUN_NAME, lambda body: body["metadata"].update(annotations)),
+        verb="patch",
+    )
     recorder.save_run(replace(RUN, state="writing"))
-    assert noted
+    assert cluster.read(CONFIG_MAPS, NAMESPACE, RUN_NAME)["metadata"]["annotations"] == {"a": "b"}
 
 
 def test_an_unreadable_cluster_fails_closed(cluster: SmallCluster, recorder: Recorder) -> None:
@@ -395,7 +380,7 @@ def test_a_run_record_that_is_no_object_refuses(cluster: SmallCluster, recorder:
 
 def test_a_configmap_without_our_key_refuses(cluster: SmallCluster, recorder: Recorder) -> None:
     """An empty ConfigMap of our name is a record that somebody emptied."""
-    cluster.put(CONFIG_MAPS, {"metadata": {"namespace": NAMESPACE, "name": RUN_NAME}})
+    cluster.add(CONFIG_MAPS, {"metadata": {"namespace": NAMESPACE, "name": RUN_NAME}})
     with pytest.raises(Refused):
         recorder.load()
 
@@ -456,7 +441,7 @@ def test_delete_all_forgets_everything(cluster: SmallCluster, recorder: Recorder
 
 def test_delete_all_leaves_other_configmaps(cluster: SmallCluster, recorder: Recorder) -> None:
     """Only ConfigMaps with our labels and our names are ours."""
-    cluster.put(CONFIG_MAPS, {"metadata": {"namespace": NAMESPACE, "name": f"{TABLES_PREFIX}notes"}})
+    cluster.add(CONFIG_MAPS, {"metadata": {"namespace": NAMESPACE, "name": f"{TABLES_PREFIX}notes"}})
     recorder.save_tables([table()])
     recorder.delete_all()
     assert cluster.names(CONFIG_MAPS) == [f"{TABLES_PREFIX}notes"]
@@ -473,8 +458,8 @@ def test_a_crash_while_forgetting_is_no_damage(
     hooks = cluster.after if applied else cluster.before
     count = [0]
 
-    def kill(request: tuple[str, str, str, str]) -> None:
-        if request[0] == "delete":
+    def kill(request: Request) -> None:
+        if request.verb == "delete":
             count[0] += 1
             if count[0] == write + 1:
                 raise Killed
