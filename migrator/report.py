@@ -87,6 +87,8 @@ def headline(plan: Plan) -> str:
     """The one sentence that matters: what the upgrade recreates without the migration, and with it."""
     if not plan.trees and not plan.cluster_blast.pods:
         return "nothing to do: no PodCliqueSets"
+    if not plan.cluster_blast.pods and all(tree.state is TreeState.DONE for tree in plan.trees):
+        return f"nothing to do: {count(len(plan.trees), 'set')} already done, 0 pods would be recreated"
     refused = sum(1 for tree in plan.trees if tree.state is TreeState.REFUSED)
     saved = sum((tree.blast for tree in plan.trees if tree.state is TreeState.MIGRATE), BlastRadius())
     remaining = BlastRadius(plan.cluster_blast.pods - saved.pods, plan.cluster_blast.gpus - saved.gpus)

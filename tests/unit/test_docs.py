@@ -11,7 +11,7 @@ import click
 import pytest
 
 from migrator.cli import cli
-from scripts import cli_reference
+from scripts import cli_reference, readme
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
@@ -42,6 +42,12 @@ def test_the_reference_is_current() -> None:
     assert cli_reference.TARGET.read_text(encoding="utf-8") == cli_reference.reference(), (
         "run python -m scripts.cli_reference --write"
     )
+
+
+def test_the_example_in_the_readme_is_what_the_demo_prints() -> None:
+    """The README shows real output: that of `make demo`, whose every command succeeds."""
+    text = readme.README.read_text(encoding="utf-8")
+    assert text == readme.rendered(text, readme.demo()), "run python -m scripts.readme"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=names)

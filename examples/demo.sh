@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# The main job on a recorded cluster: what the upgrade would do, the migration, and what it would do after it.
+# Nothing but a temporary directory is written. Run it by `make demo`, or with grove-migrator on PATH.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+migrated="$scratch/migrated.yaml"
+
+show() {
+    printf '\n$ %s\n' "${*//$scratch\//}"
+    "$@"
+}
+
+printf '# From Grove v0.1.0-alpha.9 to v0.1.0-alpha.11: what would the new operator recreate?\n'
+show grove-migrator plan -f cluster.yaml --to v0.1.0-alpha.11
+
+printf '\n# Migrate. On a cluster the flags -f and --write are left out.\n'
+show grove-migrator run -f cluster.yaml --write "$migrated" --to v0.1.0-alpha.11
+
+printf '\n# What would it recreate now?\n'
+show grove-migrator plan -f "$migrated" --to v0.1.0-alpha.11
+
+printf '\n# What has changed? Hashes, and nothing else.\n'
+# diff exits with 1 for files that differ, which is what they should do.
+printf "\n$ diff cluster.yaml migrated.yaml | sed -n 's/^> *\\\\(.*\\\\):.*/\\\\1/p' | sort | uniq -c\n"
+{ diff cluster.yaml "$migrated" || [ $? -eq 1 ]; } | sed -n 's/^> *\(.*\):.*/\1/p' | sort | uniq -c

@@ -1,0 +1,58 @@
+"""Put the real output of examples/demo.sh into README.md, between its two marks.
+
+python -m scripts.readme            write README.md
+python -m scripts.readme --check    exit with 1 if it is not current
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+README: Final = ROOT / "README.md"
+MARKED: Final = re.compile(r"(<!-- demo: begin [^\n]*-->\n).*?(<!-- demo: end -->)", re.DOTALL)
+
+
+def demo() -> str:
+    """What the demo prints on stdout, with this Python and this source tree as its grove-migrator."""
+    with tempfile.TemporaryDirectory() as directory:
+        program = Path(directory) / "grove-migrator"
+        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m migrator "$@"\n', encoding="utf-8")
+        program.chmod(0o755)
+        path = f"{directory}{os.pathsep}{os.environ['PATH']}"
+        done = subprocess.run(
+            [str(ROOT / "examples" / "demo.sh")],
+            env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    return done.stdout
+
+
+def rendered(text: str, shown: str) -> str:
+    """The README with ``shown`` as its example. Raises ``ValueError`` if the marks are not there once."""
+    replaced, times = MARKED.subn(lambda match: f"{match[1]}```\n{shown.strip()}\n```\n{match[2]}", text)
+    if times != 1:
+        raise ValueError(f"README.md has {times} pairs of demo marks, not one")
+    return replaced
+
+
+def main() -> int:
+    """Write, or compare."""
+    text = README.read_text(encoding="utf-8")
+    wanted = rendered(text, demo())
+    if sys.argv[1:] == ["--check"]:
+        return int(wanted != text)
+    README.write_text(wanted, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
