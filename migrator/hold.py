@@ -22,6 +22,11 @@ _OWN_LEASE: Final = "grove-migrator"
 _OWN_DURATION: Final = 15.0
 _PATIENCE: Final = 8
 
+#: How far a run got, in its record: before and after the first patch may have been sent.
+STOPPING: Final = "stopping"
+WRITING: Final = "writing"
+DONE: Final = "done"
+
 
 class Hold:
     """Who may write, and what was recorded: everything about a run that must be undone when it ends."""
@@ -66,7 +71,9 @@ class Hold:
         found = self.operator
         if found is None or not self._options.stop_operator:
             return
-        self.begin_record("stopping", replicas=self._replicas_before(found), image=found.image)
+        if not self._options.revert or self.recorded.run is None:
+            state = self.unfinished.state if self.unfinished is not None else STOPPING
+            self.begin_record(state, replicas=self._replicas_before(found), image=found.image)
         if found.replicas > 0:
             operator.scale(self._store, found, 0)
             self._context.log.info(
@@ -201,18 +208,25 @@ class Hold:
             fence.release()
 
     def restore_operator(self) -> None:
-        """Give back the replicas that a run of ours took, after letting go of the Lease.
+        """Give back the replicas that a run of ours took, if the operator is still the one that it stopped.
 
-        Only where nothing of what was written is left: the caller knows.
+        Only where nothing of what was written is left: the caller knows, and has let go of the Lease.
         """
-        run = self.unfinished
-        replicas = run.operator_replicas if run is not None else None
-        if not replicas or self.operator is None or not self._options.stop_operator:
+        run = self.recorded.run
+        if run is None or not run.operator_replicas or self.operator is None or not self._options.stop_operator:
             return
         found = operator.refresh(self._store, self.operator)
-        if found.replicas == 0:
-            operator.scale(self._store, found, replicas)
-            self._context.log.info("operator_restored", deployment=str(found), replicas=replicas, image=found.image)
+        if found.replicas > 0:
+            return
+        if found.image != run.operator_image:
+            self._context.log.warning(
+                "operator_left_at_zero", deployment=str(found), image=found.image, stopped_image=run.operator_image
+            )
+            return
+        operator.scale(self._store, found, run.operator_replicas)
+        self._context.log.info(
+            "operator_restored", deployment=str(found), replicas=run.operator_replicas, image=found.image
+        )
 
     def current_operator(self) -> operator.Operator | None:
         """The operator as it is now, ``None`` where there is none or it may not be read any more."""

@@ -25,7 +25,7 @@ from migrator.errors import (
     VerificationFailed,
 )
 from migrator.execute import Executor, Job, Outcome, TreeConflict, job_of, reverse, top_down
-from migrator.hold import Hold
+from migrator.hold import DONE, STOPPING, WRITING, Hold
 from migrator.model import Finding, Plan, Snapshot, TreePlan, TreeState
 from migrator.plan import direction, make_revert
 from migrator.rehearsal import Rehearsal
@@ -68,7 +68,11 @@ def run(store: Store, options: RunOptions, context: Context) -> RunResult:
 
 
 class _Migration:
-    """A run that writes. ``_dirty`` is whether something of ours may be in the cluster that is not proven."""
+    """A run that writes.
+
+    ``_dirty`` is whether this run may have left something in the cluster, ``_seen`` whether the plan is of what is
+    there.
+    """
 
     def __init__(self, store: Store, options: RunOptions, context: Context) -> None:
         self._store = store
@@ -79,6 +83,7 @@ class _Migration:
         self._hold = Hold(store, options, context)
         self._plan = Plan(options.plan.source, options.plan.target, ())
         self._dirty = False
+        self._seen = False
 
     def run(self) -> RunResult:
         """Run, and leave the cluster in the state that the exit code tells of."""
@@ -160,6 +165,7 @@ class _Migration:
         findings: list[Finding] = []
         if any(tree.changes for tree in plan.trees):
             findings = self._hold.findings()
+        self._seen = True
         plan = replace(plan, findings=(*plan.findings, *findings))
         log_findings(plan, self._context)
         return plan
@@ -193,9 +199,9 @@ class _Migration:
         unfinished = self._hold.unfinished
         if unfinished is None:
             found = self._hold.operator
-            self._hold.begin_record("writing", replicas=None, image=found.image if found else None)
+            self._hold.begin_record(WRITING, replicas=None, image=found.image if found else None)
         else:
-            self._hold.save_record(replace(unfinished, state="writing"))
+            self._hold.save_record(replace(unfinished, state=WRITING))
         tables = [table_of(plan) for plan in self._plan.trees if plan.state is TreeState.MIGRATE]
         written = {plan.tree.ref.uid for plan in self._undoing()}
         stand = self._hold.recorder.save_tables(
@@ -271,7 +277,7 @@ class _Migration:
         unfinished = self._hold.unfinished
         if unfinished is not None:
             counts = {"trees": result.trees, "patches": result.patches}
-            self._hold.save_record(replace(unfinished, state="done", finished=self._context.now(), counts=counts))
+            self._hold.save_record(replace(unfinished, state=DONE, finished=self._context.now(), counts=counts))
         events.migrated(self._store, self._plan, self._context)
 
     def _close_revert(self) -> None:
@@ -325,23 +331,24 @@ class _Migration:
 
     def _abandon(self, error: MigratorError) -> None:
         """After an error the operator comes back if nothing of ours is left, and stays at zero otherwise."""
-        held = self._hold.fenced
-        left = (
-            self._dirty
-            or isinstance(error, NotReverted)
-            or (not isinstance(error, Reverted) and self._written_before())
-        )
+        clean = self._is_clean(error)
         self._hold.release()
-        if not left:
+        if clean:
             try:
                 self._hold.restore_operator()
-                if held:
-                    self._hold.forget()
+                self._hold.forget()
             except MigratorError as second:
-                self._log.error("operator_not_restored", error=str(second))
-        self._log.error(
-            "run_failed", code=error.code, exit_code=error.exit_code, error=str(error), written_values_left=left
-        )
+                self._log.warning("operator_not_restored", error=str(second))
+        self._log.error("run_failed", code=error.code, exit_code=error.exit_code, error=str(error), clean=clean)
+
+    def _is_clean(self, error: MigratorError) -> bool:
+        """Whether it is proven that nothing is left of this run, nor of one that died before it."""
+        unfinished = self._hold.unfinished
+        if unfinished is None or self._options.revert or self._dirty or isinstance(error, NotReverted):
+            return False
+        if isinstance(error, Reverted) or unfinished.state == STOPPING:
+            return True
+        return self._seen and not self._undoing()
 
     def _tell_end(self, result: RunResult) -> None:
         """Say whether the operator is up, with which image, and what to do next."""
