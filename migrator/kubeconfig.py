@@ -9,10 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+import urllib3
 import yaml
 from kubernetes import config
 from kubernetes.client import ApiClient, Configuration
 from kubernetes.config import ConfigException
+from urllib3.exceptions import InsecureRequestWarning
 
 from migrator.errors import NotAuthorised, UsageError
 
@@ -36,6 +38,8 @@ def api_client(kubeconfig: str | None, context: str | None, *, connections: int)
         raise UsageError(f"there is no kubeconfig, so there is no context {context}; give one with --kubeconfig")
     else:
         _load_in_cluster(configuration)
+    if not configuration.verify_ssl:
+        urllib3.disable_warnings(InsecureRequestWarning)  # kubectl does not repeat it with every request either
     try:
         return ApiClient(configuration)
     except (OSError, ValueError) as error:
@@ -45,11 +49,18 @@ def api_client(kubeconfig: str | None, context: str | None, *, connections: int)
 def _files(kubeconfig: str | None) -> list[str]:
     """The kubeconfig files that are read; kubectl passes over missing ones unless they were named by flag."""
     if kubeconfig is not None:
-        if not Path(kubeconfig).is_file():
+        if not _is_file(kubeconfig):
             raise UsageError(f"kubeconfig {kubeconfig} does not exist or is not a file")
         return [kubeconfig]
     named = os.environ.get("KUBECONFIG") or _DEFAULT
-    return [path for path in named.split(os.pathsep) if path and Path(path).expanduser().is_file()]
+    return [path for path in named.split(os.pathsep) if path and _is_file(path)]
+
+
+def _is_file(path: str) -> bool:
+    try:
+        return Path(path).expanduser().is_file()
+    except (OSError, RuntimeError):  # it may not be looked at, or there is no home directory
+        return False
 
 
 def _load_file(files: str, context: str | None, configuration: Configuration) -> None:

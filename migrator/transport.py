@@ -19,7 +19,7 @@ from urllib.parse import urlencode
 import urllib3
 from kubernetes.client import ApiClient
 from kubernetes.config import ConfigException
-from urllib3.exceptions import ConnectTimeoutError, HTTPError, LocationParseError, ProxyError, SSLError
+from urllib3.exceptions import ConnectTimeoutError, HTTPError, LocationValueError, ProxyError, SSLError
 from urllib3.response import BaseHTTPResponse
 
 from migrator import __version__, answers
@@ -31,7 +31,7 @@ OnRequest = Callable[[str, str, int, float], None]
 
 JSON: Final = "application/json"
 _USER_AGENT: Final = f"grove-migrator/{__version__}"
-_SHORTEST_TIMEOUT: Final = 0.05
+_LEAST_TIME: Final = 1.0
 
 #: A server that has never answered is more likely a wrong address than one that is just being restarted.
 _FIRST_ATTEMPTS: Final = 3
@@ -188,10 +188,13 @@ class Transport:
         return headers
 
     def _timeout(self, course: _Course) -> float:
-        timeout = min(course.request.timeout or self.request_timeout, self._deadline.remaining())
-        if not course.request.repeatable:
-            timeout = min(timeout, course.until - self._timing.clock())
-        return max(timeout, _SHORTEST_TIMEOUT)
+        """How long the next attempt may take: all attempts of a write share the time of one."""
+        timeout = course.request.timeout or self.request_timeout
+        return timeout if course.request.repeatable else min(timeout, course.until - self._timing.clock())
+
+    def _least(self, request: Request) -> float:
+        """The time without which another attempt is not worth it: cut short, it would only lose its reply."""
+        return min(_LEAST_TIME, (request.timeout or self.request_timeout) / 4)
 
     def _no_answer(self, course: _Course, error: HTTPError) -> None:
         """Wait before the next attempt, or raise what it means that no answer came."""
@@ -200,7 +203,7 @@ class Transport:
             raise Unreachable(
                 f"{course.request.what}: {host} shows a certificate that is not trusted: {text}"
             ) from error
-        if isinstance(error, LocationParseError):
+        if isinstance(error, LocationValueError):
             raise Unreachable(f"{course.request.what}: {host} is no address: {text}") from error
         if not course.request.repeatable and not _before_sending(error):
             raise LostReply(
@@ -210,7 +213,7 @@ class Transport:
 
     def _wait(self, course: _Course, last: str, asked: float | None) -> None:
         delay = self._retry.delay(course.attempt, asked, self._timing.chance())
-        left = min(course.until - self._timing.clock(), self._deadline.remaining())
+        left = min(course.until - self._timing.clock() - self._least(course.request), self._deadline.remaining())
         attempts = self._retry.attempts if self._answered else min(self._retry.attempts, _FIRST_ATTEMPTS)
         if course.attempt < attempts and delay < left:
             self._timing.sleep(delay)
