@@ -15,9 +15,6 @@ from tests.oracle.layouts import LAYOUTS
 
 Path_ = tuple[str | int, ...]
 
-# A time prints its time zone and FieldsV1 its white space; the CRD keeps neither in a claim template.
-NEVER_STORED = frozenset({"v1.Time", "v1.FieldsV1"})
-
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -59,9 +56,8 @@ def _inside(minor: str, path: Path_, go_type: str) -> Iterator[Place]:
         yield from _inside(minor, (*path, 0), bare[2:])
         return
     for name, inner in fields(minor, bare):
-        if inner.removeprefix("*") not in NEVER_STORED:
-            yield Place((*path, name), inner)
-            yield from _inside(minor, (*path, name), inner)
+        yield Place((*path, name), inner)
+        yield from _inside(minor, (*path, name), inner)
 
 
 def fields(minor: str, go_type: str) -> Iterator[tuple[str, str]]:
@@ -85,19 +81,25 @@ def underlying(minor: str, go_type: str) -> str:
 def filled(minor: str, go_type: str, n: int = 1) -> Any:
     """Return a JSON value that sets every field inside a type; another `n` gives other scalars everywhere."""
     bare = go_type.removeprefix("*")
-    if bare == "resource.Quantity":
-        return f"{n}"
-    if bare == "intstr.IntOrString":
-        return n
+    if bare in custom(minor):
+        return _filled_custom(bare, n)
     basic = underlying(minor, bare)
     if basic.startswith("[]"):
         return [filled(minor, basic[2:], n)]
     if basic.startswith("map["):
         return {f"key{n}": filled(minor, basic.partition("]")[2], n)}
     if basic in types(minor):
-        inner = fields(minor, basic)
-        return {name: filled(minor, kind, n) for name, kind in inner if kind.removeprefix("*") not in NEVER_STORED}
+        return {name: filled(minor, kind, n) for name, kind in fields(minor, basic)}
     return {"string": f"text{n}", "bool": True, "int32": n, "int64": n}[basic]
+
+
+def _filled_custom(go_type: str, n: int) -> Any:
+    return {
+        "resource.Quantity": f"{n}",
+        "intstr.IntOrString": n,
+        "v1.Time": f"2024-05-06T07:08:{n:02}Z",
+        "v1.FieldsV1": {f"f:key{n}": {}},
+    }[go_type]
 
 
 def document(path: Path_, value: Any) -> Any:

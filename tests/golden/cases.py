@@ -37,7 +37,7 @@ def templates() -> Iterator[Case]:
 
 
 def pod_clique_sets() -> Iterator[Case]:
-    """Yield every odd PodCliqueSet, and every workload with each startup type, and again with cliques or inner lists reversed."""
+    """Yield odd PodCliqueSets, then every workload under each startup type, as written and reversed."""
     yield from _groups(CASES / "podcliquesets.yaml")
     for name, pcs in _workloads():
         for startup in STARTUP_TYPES:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from tests.golden import cases, vectors
 from tests.oracle.build import MINORS, NEWEST
@@ -15,13 +16,23 @@ RANDOM_POD_CLIQUE_SETS = 150
 
 def main() -> None:
     """Write both files."""
-    templates = _lines("input", cases.templates())
-    templates += random_lines(NEWEST, SEED, RANDOM_TEMPLATES)
-    pod_clique_sets = _lines("pcs", cases.pod_clique_sets())
-    pod_clique_sets += random_lines(NEWEST, SEED, RANDOM_POD_CLIQUE_SETS, sets=True)
-    for path, lines in ((vectors.TEMPLATES, templates), (vectors.POD_CLIQUE_SETS, pod_clique_sets)):
-        replies = {minor: ask(minor, lines) for minor in MINORS}
-        vectors.write(path, vectors.rendered(lines, replies))
+    for path in (vectors.TEMPLATES, vectors.POD_CLIQUE_SETS):
+        vectors.write(path, content(path))
+
+
+def content(path: Path) -> bytes:
+    """Return what a vector file should hold, before compression."""
+    lines = _templates() if path == vectors.TEMPLATES else _pod_clique_sets()
+    return vectors.rendered(lines, {minor: ask(minor, lines) for minor in MINORS})
+
+
+def _templates() -> list[bytes]:
+    return _lines("input", cases.templates()) + random_lines(NEWEST, SEED, RANDOM_TEMPLATES)
+
+
+def _pod_clique_sets() -> list[bytes]:
+    drawn = random_lines(NEWEST, SEED, RANDOM_POD_CLIQUE_SETS, sets=True)
+    return _lines("pcs", cases.pod_clique_sets()) + drawn
 
 
 def _lines(kind: str, made: Iterable[cases.Case]) -> list[bytes]:

@@ -18,28 +18,29 @@ def rendered() -> dict[Path, str]:
     base: dict[str, Any] = {}
     base_minor = ""
     for minor in MINORS:
-        layout = _layout(minor)
-        content = _delta(base_minor, base, layout) if base_minor else layout
+        printed = layout(minor)
+        content = _delta(base_minor, base, printed) if base_minor else printed
         files[LAYOUTS / f"{minor}.json"] = _render(content)
-        base_minor, base = minor, layout
+        base_minor, base = minor, printed
     return files
 
 
-def _layout(minor: str) -> dict[str, Any]:
+def layout(minor: str) -> dict[str, Any]:
+    """Return the whole layout of a minor, as its oracle prints it."""
     printed = subprocess.run([oracle_binary(minor), "layout"], check=True, capture_output=True)
-    layout: dict[str, Any] = json.loads(printed.stdout)
-    return layout
+    content: dict[str, Any] = json.loads(printed.stdout)
+    return content
 
 
-def _delta(base_minor: str, base: dict[str, Any], layout: dict[str, Any]) -> dict[str, Any]:
-    before, after = base["types"], layout["types"]
+def _delta(base_minor: str, base: dict[str, Any], whole: dict[str, Any]) -> dict[str, Any]:
+    before, after = base["types"], whole["types"]
     delta = {
         "base": base_minor,
         "types": {name: fields for name, fields in after.items() if before.get(name) != fields},
         "removed": sorted(before.keys() - after.keys()),
     }
-    if base["custom"] != layout["custom"]:
-        delta["custom"] = layout["custom"]
+    if base["custom"] != whole["custom"]:
+        delta["custom"] = whole["custom"]
     return delta
 
 

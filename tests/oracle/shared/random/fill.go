@@ -71,9 +71,11 @@ func (g *generator) custom(t reflect.Type) string {
 			return g.integer(reflect.TypeFor[int32](), "port")
 		}
 		return g.text("port")
-	case "v1.Time", "v1.FieldsV1":
-		// What these print depends on the time zone and on white space; no API server keeps them here.
-		return "null"
+	case "v1.Time":
+		return pick(g, []string{`"2024-05-06T07:08:09Z"`, `"2024-05-06T07:08:09+02:00"`, `"2024-02-29T23:59:59.123456789Z"`})
+	case "v1.FieldsV1":
+		// The bytes themselves are printed, so these have no white space and no escapes to be lost on the way.
+		return pick(g, []string{`{}`, `{"f:metadata":{"f:labels":{".":{},"f:app":{}}}}`, `{"f:b":{},"f:a":{}}`})
 	default:
 		panic(fmt.Sprintf("%s: no rule to generate a value", t))
 	}
