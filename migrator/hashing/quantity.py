@@ -35,6 +35,7 @@ _NANO: Final = 9
 _MAX_INT64: Final = (1 << 63) - 1
 _WORD: Final = 1 << 64
 _DIGITS_AT_MOST: Final = 100_000  # Go would compute for hours; nobody means it
+_TEXT_AT_MOST: Final = 4000  # below CPython's own limit for str to int; Go has none
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,8 @@ def parse(token: str) -> Quantity:
         raise DecodeError("a quantity must not be empty")
     if text == "0":
         return Quantity(text="0", format=DECIMAL_SI)
+    if len(text) > _TEXT_AT_MOST:
+        raise DecodeError(f"a quantity of more than {_TEXT_AT_MOST} characters: {text[:20]}…")
     match = _SYNTAX.fullmatch(text)
     if match is None:
         raise DecodeError(f"{token!r} is no quantity")
