@@ -65,25 +65,26 @@ def configure(stream: TextIO, *, run_id: str, verbose: bool = False) -> Filterin
         return event
 
     terminal = stream.isatty()
-    renderer: Any = (
-        structlog.dev.ConsoleRenderer(
+    if terminal:
+        time_format = "%H:%M:%S"
+        console = structlog.dev.ConsoleRenderer(
             colors=wants_colour(stream),
             timestamp_key="ts",
+            sort_keys=False,
             exception_formatter=structlog.dev.plain_traceback,
         )
-        if terminal
-        else _render_json
-    )
+        last: tuple[Any, ...] = (_for_people, console)
+    else:
+        time_format, last = "iso", (_render_json,)
     writer = LineWriter(stream)
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts"),
+            structlog.processors.TimeStamper(fmt=time_format, utc=True, key="ts"),
             name_run,
             structlog.processors.format_exc_info,
             _shorten,
-            *([_harmless] if terminal else []),  # JSON escapes by itself
-            renderer,
+            *last,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG if verbose else logging.INFO),
         logger_factory=lambda *_: writer,
@@ -119,11 +120,11 @@ def _shorten(_logger: object, _method: str, event: EventDict) -> EventDict:
     return event
 
 
-def _harmless(_logger: object, _method: str, event: EventDict) -> EventDict:
-    for key, value in event.items():
-        if isinstance(value, str) and key != "exception":
-            event[key] = printable(value)
-    return event
+def _for_people(_logger: object, _method: str, event: EventDict) -> EventDict:
+    """Leave out what a person has no use for, and spell out what a terminal would obey; JSON escapes by itself."""
+    event.pop("run_id", None)
+    shown = ((key, value) for key, value in event.items() if value is not None)
+    return {key: printable(value) if isinstance(value, str) and key != "exception" else value for key, value in shown}
 
 
 def _render_json(_logger: object, _method: str, event: EventDict) -> str:

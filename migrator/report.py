@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from migrator.blast import live_pods
-from migrator.model import BlastRadius, Change, Finding, Plan, Severity, TreePlan, TreeState
+from migrator.model import BlastRadius, Change, Finding, Plan, Ref, Severity, TreePlan, TreeState
 
 #: What the counted GPUs leave out.
 DRA_NOTE = "GPUs are counted from the limits of containers; those claimed by dynamic resource allocation are not."
@@ -24,7 +24,7 @@ ACCEPTED_NOTE = "Builds of pull request #566 accept the legacy hash of their own
 
 @dataclass(frozen=True, slots=True)
 class ChangeGroup:
-    """Changes of one tree that replace the same value by the same value; ``kinds`` counts fields by kind."""
+    """Changes of one tree that replace the same value by the same value; ``kinds`` counts objects by kind."""
 
     what: str
     old: str
@@ -73,13 +73,17 @@ def has_changes(plan: Plan) -> bool:
 
 def change_groups(tree: TreePlan) -> list[ChangeGroup]:
     """The changes of a tree, put together by what they replace: generation hash first, then clique by clique."""
-    groups: dict[tuple[bool, str, str], Counter[str]] = {}
+    groups: dict[tuple[bool, str, str], set[Ref]] = {}
     for change in tree.changes:
-        key = (_holds_template_hash(change), change.old, change.new)
-        groups.setdefault(key, Counter())[change.ref.kind] += 1
+        groups.setdefault((_holds_template_hash(change), change.old, change.new), set()).add(change.ref)
     return [
-        ChangeGroup(_cliques(tree, new) if template else "generation hash", old, new, kinds)
-        for (template, old, new), kinds in sorted(groups.items(), key=lambda item: item[0])
+        ChangeGroup(
+            what=_cliques(tree, new) if template else "generation hash",
+            old=old,
+            new=new,
+            kinds=Counter(ref.kind for ref in refs),
+        )
+        for (template, old, new), refs in sorted(groups.items(), key=lambda item: item[0])
     ]
 
 

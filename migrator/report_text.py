@@ -95,7 +95,7 @@ def _branch(plan: TreePlan) -> Tree:
         where = ", ".join(count(number, _KINDS.get(kind, kind)) for kind, number in sorted(group.kinds.items()))
         line = Text(f"{printable(group.what)}: ")
         line.append(f"{group.old} → {group.new}", style="cyan")
-        line.append(f"  fields of {where}" if where else "", style="dim")
+        line.append(f"  in {where}", style="dim")
         branch.add(line)
     return branch
 
