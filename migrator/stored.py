@@ -115,8 +115,8 @@ def gang_map_entries(gang_map: PodGangMap) -> Iterator[StoredHash]:
 
 
 def gang_label(gang: PodGang) -> Iterator[StoredHash]:
-    """The generation hash in a PodGang's label (alpha.12 and later)."""
-    if value := gang.labels.get(LABEL_GENERATION_HASH):
+    """The generation hash in a PodGang's label (alpha.12 and later); one on its way out is nobody's concern."""
+    if (value := gang.labels.get(LABEL_GENERATION_HASH)) and not gang.terminating:
         yield StoredHash(gang.ref, Place.GANG_LABEL, POINTER_GENERATION_HASH_LABEL, value, None)
 
 

@@ -51,7 +51,7 @@ def scaling(context: Context) -> Iterator[Finding]:
                 "GM-115",
                 pod_clique.ref,
                 "/spec/replicas",
-                f"{pod_clique.ref} has {live} pods and wants {wanted}; the operator acts on that when it is back",
+                f"{pod_clique.ref} has {live} pods, wants {wanted}; the operator acts on that when it is back",
             )
     for group in tree.scaling_groups:
         members = (child for child in tree.pod_cliques if child.owner_uid == group.ref.uid)
