@@ -188,11 +188,13 @@ class KubeStore:
         """See :meth:`migrator.store.Store.delete`. An object of that name with another uid is not ours: success."""
         if self.dry_run is DryRun.CLIENT:
             return
-        options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
+        options: JSONObject = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
+        if self.dry_run is DryRun.SERVER:
+            options["dryRun"] = ["All"]  # with a body, the API server ignores the query
         request = Request(
             "DELETE",
             _path(resource, namespace, name),
-            {"dryRun": "All"} if self.dry_run is DryRun.SERVER else {},
+            {},
             _what("delete", resource, namespace, name),
             body=_encode(options),
             repeatable=self.dry_run is DryRun.SERVER,
