@@ -214,7 +214,7 @@ class Executor:
             else:
                 outcome.writes += 1
                 self._on_patch()
-                self._log.debug("patched", **_names(patch.ref), **_values(todo), attempt=attempt)
+                self._log.info("patched", **_names(patch.ref), **_values(todo), attempt=attempt)
                 return
             if left is None:
                 return
