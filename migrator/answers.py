@@ -110,8 +110,9 @@ def describe(code: int, status: Mapping[str, Any]) -> str:
             if isinstance(cause, dict)
         ]
         more = f" (and {len(causes) - _SHOWN_CAUSES} more)" if len(causes) > _SHOWN_CAUSES else ""
-        head = message.partition(" is invalid")[0].strip(' "')
-        message = f"{head + ' is invalid: ' if head else ''}{'; '.join(shown)}{more}"
+        head = message.partition(" is invalid")[0]
+        named = f"{head} is invalid: " if head.strip(' "') else ""
+        message = f"{named}{'; '.join(shown)}{more}"
     reason = str(status.get("reason") or "")
     label = f"HTTP {code} {reason}".strip()
     return f"{label}: {_cut(message, _LONGEST_MESSAGE)}" if message else label
