@@ -1,0 +1,59 @@
+"""The release lines of Grove's API, and their CustomResourceDefinitions.
+
+A line is named after a release that has it. Releases in between have one of these sets, or differ from it only in
+what no test needs: alpha.1 and alpha.2 are like alpha.3, alpha.4 and alpha.5 like alpha.6, alpha.7 like alpha.8 (but
+for list types and resource sharing), alpha.10 like alpha.11. The builds with canonical hashes have the sets of
+alpha.9 (94a0105c) and alpha.11 (d7cb1bc2). ``podgangmap`` is alpha.11 and the PodGangMap of alpha.12 and later.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+HERE: Final = Path(__file__).resolve().parent
+GENERATED: Final = HERE / "generated"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What a line's CRDs are generated from: a go.mod (it names the k8s.io/api minor) and packages below types/."""
+
+    name: str
+    module: str
+    packages: tuple[str, ...]
+
+
+_LINES: Final = (
+    Line("alpha.3", "k8s-1.33", ("alpha3", "podgangalpha3")),
+    Line("alpha.6", "go", ("alpha6", "podgang")),
+    Line("alpha.8", "go", ("alpha8", "podgang")),
+    Line("alpha.9", "go", ("alpha9", "podgang")),
+    Line("alpha.11", "k8s-1.35", ("alpha11", "podgang")),
+    Line("podgangmap", "k8s-1.35", ("alpha11", "podgang", "podgangmap")),
+)
+LINES: Final = {line.name: line for line in _LINES}
+
+
+def load(line: str) -> list[dict[str, Any]]:
+    """Return the CRDs of a line, such as ``alpha.9``.
+
+    They are the generated ones, or, when ``GROVE_CRDS_DIR`` is set, what ``<dir>/<line>/*.yaml`` holds. Raises
+    KeyError for a line that is not in LINES, FileNotFoundError when the directory has none for it.
+    """
+    name = LINES[line].name
+    directory = os.environ.get("GROVE_CRDS_DIR")
+    if not directory:
+        return list(json.loads(gzip.decompress((GENERATED / f"{name}.json.gz").read_bytes())))
+    files = sorted((Path(directory) / name).glob("*.yaml"))
+    documents = [doc for path in files for doc in yaml.safe_load_all(path.read_text(encoding="utf-8")) if doc]
+    crds = [doc for doc in documents if doc.get("kind") == "CustomResourceDefinition"]
+    if not crds:
+        raise FileNotFoundError(f"GROVE_CRDS_DIR is set, but {Path(directory) / name} has no CRD in *.yaml")
+    return crds
