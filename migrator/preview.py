@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
+from typing import Final
 
 from migrator import authorizer, operator, record
 from migrator.errors import Refused
@@ -13,6 +14,9 @@ from migrator.model import Finding, Plan
 from migrator.plan import PlanOptions, make_plan
 from migrator.snapshot import take
 from migrator.store import Store
+
+#: A plan holds no Lease, so where its name is not known any name will do.
+_ANY_LEASE: Final = "any"
 
 
 def preview(store: Store, options: PlanOptions, *, now: Callable[[], datetime], namespace: str) -> Plan:
@@ -25,18 +29,24 @@ def preview(store: Store, options: PlanOptions, *, now: Callable[[], datetime], 
     snapshot = take(store)
     if not store.is_cluster or not snapshot.trees:
         return make_plan(snapshot, options)
-    findings: list[Finding] = []
-    found: operator.Operator | None = None
-    try:
-        found = operator.find(store, namespace=None, deployment=None, lease_name=None)
-    except Refused as error:
-        findings.append(refuse("GM-203", None, None, str(error).removeprefix("GM-203: ")))
+    found, findings = _find(store)
     tables = record.Recorder(store, found.namespace if found else namespace).load().tables
     plan = make_plan(snapshot, options, tables=tables, now=now())
     if not any(tree.changes for tree in plan.trees):
         return plan
     findings += _in_the_way(store, found)
     return replace(plan, findings=(*plan.findings, *findings))
+
+
+def _find(store: Store) -> tuple[operator.Operator | None, list[Finding]]:
+    """The operator, and what keeps a run from telling which one it is or which Lease it holds."""
+    try:
+        return operator.find(store, namespace=None, deployment=None, lease_name=None), []
+    except Refused as error:
+        if str(error).startswith("GM-203: "):
+            return None, [refuse("GM-203", None, None, str(error).removeprefix("GM-203: "))]
+        finding = warn("GM-122", None, None, str(error))
+    return operator.find(store, namespace=None, deployment=None, lease_name=_ANY_LEASE), [finding]
 
 
 def _in_the_way(store: Store, found: operator.Operator | None) -> list[Finding]:

@@ -20,7 +20,7 @@ CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 
 DEFAULT_REQUEST_TIMEOUT = "15s"
 
 
-class Seconds(click.ParamType):
+class Seconds(click.ParamType):  # type: ignore[type-arg] # generic in newer Clicks only
     """A duration, in seconds: ``15s``, ``1m30s``, ``0``, or a plain number of seconds."""
 
     name = "duration"

