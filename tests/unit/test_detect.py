@@ -39,7 +39,7 @@ def find(world: World, candidates: Sequence[str] = (), target: str = "legacy-1.3
 
 def names(found: Detection) -> tuple[str | None, str, bool, str]:
     """The detection with names in place of schemes."""
-    return (found.source and found.source.name, found.target.name, found.done, found.closest.name)
+    return (found.source.name if found.source else None, found.target.name, found.done, found.closest.name)
 
 
 @pytest.mark.parametrize("scheme", [scheme.name for scheme in SPOKEN if scheme.name != "legacy-1.35"])

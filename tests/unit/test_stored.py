@@ -49,13 +49,11 @@ def test_every_place_is_found_in_the_order_of_writing() -> None:
 def test_both_progress_fields_hold_hashes(progress: tuple[str, ...]) -> None:
     """The hashes of a finished update are found under the old name, the new one, or both (alpha.7, alpha.8)."""
     world = World().grow(pods=0, group_replicas=1, progress=progress)
-    found = {
-        (name, field) for place, name, field in fields(world) if place in {Place.CLIQUE_PROGRESS, Place.GROUP_PROGRESS}
-    }
-    assert found == {
-        *((name, f"/status/{key}/{h}") for key in progress for h in HASHES for name in ("web-0-front", "web-0-sg-0-work")),
+    cliques, places = ("web-0-front", "web-0-sg-0-work"), {Place.CLIQUE_PROGRESS, Place.GROUP_PROGRESS}
+    assert {(name, field) for place, name, field in fields(world) if place in places} == {
+        *((name, f"/status/{key}/{value}") for key in progress for value in HASHES for name in cliques),
         *(("web-0-sg", f"/status/{key}/podCliqueSetGenerationHash") for key in progress),
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("value", [None, ""])
