@@ -38,6 +38,8 @@ def api_client(kubeconfig: str | None, context: str | None, *, connections: int)
         raise UsageError(f"there is no kubeconfig, so there is no context {context}; give one with --kubeconfig")
     else:
         _load_in_cluster(configuration)
+    if not configuration.host.startswith(("http://", "https://")):
+        raise UsageError(f"the kubeconfig's server {configuration.host} is no address: it needs http:// or https://")
     if not configuration.verify_ssl:
         urllib3.disable_warnings(InsecureRequestWarning)  # kubectl does not repeat it with every request either
     try:

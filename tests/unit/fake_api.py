@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from kubernetes.client import ApiClient, Configuration
 
+from migrator import jsonvalue
 from migrator.kube import KubeStore
 from migrator.retry import Deadline, RateLimit, Retry
 from migrator.store import DryRun
@@ -122,7 +123,7 @@ class FakeApi:
                         parts.path,
                         dict(parse_qsl(parts.query, keep_blank_values=True)),
                         dict(self.headers.items()),
-                        json.loads(text) if text else None,
+                        jsonvalue.loads(text) if text else None,
                     )
                 )
                 if step is Hang:
