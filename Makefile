@@ -9,6 +9,9 @@ ifdef CI
 PYTEST += -p tests.plugins
 endif
 
+# The first build takes minutes, which no test should be charged for. Without Go the tests that need it skip.
+BUILD_API_SERVER = @test -n "$$KUBEBUILDER_ASSETS" || $(BIN)/python -m tests.controlplane.build || test -z "$$CI"
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all lint format e2e bench lock clean
 
@@ -19,9 +22,11 @@ demo: $(VENV)/.runtime ## migrate the recorded cluster in examples/: before, the
 	@PATH="$(abspath $(BIN)):$$PATH" examples/demo.sh
 
 test: $(VENV)/.dev ## the tests, bounded: everything but what is marked slow, upgrade or kind
+	$(BUILD_API_SERVER)
 	$(PYTEST) -m "not slow and not upgrade and not kind"
 
 test-all: $(VENV)/.dev ## every test that this machine can run
+	$(BUILD_API_SERVER)
 	$(PYTEST)
 
 e2e: $(VENV)/.dev ## real Grove operators, and kind: needs images and a container engine
