@@ -68,12 +68,15 @@ def explain(
     never shown.
     """
     from migrator import explain as core  # noqa: PLC0415 - --help needs none of it
+    from migrator import log, report  # noqa: PLC0415
     from migrator.hashing import schemes  # noqa: PLC0415
     from migrator.text import printable  # noqa: PLC0415
 
     wanted = _Wanted(names, cluster)
     first = None if source == "auto" else schemes.resolve(source)
     last = None if target == schemes.CANONICAL else schemes.resolve(target)
+    if last is None or last.algorithm == schemes.CANONICAL:
+        log.write_warning("canonical_target", report.CANONICAL_NOTE)
     for pcs in wanted.of(_documents(path, cluster)):
         namespace, name = _identity(pcs)
         what = f"PodCliqueSet {namespace}/{name}"

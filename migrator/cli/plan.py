@@ -104,16 +104,15 @@ def plan(
 
 
 def _print(made: Plan, form: str) -> None:
-    if form == "json":
-        from migrator import report  # noqa: PLC0415 - one form of three
+    from migrator import log, report, report_text  # noqa: PLC0415 - --help needs none of it
 
+    if form != "table" and report.CANONICAL_NOTE in report.notes(made):
+        log.write_warning("canonical_target", report.CANONICAL_NOTE)  # a table says it itself
+    if form == "json":
         output.write(json.dumps(report.plan_json(made), indent=2, ensure_ascii=False) + "\n")
     elif form == "html":
         output.write(import_module("migrator.report_html").render(made))
+    elif sys.stdout.isatty():
+        report_text.print_plan(made, sys.stdout, colour=log.wants_colour(sys.stdout))
     else:
-        from migrator import log, report_text  # noqa: PLC0415
-
-        if sys.stdout.isatty():
-            report_text.print_plan(made, sys.stdout, colour=log.wants_colour(sys.stdout))
-        else:
-            output.write(report_text.plan_text(made))
+        output.write(report_text.plan_text(made))

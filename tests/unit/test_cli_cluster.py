@@ -127,9 +127,14 @@ def test_plan_exits_0_whatever_it_finds_unless_asked(tmp_path: Path, capsys: pyt
 def test_plan_without_to_says_who_speaks_canonical(capsys: pytest.CaptureFixture[str]) -> None:
     """The default target is canonical, and that no release speaks it is said."""
     assert cli.invoke(["plan", "-f", str(DUMP)]) == 0
-    text = capsys.readouterr().out
-    assert "canonical-1.34" in text
-    assert "pull request #566" in text
+    captured = capsys.readouterr()
+    assert "canonical-1.34" in captured.out
+    assert "pull request #566" in captured.out
+    assert captured.err == ""
+    for command in (["plan", "-o", "json"], ["explain"]):
+        assert cli.invoke([*command, "-f", str(DUMP)]) == 0
+        (event,) = events(capsys.readouterr().err)
+        assert (event["level"], event["event"]) == ("warning", "canonical_target")
 
 
 def test_plan_reports_a_live_operator_and_disturbs_nothing(
