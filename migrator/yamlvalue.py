@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 import yaml
+from yaml.reader import ReaderError
 
 from migrator import jsonvalue
 
@@ -55,10 +56,15 @@ class YAMLValueError(ValueError):
 
 def documents(text: str) -> Iterator[Any]:
     """The value of every document, one after the other; raises :class:`YAMLValueError`."""
-    parser = _Parser(text)
+    try:
+        parser = _Parser(text)
+    except UnicodeEncodeError as error:
+        raise YAMLValueError(f"line {_line(text, error.start)}: it is not UTF-8") from error
     try:
         yield from _documents(parser)
-    except (yaml.YAMLError, UnicodeEncodeError) as error:
+    except ReaderError as error:
+        raise YAMLValueError(f"line {_line(text, error.position)}: {error.reason}") from error
+    except yaml.YAMLError as error:
         raise YAMLValueError(_explain(error)) from error
     finally:
         parser.dispose()
@@ -217,7 +223,7 @@ def _scalar(event: Any) -> Any:  # noqa: ANN401 - PyYAML's events
         return event.value
     try:
         if tag == _BINARY:
-            return base64.b64decode(event.value, validate=False).decode()
+            return base64.b64decode("".join(event.value.split()), validate=True).decode()
         return _json(_resolve(event.value, tag))
     except (ValueError, binascii.Error) as error:
         raise _at(event, str(error)) from error
@@ -318,11 +324,13 @@ def _at(event: Any, message: str) -> YAMLValueError:  # noqa: ANN401 - PyYAML's 
     return YAMLValueError(f"line {event.start_mark.line + 1}: {message}")
 
 
-def _explain(error: Exception) -> str:
-    if isinstance(error, yaml.MarkedYAMLError):
-        mark = error.problem_mark or error.context_mark
-        where = f"line {mark.line + 1}: " if mark is not None else ""
-        return f"{where}{error.problem or error.context or 'malformed YAML'}"
-    if isinstance(error, UnicodeEncodeError):
-        return "it is not UTF-8"
-    return " ".join(str(error).split())[:200]
+def _line(text: str, index: int) -> int:
+    return text.count("\n", 0, index) + 1
+
+
+def _explain(error: yaml.YAMLError) -> str:
+    if not isinstance(error, yaml.MarkedYAMLError):
+        return " ".join(str(error).split())
+    mark = error.problem_mark or error.context_mark
+    where = f"line {mark.line + 1}: " if mark is not None else ""
+    return f"{where}{error.problem or error.context or 'malformed YAML'}"
