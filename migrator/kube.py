@@ -223,7 +223,7 @@ class KubeStore:
             if version is not None and found != version:
                 raise _ListMoved
             version = found
-            for item in page.get("items") or ():
+            for item in _items(request, page):
                 item["apiVersion"], item["kind"] = resource.api_version, resource.kind
                 items.append(project(item))
             token = metadata.get("continue")
@@ -247,6 +247,19 @@ class KubeStore:
             return value
         said = f"{request.what}: the answer is not a JSON object; is a proxy in the way?"
         raise ClusterError(said) if request.repeatable else LostReply(said)
+
+
+def _items(request: Request, page: JSONObject) -> list[JSONObject]:
+    """The items of a page.
+
+    Raises ``ClusterError`` for an object that is no list: it must not look like an empty one.
+    """
+    items = page.get("items")
+    if items is None and "items" in page:  # Go may write an empty slice as null
+        return []
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise ClusterError(f"{request.what}: the answer is not a list of objects; is a proxy in the way?")
+    return items
 
 
 def _path(resource: Resource, namespace: str, name: str = "", subresource: str = "") -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -33,7 +33,7 @@ def api_client(kubeconfig: str | None, context: str | None, *, connections: int)
     configuration.retries = False
     files = _files(kubeconfig)
     if files:
-        _load_file(os.pathsep.join(files), context, configuration)
+        _load_files(files, context, configuration)
     elif context is not None:
         raise UsageError(f"there is no kubeconfig, so there is no context {context}; give one with --kubeconfig")
     else:
@@ -65,15 +65,34 @@ def _is_file(path: str) -> bool:
         return False
 
 
-def _load_file(files: str, context: str | None, configuration: Configuration) -> None:
+def _load_files(files: Sequence[str], context: str | None, configuration: Configuration) -> None:
+    named = ", ".join(files)
     try:
         with _complaints() as complaints:
             load: Callable[..., None] = config.load_kube_config
-            load(config_file=files, context=context, client_configuration=configuration, persist_config=False)
+            load(
+                config_file=os.pathsep.join(files),
+                context=context or _current_context(files),
+                client_configuration=configuration,
+                persist_config=False,
+            )
     except (ConfigException, OSError, yaml.YAMLError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UsageError(f"kubeconfig {files} cannot be used: {_first_line(error)}") from error
+        raise UsageError(f"kubeconfig {named} cannot be used: {_first_line(error)}") from error
     if complaints:
-        raise NotAuthorised(f"kubeconfig {files}: no credentials: {complaints[0]}")
+        raise NotAuthorised(f"kubeconfig {named}: no credentials: {complaints[0]}")
+
+
+def _current_context(files: Sequence[str]) -> str | None:
+    """The context of the first file that names one, as with kubectl; the client would take the last file's.
+
+    Kubernetes: ``client-go/tools/clientcmd/loader.go:ClientConfigLoadingRules.Load``.
+    """
+    for file in files:
+        content = yaml.safe_load(Path(file).expanduser().read_text(encoding="utf-8"))
+        current = content.get("current-context") if isinstance(content, dict) else None
+        if current:
+            return str(current)
+    return None
 
 
 def _load_in_cluster(configuration: Configuration) -> None:

@@ -72,6 +72,18 @@ def test_the_environment_names_files_of_which_some_exist(
     assert len(api.seen) == 1
 
 
+def test_the_first_file_names_the_current_context(
+    tmp_path: Path, api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first file that names a current context wins, as with kubectl: it must be the same cluster."""
+    unnamed = kubeconfig(tmp_path / "unnamed", api.url, current="")
+    first = kubeconfig(tmp_path / "first", api.url, current="other")
+    second = kubeconfig(tmp_path / "second", api.url, current="main")
+    monkeypatch.setenv("KUBECONFIG", os.pathsep.join([unnamed, first, second]))
+    ask()
+    assert api.seen[0].path.startswith("/other/")
+
+
 def test_the_home_directory_comes_last(tmp_path: Path, api: FakeApi) -> None:
     """~/.kube/config is read where nothing else is said."""
     kubeconfig(tmp_path / "home" / ".kube" / "config", api.url)
