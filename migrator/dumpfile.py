@@ -13,7 +13,7 @@ import stat
 import sys
 import tempfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Any, Final
@@ -73,11 +73,8 @@ class DumpFile:
 
     def objects(self) -> Iterator[Placed]:
         """Every object, with Lists opened; raises :class:`~migrator.errors.InputError` at the first bad place."""
-        documents: Iterable[Any] = (
-            (value for value, _ in jsontext.documents(self.text)) if self.is_json else yamlvalue.documents(self.text)
-        )
         try:
-            for number, value in enumerate(documents):
+            for number, value in enumerate(self._documents()):
                 if value is not None:
                     yield from self._open(value, number, ())
         except ValueError as error:
@@ -124,6 +121,11 @@ class DumpFile:
         except OSError as error:
             where = "stdout" if path == STDIO else path
             raise OutputError(f"cannot write to {where}: {error.strerror}") from error
+
+    def _documents(self) -> Iterator[Any]:
+        if self.is_json:
+            return (value for value, _ in jsontext.documents(self.text))
+        return yamlvalue.documents(self.text)
 
     def _open(self, value: Any, document: int, path: Path) -> Iterator[Placed]:  # noqa: ANN401 - anything a file may hold
         if not isinstance(value, dict):
