@@ -39,6 +39,7 @@ _LONGEST_MESSAGE: Final = 400
 _LONGEST_VALUE: Final = 120
 _SHOWN_CAUSES: Final = 3
 _VALUE: Final = re.compile(r"Invalid value: (?=[{\[&]|\"?\{|map\[)")
+_QUOTED_OBJECT: Final = re.compile(r'Invalid value: "\{(?:[^"\\]|\\.)*"')
 _DENIED: Final = re.compile(r"admission webhook \"|ValidatingAdmissionPolicy '|denied (the )?request")
 _WEBHOOK_FAILED: Final = re.compile(r"failed calling webhook \"")
 
@@ -132,7 +133,8 @@ def _is_anonymous(status: Mapping[str, Any]) -> bool:
 
 
 def _cut(text: str, limit: int) -> str:
-    quoted = _VALUE.search(text)
-    if quoted:
-        text = text[: quoted.end()] + "(an object, not shown)"
+    text = _QUOTED_OBJECT.sub("Invalid value: (an object, not shown)", text)  # what is wrong with it follows
+    open_ended = _VALUE.search(text)
+    if open_ended:
+        text = text[: open_ended.end()] + "(an object, not shown)"
     return text if len(text) <= limit else text[: limit - 3] + "..."

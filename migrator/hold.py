@@ -37,6 +37,7 @@ class Hold:
         self._context = context
         self._fence: Fence | None = None
         self._exempted = False
+        self._in_charge = False  # whether what the record and the Deployment say is ours to change
         self._namespace = DEFAULT_NAMESPACE
         self.operator: operator.Operator | None = None
         self.recorder = Recorder(store, DEFAULT_NAMESPACE)
@@ -44,15 +45,15 @@ class Hold:
 
     def look(self) -> None:
         """Find the operator and read the record."""
-        self.operator = operator.find(
-            self._store,
-            namespace=self._options.operator_namespace,
-            deployment=self._options.operator_deployment,
-            lease_name=self._options.lease_name,
-        )
+        self.operator = self._find()
         self._namespace = namespace_of(self._store, self._options, self._context, self.operator)
         self.recorder = Recorder(self._store, self._namespace)
         self.recorded = self.recorder.load()
+
+    @property
+    def in_charge(self) -> bool:
+        """Whether the operator's replicas and the record are ours to put back: never while another run may write."""
+        return self._in_charge
 
     @property
     def fenced(self) -> bool:
@@ -64,6 +65,15 @@ class Hold:
         if self._fence is not None:
             self._fence.check()
 
+    def has_loose_ends(self, *, revert: bool) -> bool:
+        """Whether a run died after its last write, so that its record, exemption or operator wait to be put in order.
+
+        Not while an operator runs: then it holds the Lease, and nothing is urgent.
+        """
+        run = self.recorded.run
+        open_record = run is not None and (revert or run.finished is None)
+        return open_record and (self.operator is None or not (self.operator.pods or self.operator.replicas))
+
     # --- taking hold --------------------------------------------------------------------------------------------
 
     def stop_operator(self) -> None:
@@ -71,10 +81,11 @@ class Hold:
         found = self.operator
         if found is None or not self._options.stop_operator:
             return
-        if not self._options.revert or self.recorded.run is None:
-            state = self.unfinished.state if self.unfinished is not None else STOPPING
-            self.begin_record(state, replicas=self._replicas_before(found), image=found.image)
-        if found.replicas > 0:
+        if found.replicas > 0:  # at zero somebody else may be in charge, and has recorded what there was
+            self._in_charge = True
+            if not self._options.revert or self.recorded.run is None:
+                state = self.unfinished.state if self.unfinished is not None else STOPPING
+                self.begin_record(state, replicas=found.replicas, image=found.image)
             operator.scale(self._store, found, 0)
             self._context.log.info(
                 "operator_stopped", deployment=str(found), replicas=found.replicas, image=found.image
@@ -88,9 +99,13 @@ class Hold:
         )
 
     def take_lease(self) -> None:
-        """Hold the operator's Lease, or our own where it has none; waits for a dead holder."""
+        """Hold the operator's Lease, or our own where it has none; waits for a dead holder.
+
+        Until then somebody else may be in charge, so what was recorded is read again.
+        """
         if self._fence is not None:
             return
+        self._in_charge = False
         found = self.operator
         duration = found.lease_duration if found else _OWN_DURATION
         fence = Fence(
@@ -102,10 +117,13 @@ class Hold:
             request_timeout=self._store.request_timeout,
             clock=self._context.clock,
             sleep=self._pause,
+            log=self._context.log,
         )
         fence.acquire(self._context.until(_PATIENCE * duration + self._store.request_timeout))
         self._fence = fence
+        self._in_charge = True
         self._context.log.info("lease_held", lease=str(fence))
+        self.recorded = self.recorder.load()
 
     def settle_exemption(self) -> bool:
         """Exempt ourselves from the authorizer if asked to, else remove what a dead run left of that."""
@@ -210,7 +228,8 @@ class Hold:
     def restore_operator(self) -> None:
         """Give back the replicas that a run of ours took, if the operator is still the one that it stopped.
 
-        Only where nothing of what was written is left: the caller knows, and has let go of the Lease.
+        Only where nothing of what was written is left: the caller knows. The Lease is still held, so that no other run
+        begins in between; the operator waits for it.
         """
         run = self.recorded.run
         if run is None or not run.operator_replicas or self.operator is None or not self._options.stop_operator:
@@ -238,18 +257,17 @@ class Hold:
             self._context.log.warning("operator_not_read", error=str(error))
             return None
 
-    def _replicas_before(self, found: operator.Operator) -> int:
-        """What the operator had, also where a run of ours died after stopping it."""
-        run = self.unfinished
-        if found.replicas == 0 and run is not None and run.operator_replicas:
-            return run.operator_replicas
-        return found.replicas
+    def _find(self) -> operator.Operator | None:
+        return operator.find(
+            self._store,
+            namespace=self._options.operator_namespace,
+            deployment=self._options.operator_deployment,
+            lease_name=self._options.lease_name,
+        )
 
     def _refreshed(self) -> operator.Operator | None:
         if self.operator is None:  # one may have appeared since
-            self.operator = operator.find(
-                self._store, namespace=None, deployment=None, lease_name=self._options.lease_name
-            )
+            self.operator = self._find()
             return self.operator
         return operator.refresh(self._store, self.operator)
 

@@ -106,12 +106,12 @@ class _Migration:
         pending = jobs_of(self._plan, revert=self._options.revert)
         if not pending and not refusals_of(self._plan):
             self._log.info("nothing_to_do", trees=len(self._plan.trees))
-            if self._options.revert:
-                self._close_revert()
-            return result
-        self._check_downtime(pending)
-        with self._stages.stage("stop"):
-            self._hold.stop_operator()
+            if not self._hold.has_loose_ends(revert=self._options.revert):
+                return result
+        if pending:
+            self._check_downtime(pending)
+            with self._stages.stage("stop"):
+                self._hold.stop_operator()
         with self._stages.stage("fence"):
             self._hold.take_lease()
             exempted = self._hold.settle_exemption()
@@ -269,7 +269,7 @@ class _Migration:
         ) from cause
 
     def _close(self, result: RunResult) -> None:
-        """The record tells the end; Events tell those who look with kubectl."""
+        """The record tells the end."""
         self._dirty = False
         if self._options.revert:
             self._close_revert()
@@ -278,11 +278,9 @@ class _Migration:
         if unfinished is not None:
             counts = {"trees": result.trees, "patches": result.patches}
             self._hold.save_record(replace(unfinished, state=DONE, finished=self._context.now(), counts=counts))
-        events.migrated(self._store, self._plan, self._context)
 
     def _close_revert(self) -> None:
         """Nothing of the migration is left: the old operator may come back, and the record goes."""
-        self._hold.release()
         self._hold.restore_operator()
         self._hold.forget()
 
@@ -332,7 +330,6 @@ class _Migration:
     def _abandon(self, error: MigratorError) -> None:
         """After an error the operator comes back if nothing of ours is left, and stays at zero otherwise."""
         clean = self._is_clean(error)
-        self._hold.release()
         if clean:
             try:
                 self._hold.restore_operator()
@@ -344,14 +341,18 @@ class _Migration:
     def _is_clean(self, error: MigratorError) -> bool:
         """Whether it is proven that nothing is left of this run, nor of one that died before it."""
         unfinished = self._hold.unfinished
-        if unfinished is None or self._options.revert or self._dirty or isinstance(error, NotReverted):
+        if unfinished is None or not self._hold.in_charge or self._options.revert:
+            return False
+        if self._dirty or isinstance(error, NotReverted):
             return False
         if isinstance(error, Reverted) or unfinished.state == STOPPING:
             return True
         return self._seen and not self._undoing()
 
     def _tell_end(self, result: RunResult) -> None:
-        """Say whether the operator is up, with which image, and what to do next."""
+        """Tell those who look with kubectl; and say whether the operator is up, with which image, and what is next."""
+        if not self._options.revert:
+            events.migrated(self._store, self._plan, self._context)
         found = self._hold.current_operator()
         if found is not None:
             result.operator_replicas, result.operator_image = found.replicas, found.image

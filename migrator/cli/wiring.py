@@ -6,7 +6,6 @@ import signal
 import socket
 import sys
 import threading
-import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -66,18 +65,19 @@ def read_dump(path: str, *, dry_run: DryRun) -> DumpStore:
 def context(session: Session, stop: threading.Event, timeout: float | None = None) -> Context:
     """Real clocks, a real log, and an identity that no other process has; ``timeout`` is in seconds."""
     from migrator.context import Context  # noqa: PLC0415 - --help needs none of it
+    from migrator.fence import monotonic  # noqa: PLC0415
     from migrator.retry import Deadline  # noqa: PLC0415
 
     run_id = uuid.uuid4().hex[:12]
     return Context(
-        clock=time.monotonic,
+        clock=monotonic,
         now=lambda: datetime.now(UTC),
         sleep=lambda seconds: (stop.wait(seconds), None)[1],
         identity=f"{socket.gethostname()}_{run_id}",
         run_id=run_id,
         log=log.configure(sys.stderr, run_id=run_id, verbose=session.verbose),
         stop=stop,
-        deadline=Deadline(time.monotonic, timeout),
+        deadline=Deadline(monotonic, timeout),
         namespace=own_namespace(),
     )
 
