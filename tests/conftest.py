@@ -1,9 +1,13 @@
-"""What every test run shares: one seed for everything that is drawn at random, in its first lines."""
+"""What every test run shares: one seed for everything that is drawn at random, in its first lines, and fixtures."""
 
 from __future__ import annotations
 
 import os
 import secrets
+
+from tests.controlplane.fixtures import api, control_plane, managed_control_plane, namespace
+
+__all__ = ["api", "control_plane", "managed_control_plane", "namespace"]
 
 SEED = "GROVE_MIGRATOR_SEED"
 

@@ -1,0 +1,43 @@
+"""How a control plane runs, whoever provides its programs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+READY_SECONDS: Final = 120
+STOP_SECONDS: Final = 30
+_LOG_TAIL: Final = 3000
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a test wants of its control plane.
+
+    ``controller_manager`` adds kube-controller-manager: Deployments, Jobs, garbage collection, namespaces and
+    ServiceAccounts; ``controllers`` are others than those. ``apiserver_args`` go to kube-apiserver as they are.
+    ``audit_log`` gets every request with its metadata, or what ``audit_policy`` says.
+    """
+
+    controller_manager: bool = False
+    controllers: str = ""
+    feature_gates: str = ""
+    admission: str = ""
+    audit_log: Path | None = None
+    audit_policy: Path | None = None
+    apiserver_args: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Where a control plane is that can be used."""
+
+    url: str
+    token: str
+    ca: Path
+
+
+def tail(log: Path) -> str:
+    """The end of a log, for an error's message."""
+    return log.read_text(encoding="utf-8", errors="replace")[-_LOG_TAIL:] if log.exists() else "no log"
