@@ -45,8 +45,9 @@ code { font: .86em ui-monospace, monospace; }
   padding: .25rem 0; }
 .bar { height: 1rem; background: var(--card); border-radius: .25rem; overflow: hidden; }
 .bar i { display: block; height: 100%; min-width: 3px; background: var(--migrate); }
-.bar i.refused { background: var(--refused); } .bar i.skipped { background: var(--skipped); }
-.bar i.done { background: var(--done); }
+.key { display: inline-block; width: .8em; height: .8em; border-radius: .2em; background: var(--migrate); }
+.bar i.refused, .key.refused { background: var(--refused); } .bar i.skipped, .key.skipped { background: var(--skipped); }
+.bar i.done, .key.done { background: var(--done); }
 .amount { font-variant-numeric: tabular-nums; text-align: right; }
 article { border: 1px solid var(--line); border-left: .35rem solid var(--migrate); border-radius: .4rem;
   padding: .7rem .9rem; margin: .7rem 0; break-inside: avoid; }
@@ -128,8 +129,8 @@ def _picture(plan: Plan) -> Iterator[str]:
         )
     yield "</ul>"
     shown = {tree.state for tree in struck}
-    words = (f"{state.value}: {_STATES[state]}" for state in _STATES if state in shown)
-    yield f'<p class="dim">Bars: {", ".join(words)}.</p>'
+    keys = (f'<i class="key {state.value}"></i> {words}' for state, words in _STATES.items() if state in shown)
+    yield f'<p class="dim">{" &ensp; ".join(keys)}</p>'
 
 
 def _findings_of_the_cluster(plan: Plan) -> Iterator[str]:
