@@ -115,6 +115,15 @@ def test_messages_do_not_quote_objects() -> None:
         assert "Invalid value" in text
 
 
+def test_what_is_wrong_with_a_quoted_object_is_said() -> None:
+    """The reason stands behind the object that is cut out."""
+    quoted = json.dumps(json.dumps({"env": [{"value": 'hunter2 "}": '}]}))
+    cause = {"field": "patch", "message": f"Invalid value: {quoted}: strict decoding error: unknown field status.x"}
+    text = answers.describe(422, {"message": "", "reason": "Invalid", "details": {"causes": [cause]}})
+    assert "hunter2" not in text
+    assert text.endswith("unknown field status.x")
+
+
 def test_messages_are_short_and_on_one_line() -> None:
     """However long and many-lined a message is, one readable line is left of it."""
     text = answers.describe(500, {"message": "word\n" * 10_000, "reason": "InternalError"})
