@@ -28,6 +28,7 @@ from migrator.store import (
     Resource,
     Store,
 )
+from tests.controlplane.server import ControlPlane
 from tests.memory_store import SELF_SUBJECT_REVIEWS, MemoryStore
 
 pytestmark = pytest.mark.controlplane
@@ -132,7 +133,7 @@ CASES = (
 
 
 @pytest.fixture(scope="module")
-def cluster(control_plane: Any) -> Iterator[KubeStore]:
+def cluster(control_plane: ControlPlane) -> Iterator[KubeStore]:
     """The API server, with a kind of our own and an empty namespace."""
     store = kube.connect(kubeconfig=str(control_plane.kubeconfig), context=None)
     versions = {
