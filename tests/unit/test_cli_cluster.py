@@ -137,6 +137,14 @@ def test_plan_without_to_says_who_speaks_canonical(capsys: pytest.CaptureFixture
         assert (event["level"], event["event"]) == ("warning", "canonical_target")
 
 
+def test_plan_as_a_page_is_one_document(capsys: pytest.CaptureFixture[str]) -> None:
+    """-o html is one self-contained file on stdout."""
+    assert cli.invoke(["plan", "-f", str(DUMP), *TO, "-o", "html"]) == 0
+    page = capsys.readouterr().out
+    assert page.startswith("<!doctype html>")
+    assert page.rstrip().endswith("</html>")
+
+
 def test_plan_reports_a_live_operator_and_disturbs_nothing(
     cluster: MemoryStore, capsys: pytest.CaptureFixture[str]
 ) -> None:
