@@ -46,7 +46,8 @@ code { font: .86em ui-monospace, monospace; }
 .bar { height: 1rem; background: var(--card); border-radius: .25rem; overflow: hidden; }
 .bar i { display: block; height: 100%; min-width: 3px; background: var(--migrate); }
 .key { display: inline-block; width: .8em; height: .8em; border-radius: .2em; background: var(--migrate); }
-.bar i.refused, .key.refused { background: var(--refused); } .bar i.skipped, .key.skipped { background: var(--skipped); }
+.bar i.refused, .key.refused { background: var(--refused); }
+.bar i.skipped, .key.skipped { background: var(--skipped); }
 .bar i.done, .key.done { background: var(--done); }
 .amount { font-variant-numeric: tabular-nums; text-align: right; }
 article { border: 1px solid var(--line); border-left: .35rem solid var(--migrate); border-radius: .4rem;

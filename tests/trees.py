@@ -182,7 +182,8 @@ class _Grower:
     def pod(self, pod_clique: Object, index: int, value: str) -> Object:
         pod_spec = pod_clique["spec"].get("podSpec") or {}
         containers = [
-            {"name": c["name"], "image": c.get("image", "example.test/pause:1")} for c in pod_spec.get("containers") or ()
+            {"name": c["name"], "image": c.get("image", "example.test/pause:1")}
+            for c in pod_spec.get("containers") or ()
         ]
         pod: Object = {
             "apiVersion": "v1",
