@@ -34,7 +34,7 @@ def preview(store: Store, options: PlanOptions, *, now: Callable[[], datetime], 
     plan = make_plan(snapshot, options, tables=tables, now=now())
     if not any(tree.changes for tree in plan.trees):
         return plan
-    findings += _in_the_way(store, found)
+    findings += in_the_way(store, found)
     return replace(plan, findings=(*plan.findings, *findings))
 
 
@@ -49,7 +49,8 @@ def _find(store: Store) -> tuple[operator.Operator | None, list[Finding]]:
     return operator.find(store, namespace=None, deployment=None, lease_name=_ANY_LEASE), [finding]
 
 
-def _in_the_way(store: Store, found: operator.Operator | None) -> list[Finding]:
+def in_the_way(store: Store, found: operator.Operator | None) -> list[Finding]:
+    """What a run would have to deal with: a live operator, and a webhook that refuses label patches."""
     findings = []
     if found is not None and (found.pods or found.replicas):
         findings.append(

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from migrator import operator, record
 from migrator.context import Context
 from migrator.errors import VerificationFailed
+from migrator.model import Finding, Severity
+from migrator.preview import in_the_way
 from migrator.runs import (
     RunOptions,
     RunResult,
@@ -34,9 +38,11 @@ class Rehearsal:
         """Raise what the run would raise, and write what a file or a dry run may be given."""
         with self._stages.stage("snapshot"):
             snapshot = take(self._store)
-        recorded = self._recorded()
+        recorded, findings = self._surroundings() if self._store.is_cluster else (record.Recorded(), [])
         with self._stages.stage("plan"):
             plan = plan_for(snapshot, self._options, recorded, self._context)
+            if any(tree.changes for tree in plan.trees):
+                plan = replace(plan, findings=(*plan.findings, *findings))
         log_findings(plan, self._context)
         refuse_if_any(plan)
         result = RunResult(plan, seconds=self._stages.seconds)
@@ -56,9 +62,8 @@ class Rehearsal:
                     raise VerificationFailed(wrong[0].message)
         return result
 
-    def _recorded(self) -> record.Recorded:
-        if not self._store.is_cluster:
-            return record.Recorded()
+    def _surroundings(self) -> tuple[record.Recorded, list[Finding]]:
+        """What was recorded, and what stands in the way: a live operator is worth a warning, for nothing is written."""
         found = operator.find(
             self._store,
             namespace=self._options.operator_namespace,
@@ -66,4 +71,10 @@ class Rehearsal:
             lease_name=self._options.lease_name,
         )
         namespace = namespace_of(self._store, self._options, self._context, found)
-        return record.Recorder(self._store, namespace).load()
+        findings = [
+            replace(finding, severity=Severity.REFUSAL)
+            if finding.code == "GM-202" and not self._options.exempt_from_authorizer
+            else finding
+            for finding in in_the_way(self._store, found)
+        ]
+        return record.Recorder(self._store, namespace).load(), findings
