@@ -69,12 +69,13 @@ func (g *generator) integer(t reflect.Type, name string) string {
 var (
 	plainQuantities = []string{"1", "2", "500m", "100m", "250m", "1Gi", "8Gi", "64Gi", "80Gi", "512Mi", "100Mi", "1500m", "1k", "8", "16", "0", "1Ti"}
 	suffixes        = []string{"", "", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei", "e3", "E3", "e-3", "e0", "E+2", "e-12"}
-	brokenSuffixes  = []string{"K", "ki", "i", "e", "mi", "g", "e1.5", "EE", "e99999999999", "kk", "1", " ", "Zi", "E-", "+1"}
+	brokenSuffixes  = []string{"K", "ki", "i", "e", "mi", "g", "e1.5", "EE", "e9999999999999999999", "kk", "1", " ", "Zi", "E-", "+1"}
 	spaces          = []string{" ", "  ", "\u00a0", "\u3000", "\u0085", "\u2003"}
 )
 
 // quantity prints a number or a string. It never has escapes: Go parses the raw token, so that an escape
-// is an error to Go alone, and no API server writes one.
+// is an error to Go alone, and no API server writes one. Nor has it an exponent that is both large and
+// legal: for one like 1e-99999999 Go computes for hours.
 func (g *generator) quantity() string {
 	if !g.chance(0.2 + g.odds.odd) {
 		return quote(pick(g, plainQuantities))
