@@ -35,24 +35,29 @@ class ChangeGroup:
 def plan_json(plan: Plan) -> dict[str, Any]:
     """The plan as the JSON object of ``plan -o json``."""
     trees = sorted(plan.trees, key=lambda tree: (tree.tree.ref.namespace, tree.tree.ref.name))
-    refusals, warnings = refusals_of(plan), warnings_of(plan)
     return {
         "from": plan.requested_source,
         "to": plan.requested_target,
-        "summary": {
-            "podCliqueSets": len(trees),
-            "podCliques": sum(len(tree.tree.pod_cliques) for tree in trees),
-            "podCliqueScalingGroups": sum(len(tree.tree.scaling_groups) for tree in trees),
-            "pods": sum(live_pods(tree.tree) for tree in trees),
-            "changes": sum(len(tree.changes) for tree in trees),
-            "refusals": len(refusals),
-            "warnings": len(warnings),
-            "podsRecreatedWithoutMigration": plan.cluster_blast.pods,
-            "gpusRecreatedWithoutMigration": plan.cluster_blast.gpus,
-        },
+        "summary": summary(plan),
         "trees": [_tree(tree) for tree in trees],
-        "refusals": [_finding(finding) for finding in refusals],
-        "warnings": [_finding(finding) for finding in warnings],
+        "refusals": [_finding(finding) for finding in refusals_of(plan)],
+        "warnings": [_finding(finding) for finding in warnings_of(plan)],
+    }
+
+
+def summary(plan: Plan) -> dict[str, int]:
+    """The numbers of a plan: its selected sets, and the blast radius in the whole cluster."""
+    severities = Counter(finding.severity for finding in _findings(plan))
+    return {
+        "podCliqueSets": len(plan.trees),
+        "podCliques": sum(len(tree.tree.pod_cliques) for tree in plan.trees),
+        "podCliqueScalingGroups": sum(len(tree.tree.scaling_groups) for tree in plan.trees),
+        "pods": sum(live_pods(tree.tree) for tree in plan.trees),
+        "changes": sum(len(tree.changes) for tree in plan.trees),
+        "refusals": severities[Severity.REFUSAL],
+        "warnings": severities[Severity.WARNING],
+        "podsRecreatedWithoutMigration": plan.cluster_blast.pods,
+        "gpusRecreatedWithoutMigration": plan.cluster_blast.gpus,
     }
 
 

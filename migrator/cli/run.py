@@ -250,7 +250,6 @@ def _summarise(surroundings: Context, result: RunResult | None, error: MigratorE
         outcome = {"code": error.code, "exit_code": error.exit_code} if error else {}
         surroundings.log.error("summary", outcome="failed", **outcome)
         return
-    summary = report.plan_json(result.plan)["summary"]
     surroundings.log.info(
         "summary",
         outcome="done",
@@ -258,7 +257,7 @@ def _summarise(surroundings: Context, result: RunResult | None, error: MigratorE
         trees=result.trees,
         patches=result.patches,
         seconds=result.seconds,
-        **{_snake(key): value for key, value in summary.items()},
+        **{_snake(key): value for key, value in report.summary(result.plan).items()},
     )
 
 
