@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from tests.gangs import MAPPED, gang_name, pod_gangs
+
 Object = dict[str, Any]
 
 CREATED = "2026-01-02T03:04:05Z"
@@ -25,6 +27,13 @@ PROGRESS = {
     "alpha.8": ("updateProgress", "rollingUpdateProgress"),
     "alpha.9": ("updateProgress",),
     "alpha.11": ("updateProgress",),
+    MAPPED: ("updateProgress",),
+}
+
+FINALIZERS = {
+    "PodCliqueSet": "grove.io/podcliqueset.grove.io",
+    "PodCliqueScalingGroup": "grove.io/podcliquescalinggroup.grove.io",
+    "PodClique": "grove.io/podclique.grove.io",
 }
 
 
@@ -43,17 +52,24 @@ class State:
     """How far the operator has come.
 
     ``updated`` adds the progress of a finished update, in the fields of ``line``. ``leftovers`` are pods, by clique,
-    that still carry that hash of an older template (OnDelete keeps them).
+    that still carry that hash of an older template (OnDelete keeps them); ``older_generation`` is then the generation
+    hash that their PodCliques and scaling groups still have, if it is not the present one. ``pod_gangs`` adds the
+    PodGangs, and in the line ``podgangmap`` the PodGangMaps; ``finalizers`` those that the operator sets.
     """
 
     line: str = "alpha.9"
     updated: bool = False
     leftovers: Mapping[str, str] = field(default_factory=dict)
+    older_generation: str = ""
+    pod_gangs: bool = False
+    finalizers: bool = False
 
 
 def grow(pcs: Object, hashes: Hashes, state: State | None = None) -> list[Object]:
-    """Every object of the set: itself, its scaling groups, PodCliques and pods, owners before owned."""
-    return list(_Grower(pcs, hashes, state or State()).objects())
+    """Every object of the set: itself, its scaling groups, PodCliques, pods and (see State) PodGangs, owners first."""
+    grower = _Grower(pcs, hashes, state or State())
+    objects = list(grower.objects())
+    return [*objects, *grower.gangs(objects)] if grower.state.pod_gangs else objects
 
 
 def of_kind(objects: Sequence[Object], kind: str) -> list[Object]:
@@ -94,7 +110,9 @@ class _Grower:
         for replica in range(replicas):
             for clique in self.template["cliques"]:
                 if clique["name"] not in grouped:
-                    yield from self.clique(clique, f"{self.name}-{replica}", self.pcs, self.set_labels(replica))
+                    base = f"{self.name}-{replica}"
+                    own = {**self.set_labels(replica), "grove.io/podgang": gang_name(self.state.line, base)}
+                    yield from self.clique(clique, base, self.pcs, own)
             for group in groups:
                 yield from self.group(group, replica)
 
@@ -111,11 +129,15 @@ class _Grower:
                 "cliqueNames": list(config["cliqueNames"]),
             },
         }
-        labels = {**self.set_labels(replica), "app.kubernetes.io/component": "pcs-podcliquescalinggroup"}
+        labels = {
+            **self.set_labels(replica),
+            "app.kubernetes.io/name": name,
+            "app.kubernetes.io/component": "pcs-podcliquescalinggroup",
+        }
         self.complete(group, name, labels=labels, owner=self.pcs)
         group["status"] = {
             "observedGeneration": 1,
-            "currentPodCliqueSetGenerationHash": self.hashes.generation_hash,
+            "currentPodCliqueSetGenerationHash": self.generation(*config["cliqueNames"]),
             "replicas": replicas,
             "scheduledReplicas": replicas,
             "availableReplicas": replicas,
@@ -124,13 +146,18 @@ class _Grower:
             **self.progress(generation=True),
         }
         yield group
+        base, least = f"{self.name}-{replica}", config.get("minAvailable", 1)
         for index in range(replicas):
+            gang = gang_name(self.state.line, base, group=config["name"], index=index, least=least)
             own = {
                 **self.set_labels(replica),
                 "app.kubernetes.io/component": "pcsg-podclique",
                 "grove.io/podcliquescalinggroup": name,
                 "grove.io/podcliquescalinggroup-replica-index": str(index),
+                "grove.io/podgang": gang,
             }
+            if index >= least:
+                own["grove.io/base-podgang"] = gang_name(self.state.line, base)
             for clique in self.template["cliques"]:
                 if clique["name"] in config["cliqueNames"]:
                     yield from self.clique(clique, f"{name}-{index}", group, own)
@@ -158,7 +185,7 @@ class _Grower:
         pod_clique["status"] = {
             "observedGeneration": 1,
             "currentPodTemplateHash": left or value,
-            "currentPodCliqueSetGenerationHash": self.hashes.generation_hash,
+            "currentPodCliqueSetGenerationHash": self.generation(clique),
             "replicas": replicas,
             "readyReplicas": replicas,
             "scheduledReplicas": replicas,
@@ -196,7 +223,6 @@ class _Grower:
             **pod_clique["metadata"]["labels"],
             "grove.io/podclique": name,
             "grove.io/podclique-pod-index": str(index),
-            "grove.io/podgang": f"{self.name}-0",
             "grove.io/pod-template-hash": value,
         }
         self.complete(pod, f"{name}-{_uid(name, str(index))[:5]}", labels=labels, owner=pod_clique)
@@ -221,8 +247,19 @@ class _Grower:
             "app.kubernetes.io/part-of": self.name,
             "app.kubernetes.io/component": "pcs-podclique",
             "grove.io/podcliqueset-replica-index": str(replica),
-            "grove.io/podgang": f"{self.name}-{replica}",
         }
+
+    def generation(self, *cliques: str) -> str:
+        """The generation hash that the cliques' object has: the former one while it has leftovers."""
+        behind = any(name in self.state.leftovers for name in cliques)
+        return self.state.older_generation if behind and self.state.older_generation else self.hashes.generation_hash
+
+    def gangs(self, objects: Sequence[Object]) -> Iterator[Object]:
+        defaults = {"app.kubernetes.io/managed-by": "grove-operator", "app.kubernetes.io/part-of": self.name}
+        for gang in pod_gangs(self.state.line, self.pcs, objects):
+            metadata = gang["metadata"]
+            self.complete(gang, metadata["name"], labels=defaults | metadata["labels"], owner=self.pcs)
+            yield gang
 
     def complete(self, item: Object, name: str, *, labels: Mapping[str, str], owner: Object | None = None) -> None:
         metadata = item["metadata"]
@@ -235,6 +272,8 @@ class _Grower:
             creationTimestamp=CREATED,
             labels=dict(labels),
         )
+        if self.state.finalizers and item["kind"] in FINALIZERS:
+            metadata["finalizers"] = [FINALIZERS[item["kind"]]]
         if owner is not None:
             metadata["ownerReferences"] = [
                 {
