@@ -28,11 +28,11 @@ Check = Callable[[object], bool]
 
 
 def _is_object(value: object) -> bool:
-    return isinstance(value, Mapping)
+    return isinstance(value, dict)
 
 
 def _are_objects(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(item, Mapping) for item in value)
+    return isinstance(value, list) and all(isinstance(item, dict) for item in value)
 
 
 def _are_strings(value: object) -> bool:
@@ -129,7 +129,8 @@ def pod(raw: JSONObject) -> Pod:
     """Keep a pod's hash, owner and age; the rest of its labels as a digest."""
     meta = _metadata(raw)
     labels = _strings(raw, meta, "labels")
-    value = labels.get(LABEL_POD_TEMPLATE_HASH)
+    others = dict(labels)
+    value = others.pop(LABEL_POD_TEMPLATE_HASH, None)
     owner = _controller(meta)
     return Pod(
         ref=_ref(raw, meta),
@@ -138,7 +139,7 @@ def pod(raw: JSONObject) -> Pod:
         created=_created(meta),
         terminating=_terminating(meta),
         pod_clique_label=labels.get(LABEL_POD_CLIQUE),
-        other_labels=hash(frozenset(item for item in labels.items() if item[0] != LABEL_POD_TEMPLATE_HASH)),
+        other_labels=hash(frozenset(others.items())),
     )
 
 
@@ -177,7 +178,7 @@ def _at(values: Iterable[object], steps: list[str]) -> Iterable[object]:
     """Everything that a path leads to; what stands in its way was checked before."""
     for step in steps:
         flat = (item for value in values for item in (value if isinstance(value, list) else [value]))
-        values = [item.get(step) for item in flat if isinstance(item, Mapping)]
+        values = [item.get(step) for item in flat if isinstance(item, dict)]
     return values
 
 
@@ -193,7 +194,7 @@ def _ref(raw: JSONObject, meta: Mapping[str, Any]) -> Ref:
 
 def _metadata(raw: JSONObject) -> Mapping[str, Any]:
     meta = raw.get("metadata")
-    if not isinstance(meta, Mapping):
+    if not isinstance(meta, dict):
         raise InputError(f"a {raw.get('kind') or 'document'} has no metadata")
     return meta
 
@@ -202,7 +203,7 @@ def _part(raw: JSONObject, key: str) -> Mapping[str, Any]:
     value = raw.get(key)
     if value is None:
         return {}
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):
         raise InputError(f"{_describe(raw)}: {key} is not an object")
     return value
 
@@ -211,7 +212,7 @@ def _strings(raw: JSONObject, meta: Mapping[str, Any], key: str) -> Mapping[str,
     value = meta.get(key)
     if value is None:
         return {}
-    if not isinstance(value, Mapping) or not all(isinstance(v, str) for v in value.values()):
+    if not isinstance(value, dict) or not set(map(type, value.values())) <= {str}:
         raise InputError(f"{_describe(raw)}: metadata.{key} is not a map of strings")
     return value
 
@@ -237,7 +238,7 @@ def _created(meta: Mapping[str, Any]) -> str:
 def _controller(meta: Mapping[str, Any]) -> str | None:
     owners: Iterable[Any] = meta.get("ownerReferences") or ()
     for owner in owners:
-        if isinstance(owner, Mapping) and owner.get("controller") is True:
+        if isinstance(owner, dict) and owner.get("controller") is True:
             uid = owner.get("uid")
             return uid if isinstance(uid, str) else None
     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -53,10 +54,12 @@ def scaling(context: Context) -> Iterator[Finding]:
                 "/spec/replicas",
                 f"{pod_clique.ref} has {live} pods, wants {wanted}; the operator acts on that when it is back",
             )
+    members: dict[str | None, set[tuple[str, str]]] = defaultdict(set)
+    for child in tree.pod_cliques:
+        index = child.labels.get(LABEL_SCALING_GROUP_REPLICA_INDEX, "")
+        members[child.owner_uid].add((index, child.clique or ""))
     for group in tree.scaling_groups:
-        members = (child for child in tree.pod_cliques if child.owner_uid == group.ref.uid)
-        found = {(child.labels.get(LABEL_SCALING_GROUP_REPLICA_INDEX, ""), child.clique or "") for child in members}
-        yield from _pending(group.ref, group.spec, group.spec.get("cliqueNames") or (), found)
+        yield from _pending(group.ref, group.spec, group.spec.get("cliqueNames") or (), members[group.ref.uid])
     yield from _pending(tree.ref, tree.pcs.spec, _children_of_a_replica(tree.pcs), _children_found(tree))
 
 

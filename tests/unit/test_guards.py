@@ -175,6 +175,15 @@ def test_an_unseen_generation_warns(kind: str, name: str, observed: int | None) 
     assert f"seen {'generation 1' if observed else 'no generation'}," in finding.message
 
 
+def test_a_stray_child_is_no_unseen_edit() -> None:
+    """A stray value of a child does not say that the set's own template was edited."""
+    world = World().grow()
+    world.pcs["metadata"]["generation"] = 2
+    world.of("Pod", "web-0-front-0")["metadata"]["labels"][HASH_LABEL] = OLD
+    (lag,) = (f for f in world.findings() if f.code == "GM-105")
+    assert "nothing that is hashed has changed" in lag.message
+
+
 def test_an_unseen_edit_refuses_by_its_hash() -> None:
     """A spec newer than the stored generation hash is refused, and the lag is said to matter (F1, F5)."""
     world = World().grow()
@@ -546,6 +555,17 @@ def test_mnnvl_is_blamed_where_it_can_be(world: World) -> None:
     assert codes == {"GM-109", "GM-111"}
 
 
+def test_mnnvl_is_not_blamed_for_a_label_that_is_right() -> None:
+    """Where the label is the template's own, a stray status hash has another cause."""
+    world = polluted()
+    label = world.hashes("legacy-1.34").pod_template_hashes["front"]
+    for item in (world.of("PodClique", "web-0-front"), *world.all("Pod")[:2]):
+        item["metadata"]["labels"][HASH_LABEL] = label
+    assert world.findings() == []
+    world.of("PodClique", "web-0-front")["status"]["currentPodTemplateHash"] = OLD
+    assert [code for code, _, _ in refusals(world.findings())] == ["GM-109"]
+
+
 def test_a_field_that_only_the_target_knows_refuses() -> None:
     """A set field that the running operator ignores would change the pods for real: rewriting would hide it (F23)."""
     world = World().grow()
@@ -602,7 +622,7 @@ def test_a_map_without_entries_warns(entries: object) -> None:
 def test_gated_pods_warn() -> None:
     """Pods behind Grove's gate wait for the operator and are migrated all the same (F14)."""
     world = World().grow()
-    world.of("PodClique", "web-0-front")["status"]["scheduleGatedReplicas"] = 2
+    world.of("PodClique", "web-0-front")["status"]["scheduleGatedReplicas"] = 1
     decided = world.decide()
     assert warnings(decided.findings) == [("GM-114", "web-0-front", "/status/scheduleGatedReplicas")]
     assert decided.state is TreeState.MIGRATE
@@ -740,23 +760,44 @@ def test_operator_errors_warn() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "name", "label", "value"),
+    ("kind", "name", "label", "value", "message"),
     [
-        ("PodClique", "web-0-front", "app.kubernetes.io/part-of", "other"),
-        ("PodClique", "web-0-sg-0-work", "grove.io/podcliquescalinggroup", None),
-        ("PodClique", "web-0-front", "grove.io/podcliquescalinggroup", "web-0-sg"),
-        ("Pod", "web-0-front-0", "grove.io/podclique", "web-0-sg-0-work"),
+        ("PodClique", "web-0-front", "app.kubernetes.io/part-of", "other", "has app.kubernetes.io/part-of=other, but"),
+        (
+            "PodClique",
+            "web-0-sg-0-work",
+            "grove.io/podcliquescalinggroup",
+            None,
+            "has grove.io/podcliquescalinggroup=(none), but its controller is web-0-sg;",
+        ),
+        (
+            "PodClique",
+            "web-0-front",
+            "grove.io/podcliquescalinggroup",
+            "web-0-sg",
+            "has grove.io/podcliquescalinggroup=web-0-sg, but its controller is the PodCliqueSet;",
+        ),
+        (
+            "Pod",
+            "web-0-front-0",
+            "grove.io/podclique",
+            "web-0-sg-0-work",
+            "is labelled as of PodClique web-0-sg-0-work, but its controller is web-0-front;",
+        ),
     ],
 )
-def test_labels_that_contradict_the_controller_warn(kind: str, name: str, label: str, value: str | None) -> None:
+def test_labels_that_contradict_the_controller_warn(
+    kind: str, name: str, label: str, value: str | None, *, message: str
+) -> None:
     """An object is joined by its controller, and labels that name another owner are reported."""
     world = World().grow()
     labels = world.of(kind, name)["metadata"]["labels"]
     labels[label] = value
     if value is None:
         del labels[label]
-    field = f"/metadata/labels/{label.replace('/', '~1')}"
-    assert ("GM-132", name, field) in warnings(world.findings())
+    (finding,) = (f for f in world.findings() if f.code == "GM-132")
+    assert warnings([finding]) == [("GM-132", name, f"/metadata/labels/{label.replace('/', '~1')}")]
+    assert message in finding.message
 
 
 # --- overrides --------------------------------------------------------------------------------------------------------
