@@ -1,47 +1,57 @@
-"""Write examples/cluster.yaml: what kubectl prints of the sets in examples/podcliquesets.yaml once they run.
+"""Record examples/cluster.yaml: what kubectl prints of the sets in examples/podcliquesets.yaml once they run.
 
     python -m scripts.example_cluster > examples/cluster.yaml
 
-Every object is as an operator that speaks legacy-1.34 leaves it (Grove v0.1.0-alpha.4 to alpha.9).
+The objects are loaded onto a real API server with the CRDs of alpha.9, as an operator that speaks legacy-1.34 leaves
+them (Grove v0.1.0-alpha.4 to alpha.9), and read back with kubectl, which must be on PATH.
 """
 
 from __future__ import annotations
 
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import yaml
-
+from migrator import kube
 from migrator.dump import read_documents
 from migrator.hashing.podcliqueset import hash_pod_clique_set
 from migrator.hashing.schemes import by_name
+from migrator.store import NAMESPACES
 from tests import trees
+from tests.controlplane.crds import apply_crds
+from tests.controlplane.server import ControlPlane
+from tests.integration.loading import load
 
 SOURCE: Final = Path(__file__).resolve().parent.parent / "examples" / "podcliquesets.yaml"
 SCHEME: Final = "legacy-1.34"
-KINDS: Final = ("PodCliqueSet", "PodClique", "PodCliqueScalingGroup", "Pod")
+KINDS: Final = "podcliquesets,podcliques,podcliquescalinggroups,pods"
 
 
-def cluster() -> list[dict[str, Any]]:
-    """All objects, kind by kind, as kubectl lists several kinds."""
-    objects = [
+def cluster() -> list[trees.Object]:
+    """All objects, owners before owned."""
+    return [
         item
         for pcs in read_documents(str(SOURCE))
         for item in trees.grow(
             pcs, hash_pod_clique_set(pcs, by_name(SCHEME)), trees.State(updated=pcs["metadata"]["name"] == "embedder")
         )
     ]
-    return sorted(objects, key=lambda item: KINDS.index(item["kind"]))
 
 
-class _Plain(yaml.SafeDumper):
-    """YAML as kubectl prints it: what is there twice is written twice."""
-
-    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - PyYAML's signature
-        """Never an anchor."""
-        return True
+def main() -> int:
+    """Load, and print what kubectl prints."""
+    with tempfile.TemporaryDirectory() as directory, ControlPlane(Path(directory)) as control_plane:
+        apply_crds(control_plane, "alpha.9")
+        store = kube.connect(kubeconfig=str(control_plane.kubeconfig))
+        objects = cluster()
+        for name in sorted({item["metadata"]["namespace"] for item in objects} - {"default"}):
+            store.create(NAMESPACES, "", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        load(store, objects)
+        command = ["kubectl", "--kubeconfig", str(control_plane.kubeconfig), "get", KINDS, "-A", "-o", "yaml"]
+        return subprocess.run(command, check=False).returncode
 
 
 if __name__ == "__main__":
-    yaml.dump(trees.as_list(cluster()), sys.stdout, _Plain, default_flow_style=False, sort_keys=True, width=1000)
+    sys.exit(main())
