@@ -240,7 +240,8 @@ class _Planner:
         source = found.source
         if source is None and context.foreign and not refused:
             source = found.closest  # every foreign value was allowed, and stays
-        changes = () if source is None or done else changes_of(stored, pair.source, pair.target, pair=pair)
+        # A refused tree shows what would change if what refuses were allowed, even where nothing explains all of it.
+        changes = () if done else changes_of(stored, pair.source, pair.target, pair=pair)
         return TreePlan(
             tree=tree,
             source=source.name if source else None,

@@ -275,13 +275,17 @@ def put(world: World, kind: str, name: str, pointer: str, value: str) -> None:
 
 @pytest.mark.parametrize(("kind", "name", "field", "code"), PLACES)
 def test_a_value_of_neither_scheme_refuses(kind: str, name: str, field: str, code: str) -> None:
-    """Each place, H1 to H9, refuses with its object and JSON Pointer if its value is nobody's (F1, F9, F10, F11)."""
+    """Each place, H1 to H9, refuses with object and pointer if its value is nobody's; the rest would still change."""
     world = World().grow(maps=True)
     put(world, kind, name, field, OLD)
     decided = world.decide()
     assert refusals(decided.findings) == [(code, name, field)]
     assert (decided.state, decided.source) == (TreeState.REFUSED, None)
     (finding,) = decided.findings
+    others = World().grow(maps=True).decide().changes
+    assert [(c.ref.name, c.field) for c in decided.changes] == [
+        (c.ref.name, c.field) for c in others if (c.ref.kind, c.ref.name, c.field) != (kind, name, field)
+    ]
     assert f"holds {OLD}, which is neither legacy-1.34's " in finding.message
 
 

@@ -310,7 +310,7 @@ def test_an_edit_before_the_first_write_is_no_undoing() -> None:
     tables = world.tables()
     edit_and_roll(world, "legacy-1.34")
     decided = world.decide(tables=tables)
-    assert (decided.state, decided.changes) == (TreeState.REFUSED, ())
+    assert (decided.state, decided.target) == (TreeState.REFUSED, "legacy-1.35")
     assert "GM-102" in {code for code, _, _ in refusals(decided.findings)}
     assert "GM-130" not in {finding.code for finding in decided.findings}
 
