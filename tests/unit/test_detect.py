@@ -132,6 +132,20 @@ def test_the_generation_hash_outweighs_the_rest() -> None:
     assert find(world).closest.name == "canonical-1.35"
 
 
+def test_what_explains_most_is_nearest() -> None:
+    """Values of a candidate's own target speak for it as much as its own do."""
+    made = {"legacy-1.33": "s3", "canonical-1.33": "t3", "legacy-1.34": "s4", "canonical-1.34": "t4"}
+    values = ["s3", "s3", "s4", "t4", "t4", "stray"]
+    found = detect(
+        [StoredHash(Ref("Pod", "ns", str(n), ""), Place.POD_LABEL, "/x", value, "a") for n, value in enumerate(values)],
+        on_delete=False,
+        candidates=[schemes.by_name("legacy-1.33"), schemes.by_name("legacy-1.34")],
+        target_of=schemes.canonical_over,
+        hashes=lambda scheme: SetHashes("g", {"a": made[scheme.name]}),
+    )
+    assert names(found) == (None, "canonical-1.34", False, "legacy-1.34")
+
+
 def test_nothing_but_targets_and_strays_is_nearest_to_the_target() -> None:
     """Where no candidate gives any value, and the target gives some, the target itself is nearest."""
     world = World().grow(scheme="legacy-1.35")
