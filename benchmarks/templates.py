@@ -11,24 +11,7 @@ Object = dict[str, Any]
 CHANGING_VALUES: Final = 12
 ENVIRONMENT: Final = 62
 
-_WORDS: Final = [
-    "cache",
-    "cluster",
-    "engine",
-    "frontend",
-    "graph",
-    "kv",
-    "lease",
-    "model",
-    "nats",
-    "node",
-    "port",
-    "prefill",
-    "queue",
-    "rank",
-    "router",
-    "token",
-]
+_WORDS: Final = ("cache", "cluster", "engine", "graph", "lease", "model", "node", "prefill", "rank", "router", "token")
 
 
 def small() -> Object:
