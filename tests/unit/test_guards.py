@@ -856,8 +856,8 @@ def test_a_refusal_of_a_finished_tree_is_only_worth_knowing() -> None:
 def sections() -> dict[str, str]:
     """The runbook's text for each code."""
     docs = Path(__file__).parents[2] / "docs"
-    page = docs / "guards.md"
-    parts = re.split(r"^### (GM-\d{3})\b", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    text = "\n".join(page.read_text(encoding="utf-8") for page in sorted(docs.glob("*.md")))
+    parts = re.split(r"^### (GM-\d{3})\b", text, flags=re.MULTILINE)
     assert len(parts[1::2]) == len(set(parts[1::2])), "a code has two anchors"
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
