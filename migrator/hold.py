@@ -14,18 +14,13 @@ from migrator.guards.base import refuse
 from migrator.hashing import schemes
 from migrator.model import Finding
 from migrator.record import Recorded, Recorder, RunRecord
-from migrator.runs import DEFAULT_NAMESPACE, RunOptions, namespace_of
+from migrator.runs import DEFAULT_NAMESPACE, REVERTING, STOPPING, RunOptions, namespace_of
 from migrator.store import Store
 
 #: The Lease of a run where no operator tells its own (seconds), and how many durations a holder is waited for.
 _OWN_LEASE: Final = "grove-migrator"
 _OWN_DURATION: Final = 15.0
 _PATIENCE: Final = 8
-
-#: How far a run got, in its record: before and after the first patch may have been sent.
-STOPPING: Final = "stopping"
-WRITING: Final = "writing"
-DONE: Final = "done"
 
 
 class Hold:
@@ -72,7 +67,9 @@ class Hold:
         """
         run = self.recorded.run
         open_record = run is not None and (revert or run.finished is None)
-        return open_record and (self.operator is None or not (self.operator.pods or self.operator.replicas))
+        found = self.operator
+        stopped = found is None or (found.replicas == 0 and all(pod.terminating for pod in found.pods))
+        return open_record and stopped
 
     # --- taking hold --------------------------------------------------------------------------------------------
 
@@ -84,7 +81,8 @@ class Hold:
         if found.replicas > 0:  # at zero somebody else may be in charge, and has recorded what there was
             self._in_charge = True
             if not self._options.revert or self.recorded.run is None:
-                state = self.unfinished.state if self.unfinished is not None else STOPPING
+                begun = REVERTING if self._options.revert else STOPPING
+                state = self.unfinished.state if self.unfinished is not None else begun
                 self.begin_record(state, replicas=found.replicas, image=found.image)
             operator.scale(self._store, found, 0)
             self._context.log.info(

@@ -25,11 +25,15 @@ from migrator.errors import (
     VerificationFailed,
 )
 from migrator.execute import Executor, Job, Outcome, TreeConflict, job_of, reverse, top_down
-from migrator.hold import DONE, STOPPING, WRITING, Hold
+from migrator.hold import Hold
 from migrator.model import Finding, Plan, Snapshot, TreePlan, TreeState
 from migrator.plan import direction, make_revert
 from migrator.rehearsal import Rehearsal
 from migrator.runs import (
+    DONE,
+    REVERTING,
+    STOPPING,
+    WRITING,
     RunOptions,
     RunResult,
     Stages,
@@ -343,7 +347,7 @@ class _Migration:
         unfinished = self._hold.unfinished
         if unfinished is None or not self._hold.in_charge or self._options.revert:
             return False
-        if self._dirty or isinstance(error, NotReverted):
+        if self._dirty or isinstance(error, NotReverted) or unfinished.state == REVERTING:
             return False
         if isinstance(error, Reverted) or unfinished.state == STOPPING:
             return True

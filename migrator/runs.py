@@ -17,6 +17,13 @@ from migrator.store import NAMESPACES, Store
 
 DEFAULT_NAMESPACE: Final = "grove-system"
 
+#: How far a run got, in its record: before and after the first patch may have been sent. A revert that found no record
+#: has one of its own, only to give the operator back.
+STOPPING: Final = "stopping"
+WRITING: Final = "writing"
+REVERTING: Final = "reverting"
+DONE: Final = "done"
+
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
@@ -71,8 +78,18 @@ class Stages:
 def plan_for(snapshot: Snapshot, options: RunOptions, recorded: record.Recorded, context: Context) -> Plan:
     """The plan of a migration or of a revert."""
     if options.revert:
+        if _wrote_nothing(recorded, options.plan):
+            return Plan(options.plan.source, options.plan.target, ())
         return make_revert(snapshot, options.plan, tables=recorded.tables)
     return make_plan(snapshot, options.plan, tables=recorded.tables, now=context.now())
+
+
+def _wrote_nothing(recorded: record.Recorded, options: PlanOptions) -> bool:
+    """Whether the run that is to be undone died before it recorded tables, and so before its first patch."""
+    run = recorded.run
+    if run is None or run.finished is not None or run.state == REVERTING or recorded.tables:
+        return False
+    return (run.source, run.target) == (options.source, options.target)
 
 
 def jobs_of(plan: Plan, *, revert: bool) -> list[Job]:
