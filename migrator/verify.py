@@ -5,37 +5,54 @@ Any error of the API fails closed: what cannot be read is not verified.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from migrator.baseline import update_started
 from migrator.context import Context
 from migrator.detect import Pair, Verdict, detect
-from migrator.errors import DecodeError, InputError, UsageError, VerificationFailed
+from migrator.errors import (
+    ClusterError,
+    DecodeError,
+    InputError,
+    NotAuthorised,
+    NotFound,
+    UsageError,
+    VerificationFailed,
+)
 from migrator.execute import Job
 from migrator.hashing import podcliqueset
 from migrator.hashing.schemes import Scheme
+from migrator.jsonvalue import JSONObject
 from migrator.model import Pod, PodClique, PodCliqueScalingGroup, PodCliqueSet, Ref, SetHashes, Snapshot, Tree
 from migrator.plan import PlanOptions, direction
-from migrator.record import Recorded
+from migrator.record import Recorded, Recorder
 from migrator.snapshot import take
-from migrator.store import Store
+from migrator.store import EVENTS, Store
 from migrator.stored import stored_hashes
 from migrator.table import CliqueBaseline, ReplicaBaseline, Table
 
 #: How many problems are named in one sentence; all of them are in the result.
 _NAMED: Final = 3
 
+#: Events of a pod's life, not of its end.
+_ORDINARY: Final = frozenset({"Scheduled", "Pulling", "Pulled", "Created", "Started"})
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is not as it should be. ``settles`` tells whether waiting may mend it."""
+    """One thing that is not as it should be. ``settles`` tells whether waiting may mend it.
+
+    ``lost_pods`` marks pods of ``ref`` that are missing, of which Events may tell more.
+    """
 
     ref: Ref
     field: str | None
     message: str
     settles: bool = True
+    lost_pods: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +75,15 @@ class VerifyResult:
     stored: int
 
 
-def verify(store: Store, options: VerifyOptions, context: Context, *, recorded: Recorded | None = None) -> VerifyResult:
+def verify(store: Store, options: VerifyOptions, context: Context, *, recorder: Recorder | None = None) -> VerifyResult:
     """Check that every stored hash is the target's, or an OnDelete leftover; until it is, or time is up.
 
-    With ``after_upgrade`` also that no update has begun since the migration that ``recorded`` tells of, that no
-    ``updatedReplicas`` has fallen, and that no pod of before is missing. Raises
+    With ``after_upgrade`` also that no update has begun since the migration that ``recorder`` tells of, that no
+    ``updatedReplicas`` has fallen, and that no pod of before is missing; then the record has served and goes. Raises
     :class:`~migrator.errors.VerificationFailed` with the problems of the last snapshot.
     """
-    if options.after_upgrade and (recorded is None or not recorded.tables):
+    recorded = recorder.load() if recorder is not None else Recorded()
+    if options.after_upgrade and not recorded.tables:
         raise UsageError(
             "--after-upgrade compares with the record of a run, and there is none in the operator's namespace"
         )
@@ -74,7 +92,7 @@ def verify(store: Store, options: VerifyOptions, context: Context, *, recorded: 
     while True:
         attempts += 1
         snapshot = take(store)
-        problems = tuple(problems_of(snapshot, options, recorded.tables if recorded else {}))
+        problems = tuple(problems_of(snapshot, options, recorded.tables))
         context.log.info("verified", attempt=attempts, problems=len(problems), trees=len(snapshot.trees))
         stuck = any(not problem.settles for problem in problems)
         if not problems or stuck or context.clock() + options.interval > deadline:
@@ -82,7 +100,9 @@ def verify(store: Store, options: VerifyOptions, context: Context, *, recorded: 
         context.sleep(options.interval)
     stored = sum(1 for tree in snapshot.trees for _ in stored_hashes(tree))
     if problems:
-        raise _failed(problems, attempts)
+        raise _failed(_with_events(store, problems), attempts)
+    if recorder is not None:
+        _forget(recorder, context)
     return VerifyResult(problems, attempts, len(snapshot.trees), stored)
 
 
@@ -183,7 +203,7 @@ def _since(tree: Tree, table: Table) -> Iterator[Problem]:
         if kept < before.pods:
             ref = owner.ref if owner is not None else Ref("PodClique", tree.ref.namespace, name)
             message = f"{ref}: {before.pods - kept} of the {before.pods} pods of before are missing"
-            yield Problem(ref, None, message, settles=False)
+            yield Problem(ref, None, message, settles=False, lost_pods=True)
 
 
 def _replicas(
@@ -238,6 +258,44 @@ def _uids(tree: Tree) -> Iterator[str]:
     yield from (item.ref.uid for item in _objects(tree))
     yield from (gang_map.ref.uid for gang_map in tree.pod_gang_maps)
     yield from (gang.ref.uid for gang in tree.pod_gangs)
+
+
+def _forget(recorder: Recorder, context: Context) -> None:
+    try:
+        recorder.delete_all()
+    except ClusterError as error:  # verified all the same
+        context.log.warning("record_not_removed", error=str(error))
+
+
+def _with_events(store: Store, problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Say of missing pods what Events say of their end: an eviction or a lost node is no deletion by the operator."""
+    reasons: dict[str, list[tuple[str, str]]] = {}
+    explained = []
+    for problem in problems:
+        namespace = problem.ref.namespace
+        if problem.lost_pods and store.is_cluster:
+            if namespace not in reasons:
+                reasons[namespace] = _pod_events(store, namespace)
+            found = Counter(why for pod, why in reasons[namespace] if pod.startswith(f"{problem.ref.name}-"))
+            told = ", ".join(f"{why} ({number})" for why, number in found.most_common(_NAMED))
+            explained.append(replace(problem, message=f"{problem.message}; Events of its pods: {told or 'none'}"))
+        else:
+            explained.append(problem)
+    return tuple(explained)
+
+
+def _pod_events(store: Store, namespace: str) -> list[tuple[str, str]]:
+    """(pod, reason) of the Events of a namespace that speak of a pod; none where they may not be read."""
+
+    def project(raw: JSONObject) -> tuple[str, str]:
+        regarding = raw.get("regarding") or {}
+        return (str(regarding.get("name")) if regarding.get("kind") == "Pod" else "", str(raw.get("reason")))
+
+    try:
+        listed = store.list(EVENTS, project, namespace=namespace).items
+    except (NotAuthorised, NotFound):
+        return []
+    return [(pod, why) for pod, why in listed if pod and why not in _ORDINARY]
 
 
 def _failed(problems: tuple[Problem, ...], attempts: int) -> VerificationFailed:

@@ -55,7 +55,8 @@ if TYPE_CHECKING:
 @click.option(
     "--after-upgrade",
     is_flag=True,
-    help="Also compare with the record of the run: no update has begun, no pod of before is missing.",
+    help="Also compare with the record of the run: no update has begun, no pod of before is missing. The record is "
+    "removed if all is well.",
 )
 @click.option(
     "-o",
@@ -93,10 +94,11 @@ def verify(
     options = core.VerifyOptions(target=target, settle=settle, interval=interval, after_upgrade=after_upgrade)
     with wiring.stopping(signal.SIGTERM) as stop:
         surroundings = wiring.context(session, stop)
-        store = wiring.open_store(cluster, dump, dry_run=DryRun.CLIENT)
-        recorded = wiring.recorded(store, surroundings) if after_upgrade else None
+        compares = after_upgrade and dump is None
+        store = wiring.open_store(cluster, dump, dry_run=DryRun.NONE if compares else DryRun.CLIENT)
+        recorder = wiring.recorder(store, surroundings) if compares else None
         try:
-            result = core.verify(store, options, surroundings, recorded=recorded)
+            result = core.verify(store, options, surroundings, recorder=recorder)
         except VerificationFailed as error:
             _print(form, target, None, error.problems)
             raise

@@ -20,7 +20,7 @@ from migrator.cli.options import ClusterFlags, Session
 if TYPE_CHECKING:
     from migrator.context import Context
     from migrator.dump import DumpStore
-    from migrator.record import Recorded
+    from migrator.record import Recorder
     from migrator.retry import Deadline
     from migrator.selection import Selection
     from migrator.store import DryRun, Store
@@ -90,15 +90,12 @@ def selection(cluster: ClusterFlags) -> Selection:
     return Selection(cluster.namespace, cluster.selector)
 
 
-def recorded(store: Store, surroundings: Context) -> Recorded:
-    """What runs have recorded beside the operator; on a dump, nothing."""
+def recorder(store: Store, surroundings: Context) -> Recorder:
+    """The record that runs keep beside the operator."""
     from migrator import operator, record  # noqa: PLC0415 - --help needs none of it
 
-    if not store.is_cluster:
-        return record.Recorded()
     found = operator.find(store, namespace=None, deployment=None, lease_name=None)
-    namespace = found.namespace if found else surroundings.namespace or DEFAULT_NAMESPACE
-    return record.Recorder(store, namespace).load()
+    return record.Recorder(store, found.namespace if found else surroundings.namespace or DEFAULT_NAMESPACE)
 
 
 def own_namespace() -> str | None:
