@@ -199,7 +199,10 @@ class NotReverted(MigratorError):
 
 
 class VerificationFailed(MigratorError):
-    """``verify`` found values that are not the target's: ``problems``, of :class:`migrator.verify.Problem`."""
+    """``verify`` found values that are not the target's.
+
+    ``problems`` are of :class:`migrator.verify.Problem`.
+    """
 
     exit_code = 7
     code = "verification-failed"
