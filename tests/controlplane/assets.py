@@ -158,6 +158,7 @@ def _apiserver_flags(directory: Path, pki: Path, options: Options, port: int) ->
         "--service-cluster-ip-range=10.96.0.0/16",
         "--enable-aggregator-routing=true",
         "--allow-privileged=true",
+        "--delete-collection-workers=8",
     ]
     if not options.controller_manager:
         flags.append("--disable-admission-plugins=ServiceAccount")

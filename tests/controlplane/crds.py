@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Final
@@ -20,6 +21,22 @@ def apply_crds(control_plane: ControlPlane, line: str) -> None:
     Whatever of Grove the line lacks (the PodGangMap of a newer one) is removed with its objects.
     """
     client = control_plane.client()
+    state = (line, os.environ.get("GROVE_CRDS_DIR"))
+    if control_plane.crds != (*state, _generations(client)):
+        _apply(client, line)
+        control_plane.crds = (*state, _generations(client))
+    client.close()
+
+
+def _generations(client: Client) -> dict[str, int]:
+    """The generations of Grove's CRDs, which tell whether anybody changed one since."""
+    accept = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+    items = client.call("GET", client.kind(*_CRD).path(), accept=accept)["items"] or ()
+    metadata = [item["metadata"] for item in items]
+    return {item["name"]: item["generation"] for item in metadata if item["name"].endswith(_GROUPS)}
+
+
+def _apply(client: Client, line: str) -> None:
     wanted = load(line)
     installed = {crd["metadata"]["name"]: crd for crd in client.list(*_CRD) if crd["spec"]["group"] in _GROUPS}
     for name in installed.keys() - {crd["metadata"]["name"] for crd in wanted}:
@@ -32,7 +49,6 @@ def apply_crds(control_plane: ControlPlane, line: str) -> None:
             eventually(partial(_served, client, crd), what=f"{crd['metadata']['name']} is not served")
         else:
             _wait_for_change(client, before, crd)
-    client.close()
 
 
 def _absent(client: Client, name: str) -> bool:

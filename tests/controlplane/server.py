@@ -29,6 +29,7 @@ class ControlPlane:
         self.url = ""
         self.token = ""
         self.ca = Path()
+        self.crds: object = None  # what tests.controlplane.crds applied last
         self._process: Program | Assets | None = None
 
     def __enter__(self) -> Self:

@@ -59,6 +59,7 @@ func apiServerArgs(s settings, files pkiFiles, etcdURL string) ([]string, error)
 		"--service-cluster-ip-range=" + serviceCIDR,
 		"--enable-aggregator-routing=true", // webhooks are called at their Service's endpoints: there is no kube-proxy
 		"--allow-privileged=true",
+		"--delete-collection-workers=8", // namespaces are emptied after each test
 		"--profiling=false",
 	}
 	if !s.controllerManager {
