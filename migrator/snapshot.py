@@ -89,7 +89,7 @@ def take(store: Store) -> Snapshot:
     return replace(snapshot, resource_versions=versions)
 
 
-def build(objects: Objects, *, is_cluster: bool = True) -> Snapshot:
+def build(objects: Objects, *, is_cluster: bool) -> Snapshot:
     """Join objects to trees. What belongs to nobody is reported as an orphan, not guessed."""
     orphans: list[Orphan] = []
     clique_uids = {clique.ref.uid for clique in objects.cliques}

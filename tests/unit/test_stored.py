@@ -56,15 +56,15 @@ def test_both_progress_fields_hold_hashes(progress: tuple[str, ...]) -> None:
     }
 
 
-@pytest.mark.parametrize("value", [None, ""])
-def test_an_absent_hash_is_no_stored_hash(value: str | None) -> None:
-    """Absent, null and empty values hold no hash and are left as they are."""
+@pytest.mark.parametrize("value", [None, "", 5])
+def test_an_absent_hash_is_no_stored_hash(value: object) -> None:
+    """Absent, null and empty values, and what is no text, hold no hash and are left as they are."""
     world = World().grow(pods=1, maps=True)
     for item in world.objects:
         labels = item["metadata"]["labels"]
         for label in (HASH_LABEL, GENERATION_LABEL):
             if label in labels:
-                labels[label] = value or ""
+                labels[label] = ""
         status = item.get("status", {})
         for key in ("currentGenerationHash", "currentPodTemplateHash", "currentPodCliqueSetGenerationHash"):
             status[key] = value
