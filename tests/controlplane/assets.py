@@ -84,7 +84,7 @@ class Assets:
                 if answer.status == _HTTP_OK:
                     return
             time.sleep(0.05)
-        raise ControlPlaneUnavailableError(f"the control plane did not start:\n{tail(self._log)}")
+        raise RuntimeError(f"the control plane did not start:\n{tail(self._log)}")
 
     def stop(self, *, kill: bool) -> None:
         """End all processes, the last one first, by SIGKILL or SIGTERM."""

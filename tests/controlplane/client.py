@@ -252,7 +252,7 @@ class Client:
         self.request("PUT", f"{path}/finalize", body)
 
 
-def eventually(condition: Callable[[], object], *, what: str, seconds: float = 30) -> None:
+def eventually(condition: Callable[[], object], *, what: str, seconds: float = 60) -> None:
     """Wait until a condition holds; raises TimeoutError saying what did not happen."""
     deadline = time.monotonic() + seconds
     while not condition():

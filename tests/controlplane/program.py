@@ -9,7 +9,7 @@ import signal
 import subprocess
 from pathlib import Path
 
-from tests.controlplane.build import ControlPlaneUnavailableError, control_plane_binary
+from tests.controlplane.build import control_plane_binary
 from tests.controlplane.options import READY_SECONDS, STOP_SECONDS, Options, Ready, tail
 
 
@@ -34,7 +34,7 @@ class Program:
         readable, _, _ = select.select([self._process.stdout], [], [], READY_SECONDS)
         line = self._process.stdout.readline() if readable else b""
         if not line:
-            raise ControlPlaneUnavailableError(f"the control plane did not start:\n{tail(log)}")
+            raise RuntimeError(f"the control plane did not start:\n{tail(log)}")
         ready = json.loads(line)
         return Ready(ready["url"], ready["token"], Path(ready["ca"]))
 
