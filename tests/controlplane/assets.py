@@ -41,7 +41,7 @@ class Assets:
         self.ready = Ready(f"https://127.0.0.1:{port}", token, pki / "ca.crt")
         kubeconfig = _write_kubeconfig(directory, self.ready)
         try:
-            self._start_etcd(directory, pki, options, port)
+            self._start_servers(directory, pki, options, port)
             self._wait_until_ready()
             if options.controller_manager:
                 self._run("kube-controller-manager", *_controller_flags(pki, kubeconfig, options))
@@ -49,7 +49,7 @@ class Assets:
             self.stop(kill=True)
             raise
 
-    def _start_etcd(self, directory: Path, pki: Path, options: Options, port: int) -> None:
+    def _start_servers(self, directory: Path, pki: Path, options: Options, port: int) -> None:
         client, peer = (f"http://127.0.0.1:{_free_port()}" for _ in range(2))
         self._run(
             "etcd",
