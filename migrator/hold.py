@@ -8,11 +8,14 @@ from typing import Final
 
 from migrator import authorizer, operator
 from migrator.context import Context
-from migrator.errors import Interrupted, MigratorError
+from migrator.errors import Interrupted, MigratorError, NotFound
 from migrator.fence import Fence
 from migrator.guards.base import refuse
 from migrator.hashing import schemes
+from migrator.hashing.schemes import Scheme
+from migrator.lease import LeaseObject
 from migrator.model import Finding
+from migrator.plan import direction
 from migrator.record import Recorded, Recorder, RunRecord
 from migrator.runs import DEFAULT_NAMESPACE, REVERTING, STOPPING, RunOptions, namespace_of
 from migrator.store import Store
@@ -32,7 +35,8 @@ class Hold:
         self._context = context
         self._fence: Fence | None = None
         self._exempted = False
-        self._in_charge = False  # whether what the record and the Deployment say is ours to change
+        self._stopped_it = False
+        self._stopped_pods: tuple[str, ...] = ()
         self._namespace = DEFAULT_NAMESPACE
         self.operator: operator.Operator | None = None
         self.recorder = Recorder(store, DEFAULT_NAMESPACE)
@@ -47,8 +51,13 @@ class Hold:
 
     @property
     def in_charge(self) -> bool:
-        """Whether the operator's replicas and the record are ours to put back: never while another run may write."""
-        return self._in_charge
+        """Whether the operator's replicas and the record are ours to put back: never while another run may write.
+
+        Before the Lease is ours, whoever holds it may be such a run, unless it is the operator that we stopped.
+        """
+        if self._fence is not None:
+            return self._fence.held
+        return self._stopped_it and not self._another_leads()
 
     @property
     def fenced(self) -> bool:
@@ -79,11 +88,11 @@ class Hold:
         if found is None or not self._options.stop_operator:
             return
         if found.replicas > 0:  # at zero somebody else may be in charge, and has recorded what there was
-            self._in_charge = True
             if not self._options.revert or self.recorded.run is None:
                 begun = REVERTING if self._options.revert else STOPPING
                 state = self.unfinished.state if self.unfinished is not None else begun
-                self.begin_record(state, replicas=found.replicas, image=found.image)
+                self.begin_record(state, found.replicas, found.image)
+            self._stopped_it, self._stopped_pods = True, tuple(pod.ref.name for pod in found.pods)
             operator.scale(self._store, found, 0)
             self._context.log.info(
                 "operator_stopped", deployment=str(found), replicas=found.replicas, image=found.image
@@ -103,7 +112,6 @@ class Hold:
         """
         if self._fence is not None:
             return
-        self._in_charge = False
         found = self.operator
         duration = found.lease_duration if found else _OWN_DURATION
         fence = Fence(
@@ -119,7 +127,6 @@ class Hold:
         )
         fence.acquire(self._context.until(_PATIENCE * duration + self._store.request_timeout))
         self._fence = fence
-        self._in_charge = True
         self._context.log.info("lease_held", lease=str(fence))
         self.recorded = self.recorder.load()
 
@@ -156,7 +163,7 @@ class Hold:
         return findings
 
     def stranger(self, targets: Iterable[str]) -> str | None:
-        """An operator that does not speak one of the target schemes and may read what was written; its description.
+        """An operator that speaks none of the target schemes and may read what was written; its description.
 
         A Deployment at zero with the old image is how every Helm hook ends, and is none.
         """
@@ -164,16 +171,15 @@ class Hold:
         if found is None:
             return None
         speak = [schemes.by_name(name) for name in targets]
-
-        def is_target(image: str) -> bool:
-            return any(operator.is_target(image, scheme, self._options.target_image) for scheme in speak)
-
         for pod in found.pods:
-            if not is_target(pod.image):
+            if not self._is_target(pod.image, speak):
                 return f"operator pod {pod.ref} ({pod.image})"
-        if found.replicas > 0 and not is_target(found.image):
+        if found.replicas > 0 and not self._is_target(found.image, speak):
             return f"{found} with replicas {found.replicas} and image {found.image}"
         return None
+
+    def _is_target(self, image: str, speak: Iterable[Scheme]) -> bool:
+        return any(operator.is_target(image, scheme, self._options.target_image) for scheme in speak)
 
     # --- the record ---------------------------------------------------------------------------------------------
 
@@ -183,7 +189,23 @@ class Hold:
         run = self.recorded.run
         return run if run is not None and run.finished is None else None
 
-    def begin_record(self, state: str, *, replicas: int | None, image: str | None) -> None:
+    @property
+    def superseded(self) -> RunRecord | None:
+        """The newest run that ended well before this one: what it wrote stands, whatever becomes of this run."""
+        return next((run for run in self.recorded.history if run.finished is not None), None)
+
+    def remembered_operator(self) -> tuple[int | None, str | None]:
+        """Replicas and image of the operator before it was stopped: as the last run recorded, if it still is that one.
+
+        This run did not stop it, but a revert of this run gives it back.
+        """
+        found, last = self.operator, self.recorded.run
+        if found is None:
+            return None, None
+        known = last is not None and last.operator_image == found.image
+        return (last.operator_replicas if last is not None and known else None), found.image
+
+    def begin_record(self, state: str, replicas: int | None, image: str | None) -> None:
         """Record that this run is under way, before anything is touched."""
         self.save_record(
             RunRecord(
@@ -201,11 +223,13 @@ class Hold:
 
     def save_record(self, run: RunRecord) -> None:
         """Replace the run's record."""
-        self.recorder.save_run(run)
-        self.recorded = replace(self.recorded, run=run)
+        self.recorded = replace(self.recorded, run=run, history=self.recorder.save_run(run))
 
     def forget(self) -> None:
-        """Remove the record: nothing is left that it could explain."""
+        """Remove the record: nothing is left that it could explain. What an earlier run recorded stands."""
+        if self.superseded is not None and not self._options.revert:
+            self.save_record(self.superseded)
+            return
         self.recorder.delete_all()
         self.recorded = Recorded()
 
@@ -226,8 +250,9 @@ class Hold:
     def restore_operator(self) -> None:
         """Give back the replicas that a run of ours took, if the operator is still the one that it stopped.
 
-        Only where nothing of what was written is left: the caller knows. The Lease is still held, so that no other run
-        begins in between; the operator waits for it.
+        Only where nothing of what was written is left: the caller knows. And only an operator that reads what is
+        there: after a revert none of the target's, beside an earlier migration that stands no other. The Lease is
+        still held, so that no other run begins in between; the operator waits for it.
         """
         run = self.recorded.run
         if run is None or not run.operator_replicas or self.operator is None or not self._options.stop_operator:
@@ -235,7 +260,10 @@ class Hold:
         found = operator.refresh(self._store, self.operator)
         if found.replicas > 0:
             return
-        if found.image != run.operator_image:
+        way = direction(self._options.plan)
+        of_target = self._is_target(found.image, map(way.target_of, way.candidates))
+        misreads = of_target if self._options.revert else self.superseded is not None and not of_target
+        if found.image != run.operator_image or misreads:
             self._context.log.warning(
                 "operator_left_at_zero", deployment=str(found), image=found.image, stopped_image=run.operator_image
             )
@@ -254,6 +282,20 @@ class Hold:
         except MigratorError as error:
             self._context.log.warning("operator_not_read", error=str(error))
             return None
+
+    def _another_leads(self) -> bool:
+        """Whether somebody else than the operator that we stopped holds the Lease, or that cannot be seen."""
+        found = self.operator
+        if found is None:
+            return True
+        try:
+            holder = LeaseObject(self._store, self._namespace, found.lease_name).get().holder
+        except NotFound:
+            return False
+        except MigratorError:
+            return True
+        operators = tuple(f"{name}_" for name in self._stopped_pods)  # client-go: host name, underscore, uuid
+        return bool(holder) and holder != self._context.identity and not holder.startswith(operators)
 
     def _find(self) -> operator.Operator | None:
         return operator.find(

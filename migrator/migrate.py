@@ -7,7 +7,7 @@ record stands, and the old operator comes back only if nothing is left of what w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -26,7 +26,7 @@ from migrator.errors import (
 )
 from migrator.execute import Executor, Job, Outcome, TreeConflict, job_of, reverse, top_down
 from migrator.hold import Hold
-from migrator.model import Finding, Plan, Snapshot, TreePlan, TreeState
+from migrator.model import Finding, Plan, Ref, Snapshot, TreePlan, TreeState
 from migrator.plan import direction, make_revert
 from migrator.rehearsal import Rehearsal
 from migrator.runs import (
@@ -59,6 +59,9 @@ _TIME_TO_REVERT: Final = 600.0
 
 _EDITED: Final = "GM-130"
 
+#: Trees whose values are the target's once a run is through.
+_OURS: Final = frozenset({TreeState.MIGRATE, TreeState.DONE})
+
 
 def run(store: Store, options: RunOptions, context: Context) -> RunResult:
     """Migrate, or with ``revert`` undo a migration; returns when every planned value is proven to be there.
@@ -74,8 +77,9 @@ def run(store: Store, options: RunOptions, context: Context) -> RunResult:
 class _Migration:
     """A run that writes.
 
-    ``_dirty`` is whether this run may have left something in the cluster, ``_seen`` whether the plan is of what is
-    there.
+    ``_dirty`` is whether something that was written may be in the cluster, by this run or by one that died;
+    ``_seen`` whether the plan is of what is there. ``_earlier`` turns back what was there of a run that died when
+    this one began to write.
     """
 
     def __init__(self, store: Store, options: RunOptions, context: Context) -> None:
@@ -88,14 +92,18 @@ class _Migration:
         self._plan = Plan(options.plan.source, options.plan.target, ())
         self._dirty = False
         self._seen = False
+        self._earlier: dict[Ref, Job] = {}
 
     def run(self) -> RunResult:
         """Run, and leave the cluster in the state that the exit code tells of."""
         try:
             result = self._run()
         except MigratorError as error:
-            self._abandon(error)
-            raise
+            told = self._told(error)
+            self._abandon(told)
+            if told is error:
+                raise
+            raise told from error
         finally:
             self._hold.release()
         self._tell_end(result)
@@ -202,41 +210,47 @@ class _Migration:
             return
         unfinished = self._hold.unfinished
         if unfinished is None:
-            found = self._hold.operator
-            self._hold.begin_record(WRITING, replicas=None, image=found.image if found else None)
+            self._hold.begin_record(WRITING, *self._hold.remembered_operator())
         else:
             self._hold.save_record(replace(unfinished, state=WRITING))
         tables = [table_of(plan) for plan in self._plan.trees if plan.state is TreeState.MIGRATE]
-        written = {plan.tree.ref.uid for plan in self._undoing()}
+        undoing = self._undoing()
+        written = {plan.tree.ref.uid for plan in undoing}
         stand = self._hold.recorder.save_tables(
             tables, replacing=[table.uid for table in tables if table.uid not in written]
         )
         self._hold.recorded = replace(self._hold.recorded, tables=stand)
+        if unfinished is not None:
+            self._earlier = {plan.tree.ref: top_down(job_of(plan)) for plan in undoing}
+            self._dirty = bool(undoing)
 
     def _execute(self, jobs: Sequence[Job]) -> list[Outcome]:
         """Write; on an error bring back what must be brought back, and raise what the cluster's state is."""
         self._dirty = True
         outcomes = self._executor().run(jobs, keep_going=self._options.on_conflict == "skip")
         touched = [outcome for outcome in outcomes if not outcome.untouched]
-        self._dirty = bool(touched)
+        self._dirty = bool(touched or self._earlier)
         failed = [outcome for outcome in outcomes if outcome.error is not None]
         if not failed:
             if len(outcomes) < len(jobs):
                 raise _interrupted(len(outcomes), len(jobs), touched=bool(touched))
             return outcomes
         cause = _worst(failed)
-        if not touched:
+        if not self._dirty:
             raise cause
         if isinstance(cause, LeaseLost):
-            if any(not outcome.complete for outcome in touched):
+            if self._is_half_done(outcomes):
                 raise NotReverted(f"{cause} (in the middle of a set); run again, or `run --revert`") from cause
             raise cause
         if isinstance(cause, TreeConflict) and self._options.on_conflict == "skip":
-            self._undo([outcome.job for outcome in failed if not outcome.untouched], cause)
+            names = {outcome.job.ref for outcome in failed}
+            self._undo([outcome.job for outcome in failed if not outcome.untouched], cause, only=names)
+            if len(outcomes) < len(jobs):
+                raise _interrupted(len(outcomes), len(jobs), touched=True)
             return outcomes
-        self._undo([outcome.job for outcome in touched], cause)
-        self._dirty = False
-        raise Reverted(f"{cause}; everything that had been written was put back") from cause
+        raise self._put_back(
+            [outcome.job for outcome in touched], cause, f"{cause}; everything was put back"
+        ) from cause
 
     def _verify(self, jobs: Sequence[Job]) -> None:
         """Prove from one fresh snapshot that every planned value is there."""
@@ -244,16 +258,13 @@ class _Migration:
         try:
             wrong, noticed = check_written(jobs, trees, take(self._store))
         except MigratorError as error:
-            self._undo(jobs, error)
-            self._dirty = False
-            raise Reverted(f"what was written could not be read back: {error}; it was put back") from error
+            message = f"what was written could not be read back: {error}; it was put back"
+            raise self._put_back(jobs, error, message) from error
         for problem in noticed:
             self._log.warning("changed_meanwhile", object=str(problem.ref), field=problem.field, what=problem.message)
         if wrong:
             cause = VerificationFailed(f"{len(wrong)} values are not what was written: {wrong[0].message}", wrong)
-            self._undo(jobs, cause)
-            self._dirty = False
-            raise Reverted(f"{cause}; everything was put back") from cause
+            raise self._put_back(jobs, cause, f"{cause}; everything was put back") from cause
         values = sum(len(patch.changes) for job in jobs for patch in job.patches)
         self._log.info("written_values_verified", values=values)
 
@@ -261,32 +272,41 @@ class _Migration:
         """Before the Lease goes: no operator but the target's may find what was written."""
         if self._options.revert or not self._dirty:
             return
-        stranger = self._hold.stranger({plan.target for plan in self._plan.trees if plan.changes})
-        if stranger is None:
-            return
-        cause = LostRace(f"{stranger} is not the target's: somebody started an operator during the run")
-        self._undo(jobs, cause)
-        self._dirty = False
-        raise Reverted(
-            f"{cause}; everything was put back. Keep it at zero during the run, or name the target's image with "
-            "--target-image"
-        ) from cause
+        try:
+            stranger = self._hold.stranger({plan.target for plan in self._plan.trees if plan.state in _OURS})
+        except MigratorError as error:
+            message = f"whether an operator runs cannot be seen: {error}; everything was put back"
+            raise self._put_back(jobs, error, message) from error
+        if stranger is not None:
+            cause = LostRace(f"{stranger} is not the target's: somebody started an operator during the run")
+            message = (
+                f"{cause}; everything was put back. Keep it at zero, or name the target's image with --target-image"
+            )
+            raise self._put_back(jobs, cause, message) from cause
 
     def _close(self, result: RunResult) -> None:
-        """The record tells the end."""
-        self._dirty = False
+        """The record tells the end; a migration that is proven to be complete does not fail for want of that."""
         if self._options.revert:
             self._close_revert()
             return
         unfinished = self._hold.unfinished
-        if unfinished is not None:
-            counts = {"trees": result.trees, "patches": result.patches}
+        if unfinished is None:
+            return
+        counts = {"trees": result.trees, "patches": result.patches}
+        try:
             self._hold.save_record(replace(unfinished, state=DONE, finished=self._context.now(), counts=counts))
+        except MigratorError as error:
+            self._log.warning("record_not_closed", error=str(error), next="run again: it closes the record")
 
     def _close_revert(self) -> None:
         """Nothing of the migration is left: the old operator may come back, and the record goes."""
-        self._hold.restore_operator()
-        self._hold.forget()
+        try:
+            self._hold.restore_operator()
+            self._hold.forget()
+        except MigratorError as error:
+            raise NotReverted(
+                f"every hash is back, but not the operator or the record: {error}; run `run --revert` again"
+            ) from error
 
     # --- going back ---------------------------------------------------------------------------------------------
 
@@ -309,14 +329,25 @@ class _Migration:
         if refusals:
             raise Reverted(f"{refusals[0].code}: {reason} What an earlier run had written was put back.")
 
-    def _undo(self, jobs: Sequence[Job], cause: MigratorError) -> None:
-        """Put back what jobs wrote, commit records first. Raises NotReverted if anything remains."""
-        self._log.warning("reverting", sets=len(jobs), cause=str(cause), code=cause.code)
+    def _put_back(self, jobs: Sequence[Job], cause: MigratorError, message: str) -> Reverted:
+        """Put back what jobs wrote; returns the error that tells so."""
+        self._undo(jobs, cause)
+        self._dirty = False
+        return Reverted(message)
+
+    def _undo(self, jobs: Sequence[Job], cause: MigratorError, *, only: Collection[Ref] | None = None) -> None:
+        """Put back what jobs wrote, and what a run that died had written, commit records first.
+
+        Of the latter ``only`` these sets, if any are given. Raises NotReverted if anything remains.
+        """
+        earlier = [job for ref, job in self._earlier.items() if only is None or ref in only]
+        self._log.warning("reverting", sets=len(jobs), earlier=len(earlier), cause=str(cause), code=cause.code)
         self._context.deadline.extend(_TIME_TO_REVERT)
         with self._stages.stage("revert"):
-            outcomes = self._executor(uninterrupted=True).run([reverse(job) for job in jobs])
-        _raise_unless_undone(outcomes, len(jobs), cause)
-        self._log.info("reverted", sets=len(jobs))
+            for undone in ([reverse(job) for job in jobs], earlier):
+                outcomes = self._executor(uninterrupted=True).run(undone)
+                _raise_unless_undone(outcomes, len(undone), cause)
+        self._log.info("reverted", sets=len(jobs), earlier=len(earlier))
 
     def _written_before(self) -> bool:
         """Whether an earlier run wrote, did not end, and left values that a revert would turn back."""
@@ -330,6 +361,19 @@ class _Migration:
             return []
         undo = make_revert(Snapshot(trees), self._options.plan, tables=tables)
         return [plan for plan in undo.trees if plan.changes]
+
+    def _is_half_done(self, outcomes: Sequence[Outcome]) -> bool:
+        """Whether a set is neither as before nor migrated."""
+        whole = {outcome.job.ref for outcome in outcomes if outcome.complete}
+        return not whole.issuperset(self._earlier) or any(
+            not outcome.complete and not outcome.untouched for outcome in outcomes
+        )
+
+    def _told(self, error: MigratorError) -> MigratorError:
+        """What an error means for the cluster: after a write only what says so may say that nothing is left."""
+        if not self._dirty or isinstance(error, LostRace | Reverted | NotReverted):
+            return error
+        return NotReverted(f"{error}; what was written is still there: run again, or `run --revert`")
 
     def _abandon(self, error: MigratorError) -> None:
         """After an error the operator comes back if nothing of ours is left, and stays at zero otherwise."""

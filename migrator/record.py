@@ -105,24 +105,27 @@ class Recorder:
         self._store = store
         self._namespace = namespace
         self._bytes = piece // 4 * 3  # that base64 turns into as much text
+        self._known: str | None = None  # the record's text as we last read or wrote it
 
     def load(self) -> Recorded:
         """Read everything; empty where nothing was ever recorded."""
-        document = self._current().document
+        current = self._current()
+        self._known, document = current.text, current.document
         return Recorded(document.run, self._tables(document), document.history)
 
-    def save_run(self, run: RunRecord) -> None:
-        """Create or replace the run's record; another run's becomes history."""
-        current = self._current()
+    def save_run(self, run: RunRecord) -> tuple[RunRecord, ...]:
+        """Create or replace the run's record; another run's becomes history, which is returned."""
+        current = self._unmoved()
         document = current.document
         history = document.history
         if document.run is not None and document.run.run_id != run.run_id:
             history = (document.run, *history)[:_HISTORY]
         self._commit(current, replace(document, run=run, history=history))
+        return history
 
     def save_tables(self, tables: Iterable[Table], *, replacing: Collection[str] = ()) -> Mapping[str, Table]:
         """Record tables before the first write to their trees; returns those that stand, see :func:`merge`."""
-        current = self._current()
+        current = self._unmoved()
         recorded = self._tables(current.document)
         merged = merge(recorded, tables, replacing=replacing)
         if merged != recorded:
@@ -135,11 +138,25 @@ class Recorder:
 
     def delete_all(self) -> None:
         """Forget everything, the run record first: pieces that nothing names are no record."""
-        current = self._current()
+        current = self._unmoved()
         if current.uid:
             self._delete(RUN_NAME, current.uid)
+        self._known = ""
         for name, uid in self._pieces():
             self._delete(name, uid)
+
+    def _unmoved(self) -> _Current:
+        """The record, if it still is what we read or wrote last: what others write meanwhile is not ours to replace."""
+        current = self._current()
+        if self._known is not None and current.text != self._known:
+            raise self._lost()
+        return current
+
+    def _lost(self) -> LostRace:
+        return LostRace(
+            f"ConfigMap {self._namespace}/{RUN_NAME} was written by somebody else: another migration is running; "
+            "wait for its end, then run again"
+        )
 
     def _current(self) -> _Current:
         try:
@@ -184,21 +201,21 @@ class Recorder:
         text = encode_run(document)
         if text == current.text:
             return
+        self._known = None
         for _ in range(_ATTEMPTS):
             try:
                 self._write_run(current, text)
             except (AlreadyExists, TestFailed, NotFound, LostReply) as error:
                 found = self._current()
                 if found.text == text:
-                    return
+                    break
                 if found != current or not isinstance(error, LostReply):
-                    raise LostRace(
-                        f"ConfigMap {self._namespace}/{RUN_NAME} was written by somebody else: another migration "
-                        "is running; wait for its end, then run again"
-                    ) from error
+                    raise self._lost() from error
             else:
-                return
-        raise LostReply(f"no reply to the write of ConfigMap {self._namespace}/{RUN_NAME}, {_ATTEMPTS} times")
+                break
+        else:
+            raise LostReply(f"no reply to the write of ConfigMap {self._namespace}/{RUN_NAME}, {_ATTEMPTS} times")
+        self._known = text
 
     def _write_run(self, current: _Current, text: str) -> None:
         if not current.uid:

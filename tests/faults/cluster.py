@@ -161,12 +161,13 @@ def early_commits(found: Mapping[Key, Object], after: Mapping[Key, Object]) -> l
         early += [
             f"{key[2]} is committed, and {other} is not migrated"
             for other in found
-            if committed and _set_of(found[other]) == key[2] and found[other] != after[other]
+            if committed and set_of(found[other]) == key[2] and found[other] != after[other]
         ]
     return early
 
 
-def _set_of(item: Object) -> str:
+def set_of(item: Object) -> str:
+    """The name of the PodCliqueSet that an object belongs to."""
     name: str = item["metadata"].get("labels", {}).get("app.kubernetes.io/part-of", item["metadata"]["name"])
     return name
 

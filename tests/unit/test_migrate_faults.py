@@ -1,0 +1,75 @@
+"""A run whose writes fail, in memory: whatever happens, its exit code tells the truth, and a rerun ends well."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from migrator.errors import ApiError, Conflict, LostReply, NotAuthorised, Rejected, TestFailed, Unreachable
+from tests.counts import record
+from tests.faults.truth import DONE, LOST, STUCK, lies
+from tests.faults.world import Write, World, do_at, raise_at, stepped_fences
+
+ERRORS: dict[str, Callable[[], BaseException]] = {
+    "a conflict": lambda: Conflict("modified", status=409, reason="Conflict"),
+    "a failed test": lambda: TestFailed("a test does not hold", status=422),
+    "a rejection": lambda: Rejected("is invalid: spec: forbidden", status=422, reason="Invalid"),
+    "an outage": lambda: Unreachable("HTTP 503, 8 times"),
+    "a bug of the server": lambda: ApiError("HTTP 400", status=400),
+    "a missing right": lambda: NotAuthorised("HTTP 403"),
+}
+
+
+@pytest.fixture(autouse=True)
+def _stepped() -> Iterator[None]:
+    with stepped_fences():
+        yield
+
+
+def undisturbed() -> list[Write]:
+    """The writes of a run that nothing disturbs."""
+    process = World().start()
+    assert process.run().code == DONE
+    return process.writes
+
+
+def telling() -> list[int]:
+    """The numbers of writes that differ in what they write, or in what was written before them."""
+    writes = undisturbed()
+    kinds = [(write.resource, write.subresource) for write in writes]
+    first = next(write.number for write in writes if write.resource.plural == "pods")
+    chosen = {writes[n].number for n in range(len(writes)) if n == 0 or kinds[n] != kinds[n - 1]}
+    return sorted(chosen | {first + 1, len(writes)})
+
+
+def check(world: World, fault: Callable[[Write], None]) -> int:
+    """Run with the fault: the exit code tells the truth, and another run, or a revert, ends well. Returns the code."""
+    ending = world.run(fault)
+    assert lies(world, ending) == []
+    again = world.run()
+    assert (again.code, lies(world, again)) == (DONE, []), str(again)
+    back = world.run(revert=True)
+    assert (back.code, world.grove() == world.before, world.replicas) == (DONE, True, 1), str(back)
+    return ending.code
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_lost_reply_never_ends_a_run(moment: str) -> None:
+    """The reply to any one write gets lost, applied or not: the run reads what happened and goes on to its end."""
+    writes = undisturbed()
+    for write in writes:
+        world = World()
+        ending = world.run(raise_at(write.number, moment, lambda: LostReply("no answer")))
+        assert (ending.code, lies(world, ending)) == (DONE, []), (write.target, str(ending))
+    record("memory_faults", len(writes))
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_an_error_at_any_write_is_told_truthfully(error: str) -> None:
+    """One write fails: what the exit code says of the cluster is so, and a rerun and a revert end well."""
+    numbers = telling()
+    for number in numbers:
+        check(World(), raise_at(number, "before", ERRORS[error]))
+    record("memory_faults", len(numbers))
