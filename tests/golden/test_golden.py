@@ -68,11 +68,12 @@ if SHARED is not None:  # asked for; nobody has to have them, so without the var
         assert not wrong, "\n".join(wrong[:SHOWN])
         record(f"shared_{name.removesuffix('.jsonl')}", len(lines))
 
-    def _record(name: str, scheme: str, count: int) -> None:
-        """Count each vector once a minor: the canonical scheme compares the same vectors again."""
-        algorithm, _, minor = scheme.partition("-")
-        if algorithm == "legacy":
-            record(f"{name}_{minor}", count)
+
+def _record(name: str, scheme: str, count: int) -> None:
+    """Count each vector once a minor: the canonical scheme compares the same vectors again."""
+    algorithm, _, minor = scheme.partition("-")
+    if algorithm == "legacy":
+        record(f"{name}_{minor}", count)
 
 
 def _shown(vector: Vector, got: Any) -> str:
