@@ -145,12 +145,13 @@ class _Migration:
             self._verify([outcome.job for outcome in done])
         self._check_stranger([outcome.job for outcome in done])
         result.patches, result.trees = sum(outcome.writes for outcome in done), len(done)
-        self._close(result)
-        if len(done) < len(outcomes):
+        if len(done) == len(outcomes):
+            self._close(result)
+        else:
             names = ", ".join(str(outcome.job.ref) for outcome in outcomes if not outcome.complete)
             raise LostRace(
                 f"{names} changed during the run and was brought back to the old hashes; the other sets are migrated. "
-                "Run again"
+                "Run again, or `run --revert`"
             )
         return result
 
@@ -207,11 +208,12 @@ class _Migration:
     def _record(self) -> None:
         """Write down what a rerun or a revert needs, before the first patch."""
         if self._options.revert:
+            self._record_revert()
             return
         unfinished = self._hold.unfinished
         if unfinished is None:
             self._hold.begin_record(WRITING, *self._hold.remembered_operator())
-        else:
+        elif unfinished.state != REVERTING or self._hold.recorded.tables:
             self._hold.save_record(replace(unfinished, state=WRITING))
         tables = [table_of(plan) for plan in self._plan.trees if plan.state is TreeState.MIGRATE]
         undoing = self._undoing()
@@ -223,6 +225,12 @@ class _Migration:
         if unfinished is not None:
             self._earlier = {plan.tree.ref: top_down(job_of(plan)) for plan in undoing}
             self._dirty = bool(undoing)
+
+    def _record_revert(self) -> None:
+        """A migration that is being undone is not finished any more: whatever becomes of this run, others must know."""
+        run = self._hold.recorded.run
+        if run is not None and any(plan.changes for plan in self._plan.trees):
+            self._hold.save_record(replace(run, state=REVERTING, finished=None))
 
     def _execute(self, jobs: Sequence[Job]) -> list[Outcome]:
         """Write; on an error bring back what must be brought back, and raise what the cluster's state is."""
@@ -248,9 +256,7 @@ class _Migration:
             if len(outcomes) < len(jobs):
                 raise _interrupted(len(outcomes), len(jobs), touched=True)
             return outcomes
-        raise self._put_back(
-            [outcome.job for outcome in touched], cause, f"{cause}; everything was put back"
-        ) from cause
+        raise self._put_back([outcome.job for outcome in touched], cause) from cause
 
     def _verify(self, jobs: Sequence[Job]) -> None:
         """Prove from one fresh snapshot that every planned value is there."""
@@ -258,13 +264,12 @@ class _Migration:
         try:
             wrong, noticed = check_written(jobs, trees, take(self._store))
         except MigratorError as error:
-            message = f"what was written could not be read back: {error}; it was put back"
-            raise self._put_back(jobs, error, message) from error
+            raise self._put_back(jobs, error, "what was written could not be read back: ") from error
         for problem in noticed:
             self._log.warning("changed_meanwhile", object=str(problem.ref), field=problem.field, what=problem.message)
         if wrong:
             cause = VerificationFailed(f"{len(wrong)} values are not what was written: {wrong[0].message}", wrong)
-            raise self._put_back(jobs, cause, f"{cause}; everything was put back") from cause
+            raise self._put_back(jobs, cause) from cause
         values = sum(len(patch.changes) for job in jobs for patch in job.patches)
         self._log.info("written_values_verified", values=values)
 
@@ -275,14 +280,13 @@ class _Migration:
         try:
             stranger = self._hold.stranger({plan.target for plan in self._plan.trees if plan.state in _OURS})
         except MigratorError as error:
-            message = f"whether an operator runs cannot be seen: {error}; everything was put back"
-            raise self._put_back(jobs, error, message) from error
+            raise self._put_back(jobs, error, "whether an operator runs cannot be seen: ") from error
         if stranger is not None:
-            cause = LostRace(f"{stranger} is not the target's: somebody started an operator during the run")
-            message = (
-                f"{cause}; everything was put back. Keep it at zero, or name the target's image with --target-image"
+            cause = LostRace(
+                f"{stranger} is not the target's: somebody started an operator during the run (keep it at zero, or name "
+                "the target's image with --target-image)"
             )
-            raise self._put_back(jobs, cause, message) from cause
+            raise self._put_back(jobs, cause) from cause
 
     def _close(self, result: RunResult) -> None:
         """The record tells the end; a migration that is proven to be complete does not fail for want of that."""
@@ -329,11 +333,16 @@ class _Migration:
         if refusals:
             raise Reverted(f"{refusals[0].code}: {reason} What an earlier run had written was put back.")
 
-    def _put_back(self, jobs: Sequence[Job], cause: MigratorError, message: str) -> Reverted:
-        """Put back what jobs wrote; returns the error that tells so."""
+    def _put_back(self, jobs: Sequence[Job], cause: MigratorError, what: str = "") -> Reverted:
+        """Put back what jobs wrote; returns the error that tells so, after ``what`` failed."""
         self._undo(jobs, cause)
         self._dirty = False
-        return Reverted(message)
+        if self._hold.superseded is None:
+            return Reverted(f"{what}{cause}; everything was put back")
+        return Reverted(
+            f"{what}{cause}; what this run wrote was put back, and what an earlier run migrated stays so: do not start the "
+            "old operator"
+        )
 
     def _undo(self, jobs: Sequence[Job], cause: MigratorError, *, only: Collection[Ref] | None = None) -> None:
         """Put back what jobs wrote, and what a run that died had written, commit records first.
@@ -383,7 +392,7 @@ class _Migration:
                 self._hold.restore_operator()
                 self._hold.forget()
             except MigratorError as second:
-                self._log.warning("operator_not_restored", error=str(second))
+                self._log.error("operator_not_restored", error=str(second), next="run again, or scale it yourself")
         self._log.error("run_failed", code=error.code, exit_code=error.exit_code, error=str(error), clean=clean)
 
     def _is_clean(self, error: MigratorError) -> bool:
