@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from migrator import authorizer, operator
+from migrator import authorizer, operator, rights
 from migrator.context import Context
 from migrator.errors import Interrupted, MigratorError, NotFound
 from migrator.fence import Fence
@@ -17,6 +17,7 @@ from migrator.lease import LeaseObject
 from migrator.model import Finding
 from migrator.plan import direction
 from migrator.record import Recorded, Recorder, RunRecord
+from migrator.rights import Right
 from migrator.runs import DEFAULT_NAMESPACE, REVERTING, STOPPING, RunOptions, namespace_of
 from migrator.store import Store
 
@@ -35,8 +36,7 @@ class Hold:
         self._context = context
         self._fence: Fence | None = None
         self._exempted = False
-        self._stopped_it = False
-        self._stopped_pods: tuple[str, ...] = ()
+        self._stopped: operator.Operator | None = None  # the operator as it was when this run stopped it
         self._namespace = DEFAULT_NAMESPACE
         self.operator: operator.Operator | None = None
         self.recorder = Recorder(store, DEFAULT_NAMESPACE)
@@ -53,11 +53,14 @@ class Hold:
     def in_charge(self) -> bool:
         """Whether the operator's replicas and the record are ours to put back: never while another run may write.
 
-        Before the Lease is ours, whoever holds it may be such a run, unless it is the operator that we stopped.
+        Before the Lease is ours, whoever holds it may be such a run, unless it is the operator that we stopped; and so
+        may be whoever writes to the record.
         """
+        if self.recorder.contended:
+            return False
         if self._fence is not None:
             return self._fence.held
-        return self._stopped_it and not self._another_leads()
+        return self._stopped is not None and not self._another_leads(self._stopped)
 
     @property
     def fenced(self) -> bool:
@@ -92,7 +95,7 @@ class Hold:
                 begun = REVERTING if self._options.revert else STOPPING
                 state = self.unfinished.state if self.unfinished is not None else begun
                 self.begin_record(state, found.replicas, found.image)
-            self._stopped_it, self._stopped_pods = True, tuple(pod.ref.name for pod in found.pods)
+            self._stopped = found
             operator.scale(self._store, found, 0)
             self._context.log.info(
                 "operator_stopped", deployment=str(found), replicas=found.replicas, image=found.image
@@ -117,7 +120,7 @@ class Hold:
         fence = Fence(
             self._store,
             namespace=self._namespace,
-            name=found.lease_name if found else self._options.lease_name or _OWN_LEASE,
+            name=self._lease_name,
             duration=duration,
             identity=self._context.identity,
             request_timeout=self._store.request_timeout,
@@ -138,7 +141,17 @@ class Hold:
             authorizer.withdraw_stale(self._store, self._context.log)
         return self._exempted
 
+    @property
+    def _lease_name(self) -> str:
+        return self.operator.lease_name if self.operator else self._options.lease_name or _OWN_LEASE
+
     # --- what stands in the way ---------------------------------------------------------------------------------
+
+    def rights(self) -> tuple[Right, ...]:
+        """What taking hold requires of RBAC."""
+        stops_it = self._options.stop_operator
+        own = rights.of_hold(self._namespace, self._lease_name, self.operator, stops_it=stops_it)
+        return (*own, *rights.of_exemption(self._store)) if self._options.exempt_from_authorizer else own
 
     def findings(self) -> list[Finding]:
         """A live operator that this run will not stop, and a webhook that will refuse label patches."""
@@ -195,10 +208,12 @@ class Hold:
         return next((run for run in self.recorded.history if run.finished is not None), None)
 
     def remembered_operator(self) -> tuple[int | None, str | None]:
-        """Replicas and image of the operator before it was stopped: as the last run recorded, if it still is that one.
+        """Replicas and image of the operator before it was stopped, so that a revert gives it back.
 
-        This run did not stop it, but a revert of this run gives it back.
+        Where this run did not stop it, as the last run recorded, if it still is that operator.
         """
+        if self._stopped is not None:
+            return self._stopped.replicas, self._stopped.image
         found, last = self.operator, self.recorded.run
         if found is None:
             return None, None
@@ -283,18 +298,15 @@ class Hold:
             self._context.log.warning("operator_not_read", error=str(error))
             return None
 
-    def _another_leads(self) -> bool:
+    def _another_leads(self, stopped: operator.Operator) -> bool:
         """Whether somebody else than the operator that we stopped holds the Lease, or that cannot be seen."""
-        found = self.operator
-        if found is None:
-            return True
         try:
-            holder = LeaseObject(self._store, self._namespace, found.lease_name).get().holder
+            holder = LeaseObject(self._store, self._namespace, stopped.lease_name).get().holder
         except NotFound:
             return False
         except MigratorError:
             return True
-        operators = tuple(f"{name}_" for name in self._stopped_pods)  # client-go: host name, underscore, uuid
+        operators = tuple(f"{pod.ref.name}_" for pod in stopped.pods)  # client-go: host name, underscore, uuid
         return bool(holder) and holder != self._context.identity and not holder.startswith(operators)
 
     def _find(self) -> operator.Operator | None:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Final
 
-from migrator import authorizer, events
+from migrator import authorizer, events, rights
 from migrator.baseline import table_of
 from migrator.context import Context
 from migrator.errors import (
@@ -121,6 +121,7 @@ class _Migration:
             if not self._hold.has_loose_ends(revert=self._options.revert):
                 return result
         if pending:
+            self._check_rights(pending)
             self._check_downtime(pending)
             with self._stages.stage("stop"):
                 self._hold.stop_operator()
@@ -182,6 +183,11 @@ class _Migration:
         plan = replace(plan, findings=(*plan.findings, *findings))
         log_findings(plan, self._context)
         return plan
+
+    def _check_rights(self, jobs: Sequence[Job]) -> None:
+        """Refuse to begin what we have no right to finish."""
+        patches = (patch for job in jobs for patch in job.patches)
+        rights.check(self._store, (*rights.of_patches(patches), *self._hold.rights()), self._log)
 
     def _check_downtime(self, jobs: Sequence[Job]) -> None:
         """Refuse if the patches, at the rate that the server shows now, do not fit into ``--max-downtime``."""
@@ -283,13 +289,17 @@ class _Migration:
             raise self._put_back(jobs, error, "whether an operator runs cannot be seen: ") from error
         if stranger is not None:
             cause = LostRace(
-                f"{stranger} is not the target's: somebody started an operator during the run (keep it at zero, or name "
-                "the target's image with --target-image)"
+                f"{stranger} is not the target's: somebody started an operator during the run (keep it at zero, or "
+                "name the target's image with --target-image)"
             )
             raise self._put_back(jobs, cause) from cause
 
     def _close(self, result: RunResult) -> None:
-        """The record tells the end; a migration that is proven to be complete does not fail for want of that."""
+        """The record tells the end; a migration that is proven to be complete does not fail for want of that.
+
+        Without the Lease nothing is proven: what was read may be somebody else's half-way.
+        """
+        self._hold.check()
         if self._options.revert:
             self._close_revert()
             return
@@ -340,8 +350,8 @@ class _Migration:
         if self._hold.superseded is None:
             return Reverted(f"{what}{cause}; everything was put back")
         return Reverted(
-            f"{what}{cause}; what this run wrote was put back, and what an earlier run migrated stays so: do not start the "
-            "old operator"
+            f"{what}{cause}; what this run wrote was put back, and what an earlier run migrated stays so: do not start "
+            "the old operator"
         )
 
     def _undo(self, jobs: Sequence[Job], cause: MigratorError, *, only: Collection[Ref] | None = None) -> None:

@@ -106,6 +106,7 @@ class Recorder:
         self._namespace = namespace
         self._bytes = piece // 4 * 3  # that base64 turns into as much text
         self._known: str | None = None  # the record's text as we last read or wrote it
+        self.contended = False  # whether somebody else was seen to write it
 
     def load(self) -> Recorded:
         """Read everything; empty where nothing was ever recorded."""
@@ -153,6 +154,7 @@ class Recorder:
         return current
 
     def _lost(self) -> LostRace:
+        self.contended = True
         return LostRace(
             f"ConfigMap {self._namespace}/{RUN_NAME} was written by somebody else: another migration is running; "
             "wait for its end, then run again"

@@ -6,6 +6,7 @@ from typing import Final
 
 from tests.faults import cluster
 from tests.faults.world import KILLED, Ending, World
+from tests.trees import Object
 
 DONE: Final = 0
 FAILED: Final = 1
@@ -42,12 +43,10 @@ def _sets(world: World) -> list[str]:
     return [key[2] for key in world.before if key[0] == "PodCliqueSet"]
 
 
-def _is(found: dict[cluster.Key, cluster.Object], wanted: dict[cluster.Key, cluster.Object], name: str) -> bool:
+def _is(found: dict[cluster.Key, Object], wanted: dict[cluster.Key, Object], name: str) -> bool:
     mine = {key: item for key, item in wanted.items() if cluster.set_of(item) == name}
     return all(found.get(key) == item for key, item in mine.items())
 
 
-def _differences(
-    what: str, found: dict[cluster.Key, cluster.Object], wanted: dict[cluster.Key, cluster.Object]
-) -> list[str]:
+def _differences(what: str, found: dict[cluster.Key, Object], wanted: dict[cluster.Key, Object]) -> list[str]:
     return [f"{what}: {key}" for key in wanted if found.get(key) != wanted[key]]

@@ -28,12 +28,14 @@ from migrator.lease import micro_time
 from migrator.migrate import RunOptions, RunResult
 from migrator.plan import PlanOptions
 from migrator.retry import Deadline
-from migrator.store import DryRun, Listing, Op, Resource, Store
+from migrator.store import DryRun, Listing, Op, Resource
 from tests.faults import cluster
 from tests.memory_store import MemoryStore
 from tests.trees import Object
 
 V = TypeVar("V")
+Moment = Literal["before", "after"]
+MOMENTS: Final[tuple[Moment, Moment]] = ("before", "after")
 
 START: Final = datetime(2026, 3, 1, tzinfo=UTC)
 LATENCY: Final = 0.3
@@ -52,7 +54,7 @@ class Write:
     """One write of a process, before or after the cluster applied it; ``number`` counts from 1."""
 
     number: int
-    moment: Literal["before", "after"]
+    moment: Moment
     resource: Resource
     name: str
     subresource: str
@@ -205,6 +207,7 @@ class Process:
         world: World,
         *,
         fault: Fault | None = None,
+        read_fault: Callable[[int], None] | None = None,
         workers: int = 1,
         gate: Callable[[], None] = lambda: None,
         sleep: Callable[[float], None] | None = None,
@@ -213,7 +216,9 @@ class Process:
         self.fence: Fence | None = None
         self.stop = threading.Event()
         self.writes: list[Write] = []
+        self.reads = 0
         self.dead = False
+        self._read_fault = read_fault or (lambda _number: None)
         self._fault = fault or (lambda _write: None)
         self._gate = gate
         self._sleep = sleep or world.advance
@@ -264,12 +269,16 @@ class Process:
         self._live()
         self._renew()
 
-    def read(self, call: Callable[[], V]) -> V:
-        """Send a read."""
+    def read(self, call: Callable[[], V], resource: Resource) -> V:
+        """Send a read, of which the fault is given the number, from 1; a dry run counts as one."""
         self._live()
+        if resource != seam.LEASES:
+            self._renew()
         self._gate()
         self._live()
         self.world.advance(LATENCY)
+        self.reads += 1
+        self._read_fault(self.reads)
         return call()
 
     def write(self, call: Callable[[], V], resource: Resource, name: str, subresource: str) -> V:
@@ -322,11 +331,11 @@ class View:
 
     def list(self, resource: Resource, project: Callable[[JSONObject], V], **options: Any) -> Listing[V]:
         """See the store."""
-        return self.process.read(lambda: self._inner.list(resource, project, **options))
+        return self.process.read(lambda: self._inner.list(resource, project, **options), resource)
 
     def get(self, resource: Resource, namespace: str, name: str, *, subresource: str = "") -> JSONObject:
         """See the store."""
-        return self.process.read(lambda: self._inner.get(resource, namespace, name, subresource=subresource))
+        return self.process.read(lambda: self._inner.get(resource, namespace, name, subresource=subresource), resource)
 
     def create(self, resource: Resource, namespace: str, body: JSONObject) -> JSONObject:
         """See the store."""
@@ -350,7 +359,7 @@ class View:
 
     def _write(self, call: Callable[[], V], resource: Resource, name: str, subresource: str = "") -> V:
         if self.dry_run is not DryRun.NONE:
-            return self.process.read(call)
+            return self.process.read(call, resource)
         return self.process.write(call, resource, name, subresource)
 
 
@@ -380,7 +389,7 @@ class _Operators:
         for name in [name for name, at in self._dying.items() if self.world.seconds >= at]:
             del self._dying[name], self._images[name]
             self.world.store.drop(seam.PODS, cluster.NAMESPACE, name)
-            if self.world.holder == name:
+            if self.world.holder == identity(name):
                 self.world.hand_lease_to("", seconds=1)
 
     def _reconcile(self, replicas: int, image: str) -> None:
@@ -403,13 +412,18 @@ class _Operators:
             self._lease = (spec, self.world.seconds)
         if not living:
             return
-        holder = spec.get("holderIdentity")
+        holder, ours = spec.get("holderIdentity"), identity(living[0])
         expired = self.world.seconds - self._lease[1] >= spec.get("leaseDurationSeconds", 15)
-        if holder != living[0] and (not holder or expired):
-            self.world.hand_lease_to(living[0])
-            holder = living[0]
-        if holder == living[0]:
+        if holder != ours and (not holder or expired):
+            self.world.hand_lease_to(ours)
+            holder = ours
+        if holder == ours:
             self.world.on_awake(self._images[living[0]])
+
+
+def identity(pod: str) -> str:
+    """What an operator's pod writes into its Lease (client-go: host name, underscore, uuid)."""
+    return f"{pod}_0f3c"
 
 
 def operator_pod(name: str, image: str) -> Object:
@@ -428,7 +442,7 @@ def image_of(template: JSONObject) -> str:
     return str(template["spec"]["containers"][0]["image"])
 
 
-def kill_at(number: int, moment: Literal["before", "after"]) -> Fault:
+def kill_at(number: int, moment: Moment) -> Fault:
     """Kill the process at its write of that number."""
 
     def strike(write: Write) -> None:
@@ -438,9 +452,7 @@ def kill_at(number: int, moment: Literal["before", "after"]) -> Fault:
     return strike
 
 
-def raise_at(
-    number: int, moment: Literal["before", "after"], error: Callable[[], BaseException], *, times: int = 1
-) -> Fault:
+def raise_at(number: int, moment: Moment, error: Callable[[], BaseException], *, times: int = 1) -> Fault:
     """Let a write, and so many in a row, end in an error: before, it was not applied; after, it was."""
     left = [times]
 
@@ -452,7 +464,7 @@ def raise_at(
     return strike
 
 
-def do_at(number: int, moment: Literal["before", "after"], action: Callable[[Write], object]) -> Fault:
+def do_at(number: int, moment: Moment, action: Callable[[Write], object]) -> Fault:
     """Let somebody else act at a write."""
 
     def strike(write: Write) -> None:
@@ -460,8 +472,3 @@ def do_at(number: int, moment: Literal["before", "after"], action: Callable[[Wri
             action(write)
 
     return strike
-
-
-def as_store(view: View) -> Store:
-    """A view is a store; for the type checker."""
-    return view

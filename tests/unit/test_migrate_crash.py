@@ -7,9 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.counts import record
-from tests.faults.world import KILLED, World, kill_at, stepped_fences
-
-MOMENTS = ("before", "after")
+from tests.faults.world import KILLED, MOMENTS, Moment, World, kill_at, stepped_fences
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +31,7 @@ def check_migrated(world: World) -> None:
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_a_rerun_finishes_what_a_kill_interrupted(moment: str) -> None:
+def test_a_rerun_finishes_what_a_kill_interrupted(moment: Moment) -> None:
     """Killed at every write, before or after it took effect: no value is ever a third one, and a rerun ends well."""
     number = writes_of_a_run()
     for k in range(1, number + 1):
@@ -46,7 +44,7 @@ def test_a_rerun_finishes_what_a_kill_interrupted(moment: str) -> None:
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_a_revert_undoes_what_a_kill_interrupted(moment: str) -> None:
+def test_a_revert_undoes_what_a_kill_interrupted(moment: Moment) -> None:
     """Killed at every write, then reverted with the same flags: the very objects of before, target values included."""
     number = writes_of_a_run()
     for k in range(1, number + 1):

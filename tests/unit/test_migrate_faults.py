@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from migrator.errors import ApiError, Conflict, LostReply, NotAuthorised, Rejected, TestFailed, Unreachable
 from tests.counts import record
-from tests.faults.truth import DONE, LOST, STUCK, lies
-from tests.faults.world import Write, World, do_at, raise_at, stepped_fences
+from tests.faults.truth import DONE, lies
+from tests.faults.world import MOMENTS, Moment, World, Write, raise_at, stepped_fences
 
 ERRORS: dict[str, Callable[[], BaseException]] = {
     "a conflict": lambda: Conflict("modified", status=409, reason="Conflict"),
@@ -55,8 +54,8 @@ def check(world: World, fault: Callable[[Write], None]) -> int:
     return ending.code
 
 
-@pytest.mark.parametrize("moment", ["before", "after"])
-def test_a_lost_reply_never_ends_a_run(moment: str) -> None:
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_lost_reply_never_ends_a_run(moment: Moment) -> None:
     """The reply to any one write gets lost, applied or not: the run reads what happened and goes on to its end."""
     writes = undisturbed()
     for write in writes:
