@@ -40,7 +40,8 @@ _RANKS: Final = {
     Place.SET_GENERATION: 6,
 }
 
-_RESOURCES: Final[Mapping[str, Resource]] = {
+#: The kinds that hold hashes, by their names.
+RESOURCES: Final[Mapping[str, Resource]] = {
     resource.kind: resource
     for resource in (
         resources.PODS,
@@ -225,14 +226,14 @@ class Executor:
         )
 
     def _send(self, patch: Patch, pcs: PodCliqueSet | None) -> None:
-        resource = _RESOURCES[patch.ref.kind]
+        resource = RESOURCES[patch.ref.kind]
         self._store.patch(resource, patch.ref.namespace, patch.ref.name, patch.ops(pcs), subresource=patch.subresource)
 
     def _settle(self, patch: Patch, pcs: PodCliqueSet | None, outcome: Outcome, cause: MigratorError) -> Patch | None:
         """Read the object again: ``None`` if nothing is left to do, else what is left of the patch."""
         self._log.info("reread", **_names(patch.ref), cause=cause.code)
         try:
-            found = self._store.get(_RESOURCES[patch.ref.kind], patch.ref.namespace, patch.ref.name)
+            found = self._store.get(RESOURCES[patch.ref.kind], patch.ref.namespace, patch.ref.name)
         except NotFound:
             outcome.gone.append(patch.ref)
             return None
