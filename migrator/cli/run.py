@@ -172,9 +172,13 @@ def run(
         target_image=target_image,
     )
     mode = DryRun(dry_run)
-    _check_files(dump, out, writes=mode is DryRun.NONE)
-    check_allowed(allow)
-    direction(options.plan)  # a mistyped release is answered before a cluster is asked
+    try:
+        _check_files(dump, out, writes=mode is DryRun.NONE)
+        check_allowed(allow)
+        direction(options.plan)  # a mistyped release is answered before a cluster is asked
+    except MigratorError as error:
+        _leave_behind(_failure(error))
+        raise
     with wiring.stopping(signal.SIGTERM, signal.SIGINT) as stop:
         surroundings = wiring.context(session, stop, timeout or None)
         try:
@@ -249,7 +253,21 @@ def _summarise(surroundings: Context, result: RunResult | None, error: MigratorE
     if error is not None or result is None:
         outcome = {"code": error.code, "exit_code": error.exit_code} if error else {}
         surroundings.log.error("summary", outcome="failed", **outcome)
+        if error is not None:
+            _leave_behind(_failure(error))
         return
+    _leave_behind(
+        {
+            "outcome": "done",
+            "exitCode": 0,
+            "from": result.plan.requested_source,
+            "to": result.plan.requested_target,
+            "podCliqueSets": result.trees,
+            "patches": result.patches,
+            "operatorReplicas": result.operator_replicas,
+            "operatorImage": result.operator_image,
+        }
+    )
     surroundings.log.info(
         "summary",
         outcome="done",
@@ -259,6 +277,18 @@ def _summarise(surroundings: Context, result: RunResult | None, error: MigratorE
         seconds=result.seconds,
         **{_snake(key): value for key, value in report.summary(result.plan).items()},
     )
+
+
+def _failure(error: MigratorError) -> dict[str, Any]:
+    return {"outcome": "failed", "exitCode": error.exit_code, "code": error.code, "message": str(error)}
+
+
+def _leave_behind(summary: dict[str, Any]) -> None:
+    """The same for ``kubectl describe pod``, if a pod is what we are."""
+    from migrator import termination  # noqa: PLC0415 - --help needs none of it
+    from migrator.cli import wiring  # noqa: PLC0415
+
+    termination.write(summary, termination.path(in_a_pod=wiring.own_namespace() is not None))
 
 
 def _snake(name: str) -> str:

@@ -1,0 +1,55 @@
+"""The summary that a pod leaves behind: what ``kubectl describe pod`` shows of a run that is over.
+
+Kubernetes keeps the first 4096 bytes of a container's termination message
+(kubernetes.io/docs/tasks/debug/debug-application/determine-reason-pod-failure), so the summary is one JSON object
+that always fits, and is still JSON when a text in it had to be cut.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+#: Where the summary goes; set but empty means nowhere.
+VARIABLE: Final = "GROVE_MIGRATOR_TERMINATION_LOG"
+
+#: Where Kubernetes looks for it, unless the pod says otherwise.
+DEFAULT_PATH: Final = "/dev/termination-log"
+
+_LIMIT: Final = 4096
+_CUT: Final = "..."
+
+
+def path(environ: Mapping[str, str] | None = None, *, in_a_pod: bool) -> str | None:
+    """The file to write to: the one that the environment names, or in a pod the usual one; else ``None``."""
+    named = (os.environ if environ is None else environ).get(VARIABLE)
+    if named is not None:
+        return named or None
+    return DEFAULT_PATH if in_a_pod else None
+
+
+def write(summary: Mapping[str, Any], to: str | None) -> None:
+    """Write a summary to a file, or nowhere. Never fails: the run is over, whether or not it can be told here."""
+    if to is None:
+        return
+    try:
+        Path(to).write_bytes(encode(summary))
+    except OSError:
+        return
+
+
+def encode(summary: Mapping[str, Any], limit: int = _LIMIT) -> bytes:
+    """A summary as JSON of at most ``limit`` bytes; the longest texts in it are cut until it fits."""
+    values = dict(summary)
+    while len(text := _json(values)) > limit:
+        longest = max((key for key in values if isinstance(values[key], str)), key=lambda key: len(values[key]))
+        kept = len(values[longest]) - len(_CUT) - max(1, len(text) - limit)
+        values[longest] = values[longest][: max(0, kept)] + _CUT
+    return text
+
+
+def _json(values: Mapping[str, Any]) -> bytes:
+    return (json.dumps(values, ensure_ascii=True) + "\n").encode()
