@@ -522,6 +522,7 @@ def test_a_failing_release_raises_nothing(cluster: SmallCluster, clock: Clock) -
 def test_the_thread_renews_and_stops() -> None:
     """With real clocks, a daemon thread keeps a Lease of 2.4 s, and release ends it."""
     cluster = SmallCluster()
+    others = set(threading.enumerate())  # runs that other tests have killed leave theirs behind
     fence = Fence(
         cluster, namespace=NAMESPACE, name=NAME, duration=2.4, identity="we_1", request_timeout=0.1, clock=monotonic
     )
@@ -529,10 +530,10 @@ def test_the_thread_renews_and_stops() -> None:
     renewed = threading.Event()
     cluster.after.append(lambda _: renewed.set() if len(cluster.writes(LEASES)) >= 3 else None)
     assert renewed.wait(30)
-    threads = [thread for thread in threading.enumerate() if thread.name == "lease-renewal"]
+    threads = [thread for thread in set(threading.enumerate()) - others if thread.name == "lease-renewal"]
     assert [thread.daemon for thread in threads] == [True]
     fence.release()
-    assert not any(thread.name == "lease-renewal" for thread in threading.enumerate())
+    assert not any(thread.is_alive() for thread in threads)
     assert spec_of(cluster)["holderIdentity"] == ""
 
 
