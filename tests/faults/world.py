@@ -7,6 +7,7 @@ own in the product, happens at the next request or sleep. So a schedule gives on
 from __future__ import annotations
 
 import contextlib
+import copy
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -30,6 +31,7 @@ from migrator.plan import PlanOptions
 from migrator.retry import Deadline
 from migrator.store import DryRun, Listing, Op, Resource
 from tests.faults import cluster
+from tests.faults.operators import Operator
 from tests.memory_store import MemoryStore
 from tests.trees import Object
 
@@ -40,6 +42,10 @@ MOMENTS: Final[tuple[Moment, Moment]] = ("before", "after")
 START: Final = datetime(2026, 3, 1, tzinfo=UTC)
 LATENCY: Final = 0.3
 KILLED: Final = -9
+RESOURCES: Final = {
+    resource.kind: resource
+    for resource in (seam.POD_CLIQUE_SETS, seam.POD_CLIQUE_SCALING_GROUPS, seam.POD_CLIQUES, seam.PODS)
+}
 _QUIET: Final = structlog.wrap_logger(
     structlog.ReturnLogger(), wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL)
 )
@@ -128,8 +134,7 @@ class World:
 
     def grove(self) -> dict[cluster.Key, Object]:
         """Grove's objects."""
-        resources = (seam.POD_CLIQUE_SETS, seam.POD_CLIQUE_SCALING_GROUPS, seam.POD_CLIQUES, seam.PODS)
-        return cluster.by_key(self.store.everything(*resources))
+        return cluster.by_key(self.store.everything(*RESOURCES.values()))
 
     @property
     def wrongs(self) -> list[str]:
@@ -187,6 +192,18 @@ class World:
                 body["spec"]["template"]["spec"]["containers"][0]["image"] = image
 
         self.store.edit(seam.DEPLOYMENTS, cluster.NAMESPACE, cluster.DEPLOYMENT, change)
+
+    def operate(self, scheme: str, *, replacing: int | None = None, watches_idle_sets: bool = False) -> list[str]:
+        """Let an operator of that scheme reconcile, and end it once so many pods were replaced; returns their names."""
+        found = self.grove()
+        model = Operator(copy.deepcopy(found), scheme, watches_idle_sets, _time(self.now()))
+        replaced = model.reconcile() if replacing is None else model.reconcile(replacing)
+        for key in found.keys() - model.objects.keys():
+            self.store.drop(RESOURCES[key[0]], key[1], key[2], cascade=False)
+        for key, item in model.objects.items():
+            if item != found.get(key):
+                self.store.put(item)
+        return replaced
 
     def start(self, **options: Any) -> Process:
         """A migrator that has not begun yet."""
@@ -440,6 +457,10 @@ def operator_pod(name: str, image: str) -> Object:
 def image_of(template: JSONObject) -> str:
     """The image of a pod template's first container."""
     return str(template["spec"]["containers"][0]["image"])
+
+
+def _time(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def kill_at(number: int, moment: Moment) -> Fault:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.counts import record
+from tests.faults.points import undisturbed
 from tests.faults.world import KILLED, MOMENTS, Moment, World, kill_at, stepped_fences
 
 
@@ -14,13 +15,6 @@ from tests.faults.world import KILLED, MOMENTS, Moment, World, kill_at, stepped_
 def _stepped() -> Iterator[None]:
     with stepped_fences():
         yield
-
-
-def writes_of_a_run(**options: object) -> int:
-    """How many writes a run sends that nothing disturbs."""
-    process = World().start()
-    assert process.run(**options).code == 0
-    return len(process.writes)
 
 
 def check_migrated(world: World) -> None:
@@ -33,7 +27,7 @@ def check_migrated(world: World) -> None:
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_rerun_finishes_what_a_kill_interrupted(moment: Moment) -> None:
     """Killed at every write, before or after it took effect: no value is ever a third one, and a rerun ends well."""
-    number = writes_of_a_run()
+    number = len(undisturbed())
     for k in range(1, number + 1):
         world = World()
         assert world.run(kill_at(k, moment)).code == KILLED
@@ -46,7 +40,7 @@ def test_a_rerun_finishes_what_a_kill_interrupted(moment: Moment) -> None:
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_revert_undoes_what_a_kill_interrupted(moment: Moment) -> None:
     """Killed at every write, then reverted with the same flags: the very objects of before, target values included."""
-    number = writes_of_a_run()
+    number = len(undisturbed())
     for k in range(1, number + 1):
         world = World()
         assert world.run(kill_at(k, moment)).code == KILLED

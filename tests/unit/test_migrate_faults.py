@@ -8,6 +8,7 @@ import pytest
 
 from migrator.errors import ApiError, Conflict, LostReply, NotAuthorised, Rejected, TestFailed, Unreachable
 from tests.counts import record
+from tests.faults.points import CHOICE, points
 from tests.faults.truth import DONE, lies
 from tests.faults.world import MOMENTS, Moment, World, Write, raise_at, stepped_fences
 
@@ -27,22 +28,6 @@ def _stepped() -> Iterator[None]:
         yield
 
 
-def undisturbed() -> list[Write]:
-    """The writes of a run that nothing disturbs."""
-    process = World().start()
-    assert process.run().code == DONE
-    return process.writes
-
-
-def telling() -> list[int]:
-    """The numbers of writes that differ in what they write, or in what was written before them."""
-    writes = undisturbed()
-    kinds = [(write.resource, write.subresource) for write in writes]
-    first = next(write.number for write in writes if write.resource.plural == "pods")
-    chosen = {writes[n].number for n in range(len(writes)) if n == 0 or kinds[n] != kinds[n - 1]}
-    return sorted(chosen | {first + 1, len(writes)})
-
-
 def check(world: World, fault: Callable[[Write], None]) -> int:
     """Run with the fault: the exit code tells the truth, and another run, or a revert, ends well. Returns the code."""
     ending = world.run(fault)
@@ -54,10 +39,11 @@ def check(world: World, fault: Callable[[Write], None]) -> int:
     return ending.code
 
 
+@CHOICE
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_a_lost_reply_never_ends_a_run(moment: Moment) -> None:
+def test_a_lost_reply_never_ends_a_run(moment: Moment, *, every: bool) -> None:
     """The reply to any one write gets lost, applied or not: the run reads what happened and goes on to its end."""
-    writes = undisturbed()
+    writes = points(every=every)
     for write in writes:
         world = World()
         ending = world.run(raise_at(write.number, moment, lambda: LostReply("no answer")))
@@ -65,10 +51,11 @@ def test_a_lost_reply_never_ends_a_run(moment: Moment) -> None:
     record("memory_faults", len(writes))
 
 
+@CHOICE
 @pytest.mark.parametrize("error", ERRORS)
-def test_an_error_at_any_write_is_told_truthfully(error: str) -> None:
+def test_an_error_at_any_write_is_told_truthfully(error: str, *, every: bool) -> None:
     """One write fails: what the exit code says of the cluster is so, and a rerun and a revert end well."""
-    numbers = telling()
-    for number in numbers:
-        check(World(), raise_at(number, "before", ERRORS[error]))
-    record("memory_faults", len(numbers))
+    writes = points(every=every)
+    for write in writes:
+        check(World(), raise_at(write.number, "before", ERRORS[error]))
+    record("memory_faults", len(writes))

@@ -8,6 +8,7 @@ import pytest
 
 from migrator import store as seam
 from tests.counts import record
+from tests.faults.points import CHOICE, of_trees, tree_points
 from tests.faults.truth import DONE, LOST, STUCK, lies
 from tests.faults.world import MOMENTS, Moment, World, Write, do_at, kill_at, stepped_fences
 
@@ -18,19 +19,6 @@ LONGER_THAN_A_LEASE = 20.0
 def _stepped() -> Iterator[None]:
     with stepped_fences():
         yield
-
-
-def undisturbed() -> list[Write]:
-    """The writes of a run that nothing disturbs."""
-    process = World().start()
-    assert process.run().code == DONE
-    return process.writes
-
-
-def of_trees(writes: list[Write]) -> list[int]:
-    """The numbers of the writes to Grove's objects."""
-    grove = {seam.PODS, seam.POD_CLIQUES, seam.POD_CLIQUE_SCALING_GROUPS, seam.POD_CLIQUE_SETS}
-    return [write.number for write in writes if write.resource in grove]
 
 
 def half_done(world: World) -> bool:
@@ -47,14 +35,15 @@ def _set(key: tuple[str, str, str]) -> str:
     return key[2].partition("-")[0]
 
 
+@CHOICE
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_a_pause_longer_than_the_lease_ends_the_run(moment: Moment) -> None:
+def test_a_pause_longer_than_the_lease_ends_the_run(moment: Moment, *, every: bool) -> None:
     """Paused at any write to a tree for longer than the Lease, while another takes it: nothing more is written.
 
     Exit 4 if every set is whole, 6 if one is not; the operator stays at zero and the other's Lease is left alone.
     """
     codes = set()
-    numbers = of_trees(undisturbed())
+    numbers = [write.number for write in tree_points(every=every)]
     for number in numbers:
         world = World()
 
@@ -80,9 +69,8 @@ def test_a_pause_longer_than_the_lease_ends_the_run(moment: Moment) -> None:
 
 def test_a_dead_holder_is_waited_for() -> None:
     """A rerun waits out the Lease of a run that was killed, and the time of its last request, before it writes."""
-    numbers = of_trees(undisturbed())
     world = World()
-    dead = world.start(fault=kill_at(numbers[5], "after"))
+    dead = world.start(fault=kill_at(of_trees()[5].number, "after"))
     dead.run()
     assert world.holder == dead.name
     moved = world.seconds
