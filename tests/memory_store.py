@@ -8,6 +8,7 @@ validation errors that are no failed tests. ``tests/integration/test_store.py`` 
 from __future__ import annotations
 
 import copy
+import pickle
 import threading
 from collections.abc import Callable, Collection, Mapping
 from collections.abc import Sequence as ReadOnly  # ``list`` is a method of a store
@@ -147,10 +148,10 @@ class MemoryStore:
         namespace = metadata.get("namespace", "default") if resource.namespaced else ""
         with self._state.lock:
             old = self._state.objects.get((resource, namespace, metadata["name"]))
-            stored = copy.deepcopy(body)
+            stored = _copied(body)
             if resource.namespaced:
                 stored["metadata"]["namespace"] = namespace
-            return copy.deepcopy(self._store(resource, old, stored))
+            return _copied(self._store(resource, old, stored))
 
     def edit(self, resource: Resource, namespace: str, name: str, change: Callable[[JSONObject], object]) -> JSONObject:
         """Change an object as others would: ``change`` is given a copy to work on."""
@@ -179,13 +180,14 @@ class MemoryStore:
     def read(self, resource: Resource, namespace: str, name: str) -> JSONObject:
         """An object as it is stored, to keep; raises ``KeyError``."""
         with self._state.lock:
-            return copy.deepcopy(self._state.objects[resource, namespace, name])
+            return _copied(self._state.objects[resource, namespace, name])
 
     def everything(self, *resources: Resource) -> list[JSONObject]:
         """Every object as it is stored, of these resources only if any are named, in the order of a list."""
         with self._state.lock:
-            keys = sorted(self._state.objects, key=lambda key: (RESOURCES.index(key[0]), key[1], key[2]))
-            return [copy.deepcopy(self._state.objects[key]) for key in keys if not resources or key[0] in resources]
+            wanted = [key for key in self._state.objects if not resources or key[0] in resources]
+            keys = sorted(wanted, key=lambda key: (RESOURCES.index(key[0]), key[1], key[2]))
+            return [_copied(self._state.objects[key]) for key in keys]
 
     # --- the seam -----------------------------------------------------------------------------------------------------
 
@@ -225,7 +227,7 @@ class MemoryStore:
         self._arrive(request)
         with self._state.lock:
             body = self._find(resource, namespace, name)
-            found = _scale(body) if subresource == "scale" else copy.deepcopy(body)
+            found = _scale(body) if subresource == "scale" else _copied(body)
         self._answer(request)
         return found
 
@@ -233,12 +235,12 @@ class MemoryStore:
         """See :meth:`migrator.store.Store.create`."""
         if self.dry_run is DryRun.CLIENT:
             return body
-        wanted = copy.deepcopy(body)
+        wanted = _copied(body)
         metadata = wanted.setdefault("metadata", {})
         if "name" not in metadata and "generateName" in metadata:
             metadata["name"] = f"{metadata['generateName']}{len(self.requests):05d}"
         name = metadata.get("name", "")
-        request = Request("create", resource, namespace, name, body=copy.deepcopy(body), dry_run=self.dry_run)
+        request = Request("create", resource, namespace, name, body=_copied(body), dry_run=self.dry_run)
         request = self._arrive(request)
         if resource == SELF_SUBJECT_REVIEWS:
             return {**wanted, "status": {"userInfo": {"username": self.user}}}
@@ -251,7 +253,7 @@ class MemoryStore:
             validate(resource, wanted)
             stored = wanted if self.dry_run is DryRun.SERVER else self._store(resource, None, wanted)
         self._answer(request)
-        return copy.deepcopy(stored)
+        return _copied(stored)
 
     def patch(
         self, resource: Resource, namespace: str, name: str, ops: ReadOnly[Op], *, subresource: str = ""
@@ -273,8 +275,8 @@ class MemoryStore:
             _keep_identity(request, old, new)
             validate(resource, new)
             if self.dry_run is DryRun.NONE:
-                new = self._store(resource, old, copy.deepcopy(new))
-            answer = _scale(new) if subresource == "scale" else copy.deepcopy(new)
+                new = self._store(resource, old, _copied(new))
+            answer = _scale(new) if subresource == "scale" else _copied(new)
         self._answer(request)
         return _brief(answer) if resource == seam.PODS or resource.group in _BRIEF_GROUPS else answer
 
@@ -365,6 +367,12 @@ def _keep_identity(request: Request, old: JSONObject, new: JSONObject) -> None:
             raise Rejected(f"{request.target}: metadata.{key}: field is immutable", status=422, reason="Invalid")
     if old["metadata"]["resourceVersion"] != new["metadata"].get("resourceVersion"):
         raise Conflict(f"{request.target}: the object has been modified", status=409, reason="Conflict")
+
+
+def _copied(body: JSONObject) -> JSONObject:
+    # A fraction of the time of copy.deepcopy, which was most of what the suites of faults took.
+    copied: JSONObject = pickle.loads(pickle.dumps(body, pickle.HIGHEST_PROTOCOL))  # noqa: S301 - our own
+    return copied
 
 
 def _time(moment: datetime) -> str:
