@@ -13,7 +13,7 @@ import pytest
 
 from tests.controlplane.client import JSON_PATCH, MERGE_PATCH, Answer, Client, Object, eventually
 from tests.manifests.policy_requests import BINDING, DENIED, LEASE, OTHER, PERMITTED, Request, made, replace
-from tests.manifests.site import ACCOUNT, NAMESPACE, WORKLOADS, Site
+from tests.manifests.site import ACCOUNT, NAMESPACE, WORKLOADS, Grant, Site
 from tests.manifests.test_exemption import webhook
 
 pytestmark = pytest.mark.controlplane
@@ -95,6 +95,8 @@ def accounts(site: Site) -> Iterator[Accounts]:
     others.close()
     for item in reversed(beside[:6]):
         site.admin.delete(item)
+    anything = Grant("ClusterRole", "delete", "", "namespaces")
+    eventually(lambda: not site.may(anything), what="our account is still an administrator")
 
 
 def _unasked(configuration: Object) -> Object:
