@@ -18,7 +18,7 @@ from tests.manifests.container import Container, Ended, Image
 
 _NODE: Final = "node"
 _LOOK_SECONDS: Final = 0.1
-_GONE: Final = 404
+_GONE: Final = (404, 409)  # what a pod that is deleted meanwhile answers
 
 
 class Kubelet:
@@ -62,10 +62,14 @@ class Kubelet:
 
     def _look_after(self, pod: Object) -> None:
         uid = pod["metadata"]["uid"]
-        if pod["metadata"].get("deletionTimestamp"):
-            self._end(uid, pod)
-        elif uid not in self._running:
-            self._begin(uid, pod)
+        try:
+            if pod["metadata"].get("deletionTimestamp"):
+                self._end(uid, pod)
+            elif uid not in self._running:
+                self._begin(uid, pod)
+        except AnswerError as error:
+            if error.answer.status not in _GONE:
+                raise
 
     def _begin(self, uid: str, pod: Object) -> None:
         metadata, spec = pod["metadata"], pod["spec"]
@@ -97,6 +101,9 @@ class Kubelet:
             }
             phase = "Failed" if ended.code else "Succeeded"
             self._report(container.pod, phase, {"terminated": state}, _conditions(ended))
+        except AnswerError as error:
+            if error.answer.status not in _GONE:
+                self._errors.append(error)
         except Exception as error:  # noqa: BLE001 - it is raised where the context ends
             self._errors.append(error)
 
@@ -125,11 +132,7 @@ class Kubelet:
                 }
             ],
         }
-        try:
-            self._admin.call("PATCH", self._path(pod, "status"), {"status": status}, content_type=MERGE_PATCH)
-        except AnswerError as error:
-            if error.answer.status != _GONE:
-                raise
+        self._admin.call("PATCH", self._path(pod, "status"), {"status": status}, content_type=MERGE_PATCH)
 
     def _path(self, pod: Object, subresource: str) -> str:
         return self._admin.kind("v1", "Pod").path(self._namespace, pod["metadata"]["name"], subresource)
