@@ -16,7 +16,7 @@ import struct
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -337,10 +337,13 @@ def delay(seconds: float) -> Fault:
     return late
 
 
-def refuse(status: int, *, retry_after: int | None = None) -> Fault:
-    """An error in the API server's place, which does nothing."""
-    body = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": status}
-    body |= {"reason": _REASONS[status], "message": f"injected {status}"}
+def refuse(status: int, *, retry_after: int | None = None, causes: Sequence[Mapping[str, str]] = ()) -> Fault:
+    """An error in the API server's place, which does nothing.
+
+    A 422 without ``causes`` is what it answers when a ``test`` of a JSON Patch fails, one with them a rejection.
+    """
+    body: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": status}
+    body |= {"reason": _REASONS[status], "message": f"injected {status}", "details": {"causes": list(causes)}}
     headers = [("Content-Type", "application/json")]
     if retry_after is not None:
         headers.append(("Retry-After", str(retry_after)))
@@ -362,16 +365,37 @@ def write(number: int) -> Callable[[Seen], bool]:
 
 
 def nth(number: int, method: str, start: str) -> Callable[[Seen], bool]:
-    """The ``number``-th write by this method to something whose name begins so."""
+    """The ``number``-th request by this method, rehearsals aside, to something whose name begins so."""
     found: list[Seen] = []
 
     def chosen(seen: Seen) -> bool:
-        if seen.write and seen.method == method and seen.target.startswith(start):
+        if (seen.write or seen.method == "GET") and seen.method == method and seen.target.startswith(start):
             found.append(seen)
             return len(found) == number
         return False
 
     return chosen
+
+
+def burst(number: int, fault: Fault, first: int) -> Schedule:
+    """The request of that number suffers the fault, and so do the next ones of its kind, so many in all."""
+    suffered: list[tuple[str, str]] = []
+    lock = threading.Lock()
+
+    def schedule(seen: Seen) -> Fault | None:
+        with lock:
+            same = (seen.method, seen.target) in suffered
+            if seen.number == first or (same and len(suffered) < number):
+                suffered.append((seen.method, seen.target))
+                return fault
+        return None
+
+    return schedule
+
+
+def always(fault: Fault, chosen: Callable[[Seen], bool]) -> Schedule:
+    """All that are chosen suffer the fault."""
+    return lambda seen: fault if chosen(seen) else None
 
 
 def times(number: int, fault: Fault, chosen: Callable[[Seen], bool]) -> Schedule:
