@@ -258,11 +258,11 @@ class _Migration:
             raise cause
         if isinstance(cause, TreeConflict) and self._options.on_conflict == "skip":
             names = {outcome.job.ref for outcome in failed}
-            self._undo([outcome.job for outcome in failed if not outcome.untouched], cause, only=names)
+            self._undo([outcome.undoable for outcome in failed if not outcome.untouched], cause, only=names)
             if len(outcomes) < len(jobs):
                 raise _interrupted(len(outcomes), len(jobs), touched=True)
             return outcomes
-        raise self._put_back([outcome.job for outcome in touched], cause) from cause
+        raise self._put_back([outcome.undoable for outcome in touched], cause) from cause
 
     def _verify(self, jobs: Sequence[Job]) -> None:
         """Prove from one fresh snapshot that every planned value is there."""
