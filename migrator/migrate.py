@@ -236,7 +236,7 @@ class _Migration:
         """A migration that is being undone is not finished any more: whatever becomes of this run, others must know."""
         run = self._hold.recorded.run
         if run is not None and any(plan.changes for plan in self._plan.trees):
-            self._hold.save_record(replace(run, state=REVERTING, finished=None))
+            self._hold.save_record(replace(run, state=REVERTING, finished=None, lease=self._hold.lease_name))
 
     def _execute(self, jobs: Sequence[Job]) -> list[Outcome]:
         """Write; on an error bring back what must be brought back, and raise what the cluster's state is."""

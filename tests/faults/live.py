@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -51,10 +50,10 @@ class Migrator:
                 env={**os.environ, "PYTHONPATH": str(_ROOT)},
             )
 
-    def wait(self, *, settle: bool = True) -> Migrator:
-        """Wait for its end, and unless told otherwise for what it has under way to the API server."""
+    def wait(self, *, settle: bool = True, seconds: float = _LONGEST_RUN) -> Migrator:
+        """Wait so long for its end, and unless told otherwise for what it has under way to the API server."""
         try:
-            self._process.wait(_LONGEST_RUN)
+            self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -64,10 +63,6 @@ class Migrator:
                 self.proxy.settle()
             self.proxy.close()
         return self
-
-    def terminate(self) -> None:
-        """SIGTERM."""
-        self._process.send_signal(signal.SIGTERM)
 
     @property
     def running(self) -> bool:
@@ -154,6 +149,10 @@ class LiveCluster:
         """Grove's objects."""
         found = [item for r in GROVE for item in self.client.list(r.api_version, r.kind, _WORKLOADS)]
         return cluster.by_key(found)
+
+    def part(self, objects: dict[cluster.Key, Object], name: str) -> dict[cluster.Key, Object]:
+        """Those of one set."""
+        return {key: item for key, item in objects.items() if cluster.set_of(item) == name}
 
     @property
     def wrongs(self) -> list[str]:

@@ -175,6 +175,11 @@ class Proxy:
         if self.process is not None:
             self.process.kill()
 
+    def terminate(self) -> None:
+        """Ask the migrator to end: SIGTERM."""
+        if self.process is not None:
+            self.process.terminate()
+
     @property
     def writes(self) -> list[Seen]:
         """The requests that could change something, in the order of their arrival."""
