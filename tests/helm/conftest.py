@@ -49,4 +49,6 @@ def release(site: Site, kubelet: Kubelet, tmp_path_factory: pytest.TempPathFacto
     found = Release(site, kubelet, Helm(site.server.kubeconfig, tmp_path_factory.mktemp("helm-home")))
     yield found
     found.uninstall()
+    for job in site.admin.list("batch/v1", "Job", NAMESPACE):  # hooks are no part of a release
+        site.admin.delete(job)
     eventually(lambda: not site.admin.list("v1", "Pod", NAMESPACE), what="pods of the release are still there")

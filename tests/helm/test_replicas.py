@@ -16,13 +16,13 @@ pytestmark = pytest.mark.controlplane
 HELM_3: Final = Way("helm3")
 SERVER_SIDE: Final = Way("helm4", ("--server-side=true",))
 CLIENT_SIDE: Final = Way("helm4", ("--server-side=false",))
-WAYS: Final = {
-    "helm 3": (HELM_3, HELM_3),
-    "helm 4 server-side": (SERVER_SIDE, SERVER_SIDE),
-    "helm 4 client-side": (CLIENT_SIDE, CLIENT_SIDE),
-    "helm 4 after helm 3": (HELM_3, Way("helm4")),
-    "helm 4 server-side after helm 3": (HELM_3, SERVER_SIDE),
-}
+WAYS: Final = [
+    pytest.param((HELM_3, HELM_3), id="helm 3"),
+    pytest.param((SERVER_SIDE, SERVER_SIDE), id="helm 4 server-side"),
+    pytest.param((CLIENT_SIDE, CLIENT_SIDE), id="helm 4 client-side"),
+    pytest.param((HELM_3, Way("helm4")), id="helm 4 after helm 3"),
+    pytest.param((HELM_3, SERVER_SIDE), id="helm 4 server-side after helm 3", marks=pytest.mark.slow),
+]
 
 
 def image(release: Release) -> str:
@@ -39,7 +39,7 @@ def patch_replicas(release: Release, subresource: str | None) -> None:
     release.site.admin.call("PATCH", path, body, query=query, content_type="application/json-patch+json")
 
 
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize("way", WAYS)
 def test_the_upgrade_after_a_run_brings_the_operator_back(release: Release, way: tuple[Way, Way]) -> None:
     """A run stops two replicas and leaves no trace in the Deployment's managedFields; the upgrade starts two again."""
     first, second = way
