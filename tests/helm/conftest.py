@@ -14,6 +14,7 @@ from tests.controlplane.options import Options
 from tests.controlplane.server import ControlPlane
 from tests.gangs import MAPPED
 from tests.helm.release import Helm, Release
+from tests.manifests.audit import Audit
 from tests.manifests.kubelet import Kubelet
 from tests.manifests.site import NAMESPACE, WORKLOADS, Site
 
@@ -22,7 +23,9 @@ from tests.manifests.site import NAMESPACE, WORKLOADS, Site
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """An API server with controllers and Grove's CRDs, and without anything of ours."""
     directory = tmp_path_factory.mktemp("helm")
-    server = start_or_skip(ControlPlane(directory, Options(controller_manager=True)))
+    server = start_or_skip(
+        ControlPlane(directory, Options(controller_manager=True, audit_log=directory / "audit.jsonl"))
+    )
     admin = server.client()
     found = Site(server, admin, directory)
     apply_crds(server, MAPPED)
@@ -40,6 +43,12 @@ def kubelet(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ku
     images = {"grove-migrator": lambda container: container.run(entry_point)}
     with Kubelet(site.server, NAMESPACE, tmp_path_factory.mktemp("pods"), images) as running:
         yield running
+
+
+@pytest.fixture
+def audit(site: Site) -> Audit:
+    """What our account asks of the API server from now on."""
+    return Audit(site.directory / "audit.jsonl")
 
 
 @pytest.fixture

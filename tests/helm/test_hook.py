@@ -11,12 +11,14 @@ import pytest
 
 from tests.controlplane.client import MERGE_PATCH, Object, eventually
 from tests.helm.release import Release, Way
-from tests.manifests.site import MANIFESTS, NAMESPACE, NEW, OLD, WORKLOADS
+from tests.manifests.audit import Audit, used
+from tests.manifests.site import MANIFESTS, NAMESPACE, NEW, OLD, WORKLOADS, documents, grants
 
 pytestmark = pytest.mark.controlplane
 
 HELM_3: Final = Way("helm3")
 HELM_4: Final = Way("helm4")
+GRANTS: Final = grants(documents("base/rbac.yaml"))
 HOOKS: Final = (MANIFESTS / "job.yaml").read_text(encoding="utf-8")
 
 
@@ -81,10 +83,11 @@ def _summary(message: str) -> Object:
 
 
 @pytest.mark.parametrize("helm", [HELM_3, HELM_4], ids=["helm3", "helm4"])
-def test_the_hook_migrates_and_the_upgrade_starts_the_new_operator(hooked: Release, helm: Way) -> None:
+def test_the_hook_migrates_and_the_upgrade_starts_the_new_operator(hooked: Release, audit: Audit, helm: Way) -> None:
     """One command: old operator stopped, every hash translated, new operator with as many replicas as before.
 
-    Nothing runs at the installation, and an upgrade to the same release leaves its operator in peace.
+    Nothing runs at the installation, and an upgrade to the same release leaves its operator in peace. The audit log
+    knows of no request of the hook's account that the manifest does not grant.
     """
     hooked.install(helm, OLD)
     assert hooked.kubelet.containers == []
@@ -103,13 +106,15 @@ def test_the_hook_migrates_and_the_upgrade_starts_the_new_operator(hooked: Relea
     assert again.returncode == 0, again.stderr
     assert [code for code, _ in attempts(hooked)] == [0]
     assert undisturbed(hooked)["pods"] == running["pods"]
+    assert used(audit.requests(), GRANTS) < set(GRANTS)
 
 
 @pytest.mark.parametrize("helm", [pytest.param(HELM_3, marks=pytest.mark.slow), HELM_4], ids=["helm3", "helm4"])
 def test_a_refused_run_stops_helm_and_never_disturbs_the_operator(hooked: Release, helm: Way) -> None:
     """An update is in flight: exit 3, one attempt, Helm fails, the old operator's pods and Deployment are untouched.
 
-    Once the operator has finished the update, the same command upgrades.
+    Helm prints why, because the manifest asks it to print a failed hook's log. Once the operator has finished the
+    update, the same command upgrades.
     """
     hooked.install(helm, OLD)
     hooked.site.plant()
@@ -120,6 +125,7 @@ def test_a_refused_run_stops_helm_and_never_disturbs_the_operator(hooked: Releas
     refused = hooked.upgrade(helm, NEW)
     assert refused.returncode != 0
     assert "pre-upgrade" in refused.stderr
+    assert "GM-102" in refused.stdout + refused.stderr
     [(code, summary)] = attempts(hooked)
     assert (code, job(hooked)["over"]) == (3, "Failed")
     assert "GM-102" in summary["message"]

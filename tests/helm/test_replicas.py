@@ -39,17 +39,20 @@ def patch_replicas(release: Release, subresource: str | None) -> None:
     release.site.admin.call("PATCH", path, body, query=query, content_type="application/json-patch+json")
 
 
+def migrate(release: Release, *flags: str) -> None:
+    """``grove-migrator run`` as an administrator at a terminal starts it."""
+    command = [sys.executable, "-m", "migrator", "run", "--to", NEW, "--kubeconfig", str(release.helm.kubeconfig)]
+    done = subprocess.run([*command, *flags], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_the_upgrade_after_a_run_brings_the_operator_back(release: Release, way: tuple[Way, Way]) -> None:
     """A run stops two replicas and leaves no trace in the Deployment's managedFields; the upgrade starts two again."""
     first, second = way
     release.install(first, OLD)
     release.site.plant()
-    command = [sys.executable, "-m", "migrator", "run", "--to", NEW, "--stop-operator"]
-    done = subprocess.run(
-        [*command, "--kubeconfig", str(release.helm.kubeconfig)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    migrate(release, "--stop-operator")
     assert (release.deployment()["spec"]["replicas"], release.site.operators()) == (0, [])
     assert release.replicas_owners() == []
     assert "grove-migrator" not in release.managers()
@@ -80,3 +83,22 @@ def test_a_zero_through_scale_does_not_conflict(release: Release) -> None:
     upgraded = release.upgrade(SERVER_SIDE, NEW)
     assert upgraded.returncode == 0, upgraded.stderr
     assert release.deployment()["spec"]["replicas"] == 2
+
+
+def test_two_helm_steps_need_nobody_else_to_touch_the_deployment(release: Release) -> None:
+    """The runbook's other way: Helm itself scales to zero with the old chart, and back with the new one."""
+    release.install(SERVER_SIDE, OLD)
+    release.site.plant()
+    release.replicas = 0
+    stopped = release.upgrade(SERVER_SIDE, OLD)
+    assert stopped.returncode == 0, stopped.stderr
+    release.wait_for_pods()
+    generation = release.deployment()["metadata"]["generation"]
+    before = release.site.objects()
+    migrate(release)
+    assert release.site.objects() == release.site.expected(before, OLD, NEW)
+    assert release.deployment()["metadata"]["generation"] == generation
+    release.replicas = 2
+    upgraded = release.upgrade(SERVER_SIDE, NEW)
+    assert upgraded.returncode == 0, upgraded.stderr
+    assert (release.deployment()["spec"]["replicas"], image(release)) == (2, f"example.test/grove-operator:{NEW}")

@@ -63,6 +63,11 @@ class Container:
         self._killed = False
 
     @property
+    def name(self) -> str:
+        """The pod's name."""
+        return str(self.pod["metadata"]["name"])
+
+    @property
     def log(self) -> str:
         """What it has printed so far, on both channels."""
         path = self._directory / "log"

@@ -15,6 +15,7 @@ from typing import Any, Final, Self
 from tests.controlplane.client import MERGE_PATCH, AnswerError, Client, Object
 from tests.controlplane.server import ControlPlane
 from tests.manifests.container import Container, Ended, Image
+from tests.manifests.kubelet_logs import serving
 
 _NODE: Final = "node"
 _LOOK_SECONDS: Final = 0.1
@@ -35,8 +36,10 @@ class Kubelet:
         self._running: dict[str, Container | None] = {}  # by the pod's uid; None only looks as if it ran
         self._errors: list[Exception] = []
         self._threads = [threading.Thread(target=self._watch)]
+        self._logs = serving(server, _NODE, self.log)
 
     def __enter__(self) -> Self:
+        self._logs.__enter__()
         self._threads[0].start()
         return self
 
@@ -47,9 +50,14 @@ class Kubelet:
             container.kill()
         for thread in self._threads[1:]:
             thread.join()
+        self._logs.__exit__(None, None, None)
         self._admin.close()
         if self._errors and error is None:
             raise self._errors[0]
+
+    def log(self, pod: str) -> str | None:
+        """What the container of a pod has printed; ``None`` if none ran here."""
+        return next((container.log for container in self.containers if container.name == pod), None)
 
     def _watch(self) -> None:
         while not self._over.wait(_LOOK_SECONDS):
