@@ -27,8 +27,9 @@ from migrator.errors import (
 from migrator.execute import Executor, Job, Outcome, TreeConflict, job_of, reverse, top_down
 from migrator.hold import Hold
 from migrator.model import Finding, Plan, Ref, Snapshot, TreePlan, TreeState
-from migrator.plan import direction, make_revert
+from migrator.plan import direction
 from migrator.rehearsal import Rehearsal
+from migrator.revert import make_revert
 from migrator.runs import (
     DONE,
     REVERTING,
