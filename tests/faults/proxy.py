@@ -47,13 +47,17 @@ _REASONS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A request. ``number`` counts all from 1; ``write`` those that can change something, and is 0 for others."""
+    """A request. ``number`` counts all from 1; ``write`` those that can change something, and is 0 for others.
+
+    ``at`` is when it came, in seconds of the monotonic clock.
+    """
 
     number: int
     write: int
     method: str
     path: str
     query: str
+    at: float
 
     @property
     def target(self) -> str:
@@ -201,7 +205,7 @@ class Proxy:
             else:
                 self._writes += (changes := _changes(method, parts.path, parts.query))
                 write = self._writes if changes else 0
-                seen = Seen(len(self.log) + 1, write, method, parts.path, parts.query)
+                seen = Seen(len(self.log) + 1, write, method, parts.path, parts.query, time.monotonic())
                 self.log.append(seen)
                 self._under_way += 1
         try:
