@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 
 import pytest
@@ -15,6 +14,7 @@ from tests.controlplane.server import ControlPlane
 from tests.gangs import MAPPED
 from tests.helm.release import Helm, Release
 from tests.manifests.audit import Audit
+from tests.manifests.container import Container
 from tests.manifests.kubelet import Kubelet
 from tests.manifests.site import NAMESPACE, WORKLOADS, Site
 
@@ -39,8 +39,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 @pytest.fixture
 def kubelet(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubelet]:
     """A kubelet that runs our image as this repository's command line."""
-    entry_point = [sys.executable, "-m", "migrator"]
-    images = {"grove-migrator": lambda container: container.run(entry_point)}
+    images = {"grove-migrator": Container.run}
     with Kubelet(site.server, NAMESPACE, tmp_path_factory.mktemp("pods"), images) as running:
         yield running
 

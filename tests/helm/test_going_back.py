@@ -45,7 +45,7 @@ def test_the_reverse_job_before_the_rollback_brings_every_hash_back(upgraded: Re
     migrated = site.objects()
     for item in documents("revert.yaml"):
         site.admin.apply(item)
-    eventually(lambda: "Complete" in _conditions(upgraded), what="the reverse Job is not complete")
+    eventually(lambda: "Complete" in _conditions(upgraded), what="the reverse Job is not complete", seconds=180)
     assert site.objects() == site.expected(migrated, NEW, OLD) != migrated
     assert (upgraded.deployment()["spec"]["replicas"], site.operators()) == (0, [])
     roll_back(upgraded)

@@ -138,25 +138,27 @@ def test_a_refused_run_stops_helm_and_never_disturbs_the_operator(hooked: Releas
 
 
 def test_a_run_that_is_killed_is_finished_by_the_jobs_next_pod(hooked: Release) -> None:
-    """SIGKILL in the middle of its writes: Helm goes on waiting, the second pod finishes, the upgrade goes through."""
-    hooked.hooks = _with_arguments("--qps=40", "--request-timeout=3s")
+    """SIGKILL in the middle of its writes: Helm goes on waiting, another pod finishes, the upgrade goes through."""
+    hooked.hooks = _with_arguments("--qps=20", "--request-timeout=5s")
     hooked.install(HELM_4, OLD)
     hooked.site.plant()
     before = hooked.site.objects()
     after = hooked.site.expected(before, OLD, NEW)
     with ThreadPoolExecutor(1) as pool:
         upgrade = pool.submit(hooked.upgrade, HELM_4, NEW)
-        eventually(lambda: hooked.site.objects() != before, what="nothing was written")
+        eventually(lambda: hooked.site.objects() != before, what="nothing was written", seconds=180)
         hooked.kubelet.containers[0].kill()
-        eventually(lambda: [code for code, _ in attempts(hooked)] == [137], what="the pod was not killed")
+        eventually(lambda: [code for code, _ in attempts(hooked)] == [137], what="the pod was not killed", seconds=180)
         halfway = hooked.site.objects()
         assert halfway not in (before, after)
         assert hooked.deployment()["spec"]["replicas"] == 0
         upgraded = upgrade.result()
     assert upgraded.returncode == 0, upgraded.stderr
     assert hooked.site.objects() == after
-    assert [code for code, _ in attempts(hooked)] == [137, 0]
-    assert (job(hooked)["over"], job(hooked)["failed"], job(hooked)["succeeded"]) == ("Complete", 1, 1)
+    killed, *others, last = (code for code, _ in attempts(hooked))
+    assert (killed, last) == (137, 0)
+    assert set(others) <= {1, 4, 6}, "on a slow machine an attempt may lose the Lease, and is repeated too"
+    assert (job(hooked)["over"], job(hooked)["failed"], job(hooked)["succeeded"]) == ("Complete", 1 + len(others), 1)
     assert hooked.deployment()["spec"]["replicas"] == 2
 
 

@@ -109,6 +109,24 @@ def test_a_write_that_is_always_rejected_takes_everything_back(live: LiveCluster
     record("faults", 1)
 
 
+def test_an_operator_that_cannot_be_given_back_is_told(live: LiveCluster) -> None:
+    """Every hash went back but the operator's replicas did not: that is exit code 6, and a revert gives them back."""
+    stop = proxy.nth(1, "PATCH", "deployments/")
+    is_commit, is_scale = _is_write_to("podcliquesets/"), _is_write_to("deployments/")
+
+    def schedule(seen: Seen) -> Fault | None:
+        return FAULTS["422 rejection"] if is_commit(seen) or (is_scale(seen) and not stop(seen)) else None
+
+    run = live.run(schedule)
+    assert (run.code, lies(live, run)) == (STUCK, []), str(run)
+    assert "the operator could not be given back" in str(run)
+    assert (live.grove() == live.before, live.replicas) == (True, 0)
+    back = live.revert()
+    assert (back.code, live.grove() == live.before, live.replicas) == (DONE, True, 1), str(back)
+    assert live.records == []
+    record("faults", 1)
+
+
 def test_an_outage_in_mid_tree_is_told(live: LiveCluster) -> None:
     """From the first PodClique on nothing is answered any more: what is there is told, and a rerun ends well."""
     broken = _from(_is_write_to("podcliques/"))

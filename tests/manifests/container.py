@@ -1,7 +1,7 @@
 """One container as a process of this machine, with what a kubelet gives it.
 
 Where mount namespaces are permitted, the process finds its token, CA and namespace and its termination log at the
-paths of a real pod, and can write to nothing else on the root file system; elsewhere environment variables tell it.
+paths of a real pod, and can write to nothing else on the root file system; elsewhere it is told where they are.
 """
 
 from __future__ import annotations
@@ -10,13 +10,12 @@ import functools
 import os
 import shutil
 import subprocess
+import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-
-import yaml
 
 from migrator import termination
 from tests.controlplane.client import Object
@@ -73,12 +72,12 @@ class Container:
         path = self._directory / "log"
         return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
 
-    def run(self, entry_point: Sequence[str]) -> Ended:
-        """Run it to its end."""
+    def run(self) -> Ended:
+        """Run the command line of this repository with the container's arguments, to its end."""
         self._directory.mkdir(parents=True)
         message = self._directory / "termination-log"
         message.touch()
-        command, environment = self._command([*entry_point, *self.spec.get("args", ())], message)
+        command, environment = self._command(message)
         with self._lock, (self._directory / "log").open("wb") as log:
             if self._killed:
                 return Ended(137)
@@ -103,36 +102,23 @@ class Container:
             if self._process is not None:
                 self._process.kill()
 
-    def _command(self, command: Sequence[str], message: Path) -> tuple[list[str], dict[str, str]]:
+    def _command(self, message: Path) -> tuple[list[str], dict[str, str]]:
         files, namespace = self._directory / "serviceaccount", self.pod["metadata"]["namespace"]
         address = self._server.in_cluster(files, token=self._token, namespace=namespace)
-        environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "PYTHONPATH": str(_REPOSITORY)}
+        environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "PYTHONPATH": str(_REPOSITORY), **address}
         environment |= {entry["name"]: entry["value"] for entry in self.spec.get("env", ())}
+        python, arguments = [sys.executable, "-m"], self.spec.get("args", ())
         unshare = private_mounts()
-        if unshare:
-            dev = self._directory / "dev"
-            dev.mkdir()
-            script = ["sh", "-c", _AS_IN_A_POD, "sh", str(files), str(message), str(dev)]
-            return [*unshare, *script, *command], environment | address
-        config = self._directory / "kubeconfig"
-        config.write_text(self._kubeconfig(), encoding="utf-8")
-        return list(command), environment | {"KUBECONFIG": str(config), termination.VARIABLE: str(message)}
-
-    def _kubeconfig(self) -> str:
-        cluster = {"server": self._server.url, "certificate-authority": str(self._server.ca)}
-        return yaml.safe_dump(
-            {
-                "apiVersion": "v1",
-                "kind": "Config",
-                "clusters": [{"name": "cluster", "cluster": cluster}],
-                "users": [{"name": "user", "user": {"token": self._token}}],
-                "contexts": [{"name": "context", "context": {"cluster": "cluster", "user": "user"}}],
-                "current-context": "context",
-            }
-        )
+        if not unshare:
+            there = {termination.VARIABLE: str(message)}
+            return [*python, "tests.manifests.elsewhere", str(files), *arguments], environment | there
+        dev = self._directory / "dev"
+        dev.mkdir()
+        script = ["sh", "-c", _AS_IN_A_POD, "sh", str(files), str(message), str(dev)]
+        return [*unshare, *script, *python, "migrator", *arguments], environment
 
 
-#: What a container of an image does; usually `Container.run` with the image's entry point.
+#: What a container of an image does; that of our own image does `Container.run`.
 Image = Callable[[Container], Ended]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +11,7 @@ from tests.controlplane.client import Client, Object, eventually
 from tests.controlplane.fixtures import start_or_skip
 from tests.controlplane.options import Options
 from tests.controlplane.server import ControlPlane
+from tests.manifests.container import Container
 from tests.manifests.kubelet import Kubelet
 from tests.manifests.site import NAMESPACE, documents
 
@@ -31,11 +31,11 @@ def test_the_first_sync_ends_well(fresh: ControlPlane, tmp_path_factory: pytest.
     admin = fresh.client()
     assert admin.list("apiextensions.k8s.io/v1", "CustomResourceDefinition") == []
     admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-    images = {"grove-migrator": lambda container: container.run([sys.executable, "-m", "migrator"])}
+    images = {"grove-migrator": Container.run}
     with Kubelet(fresh, NAMESPACE, tmp_path_factory.mktemp("pods"), images) as kubelet:
         for item in sorted(documents("argo-cd.yaml"), key=_wave):
             admin.apply(item)
-        eventually(lambda: _conditions(admin) & {"Complete", "Failed"}, what="the Job is not over")
+        eventually(lambda: _conditions(admin) & {"Complete", "Failed"}, what="the Job is not over", seconds=180)
         assert "Complete" in _conditions(admin), kubelet.containers[0].log
     [pod] = admin.list("v1", "Pod", NAMESPACE)
     state = pod["status"]["containerStatuses"][0]["state"]["terminated"]
