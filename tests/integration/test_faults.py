@@ -128,7 +128,7 @@ def test_an_operator_that_cannot_be_given_back_is_told(live: LiveCluster) -> Non
 
 
 def test_an_operator_that_is_left_down_is_told(live: LiveCluster) -> None:
-    """Who holds the Lease cannot be read, so another run may be in charge: the operator stays at zero, which is said."""
+    """Who holds the Lease cannot be read, so another run may be in charge: the operator stays at zero, as is said."""
     run = check(live, proxy.times(2, FAULTS["409"], lambda seen: seen.plural == "leases"))
     assert run.code == FAILED, str(run)
     assert "the operator stays at zero" in str(run)
