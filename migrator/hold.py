@@ -38,6 +38,7 @@ class Hold:
         self._alone = False  # whether no other run can be writing any more
         self._exempted = False
         self._stopped: operator.Operator | None = None  # the operator as it was when this run stopped it
+        self.left_down = False  # whether this run stopped it and did not give it back
         self._namespace = DEFAULT_NAMESPACE
         self.operator: operator.Operator | None = None
         self.recorder = Recorder(store, DEFAULT_NAMESPACE)
@@ -98,6 +99,7 @@ class Hold:
                 self.begin_record(state, found.replicas, found.image)
             self._stopped = found
             operator.scale(self._store, found, 0)
+            self.left_down = True
             self._context.log.info(
                 "operator_stopped", deployment=str(found), replicas=found.replicas, image=found.image
             )
@@ -301,6 +303,7 @@ class Hold:
             )
             return
         operator.scale(self._store, found, run.operator_replicas)
+        self.left_down = False
         self._context.log.info(
             "operator_restored", deployment=str(found), replicas=run.operator_replicas, image=found.image
         )

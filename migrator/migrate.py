@@ -406,9 +406,11 @@ class _Migration:
                 self._hold.restore_operator()
             except MigratorError as second:
                 self._log.error("operator_not_restored", error=str(second), next="run again, or scale it yourself")
-                error = _unrestored(error, second)
+                error = _left_down(error, f"it could not be given back ({second}): run again, or scale it yourself")
             else:
                 self._forget()
+        elif self._hold.left_down and not self._dirty and not self._options.revert:
+            error = _left_down(error, "another run may be in charge: run again")
         self._log.error("run_failed", code=error.code, exit_code=error.exit_code, error=str(error), clean=clean)
         return error
 
@@ -460,10 +462,11 @@ def _raise_unless_undone(outcomes: Sequence[Outcome], wanted: int, cause: Migrat
         ) from cause
 
 
-def _unrestored(error: MigratorError, second: MigratorError) -> MigratorError:
-    """What an error is whose exit code says that the operator is back, when it is not."""
-    kind = NotReverted if isinstance(error, Reverted) else ClusterError if isinstance(error, Refused) else type(error)
-    return kind(f"{error}; and the operator could not be given back ({second}): run again, or scale it yourself")
+def _left_down(error: MigratorError, why: str) -> MigratorError:
+    """The same, and that the operator is at zero; under another code where its own says that it is not."""
+    kinds: dict[type[MigratorError], type[MigratorError]] = {Reverted: NotReverted, Refused: ClusterError}
+    kind = kinds.get(type(error), type(error))
+    return kind(f"{error}; and the operator stays at zero, for {why}")
 
 
 def _interrupted(begun: int, wanted: int, *, touched: bool) -> MigratorError:

@@ -65,7 +65,7 @@ def check_together(live: LiveCluster, first: Migrator, second: Migrator) -> None
     assert live.grove() == live.after, said
     assert live.replicas == 0, said
     assert live.holder == "", said
-    again = live.run()
+    again = live.finish()
     assert (again.code, again.hash_writes, lies(live, again)) == (DONE, [], []), str(again)
     record("concurrent_runs", 1)
 
@@ -75,7 +75,7 @@ def check_in_turn(live: LiveCluster, first: Migrator, second: Migrator) -> None:
     said = check_truth(live, first, second)
     spans = sorted((run.hash_writes[0].at, run.hash_writes[-1].at) for run in (first, second) if run.hash_writes)
     assert all(earlier[1] < later[0] for earlier, later in pairwise(spans)), said
-    again = live.run()
+    again = live.finish()
     assert (again.code, lies(live, again)) == (DONE, []), f"{again}\n--- first it was ---\n{said}"
     record("concurrent_runs", 1)
 

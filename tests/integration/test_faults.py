@@ -15,7 +15,7 @@ from tests.counts import record
 from tests.faults import proxy
 from tests.faults.live import REQUEST_TIMEOUT, LiveCluster, Migrator
 from tests.faults.proxy import Fault, Schedule, Seen
-from tests.faults.truth import DONE, LOST, REVERTED, STUCK, lies
+from tests.faults.truth import DONE, FAILED, LOST, REVERTED, STUCK, lies
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.faults]
 
@@ -81,7 +81,7 @@ def check(live: LiveCluster, schedule: Schedule) -> Migrator:
     run = live.run(schedule)
     assert lies(live, run) == [], str(run)
     if run.code != DONE:
-        again = live.run()
+        again = live.finish()
         assert (again.code, lies(live, again)) == (DONE, []), f"{again}\n--- first it was ---\n{run}"
     assert live.grove() == live.after
     assert live.replicas == 0
@@ -119,12 +119,19 @@ def test_an_operator_that_cannot_be_given_back_is_told(live: LiveCluster) -> Non
 
     run = live.run(schedule)
     assert (run.code, lies(live, run)) == (STUCK, []), str(run)
-    assert "the operator could not be given back" in str(run)
+    assert "the operator stays at zero" in str(run)
     assert (live.grove() == live.before, live.replicas) == (True, 0)
     back = live.revert()
     assert (back.code, live.grove() == live.before, live.replicas) == (DONE, True, 1), str(back)
     assert live.records == []
     record("faults", 1)
+
+
+def test_an_operator_that_is_left_down_is_told(live: LiveCluster) -> None:
+    """Who holds the Lease cannot be read, so another run may be in charge: the operator stays at zero, as is said."""
+    run = check(live, proxy.times(2, FAULTS["409"], lambda seen: seen.plural == "leases"))
+    assert run.code == FAILED, str(run)
+    assert "the operator stays at zero" in str(run)
 
 
 def test_an_outage_in_mid_tree_is_told(live: LiveCluster) -> None:

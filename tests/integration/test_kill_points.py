@@ -62,7 +62,7 @@ CHOSEN: Final = [
 
 def check_rerun(live: LiveCluster) -> None:
     """A rerun ends well: everything is the target's, the record tells so, and the operator waits at zero for Helm."""
-    again = live.run()
+    again = live.finish()
     assert (again.code, lies(live, again)) == (DONE, []), str(again)
     assert live.grove() == live.after
     assert live.replicas == 0
@@ -124,7 +124,7 @@ def test_a_kill_at_any_write_is_repaired(live: LiveCluster, moment: str, way: Wa
 @pytest.mark.parametrize("number", range(1, WRITES + 1))
 def test_a_revert_that_is_killed_at_any_write_is_finished(live: LiveCluster, moment: str, number: int) -> None:
     """The revert itself is killed at every write there is: the next one brings the rest back."""
-    assert live.run().code == DONE
+    assert live.finish().code == DONE
     back = live.start(proxy.once(MOMENTS[moment], proxy.write(number)), "--revert").wait(settle=moment != "late")
     assert lies(live, back) == []
     if back.code == KILLED:

@@ -14,7 +14,7 @@ from tests.controlplane.fixtures import start_or_skip
 from tests.controlplane.server import ControlPlane
 from tests.counts import record
 from tests.faults import proxy
-from tests.faults.live import LiveCluster
+from tests.faults.live import LEASE_SECONDS, LiveCluster
 from tests.faults.proxy import Exchange, Seen
 from tests.faults.truth import DONE, FAILED, LOST, REVERTED, STUCK, lies
 
@@ -56,7 +56,7 @@ def check_terminated(live: LiveCluster, chosen: Callable[[Seen], bool]) -> None:
     found = live.grove()
     for name in ("web", "disagg", "patient"):
         assert live.part(found, name) in (live.part(live.before, name), live.part(live.after, name)), str(run)
-    again = live.run()
+    again = live.finish()
     assert (again.code, lies(live, again)) == (DONE, []), str(again)
     assert live.grove() == live.after
     record("terminations", 1)
@@ -107,7 +107,7 @@ def check_outage(mortal: ControlPlane, directory: Path, chosen: Callable[[Seen],
     assert back.wait(GRACE * 4)
     assert run.code in {DONE, FAILED, LOST, REVERTED, STUCK}, str(run)
     assert lies(live, run) == [], str(run)
-    again = live.run()
+    again = live.finish()
     assert (again.code, lies(live, again)) == (DONE, []), f"{again}\n--- first it was ---\n{run}"
     assert live.grove() == live.after
     live.close()
@@ -123,12 +123,12 @@ def test_a_run_survives_its_api_server(mortal: ControlPlane, tmp_path: Path) -> 
 
 def test_a_run_that_lost_its_lease_with_its_api_server_says_so(mortal: ControlPlane, tmp_path: Path) -> None:
     """With a Lease that ends meanwhile nothing more is written, and a rerun ends well."""
-    code = check_outage(mortal, tmp_path, proxy.nth(2, "PATCH", "podcliques/"), lease=1)
+    code = check_outage(mortal, tmp_path, proxy.nth(2, "PATCH", "podcliques/"), lease=LEASE_SECONDS)
     assert code == STUCK
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("lease", [1, PATIENT_LEASE])
+@pytest.mark.parametrize("lease", [LEASE_SECONDS, PATIENT_LEASE])
 @pytest.mark.parametrize("number", range(1, WRITES, 3))
 def test_the_api_server_may_end_at_any_write(mortal: ControlPlane, tmp_path: Path, number: int, lease: int) -> None:
     """The same at every third write."""
