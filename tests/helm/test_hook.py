@@ -140,6 +140,7 @@ def test_a_refused_run_stops_helm_and_never_disturbs_the_operator(hooked: Releas
 def test_a_run_that_is_killed_is_finished_by_the_jobs_next_pod(hooked: Release) -> None:
     """SIGKILL in the middle of its writes: Helm goes on waiting, another pod finishes, the upgrade goes through."""
     hooked.hooks = _with_arguments("--qps=20", "--request-timeout=5s")
+    hooked.lease = "4s"  # the second pod waits until the first one's has expired
     hooked.install(HELM_4, OLD)
     hooked.site.plant()
     before = hooked.site.objects()

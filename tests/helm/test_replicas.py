@@ -85,6 +85,7 @@ def test_a_zero_through_scale_does_not_conflict(release: Release) -> None:
     assert release.deployment()["spec"]["replicas"] == 2
 
 
+@pytest.mark.slow
 def test_two_helm_steps_need_nobody_else_to_touch_the_deployment(release: Release) -> None:
     """The runbook's other way: Helm itself scales to zero with the old chart, and back with the new one."""
     release.install(SERVER_SIDE, OLD)
