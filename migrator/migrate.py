@@ -27,8 +27,9 @@ from migrator.errors import (
 from migrator.execute import Executor, Job, Outcome, TreeConflict, job_of, reverse, top_down
 from migrator.hold import Hold
 from migrator.model import Finding, Plan, Ref, Snapshot, TreePlan, TreeState
-from migrator.plan import direction, make_revert
+from migrator.plan import direction
 from migrator.rehearsal import Rehearsal
+from migrator.revert import make_revert
 from migrator.runs import (
     DONE,
     REVERTING,
@@ -236,7 +237,7 @@ class _Migration:
         """A migration that is being undone is not finished any more: whatever becomes of this run, others must know."""
         run = self._hold.recorded.run
         if run is not None and any(plan.changes for plan in self._plan.trees):
-            self._hold.save_record(replace(run, state=REVERTING, finished=None))
+            self._hold.save_record(replace(run, state=REVERTING, finished=None, lease=self._hold.lease_name))
 
     def _execute(self, jobs: Sequence[Job]) -> list[Outcome]:
         """Write; on an error bring back what must be brought back, and raise what the cluster's state is."""
@@ -258,11 +259,11 @@ class _Migration:
             raise cause
         if isinstance(cause, TreeConflict) and self._options.on_conflict == "skip":
             names = {outcome.job.ref for outcome in failed}
-            self._undo([outcome.job for outcome in failed if not outcome.untouched], cause, only=names)
+            self._undo([outcome.undoable for outcome in failed if not outcome.untouched], cause, only=names)
             if len(outcomes) < len(jobs):
                 raise _interrupted(len(outcomes), len(jobs), touched=True)
             return outcomes
-        raise self._put_back([outcome.job for outcome in touched], cause) from cause
+        raise self._put_back([outcome.undoable for outcome in touched], cause) from cause
 
     def _verify(self, jobs: Sequence[Job]) -> None:
         """Prove from one fresh snapshot that every planned value is there."""

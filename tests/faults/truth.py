@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Protocol
 
 from tests.faults import cluster
-from tests.faults.world import KILLED, Ending, World
+from tests.faults.world import KILLED
 from tests.trees import Object
 
 DONE: Final = 0
@@ -14,6 +14,28 @@ REFUSED: Final = 3
 LOST: Final = 4
 REVERTED: Final = 5
 STUCK: Final = 6
+
+
+class World(Protocol):
+    """A cluster, in memory or not: its objects now, of before, and as a migration must leave them."""
+
+    before: dict[cluster.Key, Object]
+    after: dict[cluster.Key, Object]
+
+    @property
+    def wrongs(self) -> list[str]: ...  # noqa: D102
+
+    @property
+    def replicas(self) -> int: ...  # noqa: D102
+
+    def grove(self) -> dict[cluster.Key, Object]: ...  # noqa: D102
+
+
+class Ending(Protocol):
+    """How a run ended, and in words as a string."""
+
+    @property
+    def code(self) -> int: ...  # noqa: D102
 
 
 def lies(world: World, ending: Ending, *, stopped: bool = True) -> list[str]:
