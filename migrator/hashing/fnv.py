@@ -89,10 +89,10 @@ class Chunk:
         return self._planes
 
     def _heat(self) -> None:
-        self.hot = True
-        Chunk.hot_ones += 1
         if self.mask == _ASCII:
             self.table = dict(enumerate(self._evaluate_all()))
+        self.hot = True
+        Chunk.hot_ones += 1
 
     def _evaluate(self, low: int) -> int:
         raise NotImplementedError

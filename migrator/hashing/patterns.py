@@ -246,7 +246,7 @@ class Patterns:
                 texts = pattern.texts(parts)
                 if texts is not None:
                     if number:
-                        self._recent.insert(0, self._recent.pop(number))
+                        self._prefer(pattern)
                     return Recognised(pattern, texts)
             return self._learnt(parts)
         except RecursionError:  # what is nested that deep, the printers may not even look at
@@ -265,16 +265,18 @@ class Patterns:
             return None
         texts = known.texts(parts)
         if texts is None:
-            if known in self._recent:
-                self._recent.remove(known)
+            self._recent = [pattern for pattern in self._recent if pattern is not known]
             known = known.widened(values)
             self._remember(key, known, len(values))
             texts = known.texts(parts)
         if texts is None:
             return None
-        self._recent.insert(0, known)
-        del self._recent[_TRIED:]
+        self._prefer(known)
         return Recognised(known, texts)
+
+    def _prefer(self, first: Pattern) -> None:
+        """Try a pattern before all others from now on."""
+        self._recent = [first, *[pattern for pattern in self._recent if pattern is not first]][:_TRIED]
 
     def _remember(self, key: bytes, pattern: Pattern, values: int) -> None:
         self._memory.remember(self._by_shape, key, pattern, _PER_SHAPE + _PER_VALUE * values)
