@@ -283,13 +283,14 @@ class HashesOf:
 
     def __init__(self, pcs: PodCliqueSet) -> None:
         self._pcs = pcs
+        self._hasher = podcliqueset.SetHasher({"spec": pcs.spec})
         self._known: dict[Scheme, SetHashes] = {}
 
     def __call__(self, scheme: Scheme) -> SetHashes:
         """The hashes under one scheme; raises :class:`~migrator.errors.InputError` where Go could not decode."""
         if scheme not in self._known:
             try:
-                computed = podcliqueset.hash_pod_clique_set({"spec": self._pcs.spec}, scheme)
+                computed = self._hasher.under(scheme)
             except DecodeError as error:
                 raise InputError(f"{self._pcs.ref}: {error}") from error
             self._known[scheme] = SetHashes(computed.generation_hash, computed.pod_template_hashes)

@@ -161,11 +161,12 @@ def check_written(jobs: Iterable[Job], before: Iterable[Tree], after: Snapshot) 
 
 def _values(tree: Tree, candidates: tuple[Scheme, ...], target_of: Callable[[Scheme], Scheme]) -> Iterator[Problem]:
     known: dict[Scheme, SetHashes] = {}
+    hasher = podcliqueset.SetHasher({"spec": tree.pcs.spec})
 
     def hashes(scheme: Scheme) -> SetHashes:
         if scheme not in known:
             try:
-                computed = podcliqueset.hash_pod_clique_set({"spec": tree.pcs.spec}, scheme)
+                computed = hasher.under(scheme)
             except DecodeError as error:
                 raise InputError(f"{tree.ref}: {error}") from error
             known[scheme] = SetHashes(computed.generation_hash, computed.pod_template_hashes)
