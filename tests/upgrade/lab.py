@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -234,14 +234,17 @@ class Lab:
         """The command line of the tool for this cluster."""
         return [sys.executable, "-m", "migrator", *arguments, "--kubeconfig", str(self.control_plane.kubeconfig)]
 
-    def hashes(self, scheme: str, sets: Sequence[Object]) -> dict[str, Object]:
-        """What ``grove-migrator hash`` says of sets, by name."""
+    def hashes(self, scheme: str) -> dict[str, Object]:
+        """What ``grove-migrator hash`` says of the sets as the API server returns them, byte for byte, by name."""
+        path = self.client.kind(photo.GROVE, photo.SET).path(WORKLOADS)
+        headers = {"Authorization": f"Bearer {self.control_plane.token}"}
+        with urllib3.PoolManager(ca_certs=str(self.control_plane.ca)) as pool:
+            sets = pool.request("GET", f"{self.control_plane.url}{path}", headers=headers).data
         done = subprocess.run(
             [sys.executable, "-m", "migrator", "hash", "-f", "-", "--scheme", scheme, "-o", "json"],
             cwd=ROOT,
-            input=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(sets)}),
+            input=sets,
             capture_output=True,
-            text=True,
             check=True,
             timeout=_RUN_SECONDS,
         )

@@ -18,7 +18,7 @@ from tests.upgrade.photo import Photo
 
 #: How long nothing may happen after the next operator has reconciled everything, in seconds.
 SOAK: Final = "GROVE_UPGRADE_SOAK"
-_SOAK_SECONDS: Final = 60.0
+SOAK_SECONDS: Final = 60.0
 
 #: A file that results are added to; compatibility.py makes docs/compatibility.md of the one beside this module.
 RESULTS: Final = "GROVE_UPGRADE_RESULTS"
@@ -82,6 +82,12 @@ class Result:
     patches: int
     run_seconds: float
     downtime_seconds: float
+    soak_seconds: float
+
+
+def soak() -> float:
+    """How long nothing may happen, in seconds."""
+    return float(os.environ.get(SOAK, SOAK_SECONDS))
 
 
 def prepare(lab: Lab, build: Build) -> Photo:
@@ -134,7 +140,7 @@ def with_tool(lab: Lab, pair: Pair) -> tuple[Photo, Photo, Mapping[str, Any]]:
         lab.install(target)
         downtime = lab.answering - ended
         after = lab.settle()
-        time.sleep(float(os.environ.get(SOAK, _SOAK_SECONDS)))
+        time.sleep(soak())
         after = lab.settle()
     assert diary.deleted == []
     assert diary.created == []

@@ -126,3 +126,14 @@ def _progress(item: Object) -> list[Mapping[str, Any]]:
 def _owner(item: Object) -> str | None:
     owners = item["metadata"].get("ownerReferences") or ()
     return next((owner["uid"] for owner in owners if owner.get("controller")), None)
+
+
+def clique_of(pod_clique: Object) -> str:
+    """The name of the template's clique that a PodClique was made of."""
+    labels, name = pod_clique["metadata"]["labels"], pod_clique["metadata"]["name"]
+    group = labels.get("grove.io/podcliquescalinggroup")
+    if group:
+        prefix = f"{group}-{labels['grove.io/podcliquescalinggroup-replica-index']}-"
+    else:
+        prefix = f"{labels[PART_OF]}-{labels['grove.io/podcliqueset-replica-index']}-"
+    return str(name.removeprefix(prefix))

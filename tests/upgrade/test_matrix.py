@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.upgrade import photo
-from tests.upgrade.lab import WORKLOADS, Lab
-from tests.upgrade.matrix import PAIRS, Pair, Result, change_template, record, with_tool, without_tool
+from tests.upgrade.lab import Lab
+from tests.upgrade.matrix import PAIRS, Pair, Result, change_template, record, soak, with_tool, without_tool
 from tests.upgrade.photo import Photo
 
 pytestmark = pytest.mark.upgrade
@@ -35,6 +35,7 @@ def test_an_upgrade_recreates_no_pod_with_the_tool_and_all_without(pair: Pair, t
         patches=figures["patches"],
         run_seconds=figures["run"],
         downtime_seconds=figures["downtime"],
+        soak_seconds=soak(),
     )
     record(pair, result)
 
@@ -44,8 +45,7 @@ def _scale_out_rolls_nobody(lab: Lab, pair: Pair, before: Photo) -> None:
     lab.scale_group("disagg-0-workers", 3)
     after = lab.settle(lambda now: len(now.pods()) == len(before.pods()) + 4)
     assert before.pods().items() <= after.pods().items()
-    sets = lab.client.list(photo.GROVE, photo.SET, WORKLOADS)
-    expected = lab.hashes(pair.builds[1].scheme, sets)["disagg"]["podTemplateHashes"]
+    expected = lab.hashes(pair.builds[1].scheme)["disagg"]["podTemplateHashes"]
     added = [pod for pod in after.of(photo.POD) if pod["metadata"]["uid"] not in before.pods()]
     hashes = {pod["metadata"]["labels"][photo.HASH] for pod in added}
     assert hashes == {expected["prefill"], expected["decode"]}
