@@ -26,6 +26,9 @@ from migrator.hashing.schemes import Scheme
 #: What a template is made of, in the order of a shape's parts.
 PARTS: Final = ("labels", "annotations", "podSpec", "priorityClassName")
 
+#: Labels and annotations are printed before the spec, and alike in all layouts.
+_METADATA: Final = (0, 1)
+
 _CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
 
 #: How many patterns are tried before the shape is looked up.
@@ -41,6 +44,8 @@ _PER_SHAPE: Final = 32 << 10
 # The version without references: equal values have equal bytes, whoever else holds them.
 _MARSHAL_VERSION: Final = 2
 
+#: Each chunk, and the number of the gap after it.
+Gaps: TypeAlias = tuple[tuple[Chunk, int], ...]
 Path: TypeAlias = tuple[str | int, ...]
 Printing: TypeAlias = Callable[[Mapping[str, Any], Scheme], Sequence[Chunk]]
 
@@ -111,26 +116,28 @@ class Exactly:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """How to hash what fits: each chunk and the number of the gap after it, and the chunk at the end."""
+    """How to hash what fits: what schemes may share of it, and the chunk at the end."""
 
-    gaps: tuple[tuple[Chunk, int], ...]
+    metadata: Gaps
+    spec: Gaps
     end: Chunk
 
-    def up_to_end(self, state: int, texts: Sequence[bytes | Chunk]) -> int:
-        """The sum before the end, when it was ``state`` at the beginning."""
-        for chunk, number in self.gaps:
-            low = state & chunk.mask
-            value = chunk.table.get(low)
-            if value is None:
-                value = chunk.fill(low)
-            state = ((state ^ low) * chunk.power + value) & MASK
-            text = texts[number]
-            if isinstance(text, bytes):
-                for byte in text:
-                    state = (state ^ byte) * PRIME & MASK
-            else:
-                state = text.step(state)
-        return state
+
+def _through(gaps: Gaps, state: int, texts: Sequence[bytes | Chunk]) -> int:
+    """The sum after the last of these gaps, when it was ``state`` before the first chunk."""
+    for chunk, number in gaps:
+        low = state & chunk.mask
+        value = chunk.table.get(low)
+        if value is None:
+            value = chunk.fill(low)
+        state = ((state ^ low) * chunk.power + value) & MASK
+        text = texts[number]
+        if isinstance(text, bytes):
+            for byte in text:
+                state = (state ^ byte) * PRIME & MASK
+        else:
+            state = text.step(state)
+    return state
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +171,7 @@ class Pattern:
         remaining = iter(gaps)
         self._common = tuple(_filled(shape, lambda _: _matching(next(remaining)), _exactly))
         self._steps: dict[Scheme, Steps | None] = {}
-        self._shared: dict[tuple[tuple[Chunk, int], ...], tuple[tuple[Chunk, int], ...]] = {}
+        self._shared: dict[Gaps, Gaps] = {}
 
     def widened(self, values: Sequence[str]) -> Pattern:
         """The pattern that a template of the same shape with these values fits too."""
@@ -185,12 +192,16 @@ class Pattern:
 
     def steps(self, scheme: Scheme, printing: Printing) -> Steps | None:
         """How to hash what fits under a scheme; ``None`` where the printers must say what is wrong with it."""
-        if scheme not in self._steps:
-            try:
-                self._steps[scheme] = self._compiled(printing(self._example, scheme))
-            except DecodeError:
-                self._steps[scheme] = None
-        return self._steps[scheme]
+        try:
+            return self._steps[scheme]
+        except KeyError:
+            pass
+        try:
+            found = self._compiled(printing(self._example, scheme))
+        except DecodeError:
+            found = None
+        self._steps[scheme] = found
+        return found
 
     def _compiled(self, printed: Sequence[Chunk]) -> Steps | None:
         """Chunks between gaps; ``None`` if a placeholder is not there, or not the only one of its kind."""
@@ -206,8 +217,9 @@ class Pattern:
             run = [MEMORY.text(self._places[number].after)]
         if sorted(number for _, number in gaps) != list(range(len(self._places))):
             return None
-        key = tuple(gaps)
-        return Steps(self._shared.setdefault(key, key), _run(run))
+        in_metadata = sum(place.path[0] in _METADATA for place in self._places)
+        metadata, spec = tuple(gaps[:in_metadata]), tuple(gaps[in_metadata:])
+        return Steps(self._shared.setdefault(metadata, metadata), self._shared.setdefault(spec, spec), _run(run))
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,11 +235,13 @@ class Recognised:
         steps = self.pattern.steps(scheme, printing)
         if steps is None:
             return None
-        key = (state, id(steps.gaps))
-        before_end = self._known.get(key)
-        if before_end is None:
-            before_end = self._known[key] = steps.up_to_end(state, self.texts)
-        return steps.end.step(before_end)
+        for gaps in (steps.metadata, steps.spec):
+            key = (state, id(gaps))
+            known = self._known.get(key)
+            if known is None:
+                known = self._known[key] = _through(gaps, state, self.texts)
+            state = known
+        return steps.end.step(state)
 
 
 class Patterns:
