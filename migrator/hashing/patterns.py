@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import marshal
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from migrator.errors import DecodeError
 from migrator.hashing.fnv import MASK, PRIME, Chunk, Joined, utf8
@@ -59,8 +58,7 @@ class Open:
         self.path = path
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(NamedTuple):
     """What all strings at one place have in common: what is before and after the gap, or all (no ``after``)."""
 
     before: str
@@ -114,8 +112,7 @@ class Exactly:
         return hash((type(self._value), self._value))
 
 
-@dataclass(frozen=True, slots=True)
-class Steps:
+class Steps(NamedTuple):
     """How to hash what fits: what schemes may share of it, and the chunk at the end."""
 
     metadata: Gaps
@@ -140,8 +137,7 @@ def _through(gaps: Gaps, state: int, texts: Sequence[bytes | Chunk]) -> int:
     return state
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(NamedTuple):
     """An open gap of a pattern: where it is, what is around it, and what stands there in the example."""
 
     path: Path
@@ -222,24 +218,24 @@ class Pattern:
         return Steps(self._shared.setdefault(metadata, metadata), self._shared.setdefault(spec, spec), _run(run))
 
 
-@dataclass(frozen=True, slots=True)
 class Recognised:
-    """A template that fits a pattern."""
+    """A template that fits a pattern, by the texts in its gaps."""
 
-    pattern: Pattern
-    texts: Sequence[bytes | Chunk]
-    _known: dict[tuple[int, int], int] = field(default_factory=dict)
+    def __init__(self, pattern: Pattern, texts: Sequence[bytes | Chunk]) -> None:
+        self._pattern = pattern
+        self._texts = texts
+        self._known: dict[tuple[int, int], int] = {}
 
     def after(self, state: int, scheme: Scheme, printing: Printing) -> int | None:
         """The sum after the template when it was ``state`` before; ``None`` where it must be printed for that."""
-        steps = self.pattern.steps(scheme, printing)
+        steps = self._pattern.steps(scheme, printing)
         if steps is None:
             return None
         for gaps in (steps.metadata, steps.spec):
             key = (state, id(gaps))
             known = self._known.get(key)
             if known is None:
-                known = self._known[key] = _through(gaps, state, self.texts)
+                known = self._known[key] = _through(gaps, state, self._texts)
             state = known
         return steps.end.step(state)
 
