@@ -23,7 +23,8 @@ PRIME: Final = 0x100000001B3
 MASK: Final = 0xFFFFFFFFFFFFFFFF
 
 _ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
-_ENCODING: Final = str.maketrans({digit: _ALPHABET[ord(digit) % len(_ALPHABET)] for digit in "0123456789"})
+_DIGITS: Final = b"0123456789"
+_ENCODING: Final = bytes.maketrans(_DIGITS, "".join(_ALPHABET[digit % len(_ALPHABET)] for digit in _DIGITS).encode())
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 _ASCII: Final = 0x7F
@@ -70,7 +71,11 @@ class Chunk:
 
     def step(self, state: int) -> int:
         """The sum after it when it was ``state`` before."""
-        return fold(state, (self,))
+        low = state & self.mask
+        value = self.table.get(low)
+        if value is None:
+            value = self.fill(low)
+        return ((state ^ low) * self.power + value) & MASK
 
     def fill(self, low: int) -> int:
         """Compute and keep f(low)."""
@@ -176,7 +181,7 @@ def feed(state: int, data: bytes) -> int:
 
 def encode(total: int) -> str:
     """``rand.SafeEncodeString(fmt.Sprint(total))``: each decimal digit as one of ten characters."""
-    return str(total).translate(_ENCODING)
+    return str(total).encode().translate(_ENCODING).decode()
 
 
 def utf8(text: str) -> bytes:

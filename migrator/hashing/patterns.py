@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import marshal
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from migrator.errors import DecodeError
 from migrator.hashing.fnv import MASK, PRIME, Chunk, Joined, utf8
@@ -25,6 +24,9 @@ from migrator.hashing.schemes import Scheme
 
 #: What a template is made of, in the order of a shape's parts.
 PARTS: Final = ("labels", "annotations", "podSpec", "priorityClassName")
+
+#: Labels and annotations are printed before the spec, and alike in all layouts.
+_METADATA: Final = (0, 1)
 
 _CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
 
@@ -41,6 +43,8 @@ _PER_SHAPE: Final = 32 << 10
 # The version without references: equal values have equal bytes, whoever else holds them.
 _MARSHAL_VERSION: Final = 2
 
+#: Each chunk, and the number of the gap after it.
+Gaps: TypeAlias = tuple[tuple[Chunk, int], ...]
 Path: TypeAlias = tuple[str | int, ...]
 Printing: TypeAlias = Callable[[Mapping[str, Any], Scheme], Sequence[Chunk]]
 
@@ -54,8 +58,7 @@ class Open:
         self.path = path
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(NamedTuple):
     """What all strings at one place have in common: what is before and after the gap, or all (no ``after``)."""
 
     before: str
@@ -109,32 +112,32 @@ class Exactly:
         return hash((type(self._value), self._value))
 
 
-@dataclass(frozen=True, slots=True)
-class Steps:
-    """How to hash what fits: each chunk and the number of the gap after it, and the chunk at the end."""
+class Steps(NamedTuple):
+    """How to hash what fits: what schemes may share of it, and the chunk at the end."""
 
-    gaps: tuple[tuple[Chunk, int], ...]
+    metadata: Gaps
+    spec: Gaps
     end: Chunk
 
-    def up_to_end(self, state: int, texts: Sequence[bytes | Chunk]) -> int:
-        """The sum before the end, when it was ``state`` at the beginning."""
-        for chunk, number in self.gaps:
-            low = state & chunk.mask
-            value = chunk.table.get(low)
-            if value is None:
-                value = chunk.fill(low)
-            state = ((state ^ low) * chunk.power + value) & MASK
-            text = texts[number]
-            if isinstance(text, bytes):
-                for byte in text:
-                    state = (state ^ byte) * PRIME & MASK
-            else:
-                state = text.step(state)
-        return state
+
+def _through(gaps: Gaps, state: int, texts: Sequence[bytes | Chunk]) -> int:
+    """The sum after the last of these gaps, when it was ``state`` before the first chunk."""
+    for chunk, number in gaps:
+        low = state & chunk.mask
+        value = chunk.table.get(low)
+        if value is None:
+            value = chunk.fill(low)
+        state = ((state ^ low) * chunk.power + value) & MASK
+        text = texts[number]
+        if isinstance(text, bytes):
+            for byte in text:
+                state = (state ^ byte) * PRIME & MASK
+        else:
+            state = text.step(state)
+    return state
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(NamedTuple):
     """An open gap of a pattern: where it is, what is around it, and what stands there in the example."""
 
     path: Path
@@ -164,7 +167,7 @@ class Pattern:
         remaining = iter(gaps)
         self._common = tuple(_filled(shape, lambda _: _matching(next(remaining)), _exactly))
         self._steps: dict[Scheme, Steps | None] = {}
-        self._shared: dict[tuple[tuple[Chunk, int], ...], tuple[tuple[Chunk, int], ...]] = {}
+        self._shared: dict[Gaps, Gaps] = {}
 
     def widened(self, values: Sequence[str]) -> Pattern:
         """The pattern that a template of the same shape with these values fits too."""
@@ -185,12 +188,16 @@ class Pattern:
 
     def steps(self, scheme: Scheme, printing: Printing) -> Steps | None:
         """How to hash what fits under a scheme; ``None`` where the printers must say what is wrong with it."""
-        if scheme not in self._steps:
-            try:
-                self._steps[scheme] = self._compiled(printing(self._example, scheme))
-            except DecodeError:
-                self._steps[scheme] = None
-        return self._steps[scheme]
+        try:
+            return self._steps[scheme]
+        except KeyError:
+            pass
+        try:
+            found = self._compiled(printing(self._example, scheme))
+        except DecodeError:
+            found = None
+        self._steps[scheme] = found
+        return found
 
     def _compiled(self, printed: Sequence[Chunk]) -> Steps | None:
         """Chunks between gaps; ``None`` if a placeholder is not there, or not the only one of its kind."""
@@ -206,28 +213,31 @@ class Pattern:
             run = [MEMORY.text(self._places[number].after)]
         if sorted(number for _, number in gaps) != list(range(len(self._places))):
             return None
-        key = tuple(gaps)
-        return Steps(self._shared.setdefault(key, key), _run(run))
+        in_metadata = sum(place.path[0] in _METADATA for place in self._places)
+        metadata, spec = tuple(gaps[:in_metadata]), tuple(gaps[in_metadata:])
+        return Steps(self._shared.setdefault(metadata, metadata), self._shared.setdefault(spec, spec), _run(run))
 
 
-@dataclass(frozen=True, slots=True)
 class Recognised:
-    """A template that fits a pattern."""
+    """A template that fits a pattern, by the texts in its gaps."""
 
-    pattern: Pattern
-    texts: Sequence[bytes | Chunk]
-    _known: dict[tuple[int, int], int] = field(default_factory=dict)
+    def __init__(self, pattern: Pattern, texts: Sequence[bytes | Chunk]) -> None:
+        self._pattern = pattern
+        self._texts = texts
+        self._known: dict[tuple[int, int], int] = {}
 
     def after(self, state: int, scheme: Scheme, printing: Printing) -> int | None:
         """The sum after the template when it was ``state`` before; ``None`` where it must be printed for that."""
-        steps = self.pattern.steps(scheme, printing)
+        steps = self._pattern.steps(scheme, printing)
         if steps is None:
             return None
-        key = (state, id(steps.gaps))
-        before_end = self._known.get(key)
-        if before_end is None:
-            before_end = self._known[key] = steps.up_to_end(state, self.texts)
-        return steps.end.step(before_end)
+        for gaps in (steps.metadata, steps.spec):
+            key = (state, id(gaps))
+            known = self._known.get(key)
+            if known is None:
+                known = self._known[key] = _through(gaps, state, self._texts)
+            state = known
+        return steps.end.step(state)
 
 
 class Patterns:

@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache, cached_property, partial
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 from migrator.errors import DecodeError
 from migrator.hashing import quantity
@@ -143,8 +142,7 @@ class _Map(Elements):
         out.append(MEMORY.text("]" if value else "map[]"))
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(NamedTuple):
     """Where one JSON field's value stands: the fixed text before it, and what prints it."""
 
     key: str
@@ -253,11 +251,11 @@ class _Time:
         "{name:(string)UTC zone:([]time.zone)<nil> tx:([]time.zoneTrans)<nil> extend:(string) "
         "cacheStart:(int64)0 cacheEnd:(int64)0 cacheZone:(*time.zone)<nil>}"
     )
-    _syntax: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:\d\d)", re.ASCII)
+    _syntax: Final = r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:\d\d)"
     _year_one: Final = datetime(1, 1, 1, tzinfo=UTC)
 
     def emit(self, value: Any, out: list[Chunk]) -> None:  # noqa: ANN401
-        match = self._syntax.fullmatch(value) if type(value) is str else None
+        match = re.fullmatch(self._syntax, value, re.ASCII) if type(value) is str else None
         try:
             moment = datetime.fromisoformat(match[1] + match[3]) if match else None
         except ValueError:
