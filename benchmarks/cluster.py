@@ -102,11 +102,10 @@ class Run:
 
 @dataclass(slots=True)
 class Bench:
-    """A running API server. ``server_core`` and ``client_core`` are the same on a machine with one core."""
+    """A running API server. On a machine with one core, that is the client's too."""
 
     control_plane: ControlPlane
     directory: Path
-    server_core: int
     client_core: int
     pids: Sequence[int]
     client: Client
@@ -172,6 +171,15 @@ class Bench:
         _write(back, [reverse(job) for job in jobs])
         return there, back
 
+    def lists(self) -> Spent:
+        """Read the lists that a run reads, by a process of its own, and do nothing with them."""
+        answer = self.directory / "answer.json"
+        command = [sys.executable, "-m", "benchmarks.lists", str(self.control_plane.kubeconfig)]
+        with answer.open("wb") as stdout:
+            spent = self._spend(command, stdout=stdout, stderr=None)
+        said = json.loads(answer.read_text(encoding="utf-8"))
+        return Spent(said["seconds"], said["cpuSeconds"], spent.server_cpu, spent.peak_kib)
+
     def store(self) -> kube.KubeStore:
         """The product's own store on the server."""
         return kube.connect(kubeconfig=str(self.control_plane.kubeconfig))
@@ -214,7 +222,7 @@ def running() -> Iterator[Bench]:
             client = control_plane.client()
             client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _NAMESPACE}})
             client.create(_OPERATOR)
-            yield Bench(control_plane, directory, server_core, client_core, sorted(_children() - others), client)
+            yield Bench(control_plane, directory, client_core, sorted(_children() - others), client)
         finally:
             control_plane.stop()
 

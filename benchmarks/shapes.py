@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Final
 
 from migrator.hashing import podcliqueset, schemes
@@ -17,7 +16,7 @@ TARGET: Final = "legacy-1.35"
 LINE: Final = "alpha.9"
 
 _PODS_OF_A_CLIQUE: Final = 2
-_PODS_OF_A_SMALL_SET: Final = 10
+_PODS_FOR_A_SMALL_SET: Final = 10
 
 
 def scale_test(pods: int) -> list[Object]:
@@ -27,15 +26,15 @@ def scale_test(pods: int) -> list[Object]:
 
 
 def small_sets(pods: int) -> list[Object]:
-    """Many small sets: a set of two cliques for every ten pods, each with a template of its own."""
-    return [item for number in range(pods // _PODS_OF_A_SMALL_SET) for item in _grown(_small(number))]
+    """Many small sets with templates of their own: two cliques of two pods each, a set for every ten ``pods``."""
+    return [item for number in range(pods // _PODS_FOR_A_SMALL_SET) for item in _grown(_small(number))]
 
 
 SHAPES: Final = {"scale test": scale_test, "small sets": small_sets}
 
 
 def _small(number: int) -> Object:
-    cliques = [workloads.clique(name, replicas=_PODS_OF_A_SMALL_SET // 2) for name in ("prefill", "decode")]
+    cliques = [workloads.clique(name, replicas=_PODS_OF_A_CLIQUE) for name in ("prefill", "decode")]
     for clique in cliques:
         clique["annotations"] = {"example.test/revision": str(number)}
     return workloads.pod_clique_set(f"small-{number}", cliques)
@@ -44,8 +43,3 @@ def _small(number: int) -> Object:
 def _grown(pcs: Object) -> list[Object]:
     hashes = podcliqueset.hash_pod_clique_set(pcs, schemes.by_name(SOURCE))
     return grow(pcs, hashes, State(line=LINE))
-
-
-def names(objects: list[Object], kind: str) -> Iterator[str]:
-    """The names of the objects of one kind."""
-    return (item["metadata"]["name"] for item in objects if item["kind"] == kind)

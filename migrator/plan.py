@@ -155,12 +155,15 @@ def template_digest(pcs: PodCliqueSet) -> str:
 
 def changes_of(stored: Iterable[StoredHash], old: SetHashes, new: SetHashes, *, pair: Pair) -> tuple[Change, ...]:
     """The substitutions that turn every value of ``old`` into the one of ``new``, in the order of writing."""
+    return _substitutions(((item, pair.verdict(item)) for item in stored), old, new)
+
+
+def _substitutions(judged: Iterable[tuple[StoredHash, Verdict]], old: SetHashes, new: SetHashes) -> tuple[Change, ...]:
     changes = []
-    for item in stored:
+    for item, verdict in judged:
         before, after = old.of(item), new.of(item)
-        if pair.verdict(item) is not Verdict.SOURCE or before is None or after is None:
-            continue
-        changes.append(Change(item.ref, item.place, item.field, before, after, item.identity))
+        if verdict is Verdict.SOURCE and before is not None and after is not None:
+            changes.append(Change(item.ref, item.place, item.field, before, after, item.identity))
     return tuple(changes)
 
 
@@ -241,7 +244,7 @@ class _Planner:
         if source is None and context.foreign and not refused:
             source = found.closest  # every foreign value was allowed, and stays
         # A refused tree shows what would change if what refuses were allowed, even where nothing explains all of it.
-        changes = () if done else changes_of(stored, pair.source, pair.target, pair=pair)
+        changes = () if done else _substitutions(verdicts, pair.source, pair.target)
         return TreePlan(
             tree=tree,
             source=source.name if source else None,
