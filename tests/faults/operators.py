@@ -367,7 +367,10 @@ class _Set:
         self.status["updatedReplicas"] = self.pcs["spec"].get("replicas", 1) if done else 0
 
     def _is_updated(self, clique: Object) -> bool:
-        """K10, K11, K13: the label, both current hashes, and every pod counted; up to alpha.9 the generation hash."""
+        """K10, K11, K13: the label, both current hashes, and every pod counted; up to alpha.9 the generation hash.
+
+        Of standalone PodCliques K11 counted pods up to alpha.9, which changes nothing but the set's counter.
+        """
         status, template = clique["status"], self.templates.get(clique_of(clique))
         if status.get("currentPodCliqueSetGenerationHash") != self.status["currentGenerationHash"]:
             return False
