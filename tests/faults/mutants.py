@@ -154,6 +154,10 @@ def _no_look_at_the_operator() -> AbstractContextManager[object]:
     return mock.patch.object(Hold, "stranger", return_value=None)
 
 
+def _no_look_at_the_targets_operator() -> AbstractContextManager[object]:
+    return mock.patch.object(Hold, "serves_target", new=False)
+
+
 def _marked(machine: Machine) -> None:
     machine.somebody("mark", 0, 1)
 
@@ -226,6 +230,11 @@ MUTANTS: Final = (
         "a spec that moved is blessed",
         _no_test_of_the_spec,
         partial(test_migrate_edit.test_an_edit_during_the_run_is_never_blessed, "stop", "before", every=False),
+    ),
+    Mutant(
+        "what the target's operator knows is brought back",
+        _no_look_at_the_targets_operator,
+        partial(test_migrate_operator.test_beside_the_targets_operator_nothing_is_brought_back, late=False),
     ),
     Mutant(
         "nobody looks for the old operator before the end",
