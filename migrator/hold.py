@@ -65,6 +65,19 @@ class Hold:
         return self._stopped is not None and not self._another_leads(self._stopped)
 
     @property
+    def serves_target(self) -> bool:
+        """Whether the target's operator was at work before this run, which may have stopped it: it has been through.
+
+        What it finds is what it reads, whoever wrote it, so nothing may be brought back beside it.
+        """
+        run = self.recorded.run
+        recorded = run.operator_image if run is not None and run.operator_replicas else None
+        live = self.operator.image if self.operator is not None and self.operator.replicas > 0 else None
+        way = direction(self._options.plan)
+        speak = [way.target_of(source) for source in way.candidates]
+        return any(image is not None and self._is_target(image, speak) for image in (recorded, live))
+
+    @property
     def fenced(self) -> bool:
         """Whether the Lease was taken and not let go."""
         return bool(self._fences)

@@ -374,7 +374,9 @@ class _Migration:
         return self._hold.unfinished is not None and not self._options.revert and bool(self._undoing())
 
     def _undoing(self) -> list[TreePlan]:
-        """What a revert of the recorded sets would turn back."""
+        """What a revert of the recorded sets would turn back: nothing where the target's operator has been through."""
+        if self._hold.serves_target:
+            return []
         tables = self._hold.recorded.tables
         trees = tuple(plan.tree for plan in self._plan.trees if plan.tree.ref.uid in tables)
         if not trees:
@@ -408,7 +410,8 @@ class _Migration:
                 self._log.error("operator_not_restored", error=str(second), next="run again, or scale it yourself")
                 error = _left_down(error, f"it could not be given back ({second}): run again, or scale it yourself")
             else:
-                self._forget()
+                if not (self._hold.serves_target and self._hold.recorded.tables):  # else a revert may still need them
+                    self._forget()
         elif self._hold.left_down and not self._dirty and not self._options.revert:
             error = _left_down(error, "another run may be in charge: run again")
         self._log.error("run_failed", code=error.code, exit_code=error.exit_code, error=str(error), clean=clean)

@@ -119,6 +119,11 @@ class MemoryStore:
         """Every request that was sent, oldest first."""
         return self._state.requests
 
+    @property
+    def version(self) -> str:
+        """The newest resource version: as long as it stays, nothing has changed."""
+        return str(self._state.version)
+
     def writes(self, *resources: Resource) -> list[Request]:
         """Every write that was sent, dry runs aside, oldest first; of these resources only if any are named."""
         return [r for r in self.requests if r.number and (not resources or r.resource in resources)]
