@@ -137,6 +137,16 @@ def test_plan_without_to_says_who_speaks_canonical(capsys: pytest.CaptureFixture
         assert (event["level"], event["event"]) == ("warning", "canonical_target")
 
 
+def test_plan_as_yaml_is_the_same_document(capsys: pytest.CaptureFixture[str]) -> None:
+    """-o yaml is -o json in kubectl's other spelling, key by key and in the same order."""
+    arguments = ["plan", "-f", str(DUMP), *TO, "-o"]
+    assert cli.invoke([*arguments, "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert cli.invoke([*arguments, "yaml"]) == 0
+    spelt = yaml.safe_load(capsys.readouterr().out)
+    assert json.dumps(spelt) == json.dumps(document)
+
+
 def test_plan_as_a_page_is_one_document(capsys: pytest.CaptureFixture[str]) -> None:
     """-o html is one self-contained file on stdout."""
     assert cli.invoke(["plan", "-f", str(DUMP), *TO, "-o", "html"]) == 0
@@ -339,7 +349,15 @@ def test_no_value_of_a_template_is_ever_printed(tmp_path: Path, capsys: pytest.C
                 clique["spec"]["podSpec"] = plant(clique["spec"]["podSpec"])
     path = dump(tmp_path / "planted.json", items)
     assert "s3cret" in Path(path).read_text()
-    for command in (["hash"], ["plan"], ["plan", "-o", "json"], ["run", "--dry-run=server"], ["verify"], ["explain"]):
+    for command in (
+        ["hash"],
+        ["plan"],
+        ["plan", "-o", "json"],
+        ["plan", "-o", "html"],
+        ["run", "--dry-run=server"],
+        ["verify"],
+        ["explain"],
+    ):
         target = [] if command == ["hash"] else [*TO]
         cli.invoke([*command, "-f", path, *target, "-v"])
         captured = capsys.readouterr()
