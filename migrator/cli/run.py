@@ -230,7 +230,7 @@ def _run_on_dump(dump: str, out: str | None, mode: DryRun, options: RunOptions, 
 
 
 def _print(result: RunResult, form: str, mode: DryRun) -> None:
-    from migrator import report, report_text  # noqa: PLC0415 - --help needs none of it
+    from migrator import log, report, report_text  # noqa: PLC0415 - --help needs none of it
     from migrator.store import DryRun  # noqa: PLC0415
 
     if form == "json":
@@ -247,7 +247,10 @@ def _print(result: RunResult, form: str, mode: DryRun) -> None:
             f"migrated {report.count(result.trees, 'set')} with {report.count(result.patches, 'patch', 'patches')}\n"
         )
     else:
-        output.write(report_text.plan_text(result.plan))
+        if sys.stdout.isatty():
+            report_text.print_plan(result.plan, sys.stdout, colour=log.wants_colour(sys.stdout))
+        else:
+            output.write(report_text.plan_text(result.plan))
         output.write("\ndry run: nothing was written\n")
 
 

@@ -11,10 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import yaml
 
-from migrator import cli
+from migrator import cli, log
 from migrator.cli import wiring
 from migrator.errors import Unreachable
 from migrator.store import POD_CLIQUE_SETS
@@ -329,6 +330,20 @@ def test_explain_reads_a_cluster(cluster: MemoryStore, capsys: pytest.CaptureFix
     assert cli.invoke(["explain", "search/embedder", *TO]) == 0
     assert capsys.readouterr().out.startswith("PodCliqueSet search/embedder: legacy-1.34 → legacy-1.35\n")
     assert cluster.writes() == []
+
+
+def test_explain_on_a_terminal_is_coloured_like_a_diff(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the newer structs add is green, where the terminal has colours; the words are the same."""
+    arguments = ["explain", "-f", str(DUMP), "search/embedder", *TO]
+    assert cli.invoke(arguments) == 0
+    plain = capsys.readouterr().out
+    monkeypatch.setattr(log, "wants_colour", lambda _stream: True)
+    assert cli.invoke(arguments) == 0
+    coloured = capsys.readouterr().out
+    assert "\x1b[32m  + WorkloadRef:(*v1.WorkloadReference)<nil>\x1b[0m\n" in coloured
+    assert click.unstyle(coloured) == plain
 
 
 def test_no_value_of_a_template_is_ever_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

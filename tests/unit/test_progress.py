@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import io
+import os
+import pty
+import re
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +17,7 @@ from migrator import log, progress
 from migrator.store import LEASES, PODS, DryRun, Op
 from tests.memory_store import MemoryStore
 
+ROOT = Path(__file__).resolve().parents[2]
 WATCHED = {"TERM": "xterm-256color"}
 
 
@@ -135,6 +142,41 @@ def test_a_terminal_that_goes_away_stops_nothing() -> None:
         count()
         log.LineWriter(shown.stream).write("a line")
         assert shown.watch(pods(2)).list(PODS, lambda pod: pod["kind"]).items == ("Pod", "Pod")
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [(["plan"], 0), (["verify"], 7), (["run", "--dry-run=client"], 0)],
+    ids=["plan", "verify", "run"],
+)
+def test_a_command_shows_progress_on_stderr_and_data_on_stdout(command: list[str], code: int) -> None:
+    """With stderr on a terminal stdout is what it is without one, byte for byte, and so is the exit code."""
+    arguments = [sys.executable, "-m", "migrator", *command, "-f", "examples/cluster.yaml", "--to", "v0.1.0-alpha.11"]
+    environ = {key: value for key, value in os.environ.items() if key != "CI"} | WATCHED
+    quiet = subprocess.run(arguments, cwd=ROOT, env=environ, capture_output=True, check=False)
+    outer, inner = pty.openpty()
+    with subprocess.Popen(arguments, cwd=ROOT, env=environ, stdout=subprocess.PIPE, stderr=inner) as watched:
+        os.close(inner)
+        reader = threading.Thread(target=lambda said: said.extend(_all(outer)), args=(said := bytearray(),))
+        reader.start()
+        assert watched.stdout
+        data = watched.stdout.read()
+    reader.join()
+    os.close(outer)
+    assert (quiet.returncode, watched.returncode) == (code, code)
+    assert b"\x1b" not in quiet.stderr
+    assert data == quiet.stdout
+    assert re.search(rb"reading|migrating examples/cluster.yaml", said)
+
+
+def _all(terminal: int) -> bytes:
+    """Everything that is written to a terminal until its other end is closed, which reads as EIO."""
+    said = b""
+    while True:
+        try:
+            said += os.read(terminal, 65536)
+        except OSError:
+            return said
 
 
 def test_names_of_files_are_no_markup() -> None:
