@@ -55,9 +55,9 @@ def dynamo(seed: int = 0) -> Object:
     }
 
 
-def mix(count: int = 1000) -> list[Object]:
-    """Templates that differ as those of one cluster do."""
-    return [dynamo(seed) for seed in range(count)]
+def mix(count: int = 1000, *, start: int = 0) -> list[Object]:
+    """Templates that differ as those of one cluster do; those of other seeds than 0 to ``count`` differ from them."""
+    return [dynamo(seed) for seed in range(start, start + count)]
 
 
 def _container(number: int, tag: str, environment: list[Object]) -> Object:

@@ -8,12 +8,11 @@ next begins, and the PodCliqueSet's own status comes last.
 
 from __future__ import annotations
 
-import queue
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -101,10 +100,10 @@ class Job:
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of one tree. ``writes`` counts what the server may have applied."""
+    """What became of one tree. ``written`` are the patches that the server may have applied, by object."""
 
     job: Job
-    writes: int = 0
+    written: dict[tuple[Ref, str], Patch] = field(default_factory=dict)
     gone: list[Ref] = field(default_factory=list)
     error: MigratorError | None = None
     complete: bool = False
@@ -112,7 +111,21 @@ class Outcome:
     @property
     def untouched(self) -> bool:
         """Whether nothing can have been written."""
-        return self.writes == 0
+        return not self.written
+
+    @property
+    def writes(self) -> int:
+        """How many patches the server may have applied."""
+        return len(self.written)
+
+    @property
+    def undoable(self) -> Job:
+        """The job as far as it was carried out: what was never written need not, and perhaps cannot, be put back."""
+        return replace(self.job, patches=tuple(p for p in self.job.patches if (p.ref, p.subresource) in self.written))
+
+    def note(self, patch: Patch) -> None:
+        """The server may have applied this patch."""
+        self.written[patch.ref, patch.subresource] = patch
 
 
 def job_of(plan: TreePlan) -> Job:
@@ -176,22 +189,31 @@ class Executor:
         The first error stops the begin of further trees and of further ranks, unless it is a
         :class:`TreeConflict` and ``keep_going`` is set: then only that tree stops.
         """
+        schedule = _Schedule(jobs, stopping=self._stopping, keep_going=keep_going)
         with ThreadPoolExecutor(self._workers, thread_name_prefix="patch") as pool:
-            schedule = _Schedule(jobs, submit=lambda patch, outcome: pool.submit(self._apply, patch, outcome))
-            while True:
-                while schedule.in_flight < 2 * self._workers and not self._stopping():
-                    if not schedule.begin_next():
-                        break
-                if not schedule.in_flight:
-                    return schedule.outcomes()
-                outcome, error = schedule.wait()
-                if error is not None:
-                    outcome.error = outcome.error or error
-                    if not (keep_going and isinstance(error, TreeConflict)):
-                        schedule.halt()
-                elif schedule.advance(outcome):
-                    ref = outcome.job.ref
-                    self._log.info("tree_written", namespace=ref.namespace, name=ref.name, writes=outcome.writes)
+            workers = [pool.submit(self._work, schedule) for _ in range(self._workers)]
+            try:
+                for worker in workers:
+                    worker.result()
+            finally:
+                schedule.abandon()  # of no effect at the end; after a bug or a second signal the others stop too
+        return schedule.outcomes()
+
+    def _work(self, schedule: _Schedule) -> None:
+        """Send one patch after the other for as long as there are any. An error that is none of ours is a bug."""
+        while (found := schedule.take()) is not None:
+            patch, outcome = found
+            error = None
+            try:
+                self._apply(patch, outcome)
+            except MigratorError as caught:
+                error = caught
+            except BaseException:
+                schedule.abandon()
+                raise
+            if schedule.finish(outcome, error):
+                ref = outcome.job.ref
+                self._log.info("tree_written", namespace=ref.namespace, name=ref.name, writes=outcome.writes)
 
     def _apply(self, patch: Patch, outcome: Outcome) -> None:
         """Send one patch until it is certain that it took effect, or that it must not."""
@@ -206,18 +228,22 @@ class Executor:
             except (TestFailed, Conflict) as error:
                 left = self._settle(todo, pcs, outcome, error)
             except LostReply as error:
-                outcome.writes += 1
+                outcome.note(patch)
                 left = self._settle(todo, pcs, outcome, error)
             except NotFound:
                 outcome.gone.append(patch.ref)
                 self._log.warning("object_gone", **_names(patch.ref))
                 return
             else:
-                outcome.writes += 1
+                outcome.note(patch)
                 self._on_patch()
                 self._log.info("patched", **_names(patch.ref), **_values(todo), attempt=attempt)
                 return
             if left is None:
+                return
+            if not left.changes:
+                outcome.note(patch)
+                self._on_patch()
                 return
             todo = left
         raise TreeConflict(
@@ -230,7 +256,7 @@ class Executor:
         self._store.patch(resource, patch.ref.namespace, patch.ref.name, patch.ops(pcs), subresource=patch.subresource)
 
     def _settle(self, patch: Patch, pcs: PodCliqueSet | None, outcome: Outcome, cause: MigratorError) -> Patch | None:
-        """Read the object again: ``None`` if nothing is left to do, else what is left of the patch."""
+        """Read the object again: what is left of the patch, or ``None`` if the object is gone."""
         self._log.info("reread", **_names(patch.ref), cause=cause.code)
         try:
             found = self._store.get(RESOURCES[patch.ref.kind], patch.ref.namespace, patch.ref.name)
@@ -252,13 +278,13 @@ class Executor:
                     "somebody else is writing to it"
                 )
             left.append(change)
-        if not left:
-            outcome.writes += 1
-            self._on_patch()
-            return None
-        if pcs is not None and (
-            value_at(found, "/metadata/generation") != pcs.generation
-            or value_at(found, "/spec/template") != pcs.spec.get("template")
+        if (
+            left
+            and pcs is not None
+            and (
+                value_at(found, "/metadata/generation") != pcs.generation
+                or value_at(found, "/spec/template") != pcs.spec.get("template")
+            )
         ):
             raise TreeConflict(
                 f"{patch.ref}: its spec changed during the run (generation {pcs.generation} when it was read, "
@@ -268,66 +294,89 @@ class Executor:
 
 
 class _Schedule:
-    """Which patches may be sent next: trees in order, and within a tree one rank after the other."""
+    """Which patch may be sent next: trees in order, and within a tree one rank after the other.
 
-    def __init__(self, jobs: Sequence[Job], *, submit: Callable[[Patch, Outcome], Future[None]]) -> None:
+    Workers share it. A further tree is begun only when a worker would have nothing to do otherwise, so that as few
+    as possible are half-written at any time.
+    """
+
+    def __init__(self, jobs: Sequence[Job], *, stopping: Callable[[], bool], keep_going: bool) -> None:
         self._jobs = jobs
-        self._submit = submit
+        self._stopping = stopping
+        self._keep_going = keep_going
         self._waiting = deque(jobs)
         self._outcomes: dict[Ref, Outcome] = {}
-        self._ranks: dict[Ref, deque[int]] = {}
+        self._ranks: dict[Ref, deque[tuple[Patch, ...]]] = {}
         self._open: dict[Ref, int] = {}
-        self._finished: queue.SimpleQueue[tuple[Outcome, Future[None]]] = queue.SimpleQueue()
+        self._ready: deque[tuple[Patch, Outcome]] = deque()
+        self._sending = 0
         self._halted = False
-        self.in_flight = 0
+        self._changed = threading.Condition()  # guards everything above
 
     def outcomes(self) -> list[Outcome]:
         """What became of every job that was begun, in the order given."""
         return [self._outcomes[job.ref] for job in self._jobs if job.ref in self._outcomes]
 
-    def begin_next(self) -> bool:
+    def take(self) -> tuple[Patch, Outcome] | None:
+        """The next patch, waiting for one; ``None`` when there is none and will be none."""
+        with self._changed:
+            while not self._ready:
+                if self._begin_next():
+                    continue
+                if self._halted or not self._sending:
+                    return None
+                self._changed.wait()
+            self._sending += 1
+            return self._ready.popleft()
+
+    def finish(self, outcome: Outcome, error: MigratorError | None) -> bool:
+        """Take note of a patch's end; true when it was the last of its tree."""
+        with self._changed:
+            self._sending -= 1
+            self._open[outcome.job.ref] -= 1
+            if error is not None:
+                outcome.error = outcome.error or error
+                if not (self._keep_going and isinstance(error, TreeConflict)):
+                    self._halted = True
+            complete = self._advance(outcome)
+            if self._halted or not self._sending:  # whoever waits must see that nothing will come
+                self._changed.notify_all()
+            return complete
+
+    def abandon(self) -> None:
+        """Send nothing more at all, but for what is under way."""
+        with self._changed:
+            self._halted = True
+            self._ready.clear()
+            self._changed.notify_all()
+
+    def _begin_next(self) -> bool:
         """Begin the next tree; false if there is none, or none may be begun."""
-        if self._halted or not self._waiting:
+        if self._halted or not self._waiting or self._stopping():
             return False
         job = self._waiting.popleft()
         outcome = self._outcomes[job.ref] = Outcome(job)
-        self._ranks[job.ref] = deque(dict.fromkeys(patch.rank for patch in job.patches))
+        ranks: dict[int, list[Patch]] = {}
+        for patch in job.patches:
+            ranks.setdefault(patch.rank, []).append(patch)
+        self._ranks[job.ref] = deque(tuple(patches) for patches in ranks.values())
         self._open[job.ref] = 0
-        self.advance(outcome)
+        self._advance(outcome)
         return True
 
-    def wait(self) -> tuple[Outcome, MigratorError | None]:
-        """Wait for any patch. An error that is none of ours is a bug, and is raised."""
-        outcome, future = self._finished.get()
-        self.in_flight -= 1
-        self._open[outcome.job.ref] -= 1
-        error = future.exception()
-        if error is not None and not isinstance(error, MigratorError):
-            raise error
-        return outcome, error
-
-    def advance(self, outcome: Outcome) -> bool:
-        """Send the tree's next rank once the last is finished; true when that was the last."""
+    def _advance(self, outcome: Outcome) -> bool:
+        """Make the tree's next rank ready once the last is finished; true when that was the last."""
         ref = outcome.job.ref
         if self._open[ref] or outcome.error is not None or self._halted:
             return False
         if not self._ranks[ref]:
             outcome.complete = True
             return True
-        rank = self._ranks[ref].popleft()
-        for patch in outcome.job.patches:
-            if patch.rank == rank:
-                self._open[ref] += 1
-                self.in_flight += 1
-                self._submit(patch, outcome).add_done_callback(partial(self._done, outcome))
+        patches = self._ranks[ref].popleft()
+        self._open[ref] = len(patches)
+        self._ready.extend((patch, outcome) for patch in patches)
+        self._changed.notify(len(patches))
         return False
-
-    def halt(self) -> None:
-        """Begin nothing more: neither trees nor ranks."""
-        self._halted = True
-
-    def _done(self, outcome: Outcome, future: Future[None]) -> None:
-        self._finished.put((outcome, future))
 
 
 def value_at(document: JSONObject, pointer: str) -> Any:  # noqa: ANN401 - any JSON value

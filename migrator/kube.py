@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
@@ -181,7 +182,8 @@ class KubeStore:
                 content_type="application/json-patch+json",
                 repeatable=self.dry_run is DryRun.SERVER,
                 **_pace(resource),
-            )
+            ),
+            json.loads if brief else jsonvalue.loads,  # metadata has plain integers only
         )
 
     def delete(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
@@ -263,11 +265,16 @@ def _items(request: Request, page: JSONObject) -> list[JSONObject]:
 
 
 def _path(resource: Resource, namespace: str, name: str = "", subresource: str = "") -> str:
+    parts = [_collection(resource, namespace), *(quote(part, safe="") for part in (name, subresource) if part)]
+    return "/".join(parts)
+
+
+@lru_cache(maxsize=1024)
+def _collection(resource: Resource, namespace: str) -> str:
     parts = ["apis", resource.group, resource.version] if resource.group else ["api", resource.version]
     if namespace and resource.namespaced:
         parts += ["namespaces", namespace]
-    parts += [resource.plural, name, subresource]
-    return "/" + "/".join(quote(part, safe="") for part in parts if part)
+    return "/" + "/".join(quote(part, safe="") for part in (*parts, resource.plural))
 
 
 def _what(verb: str, resource: Resource, namespace: str, name: str, subresource: str = "") -> str:

@@ -8,20 +8,25 @@ always in place of the pod spec's own; nothing else of the set is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 from migrator.errors import DecodeError
 from migrator.hashing.canonical import canonicalize
 from migrator.hashing.fnv import OFFSET, Chunk, clean, encode, feed, fold
+from migrator.hashing.memory import MEMORY
+from migrator.hashing.patterns import Patterns
 from migrator.hashing.schemes import CANONICAL, Scheme
-from migrator.hashing.spew import MEMORY, Struct, root
+from migrator.hashing.spew import Struct, root
 from migrator.jsonvalue import JSONObject
 
 _IN_ORDER: Final = "CliqueStartupTypeInOrder"
 _POINTER: Final = "(*v1.PodTemplateSpec)"
 _CLIQUES: Final = "spec.template.cliques"
+
+_PATTERNS: Final = Patterns()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +37,43 @@ class PodCliqueSetHashes:
     pod_template_hashes: Mapping[str, str]
 
 
-def hash_template(template: Mapping[str, Any], scheme: Scheme) -> str:
-    """The pod-template hash of ``{labels, annotations, podSpec, priorityClassName}``.
+class TemplateHasher:
+    """Hashes the pod template ``{labels, annotations, podSpec, priorityClassName}`` under any scheme.
 
-    Raises :class:`~migrator.errors.DecodeError` with the path of a value that Go would not decode.
+    Schemes share work, so the template must stay as it is while this is used.
     """
-    return encode(fold(OFFSET, _chunks(template, scheme)))
+
+    def __init__(self, template: Mapping[str, Any]) -> None:
+        self._template = template
+        self._recognised = _PATTERNS.recognise(template)
+        self._printed: dict[Scheme, Sequence[Chunk]] = {}
+
+    def under(self, scheme: Scheme) -> str:
+        """The pod-template hash.
+
+        Raises :class:`~migrator.errors.DecodeError` with the path of a value that Go would not decode.
+        """
+        return encode(self.after(OFFSET, scheme))
+
+    def after(self, state: int, scheme: Scheme) -> int:
+        """The FNV sum after the template when it was ``state`` before. Raises as :meth:`under` does."""
+        if self._recognised is not None:
+            found = self._recognised.after(state, scheme, printed)
+            if found is not None:
+                return found
+        if scheme not in self._printed:
+            self._printed[scheme] = printed(self._template, scheme)
+        return fold(state, self._printed[scheme])
+
+
+def hash_template(template: Mapping[str, Any], scheme: Scheme) -> str:
+    """The pod-template hash under one scheme, see :class:`TemplateHasher`."""
+    return TemplateHasher(template).under(scheme)
 
 
 def dump_template(template: Mapping[str, Any], scheme: Scheme) -> str:
-    """The very text that is hashed. Raises as :func:`hash_template` does."""
-    return b"".join(chunk.data for chunk in _chunks(template, scheme)).decode()
+    """The very text that is hashed. Raises as :meth:`TemplateHasher.under` does."""
+    return b"".join([chunk.data for chunk in printed(template, scheme)]).decode()
 
 
 def hash_text(text: str) -> str:
@@ -50,31 +81,54 @@ def hash_text(text: str) -> str:
     return encode(feed(OFFSET, text.encode()))
 
 
-def hash_pod_clique_set(pcs: Mapping[str, Any], scheme: Scheme) -> PodCliqueSetHashes:
-    """Both kinds of hashes of a PodCliqueSet, as it was read from the API server.
+class SetHasher:
+    """Both kinds of hashes of a PodCliqueSet, as it was read from the API server, under any scheme.
 
-    Raises :class:`~migrator.errors.DecodeError` with the path of a value that Go would not decode.
+    Schemes share work, so the set must stay as it is while this is used.
     """
-    cliques = []
-    for number, (name, template) in enumerate(_templates(pcs)):
+
+    def __init__(self, pcs: Mapping[str, Any]) -> None:
+        self._pcs = pcs
+
+    def under(self, scheme: Scheme) -> PodCliqueSetHashes:
+        """The hashes under one scheme.
+
+        Raises :class:`~migrator.errors.DecodeError` with the path of a value that Go would not decode.
+        """
+        names = [name for name, _ in self._cliques]
+        sums = [self._after(OFFSET, number, scheme) for number in range(len(names))]
+        hashes = {name: encode(total) for name, total in zip(names, sums, strict=True)}
+        return PodCliqueSetHashes(encode(self._of_all(names, sums, scheme)), hashes)
+
+    @cached_property
+    def _cliques(self) -> Sequence[tuple[str, TemplateHasher]]:
+        return [(name, TemplateHasher(template)) for name, template in _templates(self._pcs)]
+
+    def _of_all(self, names: Sequence[str], sums: Sequence[int], scheme: Scheme) -> int:
+        """The sum of all cliques, given each one's own."""
+        total = OFFSET
+        order = range(len(names))
+        if scheme.algorithm == CANONICAL and _set_template(self._pcs).get("cliqueStartupType") == _IN_ORDER:
+            for number in order:
+                opening = f"(kubernetes.podTemplateSpecHashInput){{OrderKey:(string){names[number]} PodTemplateSpec:"
+                total = self._after(MEMORY.text(opening).step(total), number, scheme)
+                total = MEMORY.text("}").step(total)
+            return total
+        for number in sorted(order, key=names.__getitem__) if scheme.algorithm == CANONICAL else order:
+            total = sums[number] if total == OFFSET else self._after(total, number, scheme)
+        return total
+
+    def _after(self, state: int, number: int, scheme: Scheme) -> int:
         try:
-            cliques.append((name, _chunks(template, scheme)))
+            return self._cliques[number][1].after(state, scheme)
         except DecodeError as error:
             path = error.path.replace("podSpec", "spec.podSpec", 1) if error.path.startswith("podSpec") else error.path
             raise DecodeError(error.message, path=f"{_CLIQUES}[{number}].{path}") from None
-    hashes = {name: encode(fold(OFFSET, chunks)) for name, chunks in cliques}
-    if len(cliques) == 1 and not _in_order(pcs, scheme):
-        return PodCliqueSetHashes(hashes[cliques[0][0]], hashes)
-    if scheme.algorithm == CANONICAL and not _in_order(pcs, scheme):
-        cliques.sort(key=lambda clique: clique[0])
-    total = OFFSET
-    for name, chunks in cliques:
-        if _in_order(pcs, scheme):
-            opening = f"(kubernetes.podTemplateSpecHashInput){{OrderKey:(string){name} PodTemplateSpec:"
-            total = fold(total, (MEMORY.text(opening), *chunks, MEMORY.text("}")))
-        else:
-            total = fold(total, chunks)
-    return PodCliqueSetHashes(encode(total), hashes)
+
+
+def hash_pod_clique_set(pcs: Mapping[str, Any], scheme: Scheme) -> PodCliqueSetHashes:
+    """Both kinds of hashes under one scheme, see :class:`SetHasher`."""
+    return SetHasher(pcs).under(scheme)
 
 
 def unknown_fields(pcs: Mapping[str, Any], minor: str) -> tuple[str, ...]:
@@ -93,7 +147,8 @@ def newer_fields(pcs: Mapping[str, Any], older: str, newer: str) -> tuple[str, .
     return tuple(pointer for pointer in unknown_fields(pcs, older) if pointer not in unseen)
 
 
-def _chunks(template: Mapping[str, Any], scheme: Scheme) -> list[Chunk]:
+def printed(template: Mapping[str, Any], scheme: Scheme) -> Sequence[Chunk]:
+    """What is hashed, in chunks. Raises as :meth:`TemplateHasher.under` does."""
     pod_spec = _pod_spec(template)
     if scheme.algorithm == CANONICAL:
         pod_spec = canonicalize(pod_spec)
@@ -152,10 +207,6 @@ def _templates(pcs: Mapping[str, Any]) -> Iterator[tuple[str, JSONObject]]:
                 "priorityClassName": template.get("priorityClassName"),
             },
         )
-
-
-def _in_order(pcs: Mapping[str, Any], scheme: Scheme) -> bool:
-    return scheme.algorithm == CANONICAL and _set_template(pcs).get("cliqueStartupType") == _IN_ORDER
 
 
 def _set_template(pcs: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -10,29 +10,24 @@ empty list or map is not nil.
 
 from __future__ import annotations
 
-import marshal
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import cache
-from typing import Any, ClassVar, Final, Protocol
+from functools import cache, cached_property, partial
+from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 from migrator.errors import DecodeError
 from migrator.hashing import quantity
-from migrator.hashing.fnv import Chunk, clean
+from migrator.hashing.fnv import Chunk, Joined, Text, clean
 from migrator.hashing.layouts import Field, Layout, load
+from migrator.hashing.memory import MEMORY
 from migrator.jsonvalue import JSONNumber, dumps
 
 ROOT: Final = "v1.PodTemplateSpec"
 NIL: Final = "<nil>"
 
-#: Templates differ here, so these are walked field by field; every other value is looked up by its content.
-#: Only speed depends on this list.
-_WALKED: Final = frozenset({ROOT, "v1.PodSpec", "v1.ObjectMeta", "v1.Container", "[]v1.Container", "[]v1.EnvVar"})
-
-#: Known texts and values are forgotten beyond this many, so that memory stays flat.
-_REMEMBERED: Final = 50_000
+#: How many unset fields stand in one chunk at most; a power of two.
+_BLOCK: Final = 64
 
 _SECOND: Final = timedelta(seconds=1)
 _INTEGER: Final = re.compile(r"u?int(\d*)")
@@ -48,48 +43,12 @@ class Printer(Protocol):
         """Append the body of a value that is not null. Raises :class:`~migrator.errors.DecodeError`."""
 
 
-class Memory:
-    """Chunks by text and by content, shared by all layouts and bounded."""
-
-    def __init__(self) -> None:
-        self._texts: dict[str, Chunk] = {}
-        self._values: dict[tuple[int, bytes], Chunk] = {}
-
-    def text(self, text: str) -> Chunk:
-        """The chunk of a text."""
-        chunk = self._texts.get(text)
-        if chunk is None:
-            if len(self._texts) >= _REMEMBERED:
-                self._texts.clear()
-            chunk = self._texts[text] = Chunk(text)
-        return chunk
-
-    def value(self, printer: Printer, value: Any, out: list[Chunk]) -> None:  # noqa: ANN401
-        """Append the one chunk of a list or object, walking it only if its content is new."""
-        try:
-            key = (id(printer), marshal.dumps(value, 2))
-        except ValueError:  # a number that keeps its spelling
-            printer.emit(value, out)
-            return
-        chunk = self._values.get(key)
-        if chunk is None:
-            parts: list[Chunk] = []
-            printer.emit(value, parts)
-            if len(self._values) >= _REMEMBERED:
-                self._values.clear()
-            chunk = self._values[key] = Chunk(parts=parts)
-        out.append(chunk)
-
-
-MEMORY: Final = Memory()
-
-
 class _String:
     zero = ""
 
     def emit(self, value: Any, out: list[Chunk]) -> None:  # noqa: ANN401
         if type(value) is not str:
-            raise _mismatch(value, "string")
+            raise mismatch(value, "string")
         out.append(MEMORY.text(value))
 
 
@@ -98,7 +57,7 @@ class _Bool:
 
     def emit(self, value: Any, out: list[Chunk]) -> None:  # noqa: ANN401
         if type(value) is not bool:
-            raise _mismatch(value, "bool")
+            raise mismatch(value, "bool")
         out.append(MEMORY.text("true" if value else "false"))
 
 
@@ -118,32 +77,38 @@ class _Integer:
         if isinstance(value, JSONNumber) and value.text == "-0":
             return 0
         if type(value) is not int:
-            raise _mismatch(value, self._name)
+            raise mismatch(value, self._name)
         if not self._least <= value <= self._most:
             raise DecodeError(f"{value} does not fit into {self._name}")
         return value
 
 
-class _Pointer:
+class Elements:
+    """A pointer, list or map, zero as nil; its elements' printer is compiled at its first use."""
+
     zero = NIL
 
-    def __init__(self, element: Printer) -> None:
-        self.emit = element.emit  # the pointee prints no type of its own
-        self.element = element
+    def __init__(self, compiled: Callable[[], Printer]) -> None:
+        self._compiled = compiled
+
+    @cached_property
+    def element(self) -> Printer:
+        """What prints the elements."""
+        return self._compiled()
 
 
-class _Slice:
-    zero = NIL
+class _Pointer(Elements):
+    def emit(self, value: Any, out: list[Chunk]) -> None:  # noqa: ANN401
+        self.element.emit(value, out)  # the pointee prints no type of its own
 
-    def __init__(self, element: Printer, *, walked: bool) -> None:
-        self.element = element
-        # Where a list is walked its elements are what recurs, unless they are walked themselves.
-        self._by_content = walked and not (isinstance(element, Struct) and element.walked)
-        self.walked = walked
+
+class Slice(Elements):
+    """A list."""
 
     def emit(self, value: Any, out: list[Chunk]) -> None:  # noqa: ANN401
+        """Print every element."""
         if type(value) is not list:
-            raise _mismatch(value, "list")
+            raise mismatch(value, "list")
         element, separator = self.element, "["
         for number, item in enumerate(value):
             out.append(MEMORY.text(separator))
@@ -151,8 +116,6 @@ class _Slice:
             try:
                 if item is None:
                     out.append(MEMORY.text(element.zero))
-                elif self._by_content and type(item) is dict:
-                    MEMORY.value(element, item, out)
                 else:
                     element.emit(item, out)
             except DecodeError as error:
@@ -160,17 +123,12 @@ class _Slice:
         out.append(MEMORY.text("]" if value else "[]"))
 
 
-class _Map:
-    zero = NIL
-
-    def __init__(self, element: Printer) -> None:
-        self.element = element
-
+class _Map(Elements):
     def emit(self, value: Any, out: list[Chunk]) -> None:  # noqa: ANN401
         if type(value) is not dict:
-            raise _mismatch(value, "object")
+            raise mismatch(value, "object")
         element, separator = self.element, "map["
-        for key, name in sorted((clean(name), name) for name in value):
+        for key, name in sorted([(clean(name), name) for name in value]):
             out.append(MEMORY.text(f"{separator}{key}:"))
             separator = " "
             item = value[name]
@@ -184,61 +142,59 @@ class _Map:
         out.append(MEMORY.text("]" if value else "map[]"))
 
 
-@dataclass(frozen=True, slots=True)
-class _Slot:
+class Slot(NamedTuple):
     """Where one JSON field's value stands: the fixed text before it, and what prints it."""
 
     key: str
     before: str
     printer: Printer
-    by_content: bool
 
 
 class Struct:
     """A Go struct, embedded ones included: fixed text with a slot for each JSON field."""
 
     def __init__(self, name: str, fields: Sequence[Field], types: Types) -> None:
-        self.walked = name in _WALKED
-        self._slots: list[_Slot] = []
+        self.name = name
+        self.slots: list[Slot] = []
         self._tail = self._compile(fields, types, "")
-        self._index = {slot.key: number for number, slot in enumerate(self._slots)}
-        self._between: dict[tuple[int, int], Chunk] = {}
-        self.zero = "".join(slot.before + slot.printer.zero for slot in self._slots) + self._tail
+        self.index = {slot.key: number for number, slot in enumerate(self.slots)}
+        self._between: dict[tuple[int, int], Chunk] = MEMORY.cache()
+        self.zero = "".join(slot.before + slot.printer.zero for slot in self.slots) + self._tail
 
     @property
     def fields(self) -> Mapping[str, Printer]:
         """The printer of each JSON field that the struct knows."""
-        return {slot.key: slot.printer for slot in self._slots}
+        return {slot.key: slot.printer for slot in self.slots}
 
     def emit(self, value: Any, out: list[Chunk]) -> None:  # noqa: ANN401
         """Print the fields that are set, and the fixed text around them."""
         if type(value) is not dict:
-            raise _mismatch(value, "object")
-        index, slots, between = self._index, self._slots, self._between
+            raise mismatch(value, "object")
+        index, slots, between = self.index, self.slots, self._between
         last = -1
         for number in sorted([index[key] for key in value if key in index]):
             slot = slots[number]
             item = value[slot.key]
             if item is None:
                 continue
-            fixed = between.get((last, number))
-            out.append(fixed if fixed is not None else self._fixed(last, number))
+            out.append(between.get((last, number)) or self.fixed(last, number))
             try:
-                if slot.by_content and type(item) in {dict, list}:
-                    MEMORY.value(slot.printer, item, out)
-                else:
-                    slot.printer.emit(item, out)
+                slot.printer.emit(item, out)
             except DecodeError as error:
                 raise _within(f".{slot.key}", error) from None
             last = number
-        fixed = between.get((last, len(slots)))
-        out.append(fixed if fixed is not None else self._fixed(last, len(slots)))
+        out.append(self.fixed(last, len(slots)))
 
-    def _fixed(self, last: int, number: int) -> Chunk:
+    def fixed(self, last: int, number: int) -> Chunk:
         """Everything between two slots: what follows the first, unset fields, and what introduces the second."""
-        skipped = "".join(slot.before + slot.printer.zero for slot in self._slots[last + 1 : number])
-        text = skipped + (self._slots[number].before if number < len(self._slots) else self._tail)
-        chunk = self._between[last, number] = Chunk(text)
+        chunk = self._between.get((last, number))
+        if chunk is None:
+            parts = []
+            for start, stop in _blocks(last + 1, number):
+                text = "".join([slot.before + slot.printer.zero for slot in self.slots[start:stop]])
+                parts.append(MEMORY.text(text))
+            parts.append(MEMORY.text(self.slots[number].before if number < len(self.slots) else self._tail))
+            chunk = MEMORY.remember(self._between, (last, number), Joined(parts), 0)
         return chunk
 
     def _compile(self, fields: Sequence[Field], types: Types, pending: str) -> str:
@@ -253,8 +209,7 @@ class Struct:
             if key is None:
                 pending += printer.zero
                 continue
-            walked = getattr(printer, "walked", False) or getattr(getattr(printer, "element", None), "walked", False)
-            self._slots.append(_Slot(key, pending, printer, self.walked and not walked))
+            self.slots.append(Slot(key, pending, printer))
             pending = ""
         return pending + "}"
 
@@ -263,17 +218,16 @@ class _Quantity:
     zero = quantity.Quantity().dump()
 
     def __init__(self) -> None:
-        self._known: dict[str, Chunk] = {}
+        self._known: dict[str, Chunk] = MEMORY.cache()
 
     def emit(self, value: Any, out: list[Chunk]) -> None:  # noqa: ANN401
         if type(value) not in {str, int, JSONNumber}:
-            raise _mismatch(value, "quantity")
+            raise mismatch(value, "quantity")
         token = str(value)
         chunk = self._known.get(token)
         if chunk is None:
-            if len(self._known) >= _REMEMBERED:
-                self._known.clear()
-            chunk = self._known[token] = Chunk(quantity.parse(token).dump())
+            text = quantity.parse(token).dump()
+            chunk = MEMORY.remember(self._known, token, Text(text), len(text))
         out.append(chunk)
 
 
@@ -297,11 +251,11 @@ class _Time:
         "{name:(string)UTC zone:([]time.zone)<nil> tx:([]time.zoneTrans)<nil> extend:(string) "
         "cacheStart:(int64)0 cacheEnd:(int64)0 cacheZone:(*time.zone)<nil>}"
     )
-    _syntax: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:\d\d)", re.ASCII)
+    _syntax: Final = r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:\d\d)"
     _year_one: Final = datetime(1, 1, 1, tzinfo=UTC)
 
     def emit(self, value: Any, out: list[Chunk]) -> None:  # noqa: ANN401
-        match = self._syntax.fullmatch(value) if type(value) is str else None
+        match = re.fullmatch(self._syntax, value, re.ASCII) if type(value) is str else None
         try:
             moment = datetime.fromisoformat(match[1] + match[3]) if match else None
         except ValueError:
@@ -375,11 +329,11 @@ class Types:
         if definition is not None:
             return Struct(kind, definition, self)
         if kind.startswith("*"):
-            return _Pointer(self.printer(kind[1:]))
+            return _Pointer(partial(self.printer, kind[1:]))
         if kind.startswith("[]"):
-            return _Slice(self.printer(kind[2:]), walked=kind in _WALKED)
+            return Slice(partial(self.printer, kind[2:]))
         if match := _MAP.fullmatch(kind):
-            return _Map(self.printer(match[2]))
+            return _Map(partial(self.printer, match[2]))
         return _basic(kind)
 
     def _signature(self, kind: str) -> int:
@@ -398,6 +352,16 @@ class Types:
                 parts += tuple((go, key, self._signature(child)) for go, key, child in definition)
             known = self._known[kind] = self._signatures.setdefault(parts, len(self._signatures))
         return known
+
+
+def _blocks(start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """A range in blocks that begin at multiples of their length, so that ranges that overlap share most of them."""
+    while start < stop:
+        size = start & -start or _BLOCK
+        while start + size > stop:
+            size //= 2
+        yield start, start + size
+        start += size
 
 
 def _basic(kind: str) -> Printer:
@@ -423,7 +387,8 @@ def _within(step: str, error: DecodeError) -> DecodeError:
     return DecodeError(error.message, path=f"{step}{error.path}")
 
 
-def _mismatch(value: object, wanted: str) -> DecodeError:
+def mismatch(value: object, wanted: str) -> DecodeError:
+    """The error for a value of another JSON type than Go wants."""
     return DecodeError(f"{_short(value)} is not of type {wanted}")
 
 

@@ -7,12 +7,12 @@ left them: a revert must not touch those.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from migrator.hashing import podcliqueset, schemes
 from tests import workloads
+from tests.memory_store import copied
 from tests.trees import Object, State, grow
 
 SOURCE: Final = "legacy-1.34"
@@ -124,7 +124,7 @@ def by_key(objects: Iterable[Object]) -> dict[Key, Object]:
             item["kind"] in _GROVE
             and metadata.get("labels", {}).get("app.kubernetes.io/component") != LABELS["app.kubernetes.io/component"]
         ):
-            kept = copy.deepcopy(item)
+            kept = copied(item)
             for name in _MOVING:
                 kept["metadata"].pop(name, None)
             found[item["kind"], metadata.get("namespace", ""), metadata["name"]] = kept

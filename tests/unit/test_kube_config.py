@@ -16,6 +16,7 @@ from kubernetes.config import incluster_config
 from migrator import kube
 from migrator.errors import NotAuthorised, Unreachable, UsageError
 from migrator.store import PODS
+from migrator.transport import Timing
 from tests.unit.fake_api import FakeApi, ok
 
 
@@ -157,7 +158,7 @@ def plugin(path: Path, program: str) -> dict[str, Any]:
 
 
 def test_expired_plugin_credentials_are_renewed(tmp_path: Path, api: FakeApi) -> None:
-    """A credential plugin is asked again when its token has expired, in the middle of a run."""
+    """A credential plugin is asked again when its token has expired, in the middle of a run, but not every time."""
     counter = tmp_path / "counter"
     program = f"""
 import json, pathlib
@@ -167,14 +168,18 @@ counter.write_text("x" * (asked + 1))
 status = {{"token": f"token-{{asked}}", "expirationTimestamp": "2020-01-01T00:00:00Z"}}
 print(json.dumps({{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}}))
 """
+    now = [100.0]
     store = kube.connect(
-        kubeconfig=kubeconfig(tmp_path / "config", api.url, user=plugin(tmp_path / "plugin.py", program))
+        kubeconfig=kubeconfig(tmp_path / "config", api.url, user=plugin(tmp_path / "plugin.py", program)),
+        timing=Timing(clock=lambda: now[0]),
     )
-    for _ in range(2):
+    for seconds in (0.0, 0.9, 0.1):
+        now[0] += seconds
         store.get(PODS, "a", "p")
-    first, second = (seen.headers["authorization"] for seen in api.seen)
+    first, soon, second = (seen.headers["authorization"] for seen in api.seen)
     assert first.startswith("Bearer token-")
     assert second.startswith("Bearer token-")
+    assert first == soon, "within a second the plugin is not started again"
     assert first != second
 
 

@@ -1,0 +1,272 @@
+"""A real API server to measure on, pinned to one core, and the programs that are measured, pinned to another."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from time import perf_counter
+from typing import IO, Any, Final
+
+import structlog
+
+from benchmarks.reference.build import patcher
+from benchmarks.shapes import LINE, SOURCE, TARGET, Object
+from migrator import kube
+from migrator.execute import Executor, Job, job_of, reverse
+from migrator.plan import PlanOptions, make_plan
+from migrator.snapshot import take
+from migrator.transport import Request
+from tests.controlplane.client import Client
+from tests.controlplane.crds import apply_crds
+from tests.controlplane.server import ControlPlane
+from tests.controlplane.trees import load
+
+Stream = IO[bytes] | int | None
+
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+_ROOT: Final = Path(__file__).resolve().parents[1]
+_NAMESPACE: Final = "grove-system"
+_LEASE: Final = "grove-operator-leader-election"
+_OPERATOR: Final = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {
+        "name": "grove-operator",
+        "namespace": _NAMESPACE,
+        "labels": {
+            "app.kubernetes.io/component": "operator-deployment",
+            "app.kubernetes.io/name": "grove-operator",
+            "app.kubernetes.io/part-of": "grove",
+        },
+    },
+    "spec": {
+        "replicas": 1,
+        "selector": {"matchLabels": {"app": "grove-operator"}},
+        "template": {
+            "metadata": {"labels": {"app": "grove-operator"}},
+            "spec": {
+                "containers": [{"name": "grove-operator", "image": "registry.example/grove-operator:v0.1.0-alpha.9"}]
+            },
+        },
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a program took: seconds of the clock, of its own CPU, of the servers' CPU, and KiB of memory at most."""
+
+    seconds: float
+    cpu: float
+    server_cpu: float
+    peak_kib: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run of ours: its events, as the log has them, and what it took."""
+
+    spent: Spent
+    events: Sequence[Mapping[str, Any]]
+
+    @property
+    def stages(self) -> Mapping[str, float]:
+        """Seconds of each stage."""
+        found: Mapping[str, float] = self._one("summary")["seconds"]
+        return found
+
+    @property
+    def patches(self) -> int:
+        """How many patches were sent."""
+        return int(self._one("summary")["patches"])
+
+    @property
+    def downtime(self) -> float:
+        """Seconds from the operator's scale-down to the last write."""
+        writes = [event["ts"] for event in self.events if event["event"] == "patched"]
+        stopped = self._one("operator_stopped")["ts"]
+        return (_time(writes[-1]) - _time(stopped)).total_seconds() if writes else 0.0
+
+    def _one(self, name: str) -> Mapping[str, Any]:
+        return next(event for event in self.events if event["event"] == name)
+
+
+@dataclass(slots=True)
+class Bench:
+    """A running API server. On a machine with one core, that is the client's too."""
+
+    control_plane: ControlPlane
+    directory: Path
+    client_core: int
+    pids: Sequence[int]
+    client: Client
+
+    def load(self, objects: Sequence[Object]) -> None:
+        """Put objects on the server."""
+        load(self.client, objects)
+
+    def empty(self) -> None:
+        """Remove every object that :meth:`load` put there, and what runs have recorded."""
+        self.client.empty_namespace("default")
+        self.forget()
+
+    def forget(self) -> None:
+        """Remove what runs have recorded, and start the operator again, as before the first of them."""
+        for item in self.client.list("v1", "ConfigMap", _NAMESPACE):
+            if item["metadata"]["name"].startswith("grove-migrator"):
+                self.client.delete(item)
+        self.client.delete(_OPERATOR)
+        self.client.create(_OPERATOR)
+
+    def server_cpu(self) -> float:
+        """Seconds of CPU that the servers have used so far."""
+        return sum(_cpu(pid) for pid in self.pids)
+
+    def migrate(self, *flags: str) -> Run:
+        """Run the migration as a user would, as a process of its own."""
+        log = self.directory / "log.jsonl"
+        # fmt: off
+        command = [
+            sys.executable, "-m", "migrator", "run", "--to", TARGET, "--stop-operator", "--lease-name", _LEASE,
+            "--kubeconfig", str(self.control_plane.kubeconfig), *flags,
+        ]
+        # fmt: on
+        with log.open("wb") as stderr:
+            spent = self._spend(command, stdout=subprocess.DEVNULL, stderr=stderr)
+        events = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+        return Run(spent, events)
+
+    def replay(self, patches: Path, concurrency: int) -> Spent:
+        """Send recorded patches with the reference; raises RuntimeError if one fails."""
+        answer = self.directory / "answer.json"
+        # fmt: off
+        command = [
+            str(patcher()), f"-kubeconfig={self.control_plane.kubeconfig}", f"-file={patches}",
+            f"-concurrency={concurrency}",
+        ]
+        # fmt: on
+        with answer.open("wb") as stdout:
+            spent = self._spend(command, stdout=stdout, stderr=None)
+        said = json.loads(answer.read_text(encoding="utf-8"))
+        if said["failed"]:
+            raise RuntimeError(f"{said['failed']} of {said['patches']} patches failed: {said['firstError']}")
+        return Spent(said["seconds"], said["cpuSeconds"], spent.server_cpu, spent.peak_kib)
+
+    def record(self) -> tuple[Path, Path]:
+        """The very patches that a run would send now, and those that take them back, as JSON Lines."""
+        store = self.store()
+        plan = make_plan(take(store), PlanOptions(source=SOURCE, target=TARGET))
+        jobs = [job_of(tree) for tree in plan.trees]
+        there, back = self.directory / "there.jsonl", self.directory / "back.jsonl"
+        _write(there, jobs)
+        _write(back, [reverse(job) for job in jobs])
+        return there, back
+
+    def lists(self) -> Spent:
+        """Read the lists that a run reads, by a process of its own, and do nothing with them."""
+        answer = self.directory / "answer.json"
+        command = [sys.executable, "-m", "benchmarks.lists", str(self.control_plane.kubeconfig)]
+        with answer.open("wb") as stdout:
+            spent = self._spend(command, stdout=stdout, stderr=None)
+        said = json.loads(answer.read_text(encoding="utf-8"))
+        return Spent(said["seconds"], said["cpuSeconds"], spent.server_cpu, spent.peak_kib)
+
+    def store(self) -> kube.KubeStore:
+        """The product's own store on the server."""
+        return kube.connect(kubeconfig=str(self.control_plane.kubeconfig))
+
+    def _spend(self, command: Sequence[str], *, stdout: Stream, stderr: Stream) -> Spent:
+        """Run a program on the client's core. What it takes is counted from its start to its end."""
+        before, began = self.server_cpu(), perf_counter()
+        process = subprocess.Popen(
+            command,
+            cwd=_ROOT,
+            env={**os.environ, "PYTHONPATH": str(_ROOT)},
+            preexec_fn=lambda: os.sched_setaffinity(0, {self.client_core}),  # noqa: PLW1509 - no threads here
+            stdout=stdout,
+            stderr=stderr,
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = perf_counter() - began
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode != 0:
+            raise RuntimeError(f"{command[:4]} ended with {process.returncode}; see {self.directory}")
+        return Spent(seconds, usage.ru_utime + usage.ru_stime, self.server_cpu() - before, usage.ru_maxrss)
+
+
+@contextmanager
+def running() -> Iterator[Bench]:
+    """An API server with Grove's CRDs and an operator's Deployment, for as long as the block lasts."""
+    cores = sorted(os.sched_getaffinity(0))
+    server_core, client_core = cores[0], cores[-1]
+    with tempfile.TemporaryDirectory(prefix="grove-migrator-bench-") as name:
+        directory = Path(name)
+        control_plane = ControlPlane(directory / "controlplane")
+        others = _children()
+        os.sched_setaffinity(0, {server_core})  # the server inherits it
+        try:
+            control_plane.start()
+        finally:
+            os.sched_setaffinity(0, set(cores))
+        try:
+            apply_crds(control_plane, LINE)
+            client = control_plane.client()
+            client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _NAMESPACE}})
+            client.create(_OPERATOR)
+            yield Bench(control_plane, directory, client_core, sorted(_children() - others), client)
+        finally:
+            control_plane.stop()
+
+
+class _Notebook:
+    """A transport that writes down what it is given to send."""
+
+    request_timeout = 15.0
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+
+    def send(self, request: Request) -> bytes:
+        """Note a request, and answer it with nothing."""
+        self.requests.append(request)
+        return b"{}"
+
+
+def _write(path: Path, jobs: Sequence[Job]) -> None:
+    notebook = _Notebook()
+    log = structlog.wrap_logger(
+        structlog.ReturnLogger(), wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL)
+    )
+    store = kube.KubeStore(notebook)  # type: ignore[arg-type]
+    Executor(store, check=lambda: None, stopping=lambda: False, workers=1, log=log).run(jobs)
+    with path.open("w", encoding="utf-8") as file:
+        for request in notebook.requests:
+            line = {
+                "path": request.url,
+                "accept": request.accept,
+                "contentType": request.content_type,
+                "body": (request.body or b"").decode(),
+            }
+            file.write(json.dumps(line) + "\n")
+
+
+def _children() -> set[int]:
+    return {int(pid) for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()}
+
+
+def _cpu(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text)

@@ -1,0 +1,139 @@
+"""Time and memory against the number of pods, by lists that are simulated.
+
+Each size is measured in a process of its own: ``python -m benchmarks.growth PODS`` prints one JSON object. Objects
+come in pages of JSON, as from an API server, and are forgotten as soon as the store has projected them.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from resource import RUSAGE_SELF, getrusage
+from time import process_time
+from typing import Any, Final, TypeVar
+
+from benchmarks.rows import Row
+from benchmarks.shapes import SOURCE, TARGET, scale_test
+from migrator import store as seam
+from migrator.errors import NotFound
+from migrator.jsonvalue import JSONObject
+from migrator.plan import PlanOptions, make_plan
+from migrator.runs import jobs_of
+from migrator.snapshot import take
+from migrator.store import DryRun, Listing, Resource
+
+T = TypeVar("T")
+
+SIZES: Final = (1_000, 3_000, 10_000, 30_000, 100_000)
+_ROOT: Final = Path(__file__).resolve().parents[1]
+_PODS_OF_A_CLIQUE: Final = 2
+_LARGE: Final = 10_000
+_INDEX: Final = '"grove.io/podcliqueset-replica-index": "%d"'
+
+
+def measure(sizes: tuple[int, ...] = SIZES) -> tuple[list[Row], list[Mapping[str, float]]]:
+    """The figures, and what was measured at each size."""
+    found = [_measured(size) for size in sizes]
+    first, last = found[0], found[-1]
+    ten = next((one for one in found if one["pods"] >= _LARGE), last)
+    grown = last["pods"] - ten["pods"] or last["pods"] - first["pods"]
+    base = ten if last["pods"] > ten["pods"] else first
+
+    def per_pod(one: Mapping[str, float]) -> float:
+        return (one["snapshotSeconds"] + one["planSeconds"]) / one["pods"] * 1e6
+
+    rows = [
+        Row("peak memory at 10,000 pods, simulated lists", ten["peakKiB"] / 1024, None, "MiB", "<= 100"),
+        Row(
+            f"growth of memory up to {last['pods']:,.0f} pods",
+            (last["peakKiB"] - base["peakKiB"]) / grown,
+            None,
+            "KiB/pod",
+            "<= 4",
+        ),
+        Row(
+            f"snapshot and plan of a pod at {last['pods']:,.0f} pods, beside {ten['pods']:,.0f}",
+            per_pod(last),
+            per_pod(ten),
+            "µs of CPU",
+            "<= 1.3",
+        ),
+    ]
+    return rows, found
+
+
+def _measured(pods: int) -> Mapping[str, float]:
+    command = [sys.executable, "-m", "benchmarks.growth", str(pods)]
+    printed = subprocess.run(command, check=True, capture_output=True, cwd=_ROOT)
+    found: Mapping[str, float] = json.loads(printed.stdout)
+    return found
+
+
+class _Lists:
+    """A store that can be listed: Grove's scale test, of any size, without keeping it."""
+
+    is_cluster = True
+    dry_run = DryRun.NONE
+    request_timeout = 15.0
+
+    def __init__(self, pods: int) -> None:
+        self._cliques = pods // _PODS_OF_A_CLIQUE
+        self._first = scale_test(_PODS_OF_A_CLIQUE)
+        self._first[0]["spec"]["replicas"] = self._cliques
+
+    def list(self, resource: Resource, project: Callable[[JSONObject], T], **_: Any) -> Listing[T]:  # noqa: ANN401
+        """Every object of a kind."""
+        if resource in {seam.POD_GANG_MAPS, seam.POD_GANGS}:
+            raise NotFound(f"{resource.qualified_name} is not installed")
+        texts, items = self._texts(resource.kind), []
+        while page := list(islice(texts, seam.PAGE_SIZE)):
+            items += [project(raw) for raw in json.loads(f"[{','.join(page)}]")]
+        return Listing(tuple(items), "1")
+
+    def _texts(self, kind: str) -> Iterator[str]:
+        items = [self._brief(item) for item in self._first if item["kind"] == kind]
+        texts = [json.dumps(item) for item in items]
+        if kind == "PodCliqueSet":
+            yield from texts
+            return
+        uids = [item["metadata"]["uid"] for item in self._first if item["kind"] in {"PodClique", "Pod"}]
+        for number in range(self._cliques):
+            for text in texts:
+                own = text.replace("scale-test-0", f"scale-test-{number}").replace(_INDEX % 0, _INDEX % number)
+                for uid in uids:
+                    own = own.replace(uid, f"{number:08x}{uid[8:]}")
+                yield own
+
+    def _brief(self, item: JSONObject) -> JSONObject:
+        brief = copy.deepcopy(item)
+        if brief["kind"] == "Pod":
+            del brief["spec"], brief["status"]
+        return brief
+
+
+def main(pods: int) -> None:
+    """Take a snapshot, make the plan and the patches; print seconds of CPU and the peak of memory."""
+    store = _Lists(pods)
+    began = process_time()
+    snapshot = take(store)  # type: ignore[arg-type]
+    seen = process_time()
+    plan = make_plan(snapshot, PlanOptions(source=SOURCE, target=TARGET))
+    patches = sum(len(job.patches) for job in jobs_of(plan, revert=False))
+    planned = process_time()
+    found = {
+        "pods": pods,
+        "patches": patches,
+        "snapshotSeconds": seen - began,
+        "planSeconds": planned - seen,
+        "peakKiB": getrusage(RUSAGE_SELF).ru_maxrss,
+    }
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

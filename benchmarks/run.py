@@ -1,0 +1,171 @@
+"""The run, beside a Go program that sends the very same patches to the same API server.
+
+API server and etcd have one core, whoever patches has the other. Passes take turns: ours, the reference back, the
+reference there, the reference back. Where others use the machine too, the servers' CPU per patch and the client's
+tell more than the clock; the raw passes keep both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+from statistics import median
+from time import sleep
+from typing import Any, Final
+
+from benchmarks.cluster import Bench, Run, Spent, running
+from benchmarks.neighbour import Reads, reading
+from benchmarks.rows import Row
+from benchmarks.shapes import SHAPES
+
+Raw = dict[str, Any]
+
+CONCURRENCIES: Final = (4, 8, 16)
+_PROBE: Final = 600  # patches with which the best concurrency is found
+_IDLE_SECONDS: Final = 5.0
+_ROUNDS_BELOW: Final = 5_000  # pods; fewer are measured twice
+
+
+def measure(pods: int) -> tuple[list[Row], list[Raw]]:
+    """The figures of both shapes with so many pods, and every pass as it was measured."""
+    rows: list[Row] = []
+    passes: list[Raw] = []
+    with running() as bench:
+        for shape, make in SHAPES.items():
+            print(f"loading {pods} pods as {shape}", flush=True)
+            bench.load(make(pods))
+            found = _Shape(bench, shape, pods).measure()
+            rows += found.rows()
+            passes += found.passes
+            bench.empty()
+    return rows, passes
+
+
+class _Shape:
+    """One shape's passes, in turns."""
+
+    def __init__(self, bench: Bench, name: str, pods: int) -> None:
+        self._bench = bench
+        self._name = name
+        self._rounds = 2 if pods < _ROUNDS_BELOW else 1
+        self._pods = pods
+        self._there, self._back = bench.record()
+        self._patches = sum(1 for _ in self._there.open(encoding="utf-8"))
+        self._runs: list[Run] = []
+        self._references: list[Spent] = []
+        self._idle: list[tuple[Run, Spent]] = []
+        self._reads: dict[str, Reads] = {}
+        self.passes: list[Raw] = []
+
+    def measure(self) -> _Shape:
+        """Every pass; the cluster is left migrated."""
+        best = self._best_concurrency()
+        with self._beside("nobody"):
+            sleep(_IDLE_SECONDS)
+        for _ in range(self._rounds):
+            self._bench.forget()
+            with self._beside("run"):
+                run = self._bench.migrate()
+            self._runs.append(run)
+            self._note("run", run.spent, stages=dict(run.stages), downtime=run.downtime, patches=run.patches)
+            self._note("reference, back", self._bench.replay(self._back, best), concurrency=best)
+            with self._beside("reference"):
+                there = self._bench.replay(self._there, best)
+            self._references.append(there)
+            self._note("reference", there, concurrency=best)
+            lists = self._bench.lists()
+            self._note("lists", lists)
+            nothing = self._bench.migrate()
+            self._note("nothing to do", nothing.spent, stages=dict(nothing.stages))
+            self._idle.append((nothing, lists))
+            if len(self._runs) < self._rounds:
+                self._note("reference, back", self._bench.replay(self._back, best), concurrency=best)
+        for name, reads in self._reads.items():
+            shares = {f"p{share:g}": reads.percentile(share / 100) for share in (50, 90, 99)}
+            self.passes.append({"shape": self._name, "pass": f"reads beside {name}", **shares})
+        return self
+
+    def rows(self) -> list[Row]:
+        """What the passes say."""
+        patches, at = self._patches, f"{self._name}, {self._pods:,} pods"
+        executed = median(run.stages["execute"] for run in self._runs)
+        whole = median(run.spent.seconds for run in self._runs)
+        cpu = median(run.spent.cpu for run in self._runs)
+        server = median(run.spent.server_cpu for run in self._runs)
+        reference = median(spent.seconds for spent in self._references)
+        outage = median(run.downtime for run in self._runs)
+        preflight = median(run.stages["preflight"] for run, _ in self._idle)
+        lists = median(spent.seconds for _, spent in self._idle)
+
+        def row(figure: str, ours: float, theirs: float | None, unit: str, goal: str = "") -> Row:
+            return Row(f"{at}: {figure}", ours, theirs, unit, goal)
+
+        return [
+            row("patching", patches / executed, patches / reference, "patches/s", ">= 0.95"),
+            row("the whole run, beside the reference's patching", whole, reference, "s", "<= 1.15"),
+            row("operator away, beside the reference's patching", outage, reference, "s"),
+            row("nothing to do, beside the lists alone", preflight, lists, "s", "<= 1.1"),
+            row(
+                "CPU of the client for a patch, the whole run included",
+                cpu / patches * 1000,
+                median(spent.cpu for spent in self._references) / patches * 1000,
+                "ms",
+            ),
+            row(
+                "CPU of API server and etcd for a patch, the whole run included",
+                server / patches * 1000,
+                median(spent.server_cpu for spent in self._references) / patches * 1000,
+                "ms",
+            ),
+            row(
+                "peak memory of the run",
+                max(run.spent.peak_kib for run in self._runs) / 1024,
+                None,
+                "MiB",
+                "<= 100",
+            ),
+            row(
+                "a GET of another client beside the run, p99; beside nobody",
+                self._reads["run"].percentile(0.99) * 1000,
+                self._reads["nobody"].percentile(0.99) * 1000,
+                "ms",
+            ),
+            row(
+                "a GET of another client beside the run, p99; beside the reference",
+                self._reads["run"].percentile(0.99) * 1000,
+                self._reads["reference"].percentile(0.99) * 1000,
+                "ms",
+            ),
+        ]
+
+    def _best_concurrency(self) -> int:
+        """The concurrency at which the reference is fastest, on the first patches; they are taken back."""
+        there, back = (_head(path, self._bench.directory) for path in (self._there, self._back))
+        seconds = {}
+        for concurrency in CONCURRENCIES:
+            spent = self._bench.replay(there, concurrency)
+            seconds[concurrency] = spent.seconds
+            self._note("reference, a part of it", spent, concurrency=concurrency)
+            self._bench.replay(back, concurrency)
+        return min(seconds, key=lambda concurrency: seconds[concurrency])
+
+    @contextmanager
+    def _beside(self, what: str) -> Iterator[None]:
+        with reading(self._bench.client) as reads:
+            yield
+        self._reads.setdefault(what, Reads()).seconds.extend(reads.seconds)
+
+    def _note(self, what: str, spent: Spent, **more: object) -> None:
+        print(f"  {what}: {spent.seconds:.1f} s", flush=True)
+        self.passes.append({"shape": self._name, "pods": self._pods, "pass": what, **asdict(spent), **more})
+
+
+def _head(path: Path, directory: Path) -> Path:
+    part = directory / f"part-{path.name}"
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    chosen = [line for line in lines if "/pods/" in line]
+    part.write_text("".join(islice(chosen, _PROBE)), encoding="utf-8")
+    return part
