@@ -246,8 +246,8 @@ def _set(tree: TreePlan, why: Explanation | None) -> Iterator[str]:
         where = ", ".join(f"{kind} {number:,}x" for kind, number in sorted(group.kinds.items()))
         yield (
             f"<tr><td>{escape(group.what)}</td>"
-            f'<td data-is="now"><code>{escape(group.old)}</code></td>'
-            f'<td data-is="after"><code>{escape(group.new)}</code></td>'
+            f'<td data-is="now"><code class="hash">{escape(group.old)}</code></td>'
+            f'<td data-is="after"><code class="hash">{escape(group.new)}</code></td>'
             f'<td class="dim">{escape(where)}</td></tr>'
         )
     yield "</tbody></table>"

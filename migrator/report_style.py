@@ -41,7 +41,7 @@ code, pre { font: .86em/1.45 ui-monospace, monospace; } pre { white-space: pre-w
 .bars { list-style: none; margin: .6rem 0; padding: 0; }
 .bars li { display: grid; grid-template-columns: minmax(9rem, 1fr) minmax(0, 1.2fr) 4.5rem 5.5rem; gap: .1rem .8rem;
   align-items: center; padding: .3rem 0; border-bottom: 1px solid var(--line); break-inside: avoid; }
-.name { display: inline-block; }
+.name { display: inline-block; } .hash { white-space: nowrap; }
 .amount { font-variant-numeric: tabular-nums; text-align: right; white-space: nowrap; }
 .card { background: var(--card); border: 1px solid var(--line); border-left: .35rem solid var(--migrate);
   border-radius: .4rem; padding: .6rem .9rem; margin: .6rem 0; }
@@ -57,7 +57,7 @@ tr { break-inside: avoid; }
 @media (max-width: 42rem) {
   .bars li { grid-template-columns: 1fr auto auto; }
   .bars .bar { grid-column: 1 / -1; grid-row: 2; }
-  .bars .name { display: inline-block; }
+  .bars .name { display: inline-block; } .hash { white-space: nowrap; }
 .amount { font-size: .875rem; }
   thead { display: none; } tr { display: block; padding: .35rem 0; border-bottom: 1px solid var(--line); }
   td { display: block; border: 0; padding: 0; } td[data-is]::before { content: attr(data-is) " "; color: var(--dim); }

@@ -131,7 +131,7 @@ def _unknown(text: str) -> UnknownScheme:
 
     names = [scheme.name for scheme in all_schemes()] + [release.name for release in releases()]
     close = difflib.get_close_matches(text if text.startswith(("v", *_ALGORITHMS)) else f"v{text}", names, n=1)
-    hint = f"; did you mean {close[0]}?" if close else ""
+    hint = f"; did you mean {close[0]}?" if close else "."
     return UnknownScheme(
         f"{text!r} is neither a scheme nor a release in the table{hint} Known schemes: "
         f"{', '.join(scheme.name for scheme in all_schemes())}. Known releases: "

@@ -126,7 +126,7 @@ def test_what_reads_a_dump_prints_no_value(tmp_path: Path, silent: Callable[...,
     for form in ("table", "json"):
         assert silent("hash", "-f", dump, "-o", form, *level) == 0
     for target in (TO, "canonical", "legacy-1.33"):
-        for form in ("table", "json", "html"):
+        for form in ("table", "json", "yaml", "html"):
             assert silent("plan", "-f", dump, "--to", target, "-o", form, *level) == 0
         assert silent("explain", "-f", dump, "--to", target, *level) == 0
         assert silent("run", "-f", dump, "--to", target, "--dry-run=client", *level, expect="dry run") == 0
@@ -167,7 +167,7 @@ def test_a_refusal_names_fields_and_no_value(
     edited = grown()
     template_of(edited[0])["image"] = f"{MARK}-edited"
     dump = written(tmp_path / "edited.json", edited)
-    for form in ("table", "json", "html"):
+    for form in ("table", "json", "yaml", "html"):
         assert silent("plan", "-f", dump, "--to", TO, "-o", form, *level, expect="GM-1") == 0
     assert silent("run", "-f", dump, "--to", TO, "--dry-run=client", *level, expect="GM-1") == 3
     pcs = next(item for item in edited if item["kind"] == "PodCliqueSet")
