@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import IO, Any, Final
 
 import structlog
@@ -33,6 +33,7 @@ from tests.controlplane.trees import load
 Stream = IO[bytes] | int | None
 
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
+_LOOK_EVERY: Final = 0.01
 _ROOT: Final = Path(__file__).resolve().parents[1]
 _NAMESPACE: Final = "grove-system"
 _LEASE: Final = "grove-operator-leader-election"
@@ -195,12 +196,16 @@ class Bench:
             stdout=stdout,
             stderr=stderr,
         )
-        _, status, usage = os.wait4(process.pid, 0)
+        peak = 0
+        while not (waited := os.wait4(process.pid, os.WNOHANG))[0]:
+            peak = max(peak, peak_kib(process.pid))
+            sleep(_LOOK_EVERY)
+        _, status, usage = waited
         seconds = perf_counter() - began
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode != 0:
-            raise RuntimeError(f"{command[:4]} ended with {process.returncode}; see {self.directory}")
-        return Spent(seconds, usage.ru_utime + usage.ru_stime, self.server_cpu() - before, usage.ru_maxrss)
+            raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}")
+        return Spent(seconds, usage.ru_utime + usage.ru_stime, self.server_cpu() - before, peak)
 
 
 @contextmanager
@@ -261,6 +266,14 @@ def _write(path: Path, jobs: Sequence[Job]) -> None:
 
 def _children() -> set[int]:
     return {int(pid) for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()}
+
+
+def peak_kib(pid: int) -> int:
+    """The most memory that a living process has had. Not what ``wait4`` tells: that counts its parent's at the fork."""
+    for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1])
+    return 0
 
 
 def _cpu(pid: int) -> float:

@@ -24,7 +24,7 @@ from benchmarks.shapes import SHAPES
 Raw = dict[str, Any]
 
 CONCURRENCIES: Final = (4, 8, 16)
-_PROBE: Final = 600  # patches with which the best concurrency is found
+_PROBE: Final = 300  # patches with which the best concurrency is found
 _IDLE_SECONDS: Final = 5.0
 _ROUNDS_BELOW: Final = 5_000  # pods; fewer are measured twice
 
@@ -34,13 +34,14 @@ def measure(pods: int) -> tuple[list[Row], list[Raw]]:
     rows: list[Row] = []
     passes: list[Raw] = []
     with running() as bench:
-        for shape, make in SHAPES.items():
+        for number, (shape, make) in enumerate(SHAPES.items()):
+            if number:
+                bench.empty()
             print(f"loading {pods} pods as {shape}", flush=True)
             bench.load(make(pods))
             found = _Shape(bench, shape, pods).measure()
             rows += found.rows()
             passes += found.passes
-            bench.empty()
     return rows, passes
 
 

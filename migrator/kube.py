@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from migrator import answers, jsonvalue
 from migrator.errors import ApiError, ClusterError, Conflict, LostReply, NotFound, Unreachable
+from migrator.garbage import uncollected
 from migrator.jsonvalue import JSONObject
 from migrator.kubeconfig import api_client
 from migrator.retry import Deadline, RateLimit, Retry
@@ -125,7 +126,8 @@ class KubeStore:
         )
         for _ in range(MAX_LIST_STARTS):
             try:
-                return self._pages(request, resource, project, json.loads if metadata_only else jsonvalue.loads)
+                with uncollected():
+                    return self._pages(request, resource, project, json.loads if metadata_only else jsonvalue.loads)
             except _ListMoved:
                 continue
         raise Unreachable(

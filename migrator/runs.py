@@ -11,6 +11,7 @@ from migrator import operator, record
 from migrator.context import Context
 from migrator.errors import ApiError, Refused, UsageError
 from migrator.execute import Executor, Job, job_of, top_down
+from migrator.garbage import uncollected
 from migrator.model import Finding, Plan, Severity, Snapshot, TreeState
 from migrator.plan import PlanOptions, make_plan
 from migrator.revert import make_revert
@@ -78,11 +79,12 @@ class Stages:
 
 def plan_for(snapshot: Snapshot, options: RunOptions, recorded: record.Recorded, context: Context) -> Plan:
     """The plan of a migration or of a revert."""
-    if options.revert:
-        if _wrote_nothing(recorded, options.plan):
-            return Plan(options.plan.source, options.plan.target, ())
-        return make_revert(snapshot, options.plan, tables=recorded.tables)
-    return make_plan(snapshot, options.plan, tables=recorded.tables, now=context.now())
+    if options.revert and _wrote_nothing(recorded, options.plan):
+        return Plan(options.plan.source, options.plan.target, ())
+    with uncollected():
+        if options.revert:
+            return make_revert(snapshot, options.plan, tables=recorded.tables)
+        return make_plan(snapshot, options.plan, tables=recorded.tables, now=context.now())
 
 
 def _wrote_nothing(recorded: record.Recorded, options: PlanOptions) -> bool:

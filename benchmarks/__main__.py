@@ -1,0 +1,133 @@
+"""Measure everything, print one table, and write it as JSON: ``python -m benchmarks [--pods N] [--only PART ...]``.
+
+docs/performance.md is made from the JSON by ``python -m benchmarks.page``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Final
+
+from benchmarks import growth, hashing, run, startup
+from benchmarks.page import RESULTS, reached
+from benchmarks.reference.build import ReferenceUnavailableError
+from benchmarks.rows import Row
+from tests.controlplane.build import ControlPlaneUnavailableError
+
+PARTS: Final = ("startup", "hashing", "growth", "run")
+_PODS: Final = 1_000
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measure the parts that were asked for; a part that this machine cannot measure is left out, and said."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.splitlines()[0])
+    parser.add_argument("--pods", type=int, default=_PODS, help="pods of the run's clusters (default: %(default)s)")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, metavar="PART", help=", ".join(PARTS))
+    parser.add_argument("--out", type=Path, default=None, help="where the JSON goes; default: benchmarks/results")
+    asked = parser.parse_args(arguments)
+    began = perf_counter()
+    rows, raw = _measure(asked.only, asked.pods)
+    now = datetime.now(UTC)
+    document = {
+        "measured": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "seconds": round(perf_counter() - began),
+        "pods": asked.pods,
+        "machine": _machine(),
+        "rows": [{**asdict(row), "ratio": row.ratio} for row in rows],
+        **raw,
+    }
+    out: Path = asked.out or RESULTS / f"{now:%Y-%m-%d}-{asked.pods}-pods.json"
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    print(_table(rows))
+    print(f"\nwritten to {out}")
+    return 0
+
+
+def _measure(parts: Sequence[str], pods: int) -> tuple[list[Row], dict[str, Any]]:
+    rows: list[Row] = []
+    raw: dict[str, Any] = {"growth": [], "passes": []}
+
+    def of_growth() -> list[Row]:
+        found, raw["growth"] = growth.measure()
+        return found
+
+    def of_run() -> list[Row]:
+        found, raw["passes"] = run.measure(pods)
+        return found
+
+    measured: dict[str, Callable[[], list[Row]]] = {
+        "startup": startup.measure,
+        "hashing": hashing.measure,
+        "growth": of_growth,
+        "run": of_run,
+    }
+    for part in PARTS:
+        if part not in parts:
+            continue
+        print(f"measuring {part}", flush=True)
+        try:
+            rows += measured[part]()
+        except (ControlPlaneUnavailableError, ReferenceUnavailableError) as error:
+            print(f"{part} is left out: {error}", file=sys.stderr)
+    return rows, raw
+
+
+def _table(rows: Sequence[Row]) -> str:
+    lines = [("figure", "ours", "reference", "unit", "ratio", "goal", "")]
+    lines += [
+        (
+            row.figure,
+            f"{row.ours:,.2f}",
+            "" if row.reference is None else f"{row.reference:,.2f}",
+            row.unit,
+            "" if row.ratio is None else f"{row.ratio:.2f}",
+            row.goal,
+            {None: "", True: "reached", False: "NOT reached"}[reached(row.goal, row.ours, row.ratio)],
+        )
+        for row in rows
+    ]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    left = {0, 3, 5, 6}
+
+    def cell(text: str, column: int) -> str:
+        return text.ljust(widths[column]) if column in left else text.rjust(widths[column])
+
+    return "\n".join("  ".join(cell(text, column) for column, text in enumerate(line)).rstrip() for line in lines)
+
+
+def _machine() -> dict[str, Any]:
+    """What the figures were measured on, and how busy it was with other things."""
+    cpu = next(
+        (
+            line.partition(":")[2].strip()
+            for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+            if line.startswith("model name")
+        ),
+        platform.machine(),
+    )
+    go = subprocess.run(["go", "env", "GOVERSION"], check=False, capture_output=True, text=True).stdout.strip()
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "cpu": cpu,
+        "cores": len(os.sched_getaffinity(0)),
+        "memoryGiB": round(memory / 2**30, 1),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "go": go,
+        "loadAverage": round(os.getloadavg()[0], 2),
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
