@@ -46,11 +46,27 @@ magnitude.
 """
 
 _OUTRO: Final = f"""\
+## What else was tried with alpha.3 and its rebuilt sibling
+
+- **Hashes**: 4,374 pod templates (2,207 for one build, 2,167 for the other) that the API server and the operator's
+  webhooks accept, among them one for each field of a pod spec, and sets of every startup type: what the operator stores
+  is what `hash` computes of the objects read back. No difference.
+- **A run killed among its writes**, a third of the pods done: the old operator after `--revert` rolled nothing, nor did
+  the new one after a rerun.
+- **The authorizer webhook on**, with the ServiceAccount, roles and policies of `manifests/`: the run refused and left
+  the operator alone; with `--exempt-from-authorizer` it migrated, no pod was recreated, and the webhook's configuration
+  was afterwards what it had been.
+- **The model** of an operator that the fault tests judge by replaced the same pods as the real one, on the states in
+  `tests/upgrade/test_model.py`.
+
 ## What to know about alpha.1 to alpha.3
 
 They elect no leader, whatever their configuration says: the field of `leaderElection` has no JSON name there
 (`operator/api/config/v1alpha1/types.go:OperatorConfiguration`), so the key is not read, and there is no Lease. A test
 shows it. For these releases the run holds a Lease of its own, and what keeps operators out is that none has a pod.
+
+An update in which alpha.3 finds no pod to replace was seen to stay in flight: the PodCliques' updates end at once, and
+nothing makes the operator store their generation hashes. A migration gives no cause for it, since it begins no update.
 
 ## What was not run
 
