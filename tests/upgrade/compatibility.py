@@ -45,7 +45,7 @@ the next one answers, the installation of the next one included. They are from t
 magnitude.
 """
 
-_OUTRO: Final = f"""\
+_TRIED: Final = """\
 ## What else was tried with alpha.3 and its rebuilt sibling
 
 - **Hashes**: 4,374 pod templates (2,207 for one build, 2,167 for the other) that the API server and the operator's
@@ -67,7 +67,9 @@ shows it. For these releases the run holds a Lease of its own, and what keeps op
 
 An update in which alpha.3 finds no pod to replace was seen to stay in flight: the PodCliques' updates end at once, and
 nothing makes the operator store their generation hashes. A migration gives no cause for it, since it begins no update.
+"""
 
+_NOT_RUN: Final = f"""\
 ## What was not run
 
 A row without figures was **not run**: there was no binary of a build in it. The suite builds no operator. It takes
@@ -78,9 +80,8 @@ releases' CRDs (`tests/integration`). Neither says how a real operator of those 
 
 "{builds.BUILDS["v0.1.0-alpha.3-k8s-1.34"].title}" is **not a release of
 Grove**. It is the source of alpha.3 with newer Kubernetes libraries and no other change: the case of Grove issue 709,
-in which the same template has another hash only because `k8s.io/api` is newer. The tool
-was told the target by its scheme and image, as for any build that is no release:
-`--to legacy-1.34 --target-image IMAGE`. Its CRDs are those of the alpha.6 line, the first with `k8s.io/api` 0.34.
+in which the same template has another hash only because `k8s.io/api` is newer. The tool was told the target by its
+scheme and image, as for any build that is no release: `--to legacy-1.34 --target-image IMAGE`. Its CRDs are those of the alpha.6 line, the first with `k8s.io/api` 0.34.
 
 Not tried either: workloads under OnDelete with a real operator (alpha.3 does not know it), a cluster with several API
 servers, and nodes with a real kubelet.
@@ -94,7 +95,7 @@ def page(results: Mapping[str, Mapping[str, Any]]) -> str:
         "|---|---|---|---|---|---|---|---|---|",
         *(_row(pair, results.get(pair.name)) for pair in PAIRS),
     ]
-    return "\n".join([_INTRODUCTION, "## Results", "", *lines, "", _OUTRO])
+    return "\n".join([_INTRODUCTION, "## Results", "", *lines, "", _TRIED, _NOT_RUN])
 
 
 def _row(pair: Pair, result: Mapping[str, Any] | None) -> str:
