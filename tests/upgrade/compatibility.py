@@ -81,7 +81,8 @@ releases' CRDs (`tests/integration`). Neither says how a real operator of those 
 "{builds.BUILDS["v0.1.0-alpha.3-k8s-1.34"].title}" is **not a release of
 Grove**. It is the source of alpha.3 with newer Kubernetes libraries and no other change: the case of Grove issue 709,
 in which the same template has another hash only because `k8s.io/api` is newer. The tool was told the target by its
-scheme and image, as for any build that is no release: `--to legacy-1.34 --target-image IMAGE`. Its CRDs are those of the alpha.6 line, the first with `k8s.io/api` 0.34.
+scheme and image, as for any build that is no release: `--to legacy-1.34 --target-image IMAGE`. Its CRDs
+are those of the alpha.6 line, the first with `k8s.io/api` 0.34.
 
 Not tried either: workloads under OnDelete with a real operator (alpha.3 does not know it), a cluster with several API
 servers, and nodes with a real kubelet.
