@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ import pytest
 from tests.controlplane.build import ControlPlaneUnavailableError, control_plane_binary
 from tests.upgrade import builds
 from tests.upgrade.container import isolation
-from tests.upgrade.lab import Lab
 
 
 @pytest.fixture(scope="session")
@@ -33,10 +31,3 @@ def operators(isolated: None) -> Path:  # noqa: ARG001 - it only skips
         except ControlPlaneUnavailableError as error:
             pytest.skip(str(error))
     return found
-
-
-@pytest.fixture
-def lab(operators: Path, tmp_path: Path) -> Iterator[Lab]:  # noqa: ARG001 - it only skips
-    """A cluster without an operator."""
-    with Lab(tmp_path / "lab") as found:
-        yield found

@@ -191,10 +191,6 @@ class Lab:
         """Scale a PodCliqueScalingGroup, as an autoscaler does."""
         self._patch(photo.GROUP, name, {"spec": {"replicas": replicas}})
 
-    def scale_clique(self, name: str, replicas: int) -> None:
-        """Scale a PodClique, as an autoscaler does."""
-        self._patch(photo.CLIQUE, name, {"spec": {"replicas": replicas}})
-
     def _patch(self, kind: str, name: str, patch: object) -> None:
         item = self.client.get(photo.GROVE, kind, name, WORKLOADS)
         answer = self.client.patch({"apiVersion": photo.GROVE, "kind": kind, **item}, patch)
@@ -217,11 +213,11 @@ class Lab:
 
     # The tool.
 
-    def tool(self, *arguments: str) -> Ran:
-        """Run the tool to its end, as a user does."""
+    def tool(self, *arguments: str, kubeconfig: Path | None = None) -> Ran:
+        """Run the tool to its end, as a user does: the administrator, or whose kubeconfig is given."""
         began = time.monotonic()
         done = subprocess.run(
-            self.command(*arguments),
+            self.command(*arguments, kubeconfig=kubeconfig),
             cwd=ROOT,
             capture_output=True,
             text=True,
@@ -230,9 +226,10 @@ class Lab:
         )
         return Ran(done.returncode, done.stdout, done.stderr, time.monotonic() - began)
 
-    def command(self, *arguments: str) -> list[str]:
+    def command(self, *arguments: str, kubeconfig: Path | None = None) -> list[str]:
         """The command line of the tool for this cluster."""
-        return [sys.executable, "-m", "migrator", *arguments, "--kubeconfig", str(self.control_plane.kubeconfig)]
+        who = str(kubeconfig or self.control_plane.kubeconfig)
+        return [sys.executable, "-m", "migrator", *arguments, "--kubeconfig", who]
 
     def hashes(self, scheme: str) -> dict[str, Object]:
         """What ``grove-migrator hash`` says of the sets as the API server returns them, byte for byte, by name."""
