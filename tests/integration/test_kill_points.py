@@ -126,16 +126,19 @@ def test_a_revert_that_is_killed_at_any_write_is_finished(live: LiveCluster, mom
     """The revert itself is killed at every write there is: the next one brings the rest back."""
     assert live.finish().code == DONE
     back = live.start(proxy.once(MOMENTS[moment], proxy.write(number)), "--revert").wait(settle=moment != "late")
-    assert lies(live, back) == []
+    assert live.wrongs == []
     if back.code == KILLED:
         again = live.revert()
         back.proxy.settle()
-        assert live.grove() == live.before, str(again)
-        assert live.replicas == 1, str(again)
-        assert live.records == [], str(again)
+        assert again.code in {DONE, USAGE}, str(again)  # once the record is gone there is nothing to revert any more
         record("kill_points", 1)
     else:
         assert back.code == DONE, str(back)
+    assert live.grove() == live.before, str(back)
+    assert live.replicas == 1, str(back)
+    if live.records:  # beside an operator that runs again a record is left alone; it must not stand in the way
+        onward = live.finish()
+        assert (onward.code, live.grove() == live.after) == (DONE, True), str(onward)
 
 
 @pytest.mark.slow
