@@ -73,8 +73,8 @@ class Machine(RuleBasedStateMachine):
     well since all was as without us. ``meddled``: an old operator was awake beside half-migrated sets, so that what it
     did there it did not do in the other cluster. ``moved``: sets that were edited while something of them was
     translated, or met the old operator when all of it was. ``begun``: sets of which the old operator has
-    begun an update because they were committed, and which have pods that nobody knows. ``marked``: sets in which
-    somebody wrote a hash of his own.
+    begun an update because they were committed; of those it replaces what holds a hash that no revert turns back.
+    ``marked``: sets in which somebody wrote a hash of his own.
     ``pending``: something happened since a run ended well. ``restored``: somebody gave the operator its replicas back.
     """
 
@@ -136,7 +136,7 @@ class Machine(RuleBasedStateMachine):
         if dirty:
             replacing, self.meddled = 0, True
             self.moved |= _committed(dirty)
-            self.begun |= _committed(dirty) if self.planted else set()
+            self.begun |= _committed(dirty)
         self._wake(cluster.SOURCE, ALPHA_9, cluster.OLD_IMAGE, replacing)
         if replacing == 0:
             self.world.deploy(replicas=0)
@@ -235,7 +235,7 @@ class Machine(RuleBasedStateMachine):
     def the_next_operator_rolls_no_more_than_without_us(self) -> None:
         """At any moment; and nothing at all of what is committed, but for what somebody else wrote there."""
         here, there = (rolled(objects, cluster.TARGET, self.next_line) for objects in (self._here, self._there))
-        none("replaced by the next operator", witness.more(here, there))
+        none("replaced by the next operator", witness.more(here, there, lambda name: _set_of(name) not in self._odd))
         sets = {key[2]: pcs for key, pcs in self._here.items() if key[0] == "PodCliqueSet"}
         committed = {name for name, pcs in sets.items() if witness.is_committed(pcs, self.lexicon)} - self.marked
         none("replaced by the next operator, though committed", [name for name in here if _set_of(name) in committed])
@@ -247,10 +247,15 @@ class Machine(RuleBasedStateMachine):
             return
         here, there = (rolled(objects, cluster.SOURCE, ALPHA_9) for objects in (self._here, self._there))
         dirty = self._translated()
-        safe = set(users.NAMES) - self.begun - (_committed(dirty) | self.moved if dirty else set())
+        safe = set(users.NAMES) - self._odd - (_committed(dirty) | self.moved if dirty else set())
         none("replaced by the old operator", witness.more(here, there, lambda name: _set_of(name) in safe))
         if not dirty and not self.meddled:
             none("not as without us", witness.differences(self._here, self._there))
+
+    @property
+    def _odd(self) -> set[str]:
+        """Sets of which the old operator has begun an update, and that hold what no revert turns back."""
+        return self.begun if self.planted else self.begun & self.marked
 
     @property
     def _here(self) -> witness.Objects:
@@ -292,7 +297,7 @@ class Machine(RuleBasedStateMachine):
         self._both(
             lambda world: replaced.append(witness.by_pod_clique(world.operate(scheme, line, replacing=replacing)))
         )
-        none("replaced by an operator", witness.more(*replaced))
+        none("replaced by an operator", witness.more(*replaced, lambda name: _set_of(name) not in self._odd))
 
     def _run(self, found: Sequence[Mishap], **options: Any) -> Ending:
         self.restored = self.restored and self.world.replicas > 0
