@@ -10,10 +10,11 @@ PYTEST += -p tests.plugins
 endif
 
 # The first build takes minutes, which no test should be charged for. Without Go the tests that need it skip.
+BUILD_PROGRAMS = @$(BIN)/python -m tests.helm.programs || test -z "$$CI"
 BUILD_API_SERVER = @test -n "$$KUBEBUILDER_ASSETS" || $(BIN)/python -m tests.controlplane.build || test -z "$$CI"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint format e2e bench lock clean
+.PHONY: help demo test test-all test-upgrade lint format e2e bench lock clean
 
 help: ## show this
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -23,11 +24,17 @@ demo: $(VENV)/.runtime ## migrate the recorded cluster in examples/: before, the
 
 test: $(VENV)/.dev ## the tests, bounded: everything but what is marked slow, upgrade or kind
 	$(BUILD_API_SERVER)
+	$(BUILD_PROGRAMS)
 	$(PYTEST) -m "not slow and not upgrade and not kind"
 
 test-all: $(VENV)/.dev ## every test that this machine can run
 	$(BUILD_API_SERVER)
+	$(BUILD_PROGRAMS)
 	$(PYTEST)
+
+test-upgrade: $(VENV)/.dev ## real Grove operators from GROVE_OPERATORS_DIR: the upgrades of docs/compatibility.md
+	$(BUILD_API_SERVER)
+	$(PYTEST) tests/upgrade
 
 e2e: $(VENV)/.dev ## real Grove operators, and kind: needs images and a container engine
 	$(PYTEST) -m "upgrade or kind"

@@ -100,10 +100,10 @@ class Job:
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of one tree. ``writes`` counts what the server may have applied."""
+    """What became of one tree. ``written`` are the patches that the server may have applied, by object."""
 
     job: Job
-    writes: int = 0
+    written: dict[tuple[Ref, str], Patch] = field(default_factory=dict)
     gone: list[Ref] = field(default_factory=list)
     error: MigratorError | None = None
     complete: bool = False
@@ -111,7 +111,21 @@ class Outcome:
     @property
     def untouched(self) -> bool:
         """Whether nothing can have been written."""
-        return self.writes == 0
+        return not self.written
+
+    @property
+    def writes(self) -> int:
+        """How many patches the server may have applied."""
+        return len(self.written)
+
+    @property
+    def undoable(self) -> Job:
+        """The job as far as it was carried out: what was never written need not, and perhaps cannot, be put back."""
+        return replace(self.job, patches=tuple(p for p in self.job.patches if (p.ref, p.subresource) in self.written))
+
+    def note(self, patch: Patch) -> None:
+        """The server may have applied this patch."""
+        self.written[patch.ref, patch.subresource] = patch
 
 
 def job_of(plan: TreePlan) -> Job:
@@ -214,18 +228,22 @@ class Executor:
             except (TestFailed, Conflict) as error:
                 left = self._settle(todo, pcs, outcome, error)
             except LostReply as error:
-                outcome.writes += 1
+                outcome.note(patch)
                 left = self._settle(todo, pcs, outcome, error)
             except NotFound:
                 outcome.gone.append(patch.ref)
                 self._log.warning("object_gone", **_names(patch.ref))
                 return
             else:
-                outcome.writes += 1
+                outcome.note(patch)
                 self._on_patch()
                 self._log.info("patched", **_names(patch.ref), **_values(todo), attempt=attempt)
                 return
             if left is None:
+                return
+            if not left.changes:
+                outcome.note(patch)
+                self._on_patch()
                 return
             todo = left
         raise TreeConflict(
@@ -238,7 +256,7 @@ class Executor:
         self._store.patch(resource, patch.ref.namespace, patch.ref.name, patch.ops(pcs), subresource=patch.subresource)
 
     def _settle(self, patch: Patch, pcs: PodCliqueSet | None, outcome: Outcome, cause: MigratorError) -> Patch | None:
-        """Read the object again: ``None`` if nothing is left to do, else what is left of the patch."""
+        """Read the object again: what is left of the patch, or ``None`` if the object is gone."""
         self._log.info("reread", **_names(patch.ref), cause=cause.code)
         try:
             found = self._store.get(RESOURCES[patch.ref.kind], patch.ref.namespace, patch.ref.name)
@@ -260,13 +278,13 @@ class Executor:
                     "somebody else is writing to it"
                 )
             left.append(change)
-        if not left:
-            outcome.writes += 1
-            self._on_patch()
-            return None
-        if pcs is not None and (
-            value_at(found, "/metadata/generation") != pcs.generation
-            or value_at(found, "/spec/template") != pcs.spec.get("template")
+        if (
+            left
+            and pcs is not None
+            and (
+                value_at(found, "/metadata/generation") != pcs.generation
+                or value_at(found, "/spec/template") != pcs.spec.get("template")
+            )
         ):
             raise TreeConflict(
                 f"{patch.ref}: its spec changed during the run (generation {pcs.generation} when it was read, "

@@ -272,22 +272,32 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
 
 
 def as_text(explanation: Explanation) -> str:
-    """The explanation as a small diff: ``+`` and ``-`` for text in one dump only, ``~`` for what moves."""
+    """The explanation as a small diff: ``+`` and ``-`` for text in one dump only, ``~`` for what moves.
+
+    Cliques that differ in the same way stand together.
+    """
     lines = [f"generation hash: {_hashes(explanation.old, explanation.new)}"]
     if explanation.clique_order:
         lines.append(f"  ~ cliques: the canonical order is {_order(explanation.clique_order)}")
     if explanation.order_keys:
         lines.append("  ~ cliques: the canonical dump prints the name of each before it (CliqueStartupTypeInOrder)")
+    alike: dict[tuple[object, ...], list[CliqueExplanation]] = {}
     for clique in explanation.cliques:
-        lines += ["", f"clique {clique.name}: {_hashes(clique.old, clique.new)}"]
-        for change in clique.fields:
-            lines.append(f"  {'+' if change.added else '-'} {change.text}")
-            lines.append(f"      after {change.after} of {change.struct}, in {_places(change.places)}")
-            if change.set_in:
-                knows = explanation.target if change.added else explanation.source
-                lines.append(f"      set in {_places(change.set_in)}: only {knows.name} sees it")
-        lines += [f"  ~ {move.path}: the canonical order is {_order(move.order)}" for move in clique.moves]
+        alike.setdefault((clique.fields, clique.moves, clique.old == clique.new), []).append(clique)
+    for cliques in alike.values():
+        lines += ["", *(f"clique {clique.name}: {_hashes(clique.old, clique.new)}" for clique in cliques)]
+        lines += _difference(cliques[0], explanation)
     return "".join(f"{line}\n" for line in lines)
+
+
+def _difference(clique: CliqueExplanation, explanation: Explanation) -> Iterator[str]:
+    for change in clique.fields:
+        yield f"  {'+' if change.added else '-'} {change.text}"
+        yield f"      after {change.after} of {change.struct}, in {_places(change.places)}"
+        if change.set_in:
+            knows = explanation.target if change.added else explanation.source
+            yield f"      set in {_places(change.set_in)}: only {knows.name} sees it"
+    yield from (f"  ~ {move.path}: the canonical order is {_order(move.order)}" for move in clique.moves)
 
 
 def _hashes(old: str, new: str) -> str:

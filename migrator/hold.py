@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -34,9 +34,11 @@ class Hold:
         self._store = store
         self._options = options
         self._context = context
-        self._fence: Fence | None = None
+        self._fences: dict[str, Fence] = {}  # by the name of the Lease
+        self._alone = False  # whether no other run can be writing any more
         self._exempted = False
         self._stopped: operator.Operator | None = None  # the operator as it was when this run stopped it
+        self.left_down = False  # whether this run stopped it and did not give it back
         self._namespace = DEFAULT_NAMESPACE
         self.operator: operator.Operator | None = None
         self.recorder = Recorder(store, DEFAULT_NAMESPACE)
@@ -58,19 +60,32 @@ class Hold:
         """
         if self.recorder.contended:
             return False
-        if self._fence is not None:
-            return self._fence.held
+        if self._fences:
+            return self._alone and all(fence.held for fence in self._fences.values())
         return self._stopped is not None and not self._another_leads(self._stopped)
+
+    @property
+    def serves_target(self) -> bool:
+        """Whether the target's operator was at work before this run, which may have stopped it: it has been through.
+
+        What it finds is what it reads, whoever wrote it, so nothing may be brought back beside it.
+        """
+        run = self.recorded.run
+        recorded = run.operator_image if run is not None and run.operator_replicas else None
+        live = self.operator.image if self.operator is not None and self.operator.replicas > 0 else None
+        way = direction(self._options.plan)
+        speak = [way.target_of(source) for source in way.candidates]
+        return any(image is not None and self._is_target(image, speak) for image in (recorded, live))
 
     @property
     def fenced(self) -> bool:
         """Whether the Lease was taken and not let go."""
-        return self._fence is not None
+        return bool(self._fences)
 
     def check(self) -> None:
         """Raise :class:`~migrator.errors.LeaseLost` unless we may write; local and cheap."""
-        if self._fence is not None:
-            self._fence.check()
+        for fence in self._fences.values():
+            fence.check()
 
     def has_loose_ends(self, *, revert: bool) -> bool:
         """Whether a run died after its last write, so that its record, exemption or operator wait to be put in order.
@@ -97,6 +112,7 @@ class Hold:
                 self.begin_record(state, found.replicas, found.image)
             self._stopped = found
             operator.scale(self._store, found, 0)
+            self.left_down = True
             self._context.log.info(
                 "operator_stopped", deployment=str(found), replicas=found.replicas, image=found.image
             )
@@ -111,16 +127,31 @@ class Hold:
     def take_lease(self) -> None:
         """Hold the operator's Lease, or our own where it has none; waits for a dead holder.
 
-        Until then somebody else may be in charge, so what was recorded is read again.
+        Until then somebody else may be in charge, so what was recorded is read again. A run that did not end may have
+        been told another Lease and be alive: then that one is taken too, before anything is written.
         """
-        if self._fence is not None:
-            return
+        wanted: str | None = self.lease_name
+        while wanted is not None:
+            self._take(wanted)
+            self.recorded = self.recorder.load()
+            wanted = next((name for name in self._leases_of_others() if name not in self._fences), None)
+        self._alone = True
+
+    def _leases_of_others(self) -> Iterator[str]:
+        """The Leases of the runs that have not ended, as far as the record knows."""
+        for run in filter(None, (self.recorded.run, *self.recorded.history)):
+            if run.finished is not None:
+                return
+            if run.lease is not None:
+                yield run.lease
+
+    def _take(self, name: str) -> None:
         found = self.operator
         duration = found.lease_duration if found else _OWN_DURATION
         fence = Fence(
             self._store,
             namespace=self._namespace,
-            name=self._lease_name,
+            name=name,
             duration=duration,
             identity=self._context.identity,
             request_timeout=self._store.request_timeout,
@@ -129,9 +160,8 @@ class Hold:
             log=self._context.log,
         )
         fence.acquire(self._context.until(_PATIENCE * duration + self._store.request_timeout))
-        self._fence = fence
+        self._fences[name] = fence
         self._context.log.info("lease_held", lease=str(fence))
-        self.recorded = self.recorder.load()
 
     def settle_exemption(self) -> bool:
         """Exempt ourselves from the authorizer if asked to, else remove what a dead run left of that."""
@@ -142,7 +172,8 @@ class Hold:
         return self._exempted
 
     @property
-    def _lease_name(self) -> str:
+    def lease_name(self) -> str:
+        """The Lease that keeps operators and other runs out."""
         return self.operator.lease_name if self.operator else self._options.lease_name or _OWN_LEASE
 
     # --- what stands in the way ---------------------------------------------------------------------------------
@@ -150,7 +181,7 @@ class Hold:
     def rights(self) -> tuple[Right, ...]:
         """What taking hold requires of RBAC."""
         stops_it = self._options.stop_operator
-        own = rights.of_hold(self._namespace, self._lease_name, self.operator, stops_it=stops_it)
+        own = rights.of_hold(self._namespace, self.lease_name, self.operator, stops_it=stops_it)
         return (*own, *rights.of_exemption(self._store)) if self._options.exempt_from_authorizer else own
 
     def findings(self) -> list[Finding]:
@@ -233,6 +264,7 @@ class Hold:
                 state=state,
                 operator_replicas=replicas,
                 operator_image=image,
+                lease=self.lease_name,
             )
         )
 
@@ -258,9 +290,9 @@ class Hold:
                 authorizer.withdraw(self._store, self._context.log)
             except MigratorError as error:
                 self._context.log.warning("exemption_not_removed", error=str(error))
-        if self._fence is not None:
-            fence, self._fence = self._fence, None
-            fence.release()
+        self._alone = False
+        while self._fences:
+            self._fences.popitem()[1].release()
 
     def restore_operator(self) -> None:
         """Give back the replicas that a run of ours took, if the operator is still the one that it stopped.
@@ -284,6 +316,7 @@ class Hold:
             )
             return
         operator.scale(self._store, found, run.operator_replicas)
+        self.left_down = False
         self._context.log.info(
             "operator_restored", deployment=str(found), replicas=run.operator_replicas, image=found.image
         )

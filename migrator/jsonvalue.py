@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import simplejson
+if TYPE_CHECKING:
+    import simplejson
 
 JSONObject = dict[str, Any]
 
@@ -41,6 +42,8 @@ def decoder() -> json.JSONDecoder:
 
 def dumps(value: Any, *, indent: int | None = None, sort_keys: bool = False) -> str:  # noqa: ANN401
     """Print JSON with every :class:`JSONNumber` as it was spelt; compact unless ``indent`` is given."""
+    import simplejson  # noqa: PLC0415 - only what writes needs it
+
     separators = (",", ": ") if indent else (",", ":")
     return str(
         simplejson.dumps(
@@ -64,6 +67,8 @@ def _refuse(token: str) -> None:
 
 
 def _raw(value: object) -> simplejson.RawJSON:
+    import simplejson  # noqa: PLC0415
+
     if isinstance(value, JSONNumber):
         return simplejson.RawJSON(value.text)
     raise TypeError(f"{type(value).__name__} is not a JSON value")

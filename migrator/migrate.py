@@ -15,6 +15,7 @@ from migrator import authorizer, events, rights
 from migrator.baseline import table_of
 from migrator.context import Context
 from migrator.errors import (
+    ClusterError,
     Interrupted,
     LeaseLost,
     LostRace,
@@ -27,8 +28,9 @@ from migrator.errors import (
 from migrator.execute import Executor, Job, Outcome, TreeConflict, job_of, reverse, top_down
 from migrator.hold import Hold
 from migrator.model import Finding, Plan, Ref, Snapshot, TreePlan, TreeState
-from migrator.plan import direction, make_revert
+from migrator.plan import direction
 from migrator.rehearsal import Rehearsal
+from migrator.revert import make_revert
 from migrator.runs import (
     DONE,
     REVERTING,
@@ -99,8 +101,7 @@ class _Migration:
         try:
             result = self._run()
         except MigratorError as error:
-            told = self._told(error)
-            self._abandon(told)
+            told = self._abandon(self._told(error))
             if told is error:
                 raise
             raise told from error
@@ -236,7 +237,7 @@ class _Migration:
         """A migration that is being undone is not finished any more: whatever becomes of this run, others must know."""
         run = self._hold.recorded.run
         if run is not None and any(plan.changes for plan in self._plan.trees):
-            self._hold.save_record(replace(run, state=REVERTING, finished=None))
+            self._hold.save_record(replace(run, state=REVERTING, finished=None, lease=self._hold.lease_name))
 
     def _execute(self, jobs: Sequence[Job]) -> list[Outcome]:
         """Write; on an error bring back what must be brought back, and raise what the cluster's state is."""
@@ -258,11 +259,11 @@ class _Migration:
             raise cause
         if isinstance(cause, TreeConflict) and self._options.on_conflict == "skip":
             names = {outcome.job.ref for outcome in failed}
-            self._undo([outcome.job for outcome in failed if not outcome.untouched], cause, only=names)
+            self._undo([outcome.undoable for outcome in failed if not outcome.untouched], cause, only=names)
             if len(outcomes) < len(jobs):
                 raise _interrupted(len(outcomes), len(jobs), touched=True)
             return outcomes
-        raise self._put_back([outcome.job for outcome in touched], cause) from cause
+        raise self._put_back([outcome.undoable for outcome in touched], cause) from cause
 
     def _verify(self, jobs: Sequence[Job]) -> None:
         """Prove from one fresh snapshot that every planned value is there."""
@@ -373,7 +374,9 @@ class _Migration:
         return self._hold.unfinished is not None and not self._options.revert and bool(self._undoing())
 
     def _undoing(self) -> list[TreePlan]:
-        """What a revert of the recorded sets would turn back."""
+        """What a revert of the recorded sets would turn back: nothing where the target's operator has been through."""
+        if self._hold.serves_target:
+            return []
         tables = self._hold.recorded.tables
         trees = tuple(plan.tree for plan in self._plan.trees if plan.tree.ref.uid in tables)
         if not trees:
@@ -394,16 +397,31 @@ class _Migration:
             return error
         return NotReverted(f"{error}; what was written is still there: run again, or `run --revert`")
 
-    def _abandon(self, error: MigratorError) -> None:
-        """After an error the operator comes back if nothing of ours is left, and stays at zero otherwise."""
+    def _abandon(self, error: MigratorError) -> MigratorError:
+        """After an error the operator comes back if nothing of ours is left, and stays at zero otherwise.
+
+        Returns the error to end with: one that tells so where the operator should have come back and did not.
+        """
         clean = self._is_clean(error)
         if clean:
             try:
                 self._hold.restore_operator()
-                self._hold.forget()
             except MigratorError as second:
                 self._log.error("operator_not_restored", error=str(second), next="run again, or scale it yourself")
+                error = _left_down(error, f"it could not be given back ({second}): run again, or scale it yourself")
+            else:
+                if not (self._hold.serves_target and self._hold.recorded.tables):  # else a revert may still need them
+                    self._forget()
+        elif self._hold.left_down and not self._dirty and not self._options.revert:
+            error = _left_down(error, "another run may be in charge: run again")
         self._log.error("run_failed", code=error.code, exit_code=error.exit_code, error=str(error), clean=clean)
+        return error
+
+    def _forget(self) -> None:
+        try:
+            self._hold.forget()
+        except MigratorError as error:
+            self._log.warning("record_not_removed", error=str(error), next="run again: it removes the record")
 
     def _is_clean(self, error: MigratorError) -> bool:
         """Whether it is proven that nothing is left of this run, nor of one that died before it."""
@@ -445,6 +463,13 @@ def _raise_unless_undone(outcomes: Sequence[Outcome], wanted: int, cause: Migrat
             f"{cause}; and {left} of {wanted} sets could not be put back{detail}: keep the operator at zero, and run "
             "again or `run --revert`"
         ) from cause
+
+
+def _left_down(error: MigratorError, why: str) -> MigratorError:
+    """The same, and that the operator is at zero; under another code where its own says that it is not."""
+    kinds: dict[type[MigratorError], type[MigratorError]] = {Reverted: NotReverted, Refused: ClusterError}
+    kind = kinds.get(type(error), type(error))
+    return kind(f"{error}; and the operator stays at zero, for {why}")
 
 
 def _interrupted(begun: int, wanted: int, *, touched: bool) -> MigratorError:

@@ -176,7 +176,7 @@ class _Planner:
 
     def plan_tree(self, tree: Tree) -> TreePlan:
         """Decide one tree."""
-        hashes = _Hashes(tree.pcs)
+        hashes = HashesOf(tree.pcs)
         stored = tuple(stored_hashes(tree))
         table = self._table(tree)
         if tree.pcs.terminating:
@@ -209,7 +209,7 @@ class _Planner:
         self,
         tree: Tree,
         stored: tuple[StoredHash, ...],
-        hashes: _Hashes,
+        hashes: HashesOf,
         found: Detection,
         *,
         recorded: bool,
@@ -249,7 +249,7 @@ class _Planner:
             tree=tree,
             source=source.name if source else None,
             target=found.target.name,
-            state=_state(refused=refused, changes=changes),
+            state=state_of(refused=refused, changes=changes),
             changes=changes,
             findings=findings,
             blast=blast_radius(
@@ -259,7 +259,7 @@ class _Planner:
             target_hashes=pair.target,
         )
 
-    def _detect(self, tree: Tree, stored: tuple[StoredHash, ...], hashes: _Hashes, table: Table | None) -> Detection:
+    def _detect(self, tree: Tree, stored: tuple[StoredHash, ...], hashes: HashesOf, table: Table | None) -> Detection:
         candidates = self._way.candidates
         if table is not None:  # what is recorded decides first
             candidates = tuple(dict.fromkeys((schemes.by_name(table.source), *candidates)))
@@ -275,83 +275,29 @@ class _Planner:
         table = self._tables.get(tree.ref.uid)
         if table is None:
             return None
-        return table if _matches(table, self._way) else None
+        return table if is_of(table, self._way) else None
 
     def _fallback_target(self) -> Scheme:
         return self._way.target_of(self._way.candidates[-1])
 
 
-class _Hashes:
+class HashesOf:
     """The hashes of one set, computed once per scheme and only where asked for."""
 
     def __init__(self, pcs: PodCliqueSet) -> None:
         self._pcs = pcs
+        self._hasher = podcliqueset.SetHasher({"spec": pcs.spec})
         self._known: dict[Scheme, SetHashes] = {}
 
     def __call__(self, scheme: Scheme) -> SetHashes:
+        """The hashes under one scheme; raises :class:`~migrator.errors.InputError` where Go could not decode."""
         if scheme not in self._known:
             try:
-                computed = podcliqueset.hash_pod_clique_set({"spec": self._pcs.spec}, scheme)
+                computed = self._hasher.under(scheme)
             except DecodeError as error:
                 raise InputError(f"{self._pcs.ref}: {error}") from error
             self._known[scheme] = SetHashes(computed.generation_hash, computed.pod_template_hashes)
         return self._known[scheme]
-
-
-def make_revert(snapshot: Snapshot, options: PlanOptions, *, tables: Mapping[str, Table] | None = None) -> Plan:
-    """Decide what turns a migrated cluster back: every value of the target's into the source's.
-
-    Takes the same ``--from`` and ``--to`` as the run that it undoes. A recorded table says which schemes those
-    were, and what the hashes were if the spec has changed since; without tables ``--from`` must be spelled out.
-    Values that were the target's before that run, and values of neither scheme, stay as they are.
-    """
-    way = direction(options)
-    recorded = {uid: table for uid, table in (tables or {}).items() if _matches(table, way)}
-    if not recorded and options.source == AUTO and snapshot.trees:
-        raise UsageError("--revert found no record of that run: name the scheme or release to return to with --from")
-    trees = (tree for tree in snapshot.trees if options.source != AUTO or tree.ref.uid in recorded)
-    plans = [_turn_back(tree, way, recorded.get(tree.ref.uid)) for tree in trees]
-    selected = tuple(p for p in plans if options.selection.matches(p.tree.pcs))
-    return Plan(options.source, options.target, selected)
-
-
-def _turn_back(tree: Tree, way: Direction, table: Table | None) -> TreePlan:
-    first = schemes.by_name(table.source) if table is not None else way.candidates[0]
-    then = way.target_of(first)
-    hashes = _Hashes(tree.pcs)
-    pairs = [Pair(hashes(then), hashes(first), tree.pcs.on_delete)]
-    if table is not None:
-        pairs.append(Pair(table.target_hashes, table.source_hashes, tree.pcs.on_delete))
-    stored = tuple(stored_hashes(tree))
-    found = {
-        (change.ref.uid, change.field): change
-        for pair in reversed(pairs)
-        for change in changes_of(stored, pair.source, pair.target, pair=pair)
-    }
-    order = (found.get((item.ref.uid, item.field)) for item in stored)
-    changes = tuple(change for change in order if change is not None)
-    findings = tuple(
-        warn(
-            "GM-112" if pairs[0].verdict(item) is Verdict.LEFTOVER else guards.FOREIGN_CODES[item.place],
-            item.ref,
-            item.field,
-            f"{item.ref} holds {item.value}, which is neither {first.name}'s nor {then.name}'s; it is left alone",
-        )
-        for item in stored
-        if all(pair.verdict(item) in {Verdict.FOREIGN, Verdict.LEFTOVER} for pair in pairs)
-    )
-    if table is not None:
-        changes = _without(changes, table)
-    return TreePlan(
-        tree=tree,
-        source=then.name,
-        target=first.name,
-        state=_state(refused=False, changes=changes),
-        changes=changes,
-        findings=findings,
-        source_hashes=pairs[0].source,
-        target_hashes=pairs[0].target,
-    )
 
 
 def _restore(decided: TreePlan, stored: tuple[StoredHash, ...], table: Table) -> TreePlan:
@@ -373,7 +319,7 @@ def _restore(decided: TreePlan, stored: tuple[StoredHash, ...], table: Table) ->
         source=table.target,
         target=table.source,
         state=TreeState.REFUSED,
-        changes=_without(changes_of(stored, table.target_hashes, table.source_hashes, pair=pair), table),
+        changes=without_kept(changes_of(stored, table.target_hashes, table.source_hashes, pair=pair), table),
         findings=(finding,),
         blast=decided.blast,
         source_hashes=table.target_hashes,
@@ -381,7 +327,7 @@ def _restore(decided: TreePlan, stored: tuple[StoredHash, ...], table: Table) ->
     )
 
 
-def _unfinished(pcs: PodCliqueSet, table: Table, hashes: _Hashes) -> bool:
+def _unfinished(pcs: PodCliqueSet, table: Table, hashes: HashesOf) -> bool:
     """Whether the tree was edited before its migration ended: its commit record is still the source's.
 
     One that is the target's as well tells nothing, and then no clique that was left alone has two hashes.
@@ -399,12 +345,14 @@ def _newer_fields(pcs: PodCliqueSet, older: Scheme, newer: Scheme) -> tuple[str,
     return podcliqueset.newer_fields({"spec": pcs.spec}, older.minor, newer.minor)
 
 
-def _matches(table: Table, way: Direction) -> bool:
+def is_of(table: Table, way: Direction) -> bool:
+    """Whether a table was recorded by a run of these schemes."""
     source = schemes.by_name(table.source)
     return source in way.candidates and way.target_of(source).name == table.target
 
 
-def _without(changes: tuple[Change, ...], table: Table) -> tuple[Change, ...]:
+def without_kept(changes: tuple[Change, ...], table: Table) -> tuple[Change, ...]:
+    """The changes that turn back what the table's run wrote: not what was the target's before it."""
     kept = {(entry.uid, entry.field) for entry in table.kept}
     return tuple(c for c in changes if (c.ref.uid, c.field) not in kept)
 
@@ -420,7 +368,8 @@ def _scheme(text: str, flag: str) -> Scheme:
     return scheme
 
 
-def _state(*, refused: bool, changes: tuple[Change, ...]) -> TreeState:
+def state_of(*, refused: bool, changes: tuple[Change, ...]) -> TreeState:
+    """What is to become of a tree that is not skipped."""
     if refused:
         return TreeState.REFUSED
     return TreeState.MIGRATE if changes else TreeState.DONE

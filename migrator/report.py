@@ -32,6 +32,16 @@ class ChangeGroup:
     kinds: Counter[str]
 
 
+@dataclass(frozen=True, slots=True)
+class Total:
+    """The sets in one state: how many, what is at stake in them, and the codes that refuse."""
+
+    state: TreeState
+    sets: int
+    blast: BlastRadius
+    codes: tuple[str, ...]
+
+
 def plan_json(plan: Plan) -> dict[str, Any]:
     """The plan as the JSON object of ``plan -o json``."""
     trees = sorted(plan.trees, key=lambda tree: (tree.tree.ref.namespace, tree.tree.ref.name))
@@ -99,14 +109,46 @@ def headline(plan: Plan) -> str:
     if not plan.cluster_blast.pods and all(tree.state is TreeState.DONE for tree in plan.trees):
         return f"nothing to do: {count(len(plan.trees), 'set')} already done, 0 pods would be recreated"
     refused = sum(1 for tree in plan.trees if tree.state is TreeState.REFUSED)
-    saved = sum((tree.blast for tree in plan.trees if tree.state is TreeState.MIGRATE), BlastRadius())
-    remaining = BlastRadius(plan.cluster_blast.pods - saved.pods, plan.cluster_blast.gpus - saved.gpus)
+    remaining = left_behind(plan)
     without = f"without migration: {_recreated(plan)} would be recreated"
     if refused:
         return f"{without}; the migration is refused by {count(refused, 'set')}"
     if refusals_of(plan):
         return f"{without}; the migration is refused"
     return f"{without}; with it: {_amount(remaining) if remaining.pods else 0}"
+
+
+def totals(plan: Plan) -> list[Total]:
+    """The plan's sets by what shall happen to them, without states that no set is in."""
+    found = []
+    for state in TreeState:
+        members = [tree for tree in plan.trees if tree.state is state]
+        if members:
+            codes = sorted({finding.code for tree in members for finding in tree.refusals})
+            found.append(Total(state, len(members), _sum(members), tuple(codes)))
+    return found
+
+
+def left_behind(plan: Plan) -> BlastRadius:
+    """What would still be recreated if the sets that can be migrated were."""
+    saved = _sum(tree for tree in plan.trees if tree.state is TreeState.MIGRATE)
+    return BlastRadius(plan.cluster_blast.pods - saved.pods, plan.cluster_blast.gpus - saved.gpus)
+
+
+def next_steps(plan: Plan) -> list[str]:
+    """What to do about a plan that is refused."""
+    refusals = refusals_of(plan)
+    if not refusals:
+        return []
+    codes = ", ".join(sorted({finding.code for finding in refusals}))
+    steps = [f"docs/upgrade.md tells for each code how to see it and what to do: {codes}"]
+    migrating = sum(1 for tree in plan.trees if tree.state is TreeState.MIGRATE)
+    if migrating and all(finding.severity is Severity.WARNING for finding in plan.findings):
+        steps.append(
+            f"or migrate the other {count(migrating, 'set')} with run --skip-refused: then "
+            f"{_amount(left_behind(plan))} would be recreated"
+        )
+    return steps
 
 
 def notes(plan: Plan) -> list[str]:
@@ -138,6 +180,10 @@ def _recreated(plan: Plan) -> str:
     return (
         f"{_amount(plan.cluster_blast)} in the whole cluster ({_amount(selected)} in {count(len(hit), 'set')} selected)"
     )
+
+
+def _sum(trees: Iterable[TreePlan]) -> BlastRadius:
+    return sum((tree.blast for tree in trees), BlastRadius())
 
 
 def _amount(blast: BlastRadius) -> str:

@@ -13,7 +13,8 @@ from migrator.errors import ApiError, Refused, UsageError
 from migrator.execute import Executor, Job, job_of, top_down
 from migrator.garbage import uncollected
 from migrator.model import Finding, Plan, Severity, Snapshot, TreeState
-from migrator.plan import PlanOptions, make_plan, make_revert
+from migrator.plan import PlanOptions, make_plan
+from migrator.revert import make_revert
 from migrator.store import NAMESPACES, Store
 
 DEFAULT_NAMESPACE: Final = "grove-system"

@@ -86,7 +86,8 @@ class RunRecord:
     """One run: who migrated what from where to where, when, and how it ended.
 
     ``state`` is the run's own word for how far it got. ``operator_replicas`` and ``operator_image`` are what
-    the Deployment had before it was stopped, ``None`` where there was nothing to stop.
+    the Deployment had before it was stopped, ``None`` where there was nothing to stop. ``lease`` names the Lease that
+    it held, ``None`` in records of before that was noted.
     """
 
     run_id: str
@@ -99,6 +100,7 @@ class RunRecord:
     operator_replicas: int | None
     operator_image: str | None
     counts: Mapping[str, int] = field(default_factory=dict)
+    lease: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +231,7 @@ def _run_json(run: RunRecord) -> dict[str, Any]:
         "operatorReplicas": run.operator_replicas,
         "operatorImage": run.operator_image,
         "counts": dict(run.counts),
+        "lease": run.lease,
     }
 
 
@@ -244,6 +247,7 @@ def _run(raw: Mapping[str, Any]) -> RunRecord:
         operator_replicas=raw["operatorReplicas"],
         operator_image=raw["operatorImage"],
         counts=dict(raw["counts"]),
+        lease=raw.get("lease"),
     )
 
 

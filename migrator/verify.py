@@ -100,7 +100,7 @@ def verify(store: Store, options: VerifyOptions, context: Context, *, recorder: 
         context.sleep(options.interval)
     stored = sum(1 for tree in snapshot.trees for _ in stored_hashes(tree))
     if problems:
-        raise _failed(_with_events(store, problems), attempts)
+        raise _failed(_with_events(store, problems, snapshot), attempts)
     if recorder is not None:
         _forget(recorder, context)
     return VerifyResult(problems, attempts, len(snapshot.trees), stored)
@@ -161,11 +161,12 @@ def check_written(jobs: Iterable[Job], before: Iterable[Tree], after: Snapshot) 
 
 def _values(tree: Tree, candidates: tuple[Scheme, ...], target_of: Callable[[Scheme], Scheme]) -> Iterator[Problem]:
     known: dict[Scheme, SetHashes] = {}
+    hasher = podcliqueset.SetHasher({"spec": tree.pcs.spec})
 
     def hashes(scheme: Scheme) -> SetHashes:
         if scheme not in known:
             try:
-                computed = podcliqueset.hash_pod_clique_set({"spec": tree.pcs.spec}, scheme)
+                computed = hasher.under(scheme)
             except DecodeError as error:
                 raise InputError(f"{tree.ref}: {error}") from error
             known[scheme] = SetHashes(computed.generation_hash, computed.pod_template_hashes)
@@ -267,8 +268,13 @@ def _forget(recorder: Recorder, context: Context) -> None:
         context.log.warning("record_not_removed", error=str(error))
 
 
-def _with_events(store: Store, problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """Say of missing pods what Events say of their end: an eviction or a lost node is no deletion by the operator."""
+def _with_events(store: Store, problems: Iterable[Problem], snapshot: Snapshot) -> tuple[Problem, ...]:
+    """Say of missing pods what Events say of their end: an eviction or a lost node is no deletion by the operator.
+
+    A pod that is missing is known by its Events only; it is the PodClique's if its name is the PodClique's and a suffix
+    that the API server made (``generateName``), which holds no dash.
+    """
+    present = {(pod.ref.namespace, pod.ref.name) for tree in snapshot.trees for c in tree.pod_cliques for pod in c.pods}
     reasons: dict[str, list[tuple[str, str]]] = {}
     explained = []
     for problem in problems:
@@ -276,7 +282,11 @@ def _with_events(store: Store, problems: Iterable[Problem]) -> tuple[Problem, ..
         if problem.lost_pods and store.is_cluster:
             if namespace not in reasons:
                 reasons[namespace] = _pod_events(store, namespace)
-            found = Counter(why for pod, why in reasons[namespace] if pod.startswith(f"{problem.ref.name}-"))
+            found = Counter(
+                why
+                for pod, why in reasons[namespace]
+                if pod.rpartition("-")[0] == problem.ref.name and (namespace, pod) not in present
+            )
             told = ", ".join(f"{why} ({number})" for why, number in found.most_common(_NAMED))
             explained.append(replace(problem, message=f"{problem.message}; Events of its pods: {told or 'none'}"))
         else:

@@ -184,9 +184,9 @@ class _Composer:
             return value
         value = self._anchors.get(event.anchor, _MISSING)
         if value is _MISSING:
-            raise _at(event, f"there is no anchor {event.anchor!r}")
+            raise _at(event, "there is no anchor for this alias")
         if value is _UNFINISHED:
-            raise _at(event, f"anchor {event.anchor!r} contains itself")
+            raise _at(event, "the alias is within its own anchor")
         return value
 
     def _anchor(self, name: str | None, value: Any) -> None:  # noqa: ANN401 - any JSON value

@@ -14,7 +14,7 @@ from collections.abc import Sequence as ReadOnly  # ``list`` is a method of a st
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import count
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from migrator import store as seam
 from migrator.errors import AlreadyExists, Conflict, NotFound, Rejected
@@ -119,6 +119,11 @@ class MemoryStore:
         """Every request that was sent, oldest first."""
         return self._state.requests
 
+    @property
+    def version(self) -> str:
+        """The newest resource version: as long as it stays, nothing has changed."""
+        return str(self._state.version)
+
     def writes(self, *resources: Resource) -> list[Request]:
         """Every write that was sent, dry runs aside, oldest first; of these resources only if any are named."""
         return [r for r in self.requests if r.number and (not resources or r.resource in resources)]
@@ -147,10 +152,10 @@ class MemoryStore:
         namespace = metadata.get("namespace", "default") if resource.namespaced else ""
         with self._state.lock:
             old = self._state.objects.get((resource, namespace, metadata["name"]))
-            stored = copy.deepcopy(body)
+            stored = copied(body)
             if resource.namespaced:
                 stored["metadata"]["namespace"] = namespace
-            return copy.deepcopy(self._store(resource, old, stored))
+            return copied(self._store(resource, old, stored))
 
     def edit(self, resource: Resource, namespace: str, name: str, change: Callable[[JSONObject], object]) -> JSONObject:
         """Change an object as others would: ``change`` is given a copy to work on."""
@@ -179,13 +184,14 @@ class MemoryStore:
     def read(self, resource: Resource, namespace: str, name: str) -> JSONObject:
         """An object as it is stored, to keep; raises ``KeyError``."""
         with self._state.lock:
-            return copy.deepcopy(self._state.objects[resource, namespace, name])
+            return copied(self._state.objects[resource, namespace, name])
 
     def everything(self, *resources: Resource) -> list[JSONObject]:
         """Every object as it is stored, of these resources only if any are named, in the order of a list."""
         with self._state.lock:
-            keys = sorted(self._state.objects, key=lambda key: (RESOURCES.index(key[0]), key[1], key[2]))
-            return [copy.deepcopy(self._state.objects[key]) for key in keys if not resources or key[0] in resources]
+            wanted = [key for key in self._state.objects if not resources or key[0] in resources]
+            keys = sorted(wanted, key=lambda key: (RESOURCES.index(key[0]), key[1], key[2]))
+            return [copied(self._state.objects[key]) for key in keys]
 
     # --- the seam -----------------------------------------------------------------------------------------------------
 
@@ -209,13 +215,14 @@ class MemoryStore:
         self._arrive(request)
         with self._state.lock:
             found = [
-                body
-                for body in self.everything(resource)
-                if namespace in {None, body["metadata"].get("namespace")}
+                copied(_brief(body) if metadata_only else body)
+                for key, body in sorted(self._state.objects.items(), key=lambda item: item[0][1:])
+                if key[0] == resource
+                and namespace in {None, body["metadata"].get("namespace")}
                 and matches_labels(label_selector, body["metadata"].get("labels") or {})
             ]
             version = str(self._state.version)
-        listing = Listing(tuple(project(_brief(b) if metadata_only else b) for b in found), version)
+        listing = Listing(tuple(map(project, found)), version)
         self._answer(request)
         return listing
 
@@ -225,7 +232,7 @@ class MemoryStore:
         self._arrive(request)
         with self._state.lock:
             body = self._find(resource, namespace, name)
-            found = _scale(body) if subresource == "scale" else copy.deepcopy(body)
+            found = _scale(body) if subresource == "scale" else copied(body)
         self._answer(request)
         return found
 
@@ -233,12 +240,12 @@ class MemoryStore:
         """See :meth:`migrator.store.Store.create`."""
         if self.dry_run is DryRun.CLIENT:
             return body
-        wanted = copy.deepcopy(body)
+        wanted = copied(body)
         metadata = wanted.setdefault("metadata", {})
         if "name" not in metadata and "generateName" in metadata:
             metadata["name"] = f"{metadata['generateName']}{len(self.requests):05d}"
         name = metadata.get("name", "")
-        request = Request("create", resource, namespace, name, body=copy.deepcopy(body), dry_run=self.dry_run)
+        request = Request("create", resource, namespace, name, body=copied(body), dry_run=self.dry_run)
         request = self._arrive(request)
         if resource == SELF_SUBJECT_REVIEWS:
             return {**wanted, "status": {"userInfo": {"username": self.user}}}
@@ -251,7 +258,7 @@ class MemoryStore:
             validate(resource, wanted)
             stored = wanted if self.dry_run is DryRun.SERVER else self._store(resource, None, wanted)
         self._answer(request)
-        return copy.deepcopy(stored)
+        return copied(stored)
 
     def patch(
         self, resource: Resource, namespace: str, name: str, ops: ReadOnly[Op], *, subresource: str = ""
@@ -273,8 +280,8 @@ class MemoryStore:
             _keep_identity(request, old, new)
             validate(resource, new)
             if self.dry_run is DryRun.NONE:
-                new = self._store(resource, old, copy.deepcopy(new))
-            answer = _scale(new) if subresource == "scale" else copy.deepcopy(new)
+                new = self._store(resource, old, copied(new))
+            answer = _scale(new) if subresource == "scale" else copied(new)
         self._answer(request)
         return _brief(answer) if resource == seam.PODS or resource.group in _BRIEF_GROUPS else answer
 
@@ -333,6 +340,15 @@ class MemoryStore:
         metadata["resourceVersion"] = str(self._state.version)
         self._state.objects[resource, metadata.get("namespace", ""), metadata["name"]] = new
         return new
+
+
+def copied(value: T) -> T:
+    """A copy of a JSON value, in a fraction of the time that ``copy.deepcopy`` takes for what may be anything."""
+    if isinstance(value, dict):
+        return cast(T, {key: copied(item) for key, item in value.items()})
+    if isinstance(value, list):
+        return cast(T, [copied(item) for item in value])
+    return value
 
 
 def _desired(body: JSONObject) -> JSONObject:

@@ -44,6 +44,10 @@ EXIT_USAGE: Final = 2
       grove-migrator releases                      the releases and schemes that are known
 
     \b
+    Also a plugin of kubectl, with its flags (--context, -n, -A, -l, -o):
+      kubectl grove-migrate plan -l app=web
+
+    \b
     Exit codes: 0 done or nothing to do, 1 cluster or bug, 2 usage or input, 3 refused,
     4 lost a race, 5 failed and reverted, 6 failed and not reverted, 7 not verified,
     10 changes pending (plan --detailed-exitcode).

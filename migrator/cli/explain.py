@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from migrator.cli import output
 from migrator.cli.options import ClusterFlags, cluster_options, complete_scheme, verbose_option
 from migrator.errors import NotFound, UsageError
+
+_COLOURS: Final = {"  + ": "green", "  - ": "red", "  ~ ": "yellow"}
 
 
 @click.command(
@@ -87,7 +90,7 @@ def explain(
             output.write(json.dumps(document, ensure_ascii=False) + "\n")
         else:
             title = printable(f"{what}: {explanation.source} → {explanation.target}")
-            output.write(f"{title}\n{core.as_text(explanation)}\n")
+            output.write(f"{title}\n{_painted(core.as_text(explanation))}\n")
     wanted.check()
     return 0
 
@@ -135,6 +138,16 @@ def _documents(path: str | None, cluster: ClusterFlags) -> Iterator[Mapping[str,
         yield from store.list(POD_CLIQUE_SETS, lambda pcs: pcs, namespace=cluster.namespace).items
     except NotFound:
         return
+
+
+def _painted(text: str) -> str:
+    """The diff in the colours of a diff, where stdout has any; nothing in it is obeyed by a terminal."""
+    from migrator import log  # noqa: PLC0415 - --help needs none of it
+    from migrator.text import printable  # noqa: PLC0415
+
+    colour = log.wants_colour(sys.stdout)
+    lines = (printable(line) for line in text.splitlines())
+    return "".join(f"{click.style(line, fg=_COLOURS.get(line[:4])) if colour else line}\n" for line in lines)
 
 
 def _identity(pcs: Mapping[str, Any]) -> tuple[str, str]:

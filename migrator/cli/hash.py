@@ -104,14 +104,15 @@ class _Reader:
 
     def _hash(self, document: Mapping[str, Any], what: str) -> dict[Scheme, PodCliqueSetHashes]:
         from migrator.errors import DecodeError  # noqa: PLC0415 - --help needs none of it
-        from migrator.hashing.podcliqueset import hash_pod_clique_set  # noqa: PLC0415
+        from migrator.hashing.podcliqueset import SetHasher  # noqa: PLC0415
 
+        hasher = SetHasher(document)
         hashes: dict[Scheme, PodCliqueSetHashes] = {}
         reasons: dict[str, None] = {}
         # An operator ignores fields that its layout lacks, so what one cannot decode another may.
         for scheme in self._schemes:
             try:
-                hashes[scheme] = hash_pod_clique_set(document, scheme)
+                hashes[scheme] = hasher.under(scheme)
             except DecodeError as error:
                 reasons[str(error)] = None
         for reason in reasons:

@@ -26,6 +26,7 @@ EXIT_CHANGES = 10
       grove-migrator plan --to v0.1.0-alpha.11
       kubectl get podcliquesets,podcliques,podcliquescalinggroups,pods -A -o yaml > dump.yaml
       grove-migrator plan -f dump.yaml --to v0.1.0-alpha.11 -o html > plan.html
+      grove-migrator plan --to v0.1.0-alpha.11 -n inference -l app=web -o yaml
       grove-migrator plan --detailed-exitcode --to v0.1.0-alpha.11    3 refused, 10 changes pending
     """,
 )
@@ -58,10 +59,10 @@ EXIT_CHANGES = 10
     "-o",
     "--output",
     "form",
-    type=click.Choice(["table", "json", "html"]),
+    type=click.Choice(["table", "json", "yaml", "html"]),
     default="table",
     show_default=True,
-    help="Output format.",
+    help="A tree on a terminal and a table elsewhere, data for scripts, or a page to send around.",
 )
 @click.option(
     "--detailed-exitcode", is_flag=True, help="Exit with 3 if anything refuses, with 10 if changes are pending."
@@ -83,7 +84,7 @@ def plan(
 
     Nothing is written, refusals or not, and the exit code is 0 unless --detailed-exitcode asks for more.
     """
-    from migrator import report  # noqa: PLC0415 - --help needs none of it
+    from migrator import progress, report  # noqa: PLC0415 - --help needs none of it
     from migrator.cli import wiring  # noqa: PLC0415
     from migrator.plan import PlanOptions, direction  # noqa: PLC0415
     from migrator.preview import preview  # noqa: PLC0415
@@ -91,9 +92,13 @@ def plan(
 
     options = PlanOptions(source=source, target=target, selection=wiring.selection(cluster))
     direction(options)  # a mistyped release is answered before a cluster is asked
-    surroundings = wiring.context(session, threading.Event())
-    store = wiring.open_store(cluster, dump, dry_run=DryRun.CLIENT)
-    made = preview(store, options, now=surroundings.now, namespace=surroundings.namespace or wiring.DEFAULT_NAMESPACE)
+    with progress.shown(sys.stderr) as shown:
+        surroundings = wiring.context(session, threading.Event(), stream=shown.stream)
+        with shown.stage("reading"):
+            store = shown.watch(wiring.open_store(cluster, dump, dry_run=DryRun.CLIENT))
+        with shown.stage("planning"):
+            namespace = surroundings.namespace or wiring.DEFAULT_NAMESPACE
+            made = preview(store, options, now=surroundings.now, namespace=namespace)
     _print(made, form)
     if detailed_exitcode and report.refusals_of(made):
         return EXIT_REFUSED
@@ -109,8 +114,12 @@ def _print(made: Plan, form: str) -> None:
         log.write_warning("canonical_target", report.CANONICAL_NOTE)  # a table says it itself
     if form == "json":
         output.write(json.dumps(report.plan_json(made), indent=2, ensure_ascii=False) + "\n")
+    elif form == "yaml":
+        import yaml  # noqa: PLC0415 - one form of four
+
+        output.write(yaml.safe_dump(report.plan_json(made), sort_keys=False, allow_unicode=True, width=10**9))
     elif form == "html":
-        from migrator import report_html  # noqa: PLC0415 - one form of three
+        from migrator import report_html  # noqa: PLC0415 - one form of four
 
         output.write(report_html.render(made))
     elif sys.stdout.isatty():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -11,6 +12,7 @@ import click
 from migrator.cli import output
 from migrator.cli.options import ClusterFlags, Seconds, Session, cluster_options, complete_scheme, verbose_option
 from migrator.errors import MigratorError, UsageError
+from migrator.text import printable
 
 if TYPE_CHECKING:
     from migrator.context import Context
@@ -147,7 +149,7 @@ def run(
     A value is replaced only where it equals the old operator's hash of the current spec. A rerun finishes what
     a crash interrupted, and --revert undoes it. No pod is deleted or restarted.
     """
-    from migrator import log, migrate  # noqa: PLC0415 - --help needs none of it
+    from migrator import log, migrate, progress  # noqa: PLC0415 - --help needs none of it
     from migrator.cli import wiring  # noqa: PLC0415
     from migrator.plan import PlanOptions, check_allowed, direction  # noqa: PLC0415
     from migrator.store import DryRun  # noqa: PLC0415
@@ -179,14 +181,17 @@ def run(
     except MigratorError as error:
         _leave_behind(_failure(error))
         raise
+    shown = progress.shown(sys.stderr)
     with wiring.stopping(signal.SIGTERM, signal.SIGINT) as stop:
-        surroundings = wiring.context(session, stop, timeout or None)
+        surroundings = wiring.context(session, stop, timeout or None, stream=shown.stream)
         try:
-            if dump is None:
-                store = wiring.connect(cluster, dry_run=mode, qps=qps, deadline=surroundings.deadline)
-                result = migrate.run(store, options, surroundings)
-            else:
-                result = _run_on_dump(dump, out, mode, options, surroundings)
+            with shown:
+                if dump is None:
+                    store = wiring.connect(cluster, dry_run=mode, qps=qps, deadline=surroundings.deadline)
+                    result = migrate.run(shown.watch(store), options, surroundings)
+                else:
+                    with shown.stage(f"migrating {printable(dump)}"):
+                        result = _run_on_dump(dump, out, mode, options, surroundings)
         except MigratorError as error:
             log.write_failure(error.code, error.exit_code, str(error))
             _summarise(surroundings, None, error)
@@ -225,7 +230,7 @@ def _run_on_dump(dump: str, out: str | None, mode: DryRun, options: RunOptions, 
 
 
 def _print(result: RunResult, form: str, mode: DryRun) -> None:
-    from migrator import report, report_text  # noqa: PLC0415 - --help needs none of it
+    from migrator import log, report, report_text  # noqa: PLC0415 - --help needs none of it
     from migrator.store import DryRun  # noqa: PLC0415
 
     if form == "json":
@@ -242,7 +247,10 @@ def _print(result: RunResult, form: str, mode: DryRun) -> None:
             f"migrated {report.count(result.trees, 'set')} with {report.count(result.patches, 'patch', 'patches')}\n"
         )
     else:
-        output.write(report_text.plan_text(result.plan))
+        if sys.stdout.isatty():
+            report_text.print_plan(result.plan, sys.stdout, colour=log.wants_colour(sys.stdout))
+        else:
+            output.write(report_text.plan_text(result.plan))
         output.write("\ndry run: nothing was written\n")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -85,23 +86,31 @@ def verify(
 
     With OnDelete, hashes of older templates may remain where Grove keeps them on purpose.
     """
-    from migrator import verify as core  # noqa: PLC0415 - --help needs none of it
+    from migrator import progress  # noqa: PLC0415 - --help needs none of it
+    from migrator import verify as core  # noqa: PLC0415
     from migrator.cli import wiring  # noqa: PLC0415
     from migrator.plan import PlanOptions, direction  # noqa: PLC0415
     from migrator.store import DryRun  # noqa: PLC0415
 
     direction(PlanOptions(target=target))  # a mistyped release is answered before a cluster is asked
     options = core.VerifyOptions(target=target, settle=settle, interval=interval, after_upgrade=after_upgrade)
-    with wiring.stopping(signal.SIGTERM) as stop:
-        surroundings = wiring.context(session, stop)
+    shown = progress.shown(sys.stderr)
+    with wiring.stopping(signal.SIGTERM) as stop, shown:
+        surroundings = wiring.context(session, stop, stream=shown.stream)
         compares = after_upgrade and dump is None
-        store = wiring.open_store(cluster, dump, dry_run=DryRun.NONE if compares else DryRun.CLIENT)
+        with shown.stage("reading"):
+            store = wiring.open_store(cluster, dump, dry_run=DryRun.NONE if compares else DryRun.CLIENT)
+            store = shown.watch(store)
         recorder = wiring.recorder(store, surroundings) if compares else None
+        failed: VerificationFailed | None = None
         try:
-            result = core.verify(store, options, surroundings, recorder=recorder)
+            with shown.stage("verifying"):
+                result = core.verify(store, options, surroundings, recorder=recorder)
         except VerificationFailed as error:
-            _print(form, target, None, error.problems)
-            raise
+            failed = error
+    if failed is not None:  # the progress is gone from the terminal by now
+        _print(form, target, None, failed.problems)
+        raise failed
     _print(form, target, result, result.problems)
     return 0
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TextIO
 
 from migrator import log
 from migrator.cli.options import ClusterFlags, Session
@@ -62,8 +62,13 @@ def read_dump(path: str, *, dry_run: DryRun) -> DumpStore:
     return DumpStore.read(path, dry_run=dry_run)
 
 
-def context(session: Session, stop: threading.Event, timeout: float | None = None) -> Context:
-    """Real clocks, a real log, and an identity that no other process has; ``timeout`` is in seconds."""
+def context(
+    session: Session, stop: threading.Event, timeout: float | None = None, *, stream: TextIO | None = None
+) -> Context:
+    """Real clocks, a real log, and an identity that no other process has; ``timeout`` is in seconds.
+
+    The log goes to ``stream``, or else to stderr.
+    """
     from migrator.context import Context  # noqa: PLC0415 - --help needs none of it
     from migrator.fence import monotonic  # noqa: PLC0415
     from migrator.retry import Deadline  # noqa: PLC0415
@@ -75,7 +80,7 @@ def context(session: Session, stop: threading.Event, timeout: float | None = Non
         sleep=lambda seconds: (stop.wait(seconds), None)[1],
         identity=f"{socket.gethostname()}_{run_id}",
         run_id=run_id,
-        log=log.configure(sys.stderr, run_id=run_id, verbose=session.verbose),
+        log=log.configure(stream or sys.stderr, run_id=run_id, verbose=session.verbose),
         stop=stop,
         deadline=Deadline(monotonic, timeout),
         namespace=own_namespace(),

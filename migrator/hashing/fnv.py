@@ -23,7 +23,8 @@ PRIME: Final = 0x100000001B3
 MASK: Final = 0xFFFFFFFFFFFFFFFF
 
 _ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
-_ENCODING: Final = str.maketrans({digit: _ALPHABET[ord(digit) % len(_ALPHABET)] for digit in "0123456789"})
+_DIGITS: Final = b"0123456789"
+_ENCODING: Final = bytes.maketrans(_DIGITS, "".join(_ALPHABET[digit % len(_ALPHABET)] for digit in _DIGITS).encode())
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 _ASCII: Final = 0x7F
@@ -32,24 +33,27 @@ _ANY: Final = 0xFF
 #: After this many evaluations of one text, all 128 are computed at once; a chunk with as many recurs.
 _FILL_ALL_AFTER: Final = 8
 
-# All 128 evaluations at once: one integer with a lane of 128 bits for each. A 64-bit lane times the 41-bit prime
-# never reaches its neighbour.
-_LANE: Final = 128
-_LANES: Final = sum(1 << (_LANE * low) for low in range(_ASCII + 1))
-_STARTS: Final = sum(low << (_LANE * low) for low in range(_ASCII + 1))
+# All 128 evaluations at once: one integer with a lane of 16 bytes for each. A 64-bit lane times 64 bits never
+# reaches its neighbour.
+_COUNT: Final = _ASCII + 1
+_LANE: Final = 16
+_LANES: Final = int.from_bytes((b"\1" + bytes(_LANE - 1)) * _COUNT, "little")
+_STARTS: Final = int.from_bytes(b"".join(bytes((low,)) + bytes(_LANE - 1) for low in range(_COUNT)), "little")
 _LANE_MASK: Final = _LANES * MASK
+_HIGH_MASK: Final = _LANES * (MASK ^ _ASCII)
 
 
 class Chunk:
     """What takes a sum to the next.
 
     ``size`` is its length n in bytes, ``power`` p^n mod 2^64 and ``mask`` the bits that ``low`` consists of.
-    ``table`` holds f(low) as far as it was needed; ``hot`` says that it has been needed again and again.
+    ``table`` holds f(low) as far as it was needed. Once it has been needed again and again it is ``hot``, and all of
+    f is computed at once if the text is ASCII.
     """
 
-    __slots__ = ("hot", "mask", "power", "size", "table")
+    __slots__ = ("_planes", "hot", "mask", "power", "size", "table")
 
-    #: How many chunks have become hot: each then holds up to 10 KB.
+    #: How many chunks have become hot: each then holds up to 12 KB.
     hot_ones = 0
 
     def __init__(self, size: int, mask: int) -> None:
@@ -58,6 +62,7 @@ class Chunk:
         self.mask = mask
         self.table: dict[int, int] = {}
         self.hot = False
+        self._planes: Sequence[bytes] = ()
 
     @property
     def data(self) -> bytes:
@@ -66,22 +71,39 @@ class Chunk:
 
     def step(self, state: int) -> int:
         """The sum after it when it was ``state`` before."""
-        return fold(state, (self,))
+        low = state & self.mask
+        value = self.table.get(low)
+        if value is None:
+            value = self.fill(low)
+        return ((state ^ low) * self.power + value) & MASK
 
     def fill(self, low: int) -> int:
         """Compute and keep f(low)."""
         value = self.table[low] = self._evaluate(low)
         if not self.hot and len(self.table) > _FILL_ALL_AFTER:
-            self.hot = True
-            Chunk.hot_ones += 1
-            self._fill_all()
+            self._heat()
         return value
+
+    def planes(self) -> Sequence[bytes]:
+        """For each of the eight bytes of f(low), least significant first, a table to translate ``low`` with."""
+        if not self._planes:
+            if not self.hot:
+                self._heat()
+            raw = struct.pack(f"<{_COUNT}Q", *self.table.values())
+            self._planes = [raw[at::8] * 2 for at in range(8)]
+        return self._planes
+
+    def _heat(self) -> None:
+        if self.mask == _ASCII:
+            self.table = dict(enumerate(self._evaluate_all()))
+        self.hot = True
+        Chunk.hot_ones += 1
 
     def _evaluate(self, low: int) -> int:
         raise NotImplementedError
 
-    def _fill_all(self) -> None:
-        """Compute what may still be needed, if that is cheaper now than later."""
+    def _evaluate_all(self) -> Sequence[int]:
+        raise NotImplementedError
 
 
 class Text(Chunk):
@@ -98,9 +120,11 @@ class Text(Chunk):
     def _evaluate(self, low: int) -> int:
         return feed(low, self.data)
 
-    def _fill_all(self) -> None:
-        if self.mask == _ASCII:
-            self.table = dict(enumerate(_feed_all(self.data)))
+    def _evaluate_all(self) -> Sequence[int]:
+        lanes, bytes_in_lanes = _STARTS, _bytes_in_lanes()
+        for byte in self.data:
+            lanes = (lanes ^ bytes_in_lanes[byte]) * PRIME & _LANE_MASK
+        return _unpacked(lanes)
 
 
 class Joined(Chunk):
@@ -125,6 +149,17 @@ class Joined(Chunk):
     def _evaluate(self, low: int) -> int:
         return fold(low, self._parts)
 
+    def _evaluate_all(self) -> Sequence[int]:
+        """One step of :func:`fold` in all lanes for each part, f(low) put together from its bytes."""
+        lanes = _STARTS
+        found = bytearray(_COUNT * _LANE)
+        for part in self._parts:
+            lows = lanes.to_bytes(_COUNT * _LANE, "little")[::_LANE]
+            for at, plane in enumerate(part.planes()):
+                found[at::_LANE] = lows.translate(plane)
+            lanes = ((lanes & _HIGH_MASK) * part.power + int.from_bytes(found, "little")) & _LANE_MASK
+        return _unpacked(lanes)
+
 
 def fold(state: int, chunks: Iterable[Chunk]) -> int:
     """The sum after ``chunks`` when it was ``state`` before."""
@@ -146,7 +181,7 @@ def feed(state: int, data: bytes) -> int:
 
 def encode(total: int) -> str:
     """``rand.SafeEncodeString(fmt.Sprint(total))``: each decimal digit as one of ten characters."""
-    return str(total).translate(_ENCODING)
+    return str(total).encode().translate(_ENCODING).decode()
 
 
 def utf8(text: str) -> bytes:
@@ -168,15 +203,10 @@ def _power(size: int) -> int:
 
 
 @cache
-def _byte_lanes() -> tuple[int, ...]:
+def _bytes_in_lanes() -> Sequence[int]:
     """Each ASCII character in all lanes."""
-    return tuple(_LANES * byte for byte in range(_ASCII + 1))
+    return [_LANES * byte for byte in range(_COUNT)]
 
 
-def _feed_all(data: bytes) -> Sequence[int]:
-    """f(low) for each of the 128 low values of an ASCII text."""
-    lanes, bytes_in_lanes = _STARTS, _byte_lanes()
-    for byte in data:
-        lanes = (lanes ^ bytes_in_lanes[byte]) * PRIME & _LANE_MASK
-    raw = lanes.to_bytes((_ASCII + 1) * _LANE // 8, "little")
-    return struct.unpack(f"<{2 * (_ASCII + 1)}Q", raw)[::2]
+def _unpacked(lanes: int) -> Sequence[int]:
+    return struct.unpack(f"<{2 * _COUNT}Q", lanes.to_bytes(_COUNT * _LANE, "little"))[::2]

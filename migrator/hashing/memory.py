@@ -7,7 +7,6 @@ large: only speed depends on it.
 
 from __future__ import annotations
 
-import marshal
 from collections.abc import Hashable
 from typing import Any, Final, TypeVar
 
@@ -18,14 +17,11 @@ Remembered = TypeVar("Remembered")
 #: Roughly how many bytes may be remembered, and what any entry and a hot chunk add to that.
 _BUDGET: Final = 24 << 20
 _ENTRY: Final = 1 << 10
-_HOT: Final = 10 << 10
+_HOT: Final = 12 << 10
 
 #: How many marks, and how many texts of the templates at hand.
 _MARKS: Final = 50_000
 _YOUNG: Final = 256
-
-# The version without references: equal values have equal bytes, whoever else holds them.
-_MARSHAL_VERSION: Final = 2
 
 
 class Memory:
@@ -80,18 +76,3 @@ class Memory:
 
 
 MEMORY: Final = Memory()
-
-
-def content(value: Any) -> bytes | None:  # noqa: ANN401 - any JSON value
-    """Bytes that two JSON values share only if they are equal, types included; ``None`` where there are none.
-
-    ``1``, ``1.0``, ``True`` and ``"1"`` are four contents. Equal objects differ if their keys are in another order.
-    A string is :data:`STRING`, its length in four bytes and its UTF-8, lone surrogates included.
-    """
-    try:
-        return marshal.dumps(value, _MARSHAL_VERSION)
-    except ValueError:  # a number that keeps its spelling
-        return None
-
-
-STRING: Final = b"u"

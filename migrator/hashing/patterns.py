@@ -3,89 +3,147 @@
 The printers of :mod:`migrator.hashing.spew` say what is printed, and are what this must equal; here is only a way not
 to run them again. The templates of a cluster are much alike: some labels, images, arguments and values of
 environment variables differ, and in those often a part only. The *shape* of a template is what is left without all
-such values. From two templates of one shape a *pattern* is made: the content of both, with a gap wherever they
-differ. Whatever fits the pattern has a known dump, with the gaps' texts in known places; so the dump between two
-gaps is one chunk, and all that is left to do is to find the texts, and to hash these and the chunks in turn.
+such values. From two templates of one shape a *pattern* is made: what both have, with a gap wherever they differ.
+Whatever fits the pattern has a known dump, with the gaps' texts in known places; so the dump between two gaps is one
+chunk, and all that is left to do is to compare, and to hash chunks and texts in turn.
 
-A pattern is made from what the printers print of a template with a placeholder in each gap. A template of known
-shape that does not fit widens the pattern.
+What a pattern's dump is, the printers say: of a template with a placeholder in each gap. A template of known shape
+that does not fit widens the pattern.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+import marshal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from migrator.errors import DecodeError
 from migrator.hashing.fnv import MASK, PRIME, Chunk, Joined, utf8
-from migrator.hashing.memory import MEMORY, STRING, Memory, content
+from migrator.hashing.memory import MEMORY, Memory
 from migrator.hashing.schemes import Scheme
 
-#: What a template is made of, in the order of its content.
+#: What a template is made of, in the order of a shape's parts.
 PARTS: Final = ("labels", "annotations", "podSpec", "priorityClassName")
 
-_CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
+#: Labels and annotations are printed before the spec, and alike in all layouts.
+_METADATA: Final = (0, 1)
 
-#: Stands for a value that may be a gap. JSON has no bytes.
-_OPEN: Final = b""
+_CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
 
 #: How many patterns are tried before the shape is looked up.
 _TRIED: Final = 8
 
-#: A gap's text of at most that many bytes is hashed byte by byte; a longer one may recur.
+#: A gap's text of at most that many characters is hashed byte by byte; a longer one may recur.
 _SHORT: Final = 32
 
-_LENGTH: Final = 4
+#: What a pattern is guessed to take, in bytes: for each string that may be a gap, and for the rest.
+_PER_VALUE: Final = 1 << 10
+_PER_SHAPE: Final = 32 << 10
 
-Printed: TypeAlias = Sequence[Chunk]
-Printing: TypeAlias = Callable[[Mapping[str, Any], Scheme], Printed]
+# The version without references: equal values have equal bytes, whoever else holds them.
+_MARSHAL_VERSION: Final = 2
+
+#: Each chunk, and the number of the gap after it.
+Gaps: TypeAlias = tuple[tuple[Chunk, int], ...]
+Path: TypeAlias = tuple[str | int, ...]
+Printing: TypeAlias = Callable[[Mapping[str, Any], Scheme], Sequence[Chunk]]
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """What all values at one place have in common: the text around the gap, or all of it (``after`` is None)."""
+class Open:
+    """Stands in a shape for a string that may be a gap; ``path`` is where, from the parts."""
+
+    __slots__ = ("path",)
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+
+class Gap(NamedTuple):
+    """What all strings at one place have in common: what is before and after the gap, or all (no ``after``)."""
 
     before: str
     after: str | None = None
 
     def widened(self, value: str) -> Gap:
-        """The gap that this value fits too."""
-        if self.after is None:
-            if value == self.before:
-                return self
-            before = _words_alike(self.before, value)
-            return Gap(before, _words_alike(self.before[len(before) :][::-1], value[len(before) :][::-1])[::-1])
-        if len(value) >= len(self.before) + len(self.after) and (
-            value.startswith(self.before) and value.endswith(self.after)
-        ):
+        """The gap that this string fits too."""
+        if self.after is None and value == self.before:
+            return self
+        if self.after is not None and Fits(self.before, self.after) == value:
             return self
         before = _words_alike(self.before, value)
-        return Gap(before, _words_alike(self.after[::-1], value[len(before) :][::-1])[::-1])
+        rest = self.before[len(before) :] if self.after is None else self.after
+        return Gap(before, _words_alike(rest[::-1], value[len(before) :][::-1])[::-1])
 
 
-@dataclass(frozen=True, slots=True)
-class Steps:
-    """How to hash what fits: each chunk and the gap after it, and the chunk at the end."""
+class Fits:
+    """Equals every string that begins and ends alike."""
 
-    gaps: tuple[tuple[Chunk, int], ...]
+    __slots__ = ("_after", "_before", "_least")
+
+    def __init__(self, before: str, after: str) -> None:
+        self._before = before
+        self._after = after
+        self._least = len(before) + len(after)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            type(other) is str
+            and len(other) >= self._least
+            and other.startswith(self._before)
+            and other.endswith(self._after)
+        )
+
+    def __hash__(self) -> int:
+        raise TypeError("it equals strings that differ")
+
+
+class Exactly:
+    """Equals its value and nothing of another type: to Python 1, 1.0 and True are equal."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: object) -> None:
+        self._value = value
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self._value) and other == self._value
+
+    def __hash__(self) -> int:
+        return hash((type(self._value), self._value))
+
+
+class Steps(NamedTuple):
+    """How to hash what fits: what schemes may share of it, and the chunk at the end."""
+
+    metadata: Gaps
+    spec: Gaps
     end: Chunk
 
-    def up_to_end(self, state: int, texts: Sequence[bytes | Chunk]) -> int:
-        """The sum before the end, when it was ``state`` at the beginning."""
-        for chunk, number in self.gaps:
-            low = state & chunk.mask
-            value = chunk.table.get(low)
-            if value is None:
-                value = chunk.fill(low)
-            state = ((state ^ low) * chunk.power + value) & MASK
-            text = texts[number]
-            if isinstance(text, bytes):
-                for byte in text:
-                    state = (state ^ byte) * PRIME & MASK
-            else:
-                state = text.step(state)
-        return state
+
+def _through(gaps: Gaps, state: int, texts: Sequence[bytes | Chunk]) -> int:
+    """The sum after the last of these gaps, when it was ``state`` before the first chunk."""
+    for chunk, number in gaps:
+        low = state & chunk.mask
+        value = chunk.table.get(low)
+        if value is None:
+            value = chunk.fill(low)
+        state = ((state ^ low) * chunk.power + value) & MASK
+        text = texts[number]
+        if isinstance(text, bytes):
+            for byte in text:
+                state = (state ^ byte) * PRIME & MASK
+        else:
+            state = text.step(state)
+    return state
+
+
+class _Place(NamedTuple):
+    """An open gap of a pattern: where it is, what is around it, and what stands there in the example."""
+
+    path: Path
+    before: str
+    after: str
+    placeholder: str
 
 
 class Pattern:
@@ -94,98 +152,92 @@ class Pattern:
     def __init__(self, shape: Any, gaps: Sequence[Gap]) -> None:  # noqa: ANN401 - a template without some values
         self._shape = shape
         self._gaps = gaps
-        self._open: list[tuple[str, str, str]] = []  # the placeholder, and what is before and after the gap
-        texts = (gap.before if gap.after is None else self._placeholder(gap.before, gap.after) for gap in gaps)
-        self._example: Mapping[str, Any] = dict(zip(PARTS, _filled(shape, texts), strict=True))
-        self._content = self._split(content(tuple(self._example.values())) or b"")
-        self._steps: dict[Scheme, Steps | None] = {}
-        self._shared: dict[tuple[tuple[Chunk, int], ...], tuple[tuple[Chunk, int], ...]] = {}
+        self._places: list[_Place] = []
+        remaining = iter(gaps)
 
-    def _placeholder(self, before: str, after: str) -> str:
-        self._open.append((f"{before}\0{len(self._open)}\0{after}", before, after))
-        return self._open[-1][0]
+        def example(opened: Open) -> str:
+            gap = next(remaining)
+            if gap.after is None:
+                return gap.before
+            placeholder = f"{gap.before}\0{len(self._places)}\0{gap.after}"
+            self._places.append(_Place(opened.path, gap.before, gap.after, placeholder))
+            return placeholder
+
+        self._example: Mapping[str, Any] = dict(zip(PARTS, _filled(shape, example, lambda item: item), strict=True))
+        remaining = iter(gaps)
+        self._common = tuple(_filled(shape, lambda _: _matching(next(remaining)), _exactly))
+        self._steps: dict[Scheme, Steps | None] = {}
+        self._shared: dict[Gaps, Gaps] = {}
 
     def widened(self, values: Sequence[str]) -> Pattern:
         """The pattern that a template of the same shape with these values fits too."""
         return Pattern(self._shape, [gap.widened(value) for gap, value in zip(self._gaps, values, strict=True)])
 
-    def texts(self, data: bytes) -> Sequence[bytes | Chunk] | None:
-        """The texts in the gaps of a template of that content, or ``None`` if it does not fit."""
-        if self._content is None:
+    def texts(self, parts: tuple[Any, ...]) -> Sequence[bytes | Chunk] | None:
+        """The texts in the gaps of a template, or ``None`` if it does not fit."""
+        if self._common != parts:
             return None
-        around, last = self._content
-        found: list[bytes] = []
-        at = 0
-        for fixed, before, after in around:
-            if not data.startswith(fixed, at):
-                return None
-            begin = at + len(fixed) + _LENGTH
-            at = begin + int.from_bytes(data[begin - _LENGTH : begin], "little")
-            start, stop = begin + len(before), at - len(after)
-            if stop < start or not (data.startswith(before, begin) and data.startswith(after, stop)):
-                return None
-            found.append(data[start:stop])
-        if not data.startswith(last, at) or at + len(last) != len(data):
-            return None
-        return [text if len(text) <= _SHORT and text.isascii() else _chunk(text) for text in found]
+        found: list[bytes | Chunk] = []
+        for place in self._places:
+            value: Any = parts
+            for step in place.path:
+                value = value[step]
+            text = value[len(place.before) : len(value) - len(place.after)]
+            found.append(utf8(text) if len(text) <= _SHORT else MEMORY.text(text))
+        return found
 
     def steps(self, scheme: Scheme, printing: Printing) -> Steps | None:
         """How to hash what fits under a scheme; ``None`` where the printers must say what is wrong with it."""
-        if scheme not in self._steps:
-            try:
-                self._steps[scheme] = self._compiled(printing(self._example, scheme))
-            except DecodeError:
-                self._steps[scheme] = None
-        return self._steps[scheme]
+        try:
+            return self._steps[scheme]
+        except KeyError:
+            pass
+        try:
+            found = self._compiled(printing(self._example, scheme))
+        except DecodeError:
+            found = None
+        self._steps[scheme] = found
+        return found
 
-    def _split(self, data: bytes) -> tuple[Sequence[tuple[bytes, bytes, bytes]], bytes] | None:
-        """The content around the gaps; ``None`` if a placeholder is not the only one of its kind."""
-        around = []
-        for text, before, after in self._open:
-            placeholder = content(text) or b""
-            fixed, _, rest = data.partition(placeholder)
-            if placeholder in rest or placeholder not in data:
-                return None
-            around.append((fixed + STRING, _encoded(before), _encoded(after)))
-            data = rest
-        return around, data
-
-    def _compiled(self, printed: Printed) -> Steps | None:
-        numbers = {utf8(text): number for number, (text, _, _) in enumerate(self._open)}
+    def _compiled(self, printed: Sequence[Chunk]) -> Steps | None:
+        """Chunks between gaps; ``None`` if a placeholder is not there, or not the only one of its kind."""
+        numbers = {utf8(place.placeholder): number for number, place in enumerate(self._places)}
         gaps: list[tuple[Chunk, int]] = []
         run: list[Chunk] = []
         for chunk in printed:
-            number = numbers.pop(chunk.data, None)
+            number = numbers.get(chunk.data)
             if number is None:
                 run.append(chunk)
                 continue
-            _, before, after = self._open[number]
-            gaps.append((_run([*run, MEMORY.text(before)]), number))
-            run = [MEMORY.text(after)]
-        if numbers:
+            gaps.append((_run([*run, MEMORY.text(self._places[number].before)]), number))
+            run = [MEMORY.text(self._places[number].after)]
+        if sorted(number for _, number in gaps) != list(range(len(self._places))):
             return None
-        key = tuple(gaps)
-        return Steps(self._shared.setdefault(key, key), _run(run))
+        in_metadata = sum(place.path[0] in _METADATA for place in self._places)
+        metadata, spec = tuple(gaps[:in_metadata]), tuple(gaps[in_metadata:])
+        return Steps(self._shared.setdefault(metadata, metadata), self._shared.setdefault(spec, spec), _run(run))
 
 
-@dataclass(frozen=True, slots=True)
 class Recognised:
-    """A template that fits a pattern."""
+    """A template that fits a pattern, by the texts in its gaps."""
 
-    pattern: Pattern
-    texts: Sequence[bytes | Chunk]
-    _known: dict[tuple[int, int], int] = field(default_factory=dict)
+    def __init__(self, pattern: Pattern, texts: Sequence[bytes | Chunk]) -> None:
+        self._pattern = pattern
+        self._texts = texts
+        self._known: dict[tuple[int, int], int] = {}
 
     def after(self, state: int, scheme: Scheme, printing: Printing) -> int | None:
         """The sum after the template when it was ``state`` before; ``None`` where it must be printed for that."""
-        steps = self.pattern.steps(scheme, printing)
+        steps = self._pattern.steps(scheme, printing)
         if steps is None:
             return None
-        key = (state, id(steps.gaps))
-        before_end = self._known.get(key)
-        if before_end is None:
-            before_end = self._known[key] = steps.up_to_end(state, self.texts)
-        return steps.end.step(before_end)
+        for gaps in (steps.metadata, steps.spec):
+            key = (state, id(gaps))
+            known = self._known.get(key)
+            if known is None:
+                known = self._known[key] = _through(gaps, state, self._texts)
+            state = known
+        return steps.end.step(state)
 
 
 class Patterns:
@@ -197,81 +249,111 @@ class Patterns:
         self._recent: list[Pattern] = []
 
     def recognise(self, template: Mapping[str, Any]) -> Recognised | None:
-        """The template with its pattern; ``None`` if there is none yet. Every template is learnt from."""
+        """The template, of JSON values, with its pattern; ``None`` if there is none yet. Every template is learnt."""
         parts = tuple([template.get(part) for part in PARTS])
-        data = content(parts)
-        if data is None:
+        try:
+            for number, pattern in enumerate(self._recent):
+                texts = pattern.texts(parts)
+                if texts is not None:
+                    if number:
+                        self._prefer(pattern)
+                    return Recognised(pattern, texts)
+            return self._learnt(parts)
+        except RecursionError:  # what is nested that deep, the printers may not even look at
             return None
-        for number, pattern in enumerate(self._recent):
-            texts = pattern.texts(data)
-            if texts is not None:
-                if number:
-                    self._recent.insert(0, self._recent.pop(number))
-                return Recognised(pattern, texts)
-        return self._learnt(parts, data)
 
-    def _learnt(self, parts: Sequence[Any], data: bytes) -> Recognised | None:
-        shape, values = _opened(parts)
-        key = content(shape) or b""
+    def _learnt(self, parts: tuple[Any, ...]) -> Recognised | None:
+        values: list[str] = []
+        shape = _opened(parts, values)
+        key = _content(shape)
+        if key is None:
+            return None
         known = self._by_shape.get(key)
         if known is None:
-            self._remember(key, Pattern(shape, [Gap(value) for value in values]), len(data))
+            if self._memory.recurs(key):
+                self._remember(key, Pattern(shape, [Gap(value) for value in values]), len(values))
             return None
-        texts = known.texts(data)
+        texts = known.texts(parts)
         if texts is None:
-            if known in self._recent:
-                self._recent.remove(known)
+            self._recent = [pattern for pattern in self._recent if pattern is not known]
             known = known.widened(values)
-            self._remember(key, known, len(data))
-            texts = known.texts(data)
+            self._remember(key, known, len(values))
+            texts = known.texts(parts)
         if texts is None:
             return None
-        self._recent.insert(0, known)
-        del self._recent[_TRIED:]
+        self._prefer(known)
         return Recognised(known, texts)
 
-    def _remember(self, key: bytes, pattern: Pattern, size: int) -> None:
-        self._memory.remember(self._by_shape, key, pattern, 4 * size)  # the shape, its content and an example
+    def _prefer(self, first: Pattern) -> None:
+        """Try a pattern before all others from now on."""
+        self._recent = [first, *[pattern for pattern in self._recent if pattern is not first]][:_TRIED]
+
+    def _remember(self, key: bytes, pattern: Pattern, values: int) -> None:
+        self._memory.remember(self._by_shape, key, pattern, _PER_SHAPE + _PER_VALUE * values)
 
 
-def _opened(parts: Sequence[Any]) -> tuple[Any, list[str]]:
-    """The parts of a template without the values that may be gaps, and these."""
-    values: list[str] = []
+def _opened(parts: tuple[Any, ...], values: list[str]) -> tuple[Any, ...]:
+    """The parts of a template with an :class:`Open` for each string that may be a gap; these go into ``values``."""
 
-    def text(value: Any) -> Any:  # noqa: ANN401
+    def text(value: Any, path: Path) -> Any:  # noqa: ANN401
         if type(value) is not str:
             return value
         values.append(value)
-        return _OPEN
+        return Open(path)
 
-    def texts(value: Any) -> Any:  # noqa: ANN401
+    def texts(value: Any, path: Path) -> Any:  # noqa: ANN401
         if type(value) is list:
-            return [text(item) for item in value]
-        return {key: text(item) for key, item in value.items()} if type(value) is dict else value
+            return [text(item, (*path, number)) for number, item in enumerate(value)]
+        return inside(value, path, dict.fromkeys(value, text)) if type(value) is dict else value
 
-    def inside(value: Any, fields: Mapping[str, Callable[[Any], Any]]) -> Any:  # noqa: ANN401
+    def inside(value: Any, path: Path, fields: Mapping[str, Callable[[Any, Path], Any]]) -> Any:  # noqa: ANN401
         if type(value) is not dict:
             return value
-        return {key: fields[key](item) if key in fields else item for key, item in value.items()}
+        return {key: fields[key](item, (*path, key)) if key in fields else item for key, item in value.items()}
 
-    def each(value: Any, fields: Mapping[str, Callable[[Any], Any]]) -> Any:  # noqa: ANN401
-        return [inside(item, fields) for item in value] if type(value) is list else value
+    def each(fields: Mapping[str, Callable[[Any, Path], Any]]) -> Callable[[Any, Path], Any]:
+        def walk(value: Any, path: Path) -> Any:  # noqa: ANN401
+            if type(value) is not list:
+                return value
+            return [inside(item, (*path, number), fields) for number, item in enumerate(value)]
 
-    variable = {"value": text}
-    container = {"image": text, "args": texts, "env": lambda value: each(value, variable)}
-    pod_spec = dict.fromkeys(_CONTAINERS, lambda value: each(value, container))
-    labels, annotations, spec, priority = parts
-    return (texts(labels), texts(annotations), inside(spec, pod_spec), priority), values
+        return walk
+
+    container = {"image": text, "args": texts, "env": each({"value": text})}
+    labels, annotations, pod_spec, priority = parts
+    return (
+        texts(labels, (0,)),
+        texts(annotations, (1,)),
+        inside(pod_spec, (2,), dict.fromkeys(_CONTAINERS, each(container))),
+        priority,
+    )
 
 
-def _filled(shape: Any, texts: Iterator[str]) -> Any:  # noqa: ANN401
-    if shape is _OPEN or type(shape) is bytes:
-        return next(texts)
+def _filled(shape: Any, fill: Callable[[Open], Any], other: Callable[[Any], Any]) -> Any:  # noqa: ANN401
+    """A shape with something else in place of what is open, and of any other scalar."""
+    if type(shape) is Open:
+        return fill(shape)
     if type(shape) is dict:
-        return {key: _filled(item, texts) for key, item in shape.items()}
+        return {key: _filled(item, fill, other) for key, item in shape.items()}
     if type(shape) in {list, tuple}:
-        return [_filled(item, texts) for item in shape]
-    return shape
+        return [_filled(item, fill, other) for item in shape]
+    return other(shape)
+
+
+def _matching(gap: Gap) -> object:
+    return gap.before if gap.after is None else Fits(gap.before, gap.after)
+
+
+def _exactly(value: object) -> object:
+    return value if type(value) is str or value is None else Exactly(value)
+
+
+def _content(shape: Any) -> bytes | None:  # noqa: ANN401
+    """Bytes that two shapes share only if they are equal, types included; ``None`` where there are none."""
+    try:
+        return marshal.dumps(_filled(shape, lambda _: b"", lambda item: item), _MARSHAL_VERSION)
+    except ValueError:  # a number that keeps its spelling
+        return None
 
 
 _RUNS: Final[dict[bytes, Chunk]] = MEMORY.cache()
@@ -281,14 +363,6 @@ def _run(chunks: Sequence[Chunk]) -> Chunk:
     """Chunks as one, which patterns with the same text share."""
     data = b"".join([chunk.data for chunk in chunks])
     return _RUNS.get(data) or MEMORY.remember(_RUNS, data, Joined(chunks), len(data))
-
-
-def _chunk(text: bytes) -> Chunk:
-    return MEMORY.text(text.decode("utf-8", "surrogatepass"))
-
-
-def _encoded(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
 
 
 def _words_alike(one: str, other: str) -> str:

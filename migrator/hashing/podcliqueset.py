@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 from migrator.errors import DecodeError
@@ -83,34 +84,41 @@ def hash_text(text: str) -> str:
 class SetHasher:
     """Both kinds of hashes of a PodCliqueSet, as it was read from the API server, under any scheme.
 
-    Schemes share work, so the set must stay as it is while this is used. Raises
-    :class:`~migrator.errors.DecodeError` with the path of a value that Go would not decode, for templates when they
-    are hashed.
+    Schemes share work, so the set must stay as it is while this is used.
     """
 
     def __init__(self, pcs: Mapping[str, Any]) -> None:
-        self._startup = _set_template(pcs).get("cliqueStartupType")
-        self._cliques = [(name, TemplateHasher(template)) for name, template in _templates(pcs)]
+        self._pcs = pcs
 
     def under(self, scheme: Scheme) -> PodCliqueSetHashes:
-        """The hashes under one scheme."""
-        sums = [(name, self._sum(number, OFFSET, scheme)) for number, (name, _) in enumerate(self._cliques)]
-        hashes = {name: encode(total) for name, total in sums}
-        order = list(range(len(self._cliques)))
-        total = OFFSET
-        if scheme.algorithm == CANONICAL and self._startup == _IN_ORDER:
-            for number, (name, _) in enumerate(self._cliques):
-                opening = f"(kubernetes.podTemplateSpecHashInput){{OrderKey:(string){name} PodTemplateSpec:"
-                total = self._sum(number, MEMORY.text(opening).step(total), scheme)
-                total = MEMORY.text("}").step(total)
-            return PodCliqueSetHashes(encode(total), hashes)
-        if scheme.algorithm == CANONICAL:
-            order.sort(key=lambda number: self._cliques[number][0])
-        for number in order:
-            total = sums[number][1] if total == OFFSET else self._sum(number, total, scheme)
-        return PodCliqueSetHashes(encode(total), hashes)
+        """The hashes under one scheme.
 
-    def _sum(self, number: int, state: int, scheme: Scheme) -> int:
+        Raises :class:`~migrator.errors.DecodeError` with the path of a value that Go would not decode.
+        """
+        names = [name for name, _ in self._cliques]
+        sums = [self._after(OFFSET, number, scheme) for number in range(len(names))]
+        hashes = {name: encode(total) for name, total in zip(names, sums, strict=True)}
+        return PodCliqueSetHashes(encode(self._of_all(names, sums, scheme)), hashes)
+
+    @cached_property
+    def _cliques(self) -> Sequence[tuple[str, TemplateHasher]]:
+        return [(name, TemplateHasher(template)) for name, template in _templates(self._pcs)]
+
+    def _of_all(self, names: Sequence[str], sums: Sequence[int], scheme: Scheme) -> int:
+        """The sum of all cliques, given each one's own."""
+        total = OFFSET
+        order = range(len(names))
+        if scheme.algorithm == CANONICAL and _set_template(self._pcs).get("cliqueStartupType") == _IN_ORDER:
+            for number in order:
+                opening = f"(kubernetes.podTemplateSpecHashInput){{OrderKey:(string){names[number]} PodTemplateSpec:"
+                total = self._after(MEMORY.text(opening).step(total), number, scheme)
+                total = MEMORY.text("}").step(total)
+            return total
+        for number in sorted(order, key=names.__getitem__) if scheme.algorithm == CANONICAL else order:
+            total = sums[number] if total == OFFSET else self._after(total, number, scheme)
+        return total
+
+    def _after(self, state: int, number: int, scheme: Scheme) -> int:
         try:
             return self._cliques[number][1].after(state, scheme)
         except DecodeError as error:

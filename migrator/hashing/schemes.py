@@ -6,11 +6,10 @@ the releases those of ``releases.json``: neither is listed in code.
 
 from __future__ import annotations
 
-import difflib
 import json
+import pkgutil
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Final
 
 from migrator.errors import UnknownScheme
@@ -64,8 +63,7 @@ def all_schemes() -> tuple[Scheme, ...]:
 @cache
 def releases() -> tuple[Release, ...]:
     """The release table, oldest build first. Raises ``ValueError`` for a line that is wrong."""
-    text = files(__package__).joinpath("releases.json").read_text(encoding="utf-8")
-    return parse_releases(text)
+    return parse_releases((pkgutil.get_data(__package__, "releases.json") or b"").decode())
 
 
 def parse_releases(text: str) -> tuple[Release, ...]:
@@ -129,9 +127,11 @@ def speakers(scheme: Scheme) -> tuple[Release, ...]:
 
 
 def _unknown(text: str) -> UnknownScheme:
+    import difflib  # noqa: PLC0415 - only an error needs it
+
     names = [scheme.name for scheme in all_schemes()] + [release.name for release in releases()]
     close = difflib.get_close_matches(text if text.startswith(("v", *_ALGORITHMS)) else f"v{text}", names, n=1)
-    hint = f"; did you mean {close[0]}?" if close else ""
+    hint = f"; did you mean {close[0]}?" if close else "."
     return UnknownScheme(
         f"{text!r} is neither a scheme nor a release in the table{hint} Known schemes: "
         f"{', '.join(scheme.name for scheme in all_schemes())}. Known releases: "

@@ -11,21 +11,23 @@ empty list or map is not nil.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache, cached_property, partial
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 from migrator.errors import DecodeError
 from migrator.hashing import quantity
-from migrator.hashing.fnv import Chunk, Text, clean
+from migrator.hashing.fnv import Chunk, Joined, Text, clean
 from migrator.hashing.layouts import Field, Layout, load
 from migrator.hashing.memory import MEMORY
 from migrator.jsonvalue import JSONNumber, dumps
 
 ROOT: Final = "v1.PodTemplateSpec"
 NIL: Final = "<nil>"
+
+#: How many unset fields stand in one chunk at most; a power of two.
+_BLOCK: Final = 64
 
 _SECOND: Final = timedelta(seconds=1)
 _INTEGER: Final = re.compile(r"u?int(\d*)")
@@ -140,8 +142,7 @@ class _Map(Elements):
         out.append(MEMORY.text("]" if value else "map[]"))
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(NamedTuple):
     """Where one JSON field's value stands: the fixed text before it, and what prints it."""
 
     key: str
@@ -188,9 +189,12 @@ class Struct:
         """Everything between two slots: what follows the first, unset fields, and what introduces the second."""
         chunk = self._between.get((last, number))
         if chunk is None:
-            skipped = "".join([slot.before + slot.printer.zero for slot in self.slots[last + 1 : number]])
-            text = skipped + (self.slots[number].before if number < len(self.slots) else self._tail)
-            chunk = MEMORY.remember(self._between, (last, number), Text(text), len(text))
+            parts = []
+            for start, stop in _blocks(last + 1, number):
+                text = "".join([slot.before + slot.printer.zero for slot in self.slots[start:stop]])
+                parts.append(MEMORY.text(text))
+            parts.append(MEMORY.text(self.slots[number].before if number < len(self.slots) else self._tail))
+            chunk = MEMORY.remember(self._between, (last, number), Joined(parts), 0)
         return chunk
 
     def _compile(self, fields: Sequence[Field], types: Types, pending: str) -> str:
@@ -247,11 +251,11 @@ class _Time:
         "{name:(string)UTC zone:([]time.zone)<nil> tx:([]time.zoneTrans)<nil> extend:(string) "
         "cacheStart:(int64)0 cacheEnd:(int64)0 cacheZone:(*time.zone)<nil>}"
     )
-    _syntax: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:\d\d)", re.ASCII)
+    _syntax: Final = r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:\d\d)"
     _year_one: Final = datetime(1, 1, 1, tzinfo=UTC)
 
     def emit(self, value: Any, out: list[Chunk]) -> None:  # noqa: ANN401
-        match = self._syntax.fullmatch(value) if type(value) is str else None
+        match = re.fullmatch(self._syntax, value, re.ASCII) if type(value) is str else None
         try:
             moment = datetime.fromisoformat(match[1] + match[3]) if match else None
         except ValueError:
@@ -348,6 +352,16 @@ class Types:
                 parts += tuple((go, key, self._signature(child)) for go, key, child in definition)
             known = self._known[kind] = self._signatures.setdefault(parts, len(self._signatures))
         return known
+
+
+def _blocks(start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """A range in blocks that begin at multiples of their length, so that ranges that overlap share most of them."""
+    while start < stop:
+        size = start & -start or _BLOCK
+        while start + size > stop:
+            size //= 2
+        yield start, start + size
+        start += size
 
 
 def _basic(kind: str) -> Printer:

@@ -7,12 +7,12 @@ left them: a revert must not touch those.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from migrator.hashing import podcliqueset, schemes
 from tests import workloads
+from tests.memory_store import copied
 from tests.trees import Object, State, grow
 
 SOURCE: Final = "legacy-1.34"
@@ -67,11 +67,17 @@ def sets(*, line: str = "alpha.9") -> list[tuple[Object, State]]:
     ]
 
 
-def trees(source: str = SOURCE, target: str = TARGET, *, line: str = "alpha.9") -> list[Object]:
-    """Every object of the three sets under ``source``, a few values of ``target`` among them."""
+def grown(source: str = SOURCE, *, line: str = "alpha.9") -> list[Object]:
+    """Every object of the three sets under ``source``."""
     objects: list[Object] = []
     for pcs, state in sets(line=line):
         objects += grow(pcs, podcliqueset.hash_pod_clique_set(pcs, schemes.by_name(source)), state)
+    return objects
+
+
+def trees(source: str = SOURCE, target: str = TARGET, *, line: str = "alpha.9") -> list[Object]:
+    """Every object of the three sets under ``source``, a few values of ``target`` among them."""
+    objects = grown(source, line=line)
     words = _words(objects, source, target)
     found = {(item["kind"], item["metadata"]["name"]): item for item in objects}
     ready = next(item for (kind, name), item in found.items() if kind == "Pod" and name.startswith("web-0-frontend"))
@@ -115,6 +121,11 @@ def operator(*, replicas: int = 1, image: str = OLD_IMAGE, lease_seconds: int = 
     ]
 
 
+def key_of(item: Object) -> Key:
+    """An object's kind, namespace and name."""
+    return item["kind"], item["metadata"].get("namespace", ""), item["metadata"]["name"]
+
+
 def by_key(objects: Iterable[Object]) -> dict[Key, Object]:
     """Grove's objects by kind, namespace and name, without what every write moves."""
     found: dict[Key, Object] = {}
@@ -124,10 +135,10 @@ def by_key(objects: Iterable[Object]) -> dict[Key, Object]:
             item["kind"] in _GROVE
             and metadata.get("labels", {}).get("app.kubernetes.io/component") != LABELS["app.kubernetes.io/component"]
         ):
-            kept = copy.deepcopy(item)
+            kept = copied(item)
             for name in _MOVING:
                 kept["metadata"].pop(name, None)
-            found[item["kind"], metadata.get("namespace", ""), metadata["name"]] = kept
+            found[key_of(item)] = kept
     return found
 
 

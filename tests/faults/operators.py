@@ -2,53 +2,96 @@
 
 K1 to K15 are the comparisons that Grove's operator makes; each is cited as ``file:function`` under
 ``operator/internal/controller`` where it is modelled. What depends on no hash (scheduling, gangs, readiness) is left
-out: all pods are ready at once. K13 and K14 choose an order among pods that are replaced in any case, and K15 says
-when a reconcile happens; here it always does.
+out: all pods are ready at once, and a pod that is being deleted is gone. Replicas of a set are updated all at once,
+not one after the other.
 """
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import count
 from typing import Any, Final
 
 from migrator.hashing import podcliqueset, schemes
+from tests.faults import children
 from tests.faults.cluster import HASH_LABEL, Key
+from tests.memory_store import copied
 from tests.trees import Object
 
+POD_CLIQUE_LABEL: Final = "grove.io/podclique"
 _ENDED: Final = "updateEndedAt"
 _PART_OF: Final = "app.kubernetes.io/part-of"
 _GROUP: Final = "grove.io/podcliquescalinggroup"
 _GROUP_INDEX: Final = "grove.io/podcliquescalinggroup-replica-index"
 _SET_INDEX: Final = "grove.io/podcliqueset-replica-index"
 _FOREVER: Final = 10**9
+_SETTLED: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """In what the operators of a release line differ.
+
+    ``compares_children``: whether "updated" looks at labels and both current hashes of PodCliques (alpha.10 and later),
+    or at the generation hash alone. ``watches_idle_sets``: whether standalone PodCliques of sets that are not being
+    updated are looked at, and pods counted by the PodClique's label (alpha.12-rc1 and later). ``restarts_idle``:
+    whether it then starts an update where everything is current (alpha.12-rc1 only; Grove PR 757).
+    """
+
+    name: str
+    compares_children: bool = True
+    watches_idle_sets: bool = False
+    restarts_idle: bool = False
+
+
+ALPHA_9: Final = Line("alpha.9", compares_children=False)
+ALPHA_11: Final = Line("alpha.11")
+ALPHA_12_RC1: Final = Line("alpha.12-rc1", watches_idle_sets=True, restarts_idle=True)
+MAIN: Final = Line("main", watches_idle_sets=True)
 
 
 @dataclass
 class Operator:
     """An operator that speaks one scheme, at work on Grove's objects, which it changes in place.
 
-    ``watches_idle_sets``: whether it looks at PodCliques of sets that are not being updated (alpha.12-rc1 and later).
-    ``now`` is what it writes as the time. ``deleted`` are the pods that it has replaced, by name.
+    ``now`` is what it writes as the time. ``deleted`` are the pods that it has replaced, by name; those that a
+    scale-in or the end of a set takes away are not among them.
     """
 
     objects: dict[Key, Object]
     scheme: str
-    watches_idle_sets: bool = False
+    line: Line = ALPHA_11
     now: str = "2026-04-01T00:00:00Z"
     deleted: list[str] = field(default_factory=list)
     _names: Iterator[int] = field(default_factory=lambda: count(1))
     _left: int = _FOREVER
 
     def reconcile(self, replacing: int = _FOREVER) -> list[str]:
-        """Reconcile everything until nothing is left to do, or so many pods were replaced; returns their names."""
+        """Reconcile everything once, or until so many pods were replaced; returns their names.
+
+        K15 (``register.go``) says what makes an operator reconcile; at its start it reconciles all there is, so here
+        it always does.
+        """
         self._left = replacing
         before = len(self.deleted)
+        for item in list(self.objects.values()):
+            if item["metadata"].get("deletionTimestamp"):
+                self.remove(item)
         for pcs in self._all("PodCliqueSet"):
-            if not pcs["metadata"].get("deletionTimestamp"):
-                _Set(self, pcs).reconcile()
+            _Set(self, pcs).reconcile()
+        return self.deleted[before:]
+
+    def settle(self) -> list[str]:
+        """Reconcile until that changes nothing any more; returns the names of all pods that were replaced."""
+        before = len(self.deleted)
+        for _ in range(_SETTLED):
+            found = copied(self.objects)
+            self.reconcile()
+            if self.objects == found:
+                break
         return self.deleted[before:]
 
     def may_replace(self) -> bool:
@@ -61,24 +104,38 @@ class Operator:
         self.deleted.append(pod["metadata"]["name"])
         del self.objects["Pod", pod["metadata"]["namespace"], pod["metadata"]["name"]]
 
+    def remove(self, item: Object) -> None:
+        """Take an object away, and all that it owns."""
+        self.objects.pop((item["kind"], item["metadata"]["namespace"], item["metadata"]["name"]), None)
+        for kind in ("PodCliqueScalingGroup", "PodClique", "Pod"):
+            for child in self.owned(kind, item):
+                self.remove(child)
+
+    def add(self, item: Object, owner: Object) -> None:
+        """A new object, controlled by another."""
+        metadata = item["metadata"]
+        metadata["uid"] = f"uid-{metadata['name']}-{self.now}"
+        metadata["ownerReferences"] = [_owner(owner)]
+        self.objects[item["kind"], metadata["namespace"], metadata["name"]] = item
+
     def create_pod(self, pod_clique: Object) -> None:
         """A new pod: it gets all labels of its PodClique (``podclique/components/pod/pod.go:getLabels``)."""
         name = f"{pod_clique['metadata']['name']}-n{next(self._names)}"
         while ("Pod", pod_clique["metadata"]["namespace"], name) in self.objects:
             name = f"{pod_clique['metadata']['name']}-n{next(self._names)}"
-        labels = {**pod_clique["metadata"]["labels"], "grove.io/podclique": pod_clique["metadata"]["name"]}
+        labels = {**pod_clique["metadata"]["labels"], POD_CLIQUE_LABEL: pod_clique["metadata"]["name"]}
         self.objects["Pod", pod_clique["metadata"]["namespace"], name] = {
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {
                 "name": name,
                 "namespace": pod_clique["metadata"]["namespace"],
-                "uid": f"uid-{name}",
+                "uid": f"uid-{name}-{self.now}",
                 "labels": labels,
                 "creationTimestamp": self.now,
                 "ownerReferences": [_owner(pod_clique)],
             },
-            "spec": {"containers": [{"name": "main", "image": "example.test/pause:1"}]},
+            "spec": {"containers": containers_of(pod_clique["spec"])},
             "status": {"phase": "Running"},
         }
 
@@ -102,26 +159,18 @@ class _Set:
         self.operator = operator
         self.pcs = pcs
         self.status = pcs.setdefault("status", {})
-        computed = podcliqueset.hash_pod_clique_set(pcs, schemes.by_name(operator.scheme))
+        computed = _computed(json.dumps(pcs["spec"]), operator.scheme)
         self.generation, self.templates = computed.generation_hash, computed.pod_template_hashes
         self.on_delete = (pcs["spec"].get("updateStrategy") or {}).get("type") == "OnDelete"
 
     def reconcile(self) -> None:
         """One reconcile of the set and of everything below."""
         self._compare_generation()
+        if self.operator.may_replace():
+            children.sync(self.operator, self.pcs, self)
         groups = self.operator.owned("PodCliqueScalingGroup", self.pcs)
         alone = self.operator.owned("PodClique", self.pcs)
-        grouped = [clique for group in groups for clique in self.operator.owned("PodClique", group)]
-        for clique in alone if not self.on_delete else [*alone, *grouped]:
-            self._sync_pod_clique(clique)
-        if self._in_progress(self.status):
-            for clique in alone:
-                self._update_pod_clique(clique)
-            for group in groups:
-                self._update_group(group)
-        elif self.on_delete or self.operator.watches_idle_sets:
-            for clique in alone if not self.on_delete else [*alone, *grouped]:
-                self._update_pod_clique(clique)
+        self._update(alone, groups)
         for clique in (*alone, *(c for group in groups for c in self.operator.owned("PodClique", group))):
             self._replace_old_pods(clique)
             self._fill(clique)
@@ -130,12 +179,30 @@ class _Set:
             self._group_status(group)
         self._set_status(alone, groups)
 
+    def _update(self, alone: list[Object], groups: list[Object]) -> None:
+        """Start and go on with the updates of PodCliques and scaling groups, where K2 and K6 are asked at all."""
+        if self.on_delete:
+            grouped = [clique for group in groups for clique in self.operator.owned("PodClique", group)]
+            for clique in (*alone, *grouped):
+                self._sync_pod_clique(clique)
+                self._update_pod_clique(clique)
+            for group in groups:
+                self._start_group_update(group)
+            return
+        in_progress = self._in_progress(self.status)
+        for clique in alone:
+            self._sync_pod_clique(clique)
+            if in_progress or self.operator.line.watches_idle_sets:
+                self._update_pod_clique(clique)
+        for group in groups if in_progress else ():
+            self._update_group(group)
+
     def _compare_generation(self) -> None:
         """K1, ``podcliqueset/reconcilespec.go:processGenerationHashChange``."""
         self.status["observedGeneration"] = self.pcs["metadata"]["generation"]
         stored = self.status.get("currentGenerationHash")
         if stored is not None and stored != self.generation:
-            self.status["updateProgress"] = self._progress()
+            self.status["updateProgress"] = self._started()
             self.status["updatedReplicas"] = 0
         self.status["currentGenerationHash"] = self.generation
 
@@ -145,33 +212,37 @@ class _Set:
         ``podcliqueset/components/podclique/podclique.go:buildResource``; under OnDelete also those of scaling groups
         (``podcliquescalinggroup/components/podclique/sync.go:createOrUpdatePCLQs``).
         """
-        name = _clique_of(clique)
+        name = clique_of(clique)
         if name not in self.templates:
             return
         template = next(t for t in self.pcs["spec"]["template"]["cliques"] if t["name"] == name)
-        spec = {**copy.deepcopy(template["spec"]), "replicas": clique["spec"]["replicas"]}
+        spec = {**copied(template["spec"]), "replicas": clique["spec"]["replicas"]}
         if clique["spec"] != spec:
             clique["spec"] = spec
             clique["metadata"]["generation"] += 1
         clique["metadata"]["labels"][HASH_LABEL] = self.templates[name]
 
     def _update_pod_clique(self, clique: Object) -> None:
-        """K2, ``podclique/reconcilespec.go:shouldResetOrTriggerUpdate``: start an update, or start it again."""
+        """K2, ``podclique/reconcilespec.go:shouldResetOrTriggerUpdate``: start an update, or start it again.
+
+        Where there was no update and the hash is current, lines before main start one as well; up to alpha.11 only
+        while the set is being updated, when the hash is not current.
+        """
         status = clique["status"]
         progress, current = status.get("updateProgress"), status.get("currentPodCliqueSetGenerationHash")
         stored = self.status["currentGenerationHash"]
-        if progress is None and current is not None and current == stored:
+        if progress is None and current is not None and current == stored and not self.operator.line.restarts_idle:
             return
         if progress is not None and progress.get("podCliqueSetGenerationHash") == stored:
             return
-        status["updateProgress"] = self._progress(self.templates.get(_clique_of(clique)))
+        status["updateProgress"] = self._progress(self.templates.get(clique_of(clique)))
 
     def _replace_old_pods(self, clique: Object) -> None:
         """K3, ``podclique/components/pod/rollingupdate.go:computeUpdateWork``: only while an update is under way."""
         progress = clique["status"].get("updateProgress")
         if self.on_delete or progress is None or progress.get(_ENDED):
             return
-        old = [pod for pod in self._pods(clique) if _hash(pod) != self.templates.get(_clique_of(clique))]
+        old = [pod for pod in self._pods(clique) if _hash(pod) != self.templates.get(clique_of(clique))]
         for pod in old:
             if not self.operator.may_replace():
                 return
@@ -185,16 +256,14 @@ class _Set:
         ``podcliquescalinggroup/components/podclique/rollingupdate.go:isReplicaUpdated``: of a replica with a label
         that is not the expected one, all PodCliques are deleted and made anew.
         """
-        progress = group["status"].get("updateProgress")
-        if progress is None or progress.get("podCliqueSetGenerationHash") != self.status["currentGenerationHash"]:
-            progress = group["status"]["updateProgress"] = self._progress()
+        progress = self._start_group_update(group)
         if progress.get(_ENDED):
             return
         replicas: dict[str, list[Object]] = {}
         for clique in self.operator.owned("PodClique", group):
             replicas.setdefault(clique["metadata"]["labels"][_GROUP_INDEX], []).append(clique)
         for cliques in replicas.values():
-            if all(_hash(clique) == self.templates.get(_clique_of(clique)) for clique in cliques):
+            if all(_hash(clique) == self.templates.get(clique_of(clique)) for clique in cliques):
                 continue
             for clique in cliques:
                 for pod in self._pods(clique):
@@ -206,26 +275,54 @@ class _Set:
                 clique["status"] = {"observedGeneration": clique["metadata"]["generation"]}
         progress[_ENDED] = self.operator.now
 
+    def _start_group_update(self, group: Object) -> Object:
+        """K6: start an update of a scaling group, or start it again; returns its progress.
+
+        Under RollingRecreate while the set is being updated, under OnDelete always, ended at once.
+        """
+        progress: Object | None = group["status"].get("updateProgress")
+        if progress is None or progress.get("podCliqueSetGenerationHash") != self.status["currentGenerationHash"]:
+            progress = group["status"]["updateProgress"] = self._progress()
+            group["status"]["updatedReplicas"] = 0
+        return progress
+
     def _fill(self, clique: Object) -> None:
-        """Pods that are missing are made, with the labels that the PodClique has now."""
-        if self.operator.may_replace():
-            for _ in range(clique["spec"]["replicas"] - len(self._pods(clique))):
-                self.operator.create_pod(clique)
+        """Pods that are missing are made, with the labels that the PodClique has now; surplus ones go.
+
+        K14, ``podclique/components/pod/deletionsort.go:Less``: first those whose hash is not the expected one, which
+        ``syncflow.go:getExpectedPodTemplateHash`` takes from an update of this generation, else from the label.
+        """
+        if not self.operator.may_replace():
+            return
+        pods, wanted = self._pods(clique), clique["spec"]["replicas"]
+        progress = clique["status"].get("updateProgress") or {}
+        of_update = progress.get("podCliqueSetGenerationHash") == self.status["currentGenerationHash"]
+        expected = progress.get("podTemplateHash") if of_update else _hash(clique)
+        for pod in sorted(pods, key=lambda pod: _hash(pod) == expected)[: max(len(pods) - wanted, 0)]:
+            self.operator.remove(pod)
+        for _ in range(wanted - len(pods)):
+            self.operator.create_pod(clique)
 
     def _pod_clique_status(self, clique: Object) -> None:
         """K4 and K5, ``podclique/reconcilestatus.go:mutateUpdatedReplica``, ``mutateCurrentHashes``."""
         status, pods = clique["status"], self._pods(clique)
         status["observedGeneration"] = clique["metadata"]["generation"]
         progress = status.get("updateProgress")
-        late = _hash(clique) if self.operator.watches_idle_sets else None
+        late = _hash(clique) if self.operator.line.watches_idle_sets else None
         base = (progress or {}).get("podTemplateHash") or late or status.get("currentPodTemplateHash")
         status["replicas"] = len(pods)
+        for name in ("readyReplicas", "scheduledReplicas"):
+            status[name] = len(pods)
         status["updatedReplicas"] = sum(1 for pod in pods if _hash(pod) == base)
         if progress is not None and not progress.get(_ENDED):
             return
-        template = self.templates.get(_clique_of(clique))
+        template = self.templates.get(clique_of(clique))
         if progress is None:
-            known = _hash(clique) if self.operator.watches_idle_sets else status.get("currentPodTemplateHash", template)
+            known = (
+                _hash(clique)
+                if self.operator.line.watches_idle_sets
+                else status.get("currentPodTemplateHash", template)
+            )
             if known == template and (base is None or status["updatedReplicas"] == len(pods)):
                 status["currentPodTemplateHash"] = template
                 status["currentPodCliqueSetGenerationHash"] = self.status["currentGenerationHash"]
@@ -234,18 +331,33 @@ class _Set:
             status["currentPodCliqueSetGenerationHash"] = progress["podCliqueSetGenerationHash"]
 
     def _group_status(self, group: Object) -> None:
-        """K8, K9 and K10, ``podcliquescalinggroup/reconcilestatus.go:havePCSGPodCliquesConverged``."""
+        """K8, K9 and K10: when a scaling group, and each of its replicas, counts as updated.
+
+        ``common/component/utils/podcliquescalinggroup.go:GetPCLQsInPCSGPendingUpdate`` (labels alone, up to alpha.9),
+        ``podcliquescalinggroup/reconcilestatus.go:havePCSGPodCliquesConverged``, ``computeReplicaStatus``.
+        """
         status, cliques = group["status"], self.operator.owned("PodClique", group)
         status["observedGeneration"] = group["metadata"]["generation"]
         updated = {clique["metadata"]["labels"][_GROUP_INDEX] for clique in cliques if self._is_updated(clique)} - {
             clique["metadata"]["labels"][_GROUP_INDEX] for clique in cliques if not self._is_updated(clique)
         }
         status["updatedReplicas"] = len(updated)
-        if cliques and all(self._is_updated(clique) for clique in cliques):
+        status["replicas"] = group["spec"]["replicas"]
+        if self._in_progress(status):
+            return
+        if self.operator.line.compares_children:
+            converged = all(self._is_updated(clique) for clique in cliques)
+        else:
+            converged = all(_hash(clique) == self.templates.get(clique_of(clique)) for clique in cliques)
+        if cliques and converged:
             status["currentPodCliqueSetGenerationHash"] = self.status["currentGenerationHash"]
 
     def _set_status(self, alone: list[Object], groups: list[Object]) -> None:
-        """K11 and K12, ``podcliqueset/reconcilestatus.go:computePCLQsStatus``, ``IsPCSGUpdateComplete``."""
+        """K11, K12 and K13: when a set counts as updated, and when its update ends.
+
+        ``podcliqueset/reconcilestatus.go:computePCLQsStatus``, ``common/component/utils:IsPCSGUpdateComplete``,
+        ``podcliqueset/components/podcliquesetreplica/rollingupdate.go:isPCLQUpdateComplete``.
+        """
         done = all(map(self._is_updated, alone)) and all(
             group["status"].get("currentPodCliqueSetGenerationHash") == self.status["currentGenerationHash"]
             for group in groups
@@ -255,22 +367,43 @@ class _Set:
         self.status["updatedReplicas"] = self.pcs["spec"].get("replicas", 1) if done else 0
 
     def _is_updated(self, clique: Object) -> bool:
-        """K10, K11: the label and both current hashes, and every pod counted (alpha.10 and later)."""
-        status, template = clique["status"], self.templates.get(_clique_of(clique))
+        """K10, K11, K13: the label, both current hashes, and every pod counted; up to alpha.9 the generation hash.
+
+        Of standalone PodCliques K11 counted pods up to alpha.9, which changes nothing but the set's counter.
+        """
+        status, template = clique["status"], self.templates.get(clique_of(clique))
+        if status.get("currentPodCliqueSetGenerationHash") != self.status["currentGenerationHash"]:
+            return False
+        if not self.operator.line.compares_children:
+            return True
         return (
             _hash(clique) == template
             and status.get("currentPodTemplateHash") == template
-            and status.get("currentPodCliqueSetGenerationHash") == self.status["currentGenerationHash"]
             and status.get("updatedReplicas") == len(self._pods(clique))
         )
 
-    def _progress(self, template: str | None = None) -> Object:
+    @property
+    def generation_hash(self) -> str:
+        """See :class:`tests.trees.Hashes`."""
+        return self.generation
+
+    @property
+    def pod_template_hashes(self) -> Mapping[str, str]:
+        """See :class:`tests.trees.Hashes`."""
+        return self.templates
+
+    def _started(self) -> Object:
+        """The progress of an update that begins now; under OnDelete it has ended as well."""
         progress: Object = {"updateStartedAt": self.operator.now}
-        if template is not None:
-            progress["podTemplateHash"] = template
-        progress["podCliqueSetGenerationHash"] = self.generation
         if self.on_delete:
             progress[_ENDED] = self.operator.now
+        return progress
+
+    def _progress(self, template: str | None = None) -> Object:
+        """That of a PodClique or a scaling group, which tells what is updated to."""
+        progress = {**self._started(), "podCliqueSetGenerationHash": self.generation}
+        if template is not None:
+            progress["podTemplateHash"] = template
         return progress
 
     def _in_progress(self, status: Mapping[str, Any]) -> bool:
@@ -281,19 +414,35 @@ class _Set:
         return self.operator.owned("Pod", clique)
 
 
-def would_replace(objects: Mapping[Key, Object], scheme: str, *, watches_idle_sets: bool = False) -> list[str]:
-    """The pods that an operator of this scheme would replace if it were started now, by name."""
-    return Operator(copy.deepcopy(dict(objects)), scheme, watches_idle_sets).reconcile()
+def would_roll(objects: Mapping[Key, Object], scheme: str, line: Line = ALPHA_11) -> frozenset[str]:
+    """The pods that an operator of this scheme and line would replace if it were started now, by name."""
+    model = Operator(copied(dict(objects)), scheme, line)
+    return frozenset(model.settle()) & {key[2] for key in objects if key[0] == "Pod"}
 
 
-def _clique_of(pod_clique: Object) -> str:
-    """``operator/internal/utils/componentname.go:GetPodCliqueNameFromPodCliqueFQN``."""
-    labels, name = pod_clique["metadata"]["labels"], pod_clique["metadata"]["name"]
+def containers_of(spec: Object) -> list[Object]:
+    """What a pod of a PodClique with this spec runs, by name and image."""
+    found: Sequence[Object] = (spec.get("podSpec") or {}).get("containers") or ()
+    return [{"name": item["name"], "image": item["image"]} for item in found]
+
+
+def clique_of(item: Object) -> str:
+    """The clique of a PodClique or of a pod.
+
+    ``operator/internal/utils/componentname.go:GetPodCliqueNameFromPodCliqueFQN``.
+    """
+    labels = item["metadata"]["labels"]
+    name = labels.get(POD_CLIQUE_LABEL, item["metadata"]["name"])
     if _GROUP in labels:
         prefix = f"{labels[_GROUP]}-{labels[_GROUP_INDEX]}-"
     else:
         prefix = f"{labels[_PART_OF]}-{labels[_SET_INDEX]}-"
     return str(name.removeprefix(prefix))
+
+
+@cache
+def _computed(spec: str, scheme: str) -> podcliqueset.PodCliqueSetHashes:
+    return podcliqueset.hash_pod_clique_set({"spec": json.loads(spec)}, schemes.by_name(scheme))
 
 
 def _hash(item: Object) -> str | None:

@@ -7,7 +7,6 @@ own in the product, happens at the next request or sleep. So a schedule gives on
 from __future__ import annotations
 
 import contextlib
-import copy
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -31,8 +30,8 @@ from migrator.plan import PlanOptions
 from migrator.retry import Deadline
 from migrator.store import DryRun, Listing, Op, Resource
 from tests.faults import cluster
-from tests.faults.operators import Operator
-from tests.memory_store import MemoryStore
+from tests.faults.operators import ALPHA_11, Line, Operator
+from tests.memory_store import MemoryStore, copied
 from tests.trees import Object
 
 V = TypeVar("V")
@@ -193,11 +192,11 @@ class World:
 
         self.store.edit(seam.DEPLOYMENTS, cluster.NAMESPACE, cluster.DEPLOYMENT, change)
 
-    def operate(self, scheme: str, *, replacing: int | None = None, watches_idle_sets: bool = False) -> list[str]:
+    def operate(self, scheme: str, line: Line = ALPHA_11, *, replacing: int | None = None) -> list[str]:
         """Let an operator of that scheme reconcile, and end it once so many pods were replaced; returns their names."""
         found = self.grove()
-        model = Operator(copy.deepcopy(found), scheme, watches_idle_sets, _time(self.now()))
-        replaced = model.reconcile() if replacing is None else model.reconcile(replacing)
+        model = Operator(copied(found), scheme, line, _time(self.now()))
+        replaced = model.settle() if replacing is None else model.reconcile(replacing)
         for key in found.keys() - model.objects.keys():
             self.store.drop(RESOURCES[key[0]], key[1], key[2], cascade=False)
         for key, item in model.objects.items():

@@ -166,6 +166,10 @@ class Site:
         """Begin anew: an operator of alpha.9 that runs, and sets as it leaves them."""
         self.clear()
         self.operate(OLD)
+        self.plant()
+
+    def plant(self) -> None:
+        """Create the sets as an operator of alpha.9 leaves them."""
         state = State(MAPPED, updated=True, pod_gangs=True)
         for pcs in (
             workloads.standalone("web", namespace=WORKLOADS, replicas=2),

@@ -22,7 +22,7 @@ from tests.controlplane.client import Client
 from tests.controlplane.crds import apply_crds
 from tests.controlplane.server import ControlPlane
 from tests.integration.loading import load
-from tests.trees import State, grow
+from tests.trees import PROGRESS, State, grow
 
 pytestmark = pytest.mark.controlplane
 
@@ -37,10 +37,20 @@ def of_kind(kind: str) -> dict[str, Any]:
     return found
 
 
+#: Lines of CRDs, by where an update's progress is kept, and what their operators hash.
+LINES = {"alpha.3": "legacy-1.33", "alpha.8": "legacy-1.34", "alpha.9": "legacy-1.34"}
+
+
+@pytest.fixture(params=LINES)
+def line(request: pytest.FixtureRequest) -> str:
+    """A line of CRDs."""
+    return str(request.param)
+
+
 @pytest.fixture
-def applied(control_plane: ControlPlane, api: Client) -> Iterator[Client]:
-    """The manifest as it stands, on a server with the CRDs of alpha.9."""
-    apply_crds(control_plane, "alpha.9")
+def applied(control_plane: ControlPlane, api: Client, line: str) -> Iterator[Client]:
+    """The manifest as it stands, on a server with the CRDs of a line."""
+    apply_crds(control_plane, line)
     api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     for document in DOCUMENTS:
         api.apply(document)
@@ -51,13 +61,13 @@ def applied(control_plane: ControlPlane, api: Client) -> Iterator[Client]:
 
 
 def test_the_manifest_applies_and_the_account_migrates_with_exactly_these_rights(
-    control_plane: ControlPlane, applied: Client, tmp_path: Path
+    control_plane: ControlPlane, applied: Client, line: str, tmp_path: Path
 ) -> None:
-    """As the Job's ServiceAccount, configured from inside, the Job's own command line migrates a set."""
+    """As the Job's ServiceAccount, the Job's own command line migrates a set with every field of that line."""
     store = kube.connect(kubeconfig=str(control_plane.kubeconfig))
     pcs = workloads.disaggregated("disagg")
-    source = podcliqueset.hash_pod_clique_set(pcs, schemes.by_name("legacy-1.34"))
-    load(store, grow(pcs, source, State(updated=True)))
+    source = podcliqueset.hash_pod_clique_set(pcs, schemes.by_name(LINES[line]))
+    load(store, grow(pcs, source, State(line=line, updated=True)))
     token = applied.service_account_token(NAMESPACE, "grove-migrator")
     config = tmp_path / "kubeconfig"
     config.write_text(_kubeconfig(control_plane, token), encoding="utf-8")
@@ -65,6 +75,11 @@ def test_the_manifest_applies_and_the_account_migrates_with_exactly_these_rights
         done = _run(config)
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout)["patches"] > 0
+        [stored] = applied.list(
+            "grove.io/v1alpha1", "PodClique", "default", selector="app.kubernetes.io/name=disagg-0-frontend"
+        )
+        assert {name for name in stored["status"] if "Progress" in name} == set(PROGRESS[line])
+        assert source.generation_hash not in json.dumps(stored)
         names = store.list(CONFIG_MAPS, lambda raw: raw["metadata"]["name"], namespace=NAMESPACE).items
         assert "grove-migrator-run" in names
     finally:

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-MINORS = ("1.33", "1.34", "1.35", "1.36")
+MINORS = tuple(sorted((path.name[1:] for path in HERE.glob("v1.*")), key=lambda minor: int(minor.partition(".")[2])))
 NEWEST = MINORS[-1]
 
 

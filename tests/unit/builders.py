@@ -17,7 +17,8 @@ from migrator import trim
 from migrator.baseline import table_of
 from migrator.hashing import podcliqueset, schemes
 from migrator.model import Change, Finding, Plan, Severity, Snapshot, TreePlan
-from migrator.plan import PlanOptions, make_plan, make_revert
+from migrator.plan import PlanOptions, make_plan
+from migrator.revert import make_revert
 from migrator.selection import Selection
 from migrator.snapshot import Objects, build
 from migrator.stored import stored_hashes

@@ -18,6 +18,7 @@ from migrator import cli
 from migrator.cli import wiring
 from migrator.cli.options import Seconds, Session
 from migrator.errors import NotReverted
+from scripts.cli_reference import COMPLETER
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -90,6 +91,12 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
         (["verify", "--to", "legacy-1.35", "--settle", "soon"], "usage", "'soon' is not a duration"),
         ([], "usage", "a command is missing"),
         (["migrate"], "usage", "migrate"),
+        (["plna"], "usage", "Did you mean 'plan'?"),
+        (["plan", "--targte", "x"], "usage", "No such option '--targte'"),
+        (["plan", "--selecto", "x", "--too", "y"], "usage", "Did you mean"),
+        (["plan", "--to", "alpha.99"], "unknown-scheme", "did you mean v0.1.0-alpha.9?"),
+        (["plan", "--to", "0.1.0-alpha11"], "unknown-scheme", "did you mean v0.1.0-alpha.11?"),
+        (["plan", "--to", "nothing-like-it"], "unknown-scheme", "in the table. Known schemes: legacy-1.33"),
         (["run", "--to", "v0.1.0-alpha.99"], "unknown-scheme", "v0.1.0-alpha.9"),
         (["plan", "--to", "legacy-1.53"], "unknown-scheme", "did you mean legacy-1."),
         (["plan", "--from", "canonical"], "usage", "canonical-1.34"),
@@ -152,6 +159,30 @@ def test_completion_knows_releases_and_schemes() -> None:
     )
     assert "plain,canonical-1.34" in done.stdout.splitlines()
     assert "plain,canonical" in done.stdout.splitlines()
+
+
+def test_kubectl_completes_the_plugin_by_the_script_of_the_reference(tmp_path: Path) -> None:
+    """What docs/cli.md tells kubectl's users to put on PATH prints candidates, then kubectl's directive."""
+    for name, text in (
+        ("grove-migrator", f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -m migrator "$@"\n'),
+        ("kubectl_complete-grove_migrate", COMPLETER),
+    ):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+
+    def offered(*words: str) -> list[str]:
+        done = subprocess.run(
+            ["kubectl_complete-grove_migrate", *words],
+            env={**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout.splitlines()
+
+    assert offered("pl") == ["plan", ":4"]
+    assert offered("plan", "--to", "canonical-1.3") == [f"canonical-1.3{minor}" for minor in (3, 4, 5, 6)] + [":4"]
+    assert "v0.1.0-alpha.11" in offered("plan", "--to", "")
 
 
 def test_an_error_of_ours_exits_with_its_code(
@@ -267,7 +298,7 @@ def test_all_namespaces_wins_over_namespace(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(wiring, "connect", remember)
     cli.invoke(["plan", "-n", "x", "-A", "-l", "app=web", "--request-timeout", "0", "--context", "c"])
-    cli.invoke(["plan", "-n", "x"])
+    cli.invoke(["plan", "-n", "x"], program="kubectl-grove_migrate")
     assert (seen[0].namespace, seen[0].selector, seen[0].request_timeout, seen[0].context) == (
         None,
         "app=web",

@@ -87,6 +87,12 @@ def test_every_link_inside_the_repository_leads_somewhere(page: Path) -> None:
             assert anchor in anchors(linked.read_text(encoding="utf-8")), f"{names(page)}: {target}"
 
 
+def test_the_readme_leads_to_every_page() -> None:
+    """Whoever starts at the README finds all of docs/."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [page.name for page in (ROOT / "docs").glob("*.md") if f"](docs/{page.name})" not in text] == []
+
+
 def anchors(text: str) -> set[str]:
     """The anchors of a page as GitHub makes them, and those that it spells out."""
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)

@@ -144,3 +144,14 @@ def test_equal_hashes_are_said_to_be_equal() -> None:
 def test_a_set_without_cliques_is_explained_too() -> None:
     """No template is no crash."""
     assert explain({"spec": {}}, scheme("legacy-1.34"), scheme("legacy-1.35")).cliques == ()
+
+
+def test_cliques_that_differ_in_the_same_way_are_explained_once() -> None:
+    """Ten cliques of one shape are ten lines of hashes and one difference."""
+    same = {"containers": [{"name": "c"}]}
+    made = explain(pcs(*(clique(f"c{n}", same) for n in range(10))), scheme("legacy-1.34"), scheme("legacy-1.35"))
+    text = as_text(made)
+    assert text.count("+ WorkloadRef:") == 1
+    assert [line.split(":")[0] for line in text.splitlines() if line.startswith("clique ")] == [
+        f"clique c{n}" for n in range(10)
+    ]

@@ -9,7 +9,7 @@ import pytest
 from migrator import store as seam
 from tests.counts import record
 from tests.faults import cluster
-from tests.faults.operators import would_replace
+from tests.faults.operators import would_roll
 from tests.faults.points import CHOICE, of_trees, tree_points
 from tests.faults.truth import DONE, LOST, REVERTED
 from tests.faults.world import KILLED, MOMENTS, Moment, World, do_at, kill_at, stepped_fences
@@ -96,7 +96,7 @@ def test_a_run_dies_in_mid_tree_and_the_old_operator_lets_an_edit_through(
 
 def _replaced(objects: Objects, name: str) -> set[str]:
     """The pods of a set that the old operator would replace."""
-    return {pod for pod in would_replace(objects, cluster.SOURCE) if pod.startswith(name)}
+    return {pod for pod in would_roll(objects, cluster.SOURCE) if pod.startswith(name)}
 
 
 @CHOICE

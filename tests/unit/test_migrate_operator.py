@@ -13,7 +13,17 @@ from tests.counts import record
 from tests.faults import cluster
 from tests.faults.points import CHOICE, GROVE, first, points, tree_points
 from tests.faults.truth import DONE, FAILED, REFUSED, REVERTED, STUCK, lies
-from tests.faults.world import MOMENTS, Moment, World, Write, do_at, operator_pod, stepped_fences
+from tests.faults.world import (
+    KILLED,
+    MOMENTS,
+    Moment,
+    World,
+    Write,
+    do_at,
+    kill_at,
+    operator_pod,
+    stepped_fences,
+)
 from tests.trees import Object
 
 
@@ -197,3 +207,32 @@ def test_a_run_without_the_operator_needs_nothing_of_it() -> None:
     assert (idle.grove() == idle.after, idle.replicas) == (True, 0)
     assert idle.run(stop_operator=False, revert=True).code == DONE
     assert (idle.grove() == idle.before, idle.replicas) == (True, 0)
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["in the preflight", "behind the fence"])
+def test_beside_the_targets_operator_nothing_is_brought_back(*, late: bool) -> None:
+    """A run is killed, somebody upgrades all the same, and another run is refused: what is the target's stays so.
+
+    Brought back, it would be what the target's operator does not know, and that one would replace every pod.
+    """
+    world = World()
+    assert world.run(kill_at(first("podcliques", "status"), "after")).code == KILLED
+    world.deploy(replicas=1, image=cluster.NEW_IMAGE)
+    world.advance(60)
+    if not late:
+        world.operate(cluster.TARGET)
+        world.store.edit(seam.POD_CLIQUE_SETS, "default", "web", in_flight)
+    halfway = world.grove()
+
+    def begin(_write: Write) -> None:
+        world.store.edit(seam.POD_CLIQUE_SETS, "default", "web", in_flight)
+
+    ending = world.run(do_at(1, "after", begin) if late else None)
+    assert ending.code == REFUSED, str(ending)
+    assert "GM-102" in str(ending.error)
+    web = halfway["PodCliqueSet", "default", "web"]
+    if late:
+        in_flight(web)
+    assert world.grove() == halfway
+    assert (world.replicas, world.image) == (1, cluster.NEW_IMAGE)
+    assert len(world.records) > 1, "a revert can still find its tables"

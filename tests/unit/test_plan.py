@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from migrator.errors import InputError, UnknownScheme, UsageError
 from migrator.hashing import schemes
 from migrator.model import BlastRadius, Severity, TreeState
-from migrator.plan import PlanOptions, direction, make_plan, make_revert, template_digest
+from migrator.plan import PlanOptions, direction, make_plan, template_digest
+from migrator.revert import make_revert
 from migrator.selection import Selection
 from migrator.table import Table
 from tests.unit.builders import (

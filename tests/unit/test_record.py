@@ -42,6 +42,7 @@ RUN = RunRecord(
     state="started",
     operator_replicas=1,
     operator_image="ghcr.io/ai-dynamo/grove/grove-operator:v0.1.0-alpha.9",
+    lease="grove-operator-leader-election",
     counts={"pods": 7},
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from typing import Any
 
 import pytest
@@ -25,7 +26,10 @@ from migrator.model import (
     TreePlan,
     TreeState,
 )
+from migrator.report_findings import grouped
 from migrator.report_text import plan_text, print_plan
+from tests.fleet import LONG, SETS, fleet
+from tests.unit.builders import World
 
 OLD, NEW, OLD_G, NEW_G = "4567", "89bc", "4444", "5555"
 LABEL = "/metadata/labels/grove.io~1pod-template-hash"
@@ -239,7 +243,7 @@ def test_no_file_can_make_a_terminal_obey() -> None:
 
 
 def test_a_terminal_gets_a_tree_per_set_and_the_headline_last() -> None:
-    """What refuses comes first, sets that are done are one number, and the headline is what stays on screen."""
+    """What needs somebody comes last, sets that are done are one number, and the headline is what stays on screen."""
     stream = io.StringIO()
     made = plan(
         tree_plan("fine"),
@@ -248,7 +252,13 @@ def test_a_terminal_gets_a_tree_per_set_and_the_headline_last() -> None:
     )
     print_plan(made, stream, colour=False)
     text = stream.getvalue()
-    assert text.index("refused default/odd") < text.index("migrate default/fine") < text.index("1 set already done")
+    assert text.index("migrate default/fine") < text.index("refused default/odd")
+    assert "ready" not in text
+    assert [line.split() for line in text.splitlines() if re.match(r"(done|migrate|refused) +\d", line)] == [
+        ["done", "1", "set", "0", "pods", "0", "GPUs"],
+        ["migrate", "1", "set", "2", "pods", "16", "GPUs"],
+        ["refused", "1", "set", "2", "pods", "16", "GPUs", "GM-101"],
+    ]
     assert "pod template of frontend" in text
     assert f"{OLD} → {NEW}" in text
     assert " ".join(text.split()).endswith(report.headline(made))
@@ -261,4 +271,134 @@ def test_a_narrow_terminal_wraps_and_loses_nothing(monkeypatch: pytest.MonkeyPat
     print_plan(plan(tree_plan("demo", findings=(finding(Severity.WARNING),))), stream, colour=False)
     assert max(map(len, stream.getvalue().splitlines())) <= 40
     words = " ".join(stream.getvalue().replace("│", " ").split())
-    assert "demo is odd; do something" in words
+    assert "PodCliqueSet default/demo: demo is odd" in words
+    assert "→ do something" in words
+
+
+def many(number: int, code: str = "GM-113", severity: Severity = Severity.WARNING) -> tuple[Finding, ...]:
+    """The same finding of that many pods."""
+    refs = [Ref("Pod", "default", f"pod-{index:03}") for index in range(number)]
+    return tuple(
+        Finding(code, severity, ref, "/metadata/deletionTimestamp", f"{ref} is being deleted; it is left alone")
+        for ref in refs
+    )
+
+
+def test_findings_of_one_code_are_one_line_with_a_count_and_a_few_names() -> None:
+    """Four hundred pods are not four hundred lines, in a pipe or on a terminal; nothing is lost from the count."""
+    made = plan(tree_plan("demo", findings=many(400)))
+    (line,) = (line for line in plan_text(made).splitlines() if line.startswith("warning: "))
+    assert line == (
+        "warning: GM-113 /metadata/deletionTimestamp: Pod default/pod-000 is being deleted; it is left alone "
+        "(399 more like it: Pod default/pod-001, default/pod-002, default/pod-003 and 396 more)"
+    )
+    stream = io.StringIO()
+    print_plan(made, stream, colour=False)
+    text = " ".join(stream.getvalue().replace("│", " ").split())
+    assert "GM-113 Pods are being deleted (400x)" in text
+    assert "Pod default/pod-000, default/pod-001, default/pod-002 and 397 more: is being deleted" in text
+    assert "pod-003" not in text
+
+
+def test_different_sayings_of_one_code_keep_their_own_words_and_the_remedy_is_said_once() -> None:
+    """Values differ from object to object: the first few are shown each in its words, what to do stands once."""
+    refs = [Ref("PodClique", "default", f"c-{index}") for index in range(6)]
+    (group,) = grouped(
+        Finding("GM-109", Severity.REFUSAL, ref, "/metadata/labels/x", f"{ref} holds {ref.name}; wait for it")
+        for ref in refs
+    )
+    assert group.refuses
+    assert [saying.found for saying in group.sayings[:2]] == [
+        "/metadata/labels/x holds c-0",
+        "/metadata/labels/x holds c-1",
+    ]
+    assert group.remedies == ("wait for it",)
+    stream = io.StringIO()
+    print_plan(plan(tree_plan("demo", TreeState.REFUSED, findings=group.findings)), stream, colour=False)
+    text = " ".join(stream.getvalue().replace("│", " ").split())
+    assert "PodClique c-2: /metadata/labels/x holds c-2" in text
+    assert "and 3 more: PodClique c-3, c-4, c-5" in text
+    assert text.count("→ wait for it") == 1
+
+
+def test_what_refuses_comes_before_what_warns_under_one_code() -> None:
+    """A code that refuses here and warns there is two groups, the refusal first."""
+    made = grouped((*many(2), *many(1, severity=Severity.REFUSAL)))
+    assert [(group.refuses, len(group.findings)) for group in made] == [(True, 1), (False, 2)]
+
+
+def test_a_finding_of_no_object_is_its_own_sentence() -> None:
+    """`not checked on a dump` must not stand under the title of a guard that it contradicts."""
+    findings = (Finding("GM-122", Severity.WARNING, None, None, "not checked on a dump: whether an operator runs"),)
+    stream = io.StringIO()
+    print_plan(plan(tree_plan("demo"), findings=findings), stream, colour=False)
+    assert "GM-122 not checked on a dump: whether an operator runs\n" in stream.getvalue()
+    assert "An operator is running" not in stream.getvalue()
+    assert "warning: GM-122 not checked on a dump: whether an operator runs (1 more like it)" in plan_text(
+        plan(tree_plan("demo"), findings=findings * 2)
+    )
+
+
+def test_every_refused_set_has_its_codes_in_the_table() -> None:
+    """Whoever greps for a set sees why it is refused; without refusals there is no such column."""
+    refused = tree_plan("odd", TreeState.REFUSED, findings=(finding(Severity.REFUSAL, "odd"), *many(1)))
+    lines = plan_text(plan(refused, tree_plan("fine"))).splitlines()
+    assert "REFUSED BY" in lines[2]
+    assert [line.split()[-1] for line in lines if line.startswith("default ")] == ["16", "GM-101"]
+    assert "REFUSED BY" not in plan_text(plan(tree_plan("fine")))
+
+
+def test_a_refused_plan_says_what_to_do_next() -> None:
+    """The codes to look up, and what --skip-refused would leave behind, unless that does not help."""
+    odd = tree_plan("odd", TreeState.REFUSED, findings=(finding(Severity.REFUSAL, "odd"),))
+    lookup = "docs/upgrade.md tells for each code how to see it and what to do: GM-101"
+    assert report.next_steps(plan(tree_plan("fine"))) == []
+    assert report.next_steps(plan(odd)) == [lookup]
+    assert report.next_steps(plan(odd, tree_plan("fine"))) == [
+        lookup,
+        "or migrate the other 1 set with run --skip-refused: then 2 pods and 16 GPUs would be recreated",
+    ]
+    assert report.next_steps(plan(odd, tree_plan("fine"), findings=(finding(Severity.REFUSAL),))) == [lookup]
+
+
+def test_without_colour_a_terminal_gets_no_escapes() -> None:
+    """NO_COLOR means plain text, bold and dim included; with colour the same words are there."""
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    plain, coloured = Terminal(), Terminal()
+    made = plan(tree_plan("demo", findings=many(2)))
+    print_plan(made, plain, colour=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TERM", "xterm-256color")
+        print_plan(made, coloured, colour=True)
+    assert "\x1b" not in plain.getvalue()
+    assert "\x1b[" in coloured.getvalue()
+    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured.getvalue()) == plain.getvalue()
+
+
+def test_a_terminal_without_unicode_gets_ascii() -> None:
+    """No question marks where arrows were: an ASCII terminal gets ASCII arrows and branches."""
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="ascii", errors="strict")
+    print_plan(plan(tree_plan("demo", findings=many(2))), stream, colour=False)
+    stream.flush()
+    assert f"{OLD} -> {NEW}" in raw.getvalue().decode("ascii")
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_a_bad_night_fits_every_width(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """37 sets, some of which refuse: no line is wider than the terminal, and every refused set is named."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    made = World(fleet(troubled=True)).plan(target="v0.1.0-alpha.11", is_cluster=False)
+    stream = io.StringIO()
+    print_plan(made, stream, colour=False)
+    lines = stream.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    for name in ("reranker-03", "llama-70b-08", "llama-70b-16", LONG):
+        assert name in re.sub(r"[\s│├─└]", "", stream.getvalue())
+    if width == 80:
+        assert "  4 sets   44 pods    288 GPUs  GM-101 GM-102 GM-107 GM-109" in stream.getvalue()
+    assert len(plan_text(made).splitlines()) < SETS + 25

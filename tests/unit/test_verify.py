@@ -165,18 +165,39 @@ def test_a_missing_pod_is_counted_and_events_tell_how_it_ended(migrated: MemoryS
     young = {**gone, "metadata": {**gone["metadata"], "name": "disagg-0-frontend-young", "uid": "young"}}
     young["metadata"]["creationTimestamp"] = "2026-05-01T00:00:00Z"
     migrated.put(young)
-    migrated.put(
-        {
-            "apiVersion": "events.k8s.io/v1",
-            "kind": "Event",
-            "metadata": {"name": "evicted", "namespace": "default"},
-            "reason": "TaintManagerEviction",
-            "regarding": {"kind": "Pod", "namespace": "default", "name": gone["metadata"]["name"]},
-        }
-    )
+    _event(migrated, "TaintManagerEviction", gone["metadata"]["name"])
     with pytest.raises(VerificationFailed) as failed:
         check(migrated, context)
     assert "1 of the 1 pods of before are missing; Events of its pods: TaintManagerEviction (1)" in str(failed.value)
+
+
+def test_events_of_other_pods_do_not_explain_a_missing_one(migrated: MemoryStore, context: Context) -> None:
+    """Neither a pod that still lives nor one of a PodClique whose name begins alike tells how a pod ended."""
+    gone = next(
+        pod
+        for pod in migrated.everything(seam.PODS)
+        if pod["metadata"]["labels"]["grove.io/podclique"] == "disagg-0-frontend"
+    )
+    migrated.drop(seam.PODS, "default", gone["metadata"]["name"])
+    young = {**gone, "metadata": {**gone["metadata"], "name": "disagg-0-frontend-young", "uid": "young"}}
+    young["metadata"]["creationTimestamp"] = "2026-05-01T00:00:00Z"
+    migrated.put(young)
+    _event(migrated, "Unhealthy", "disagg-0-frontend-young")
+    _event(migrated, "Preempted", "disagg-0-frontend-two-abcde")
+    with pytest.raises(VerificationFailed, match="are missing; Events of its pods: none"):
+        check(migrated, context)
+
+
+def _event(store: MemoryStore, reason: str, pod: str) -> None:
+    store.put(
+        {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"name": f"{pod}.{reason}", "namespace": "default"},
+            "reason": reason,
+            "regarding": {"kind": "Pod", "namespace": "default", "name": pod},
+        }
+    )
 
 
 def test_a_set_that_is_gone_is_named(migrated: MemoryStore, context: Context) -> None:

@@ -1,0 +1,32 @@
+"""Users, operators and migrators in any order: see :mod:`tests.faults.machine` for what must hold."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.conftest import SEED
+from tests.counts import record
+from tests.faults.machine import NO_RECORD, Tally, explore
+from tests.faults.truth import DONE, LOST, REFUSED, REVERTED, STUCK
+from tests.faults.world import KILLED
+
+
+def check(tally: Tally) -> None:
+    """Runs ended in every way, so that nothing held merely because nothing happened."""
+    assert tally.endings.keys() >= {DONE, NO_RECORD, REFUSED, LOST, REVERTED, STUCK, KILLED}
+    record("machine_runs", tally.endings.total())
+    record("machine_steps", tally.steps)
+
+
+def test_whatever_happens_is_no_worse_than_without_us() -> None:
+    """The same histories every time: no operator replaces more pods than in a cluster without migrators."""
+    check(explore(examples=60, steps=25))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(4 * 3600)
+def test_whatever_happens_is_no_worse_than_without_us_at_length() -> None:
+    """Many more histories, others every time: the run's seed, which its first lines tell, repeats them."""
+    check(explore(examples=2000, steps=25, seed=int(os.environ[SEED])))

@@ -1,0 +1,76 @@
+"""The builds of Grove's operator that the suite can run, and where their binaries are.
+
+Binaries come from the directory that ``GROVE_OPERATORS_DIR`` names, laid out as ``<dir>/<build>/grove-operator``.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+VARIABLE: Final = "GROVE_OPERATORS_DIR"
+REPOSITORY: Final = "grove-operator"
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """One build: the name is its directory and its image's tag.
+
+    ``crds`` is the line of tests/crds that it is installed with, ``scheme`` what it hashes with. ``leads``: whether
+    its chart grants rights on Leases. A build that is no release is known to the tool by its scheme and image.
+    """
+
+    name: str
+    title: str
+    scheme: str
+    crds: str
+    leads: bool = True
+    release: bool = True
+
+    @property
+    def image(self) -> str:
+        """The image in the operator's Deployment."""
+        return f"{REPOSITORY}:{self.name}"
+
+    @property
+    def target(self) -> tuple[str, ...]:
+        """How the tool is told that this build comes next."""
+        return ("--to", self.name) if self.release else ("--to", self.scheme, "--target-image", self.image)
+
+    def binary(self) -> Path | None:
+        """The program, or None where there is none for this build."""
+        home = directory()
+        path = home / self.name / "grove-operator" if home is not None else None
+        return path if path is not None and path.is_file() else None
+
+
+_ALL: Final = (
+    Build("v0.1.0-alpha.3", "alpha.3", "legacy-1.33", "alpha.3", leads=False),
+    Build(
+        "v0.1.0-alpha.3-k8s-1.34",
+        "alpha.3 rebuilt with k8s.io/api 0.34 (local build, no release)",
+        "legacy-1.34",
+        "alpha.6",
+        leads=False,
+        release=False,
+    ),
+    Build("v0.1.0-alpha.9", "alpha.9", "legacy-1.34", "alpha.9"),
+    Build("v0.1.0-alpha.11", "alpha.11", "legacy-1.35", "alpha.11"),
+    Build("main-94a0105c", "main at 94a0105c (canonical hashes)", "canonical-1.34", "alpha.9"),
+    Build("main-d7cb1bc2", "main at d7cb1bc2 (canonical hashes)", "canonical-1.35", "alpha.11"),
+)
+BUILDS: Final = {build.name: build for build in _ALL}
+
+
+def directory() -> Path | None:
+    """Where binaries are looked for; None if nobody said."""
+    named = os.environ.get(VARIABLE)
+    return Path(named).resolve() if named else None
+
+
+def of_image(image: str) -> Build | None:
+    """The build that an image stands for; None if it is not an operator's."""
+    repository, _, tag = image.rpartition(":")
+    return BUILDS.get(tag) if repository == REPOSITORY else None

@@ -1,0 +1,168 @@
+"""Pairs of builds between which operators are upgraded, and how one such upgrade is judged."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tests.controlplane.client import Object
+from tests.upgrade import photo, samples
+from tests.upgrade.builds import BUILDS, Build
+from tests.upgrade.lab import Lab
+from tests.upgrade.photo import Photo
+
+#: How long nothing may happen after the next operator has reconciled everything, in seconds.
+SOAK: Final = "GROVE_UPGRADE_SOAK"
+SOAK_SECONDS: Final = 60.0
+
+#: A file that results are added to; compatibility.py makes docs/compatibility.md of the one beside this module.
+RESULTS: Final = "GROVE_UPGRADE_RESULTS"
+
+ROUND: Final = "example.test~1round"  # an annotation in JSON Pointer's spelling
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """An upgrade. ``recreates``: whether it recreates pods without the tool. ``crds_first``: CRDs before the run."""
+
+    source: str
+    target: str
+    recreates: bool = True
+    crds_first: bool = False
+
+    @property
+    def name(self) -> str:
+        """The pair in a word."""
+        return f"{self.source}-to-{self.target}{'-crds-first' if self.crds_first else ''}"
+
+    @property
+    def builds(self) -> tuple[Build, Build]:
+        """The two builds."""
+        return BUILDS[self.source], BUILDS[self.target]
+
+    def missing(self) -> list[str]:
+        """The builds of which there is no binary."""
+        return [build.name for build in self.builds if build.binary() is None]
+
+
+_ALPHA_3, _ALPHA_9, _ALPHA_11 = "v0.1.0-alpha.3", "v0.1.0-alpha.9", "v0.1.0-alpha.11"
+_ALPHA_3_NEWER: Final = "v0.1.0-alpha.3-k8s-1.34"
+_CANONICAL_34, _CANONICAL_35 = "main-94a0105c", "main-d7cb1bc2"
+
+PAIRS: Final = (
+    Pair(_ALPHA_3, _ALPHA_3_NEWER),
+    Pair(_ALPHA_3, _ALPHA_3_NEWER, crds_first=True),
+    Pair(_ALPHA_3_NEWER, _ALPHA_3),
+    Pair(_ALPHA_3, _ALPHA_9),
+    Pair(_ALPHA_9, _ALPHA_11),
+    Pair(_ALPHA_9, _ALPHA_11, crds_first=True),
+    Pair(_ALPHA_11, _ALPHA_9),
+    Pair(_ALPHA_3, _ALPHA_11),
+    Pair(_ALPHA_3, _CANONICAL_34),
+    Pair(_ALPHA_9, _CANONICAL_35),
+    Pair(_CANONICAL_35, _ALPHA_11),
+    # That build accepts the legacy hash of its own layout.
+    Pair(_ALPHA_9, _CANONICAL_34, recreates=False),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What an upgrade has shown: pods that were recreated without and with the tool; times in seconds."""
+
+    sets: int
+    pods: int
+    without: int
+    with_tool: int
+    patches: int
+    run_seconds: float
+    downtime_seconds: float
+    soak_seconds: float
+
+
+def soak() -> float:
+    """How long nothing may happen, in seconds."""
+    return float(os.environ.get(SOAK, SOAK_SECONDS))
+
+
+def prepare(lab: Lab, build: Build) -> Photo:
+    """A cluster as a build leaves it: sets of which some were updated to the end, and some scaled out."""
+    lab.install(build)
+    sets = samples.all_sets()
+    for pcs in sets:
+        lab.client.create(pcs)
+    first = lab.settle(lambda now: len(now.of(photo.SET)) == len(sets))
+    for name in ("gang", "busybox"):
+        lab.patch_set(name, _round(0, "1"))
+    lab.settle(lambda now: {(photo.SET, name) for name in ("gang", "busybox")} <= now.updates().keys())
+    lab.scale_group("gang-0-sg-x", 3)
+    return lab.settle(lambda now: len(now.pods()) == len(first.pods()) + 4)
+
+
+def change_template(lab: Lab, name: str, clique: int, value: str) -> None:
+    """Change the template of one clique, by its place in the set."""
+    lab.patch_set(name, _round(clique, value))
+
+
+def _round(clique: int, value: str) -> list[Object]:
+    annotations = f"/spec/template/cliques/{clique}/annotations"
+    if clique == 0 and value == "1":
+        return [{"op": "add", "path": annotations, "value": {"example.test/round": value}}]
+    return [{"op": "add", "path": f"{annotations}/{ROUND}", "value": value}]
+
+
+def without_tool(lab: Lab, pair: Pair) -> tuple[int, int]:
+    """Upgrade without the tool; returns how many pods there were, and how many of them are gone afterwards."""
+    source, target = pair.builds
+    before = prepare(lab, source)
+    lab.stop_operator()
+    with lab.diary() as diary:
+        lab.install(target)
+        after = lab.settle(lambda _: len(set(diary.deleted)) >= (len(before.pods()) if pair.recreates else 0))
+    return len(before.pods()), len(before.pods().keys() - after.pods().keys())
+
+
+def with_tool(lab: Lab, pair: Pair) -> tuple[Photo, Photo, Mapping[str, Any]]:
+    """Upgrade with the tool, and judge it; returns the state before and after, and the run's own figures."""
+    source, target = pair.builds
+    before = prepare(lab, source)
+    if pair.crds_first:
+        lab.apply_crds(target.crds)
+    with lab.diary() as diary:
+        run = lab.tool("run", *target.target, "--stop-operator")
+        assert run.code == 0, run.err
+        ended = max(span.ended or 0 for span in lab.runner.spans(source.image))
+        lab.install(target)
+        downtime = lab.answering - ended
+        after = lab.settle()
+        time.sleep(soak())
+        after = lab.settle()
+    assert diary.deleted == []
+    assert diary.created == []
+    assert after.pods() == before.pods()
+    assert after.updates() == before.updates()
+    assert after.updated_replicas() == before.updated_replicas()
+    verified = lab.tool("verify", "--to", target.scheme, "--after-upgrade", "--settle", "30s")
+    assert verified.code == 0, verified.out + verified.err
+    summary = next(found for found in map(json.loads, run.err.splitlines()) if found["event"] == "summary")
+    return before, after, {"patches": summary["patches"], "run": run.seconds, "downtime": downtime}
+
+
+def record(pair: Pair, result: Result) -> None:
+    """Add a result to the file that the environment names, if it names one."""
+    named = os.environ.get(RESULTS)
+    if not named:
+        return
+    path = Path(named)
+    results = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    results[pair.name] = {
+        **asdict(result),
+        "run_seconds": round(result.run_seconds, 1),
+        "downtime_seconds": round(result.downtime_seconds, 1),
+    }
+    path.write_text(json.dumps(dict(sorted(results.items())), indent=2) + "\n", encoding="utf-8")

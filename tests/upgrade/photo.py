@@ -1,0 +1,139 @@
+"""What Grove's objects say at one moment, and whether they have come to rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tests.controlplane.client import Object
+
+GROVE: Final = "grove.io/v1alpha1"
+SET: Final = "PodCliqueSet"
+GROUP: Final = "PodCliqueScalingGroup"
+CLIQUE: Final = "PodClique"
+POD: Final = "Pod"
+HASH: Final = "grove.io/pod-template-hash"
+PART_OF: Final = "app.kubernetes.io/part-of"
+_PROGRESS: Final = ("updateProgress", "rollingUpdateProgress")  # the second until alpha.8
+_BUSY: Final = ("currentlyUpdating", "readyPodsSelectedToUpdate", "readyReplicaIndicesSelectedToUpdate")
+
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Photo:
+    """All sets with what belongs to them, by kind and name."""
+
+    objects: Mapping[Key, Object]
+
+    def of(self, kind: str) -> list[Object]:
+        """All objects of a kind."""
+        return [item for (found, _), item in sorted(self.objects.items()) if found == kind]
+
+    def pods(self, pcs: str | None = None) -> dict[str, str]:
+        """The names of pods that are not on their way out, by uid; all of them, or those of one set."""
+        return {
+            pod["metadata"]["uid"]: pod["metadata"]["name"]
+            for pod in self.of(POD)
+            if not pod["metadata"].get("deletionTimestamp") and pcs in (None, pod["metadata"]["labels"][PART_OF])
+        }
+
+    def updated_replicas(self) -> dict[Key, int]:
+        """``status.updatedReplicas`` of everything that has it."""
+        return {key: item["status"].get("updatedReplicas", 0) for key, item in self.objects.items() if key[0] != POD}
+
+    def updates(self) -> dict[Key, str]:
+        """When the last update of each object began, if one ever did."""
+        found = {}
+        for key, item in self.objects.items():
+            for progress in _progress(item):
+                found[key] = str(progress["updateStartedAt"])
+        return found
+
+    def versions(self) -> dict[Key, str]:
+        """What every write moves."""
+        return {key: item["metadata"]["resourceVersion"] for key, item in self.objects.items()}
+
+    def unrest(self) -> list[str]:
+        """What still has to happen until an operator has no more to do, in words."""
+        return [f"{kind} {name}: {reason}" for (kind, name), item in self.objects.items() for reason in self._why(item)]
+
+    def _why(self, item: Object) -> Iterator[str]:
+        metadata, spec, status = item["metadata"], item["spec"], item["status"]
+        if metadata.get("deletionTimestamp"):
+            yield "is being deleted"
+        if item["kind"] == POD:
+            if not any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions") or ()):
+                yield "is not ready"
+            return
+        if status.get("observedGeneration") != metadata["generation"]:
+            yield "its spec is not observed"
+        for progress in _progress(item):
+            if not progress.get("updateEndedAt") or any(progress.get(name) for name in _BUSY):
+                yield "an update is in flight"
+        if item["kind"] == CLIQUE:
+            yield from self._why_clique(item, spec["replicas"], status)
+        elif item["kind"] == GROUP:
+            yield from self._why_group(item, spec, status)
+        else:
+            yield from self._why_set(item, spec, status)
+
+    def _why_clique(self, item: Object, replicas: int, status: Object) -> Iterator[str]:
+        owned = [pod for pod in self.of(POD) if _owner(pod) == item["metadata"]["uid"]]
+        counts = {name: status.get(name, 0) for name in ("replicas", "readyReplicas", "updatedReplicas")}
+        if len(owned) != replicas or set(counts.values()) != {replicas}:
+            yield f"{len(owned)} of {replicas} pods; its status says {counts}"
+        if status.get("scheduleGatedReplicas"):
+            yield "pods are gated"
+        if status.get("currentPodTemplateHash") != item["metadata"]["labels"].get(HASH):
+            yield "its current template hash is not its label's"
+
+    def _why_group(self, item: Object, spec: Object, status: Object) -> Iterator[str]:
+        owned = [clique for clique in self.of(CLIQUE) if _owner(clique) == item["metadata"]["uid"]]
+        wanted = spec.get("replicas", 1) * len(spec["cliqueNames"])
+        if len(owned) != wanted:
+            yield f"{len(owned)} of {wanted} PodCliques"
+        if not status.get("currentPodCliqueSetGenerationHash"):
+            yield "no generation hash is stored"
+
+    def _why_set(self, item: Object, spec: Object, status: Object) -> Iterator[str]:
+        owned = {kind: [x for x in self.of(kind) if _owner(x) == item["metadata"]["uid"]] for kind in (GROUP, CLIQUE)}
+        groups = spec["template"].get("podCliqueScalingGroups") or ()
+        grouped = {name for group in groups for name in group["cliqueNames"]}
+        alone = [clique for clique in spec["template"]["cliques"] if clique["name"] not in grouped]
+        wanted = {GROUP: spec["replicas"] * len(groups), CLIQUE: spec["replicas"] * len(alone)}
+        for kind, items in owned.items():
+            if len(items) != wanted[kind]:
+                yield f"{len(items)} of {wanted[kind]} {kind}s"
+            hashes = {found["status"].get("currentPodCliqueSetGenerationHash") for found in items}
+            if hashes - {status.get("currentGenerationHash")}:
+                yield f"its generation hash has not reached each {kind}"
+        if not status.get("currentGenerationHash"):
+            yield "no generation hash is stored"
+
+
+def take(items: Sequence[Object]) -> Photo:
+    """A photo of these objects; one that nobody has reported of has an empty status."""
+    return Photo({(item["kind"], item["metadata"]["name"]): {"status": {}, **item} for item in items})
+
+
+def _progress(item: Object) -> list[Mapping[str, Any]]:
+    status = item["status"]
+    return [status[name] for name in _PROGRESS if status.get(name)]
+
+
+def _owner(item: Object) -> str | None:
+    owners = item["metadata"].get("ownerReferences") or ()
+    return next((owner["uid"] for owner in owners if owner.get("controller")), None)
+
+
+def clique_of(pod_clique: Object) -> str:
+    """The name of the template's clique that a PodClique was made of."""
+    labels, name = pod_clique["metadata"]["labels"], pod_clique["metadata"]["name"]
+    group = labels.get("grove.io/podcliquescalinggroup")
+    if group:
+        prefix = f"{group}-{labels['grove.io/podcliquescalinggroup-replica-index']}-"
+    else:
+        prefix = f"{labels[PART_OF]}-{labels['grove.io/podcliqueset-replica-index']}-"
+    return str(name.removeprefix(prefix))

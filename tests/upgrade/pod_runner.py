@@ -1,0 +1,205 @@
+"""Scheduler and kubelet of a cluster without nodes.
+
+Pods without scheduling gates are bound. A pod whose image stands for a program runs as that program, with the
+ServiceAccount's real token, the API server's CA and the pod's volumes at the paths where a container finds them.
+All others are workload: they are reported as Running and Ready, and nothing runs. A pod that is deleted ends as a
+kubelet ends it: SIGTERM, SIGKILL after the grace period, its last status, and then it is gone.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from tests.controlplane.client import AnswerError, Object
+from tests.controlplane.server import ControlPlane
+from tests.upgrade.container import Container, Program, Span, State
+from tests.upgrade.watch import DELETED, Handler, Watch
+
+NODE: Final = "node-1"
+_NO_LONGER_SO: Final = (404, 409, 422)  # the pod is gone, or is another one by now: a later event says which
+_GRACE_SECONDS: Final = 30.0
+
+#: Which program stands for an image; None for workload.
+Programs = Callable[[str], Program | None]
+
+
+class PodRunner:
+    """Runs the pods of one API server; a context manager. ``observe`` also sees every change of a pod, in order."""
+
+    def __init__(
+        self, control_plane: ControlPlane, directory: Path, programs: Programs, observe: Handler | None = None
+    ) -> None:
+        self._control_plane = control_plane
+        self._directory = directory
+        self._programs = programs
+        self._observe = observe
+        self._client = control_plane.client()
+        self._containers: dict[str, Container] = {}
+        self._history: list[Container] = []
+        self._started: set[str] = set()
+        self._numbers: Iterator[int] = itertools.count(1)
+        self._addresses: dict[str, str] = {}
+        self._lock = threading.Lock()
+        self._watch = Watch(control_plane, "/api/v1/pods", self._handle)
+
+    def __enter__(self) -> Self:
+        self._watch.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._watch.stop()
+        for container in list(self._containers.values()):
+            container.stop(5)
+        for container in list(self._containers.values()):
+            container.join(10)
+        self._client.close()
+
+    def log(self, name: str) -> str:
+        """What the pods whose name begins like this have printed, oldest first."""
+        logs = [found.log for found in self._history if found.pod["metadata"]["name"].startswith(name)]
+        return "".join(path.read_text(encoding="utf-8", errors="replace") for path in logs if path.exists())
+
+    def spans(self, image: str) -> list[Span]:
+        """When processes of an image have run, oldest first."""
+        return [span for found in self._history if _image(found.pod) == image for span in found.spans]
+
+    def _handle(self, change: str, pod: Object) -> None:
+        if self._observe is not None:
+            self._observe(change, pod)
+        try:
+            self._step(change, pod)
+        except AnswerError as error:
+            if error.answer.status not in _NO_LONGER_SO:
+                raise
+
+    def _step(self, change: str, pod: Object) -> None:
+        metadata, spec = pod["metadata"], pod["spec"]
+        container = self._containers.get(metadata["uid"])
+        if change == DELETED:
+            if container is not None:
+                container.stop(0)
+        elif metadata.get("deletionTimestamp"):
+            if container is None:
+                self._client.delete(pod)
+            else:
+                container.stop(metadata.get("deletionGracePeriodSeconds", _GRACE_SECONDS))
+        elif spec.get("schedulingGates") or pod["status"].get("phase") in ("Succeeded", "Failed"):
+            return
+        elif not spec.get("nodeName"):
+            self._bind(pod)
+        elif metadata["uid"] not in self._started:
+            self._started.add(metadata["uid"])
+            self._start(pod)
+
+    def _bind(self, pod: Object) -> None:
+        metadata = pod["metadata"]
+        path = self._client.kind("v1", "Pod").path(metadata["namespace"], metadata["name"], "binding")
+        target = {"apiVersion": "v1", "kind": "Node", "name": NODE}
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": metadata["name"]}, "target": target}
+        self._client.call("POST", path, body)
+
+    def _start(self, pod: Object) -> None:
+        program = self._programs(_image(pod))
+        if program is None:
+            self._write_status(pod, State(0))
+            return
+        metadata = pod["metadata"]
+        directory = self._directory / f"{metadata['namespace']}-{metadata['name']}-{metadata['uid'][:8]}"
+        container = Container(self._control_plane, self._client, pod, program, directory=directory, report=self._report)
+        self._containers[metadata["uid"]] = container
+        self._history.append(container)
+        container.start()
+
+    def _report(self, pod: Object, state: State) -> None:
+        with suppress(AnswerError):  # a pod that was deleted by force has no status any more
+            self._write_status(pod, state)
+        if not state.final:
+            return
+        self._containers.pop(pod["metadata"]["uid"], None)
+        with suppress(AnswerError):
+            metadata = pod["metadata"]
+            now = self._client.get("v1", "Pod", metadata["name"], metadata["namespace"])
+            if now["metadata"]["uid"] == metadata["uid"] and now["metadata"].get("deletionTimestamp"):
+                self._client.delete(now)
+
+    def _write_status(self, pod: Object, state: State) -> None:
+        metadata = pod["metadata"]
+        now = self._client.get("v1", "Pod", metadata["name"], metadata["namespace"])
+        status = _status(now, state, address=self._address(metadata["uid"]))
+        path = self._client.kind("v1", "Pod").path(metadata["namespace"], metadata["name"], "status")
+        body = {"metadata": {"uid": metadata["uid"]}, "status": status}
+        self._client.call("PATCH", path, body, content_type="application/merge-patch+json")
+
+    def _address(self, uid: str) -> str:
+        """The pod's own address, which nothing listens on."""
+        with self._lock:
+            if uid not in self._addresses:
+                number = next(self._numbers)
+                self._addresses[uid] = f"10.244.{number // 250}.{number % 250 + 1}"
+            return self._addresses[uid]
+
+
+def _image(pod: Object) -> str:
+    return str(pod["spec"]["containers"][0]["image"])
+
+
+def _status(pod: Object, state: State, *, address: str) -> Object:
+    """The status that a kubelet reports: what it does not know of, init containers have done."""
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    ready = state.code is None
+    terminated = {"exitCode": state.code, "startedAt": now, "finishedAt": now, "message": state.message}
+    terminated["reason"] = "Completed" if state.code == 0 else "Error"
+    ended = {"terminated": terminated}
+    if ready:
+        current: Object = {"running": {"startedAt": now}}
+    elif state.final:
+        current = ended
+    else:
+        current = {"waiting": {"reason": "CrashLoopBackOff"}}
+    containers = [
+        {
+            **_names(container),
+            "ready": ready,
+            "started": ready,
+            "restartCount": state.restarts,
+            "state": current,
+            **({} if ready or state.final else {"lastState": ended}),
+        }
+        for container in pod["spec"]["containers"]
+    ]
+    done = {"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": now, "finishedAt": now}}
+    initial = [
+        {**_names(container), "ready": True, "restartCount": 0, "state": done}
+        for container in pod["spec"].get("initContainers") or ()
+    ]
+    phase = "Running" if not state.final else "Succeeded" if state.code == 0 else "Failed"
+    conditions = {"PodScheduled": True, "Initialized": True, "ContainersReady": ready, "Ready": ready}
+    others = [found for found in pod["status"].get("conditions") or () if found["type"] not in conditions]
+    return {
+        "phase": phase,
+        "hostIP": "127.0.0.1",
+        "podIP": address,
+        "podIPs": [{"ip": address}],
+        "startTime": pod["status"].get("startTime") or now,
+        "conditions": [
+            *others,
+            *(
+                {"type": name, "status": "True" if holds else "False", "lastTransitionTime": now}
+                for name, holds in conditions.items()
+            ),
+        ],
+        "containerStatuses": containers,
+        **({"initContainerStatuses": initial} if initial else {}),
+    }
+
+
+def _names(container: Object) -> Object:
+    image = container["image"]
+    return {"name": container["name"], "image": image, "imageID": image, "containerID": f"test://{container['name']}"}

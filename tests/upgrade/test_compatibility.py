@@ -1,0 +1,37 @@
+"""docs/compatibility.md says what the matrix has shown, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.upgrade import compatibility
+from tests.upgrade.matrix import PAIRS, SOAK_SECONDS
+
+
+def results() -> dict[str, Any]:
+    """The results that are checked in."""
+    found: dict[str, Any] = json.loads(compatibility.RESULTS.read_text(encoding="utf-8"))
+    return found
+
+
+def test_the_page_is_current() -> None:
+    """The page is the one that the results give."""
+    assert compatibility.TARGET.read_text(encoding="utf-8") == compatibility.page(results()), (
+        "run python -m tests.upgrade.compatibility --write"
+    )
+
+
+def test_every_result_is_of_a_pair_and_shows_what_it_must() -> None:
+    """No result is of a pair that is no more, and each recreated every pod without the tool and none with it."""
+    pairs = {pair.name: pair for pair in PAIRS}
+    for name, result in results().items():
+        assert result["without"] == (result["pods"] if pairs[name].recreates else 0), name
+        assert result["with_tool"] == 0, name
+        assert result["soak_seconds"] >= SOAK_SECONDS, name
+
+
+def test_a_pair_without_a_result_is_said_not_to_have_been_run() -> None:
+    """A row is never filled with figures that nobody measured."""
+    page = compatibility.page({})
+    assert page.count("not run: no binary") == len(PAIRS)

@@ -1,0 +1,28 @@
+"""Leader election of real operators: what a fence can rely on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.upgrade import installation
+from tests.upgrade.builds import BUILDS
+from tests.upgrade.lab import Lab
+
+pytestmark = [pytest.mark.upgrade, pytest.mark.usefixtures("operators")]
+
+ALPHA_3 = BUILDS["v0.1.0-alpha.3"]
+
+
+def test_alpha_3_elects_no_leader_whatever_its_configuration_says(tmp_path: Path) -> None:
+    """With leader election switched on, and no rights on Leases, it works nevertheless, and takes no Lease.
+
+    ``operator/api/config/v1alpha1/types.go:OperatorConfiguration`` of v0.1.0-alpha.3 gives the field LeaderElection no
+    JSON name, and names are compared exactly, so ``leaderElection`` in the configuration is not read.
+    """
+    if ALPHA_3.binary() is None:
+        pytest.skip(f"not run: no binary of {ALPHA_3.name}")
+    with Lab(tmp_path / "lab", leader_election=True) as lab:
+        lab.install(ALPHA_3, lease_rights=False)
+        assert lab.client.list("coordination.k8s.io/v1", "Lease", installation.NAMESPACE) == []

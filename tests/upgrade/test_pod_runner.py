@@ -1,0 +1,161 @@
+"""The pod runner does what scheduler and kubelet do, as far as operators and Jobs can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.controlplane.client import Client, Object, eventually
+from tests.controlplane.server import ControlPlane
+from tests.upgrade.container import Program
+from tests.upgrade.pod_runner import PodRunner
+
+pytestmark = [pytest.mark.upgrade, pytest.mark.usefixtures("isolated")]
+
+NAMESPACE = "runner"
+TOKENS = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+
+@pytest.fixture
+def client(managed_control_plane: ControlPlane) -> Iterator[Client]:
+    """The administrator's client, and a namespace to work in."""
+    found = managed_control_plane.client()
+    found.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    account = found.kind("v1", "ServiceAccount")
+    path = account.path(NAMESPACE, "default")
+    eventually(lambda: found.request("GET", path).status == 200, what="the namespace has no ServiceAccount")
+    eventually(
+        lambda: found.request("GET", found.kind("v1", "ConfigMap").path(NAMESPACE, "kube-root-ca.crt")).status == 200,
+        what="the namespace has no CA",
+    )
+    yield found
+    found.delete_namespace(NAMESPACE)
+    found.close()
+
+
+@pytest.fixture
+def runner(managed_control_plane: ControlPlane, client: Client, tmp_path: Path) -> Iterator[PodRunner]:
+    """A runner for which images that begin with "script:" are shell scripts; it ends before the namespace does."""
+    del client
+
+    def programs(image: str) -> Program | None:
+        return Program(("sh", "-c")) if image.startswith("script:") else None
+
+    with PodRunner(managed_control_plane, tmp_path / "pods", programs) as found:
+        yield found
+
+
+def pod_spec(script: str, **rest: object) -> Object:
+    """A pod whose one container is a shell script."""
+    return {"containers": [{"name": "main", "image": "script:1", "args": [script]}], **rest}
+
+
+def deployment(name: str, spec: Object) -> Object:
+    """A Deployment of one such pod."""
+    labels = {"app": name}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": spec},
+        },
+    }
+
+
+def scale(client: Client, name: str, replicas: int) -> None:
+    """Scale a Deployment, and wait until so many pods are there."""
+    found = client.get("apps/v1", "Deployment", name, NAMESPACE)
+    assert client.patch(found, {"spec": {"replicas": replicas}}, subresource="scale").status == 200
+    eventually(lambda: client.count("v1", "Pod", NAMESPACE) == replicas, what=f"there are not {replicas} pods")
+
+
+def test_a_container_finds_its_token_and_is_stopped_by_scaling_to_zero(client: Client, runner: PodRunner) -> None:
+    """A Deployment's process has the in-cluster files, and scaling to zero ends it by SIGTERM."""
+    script = (
+        f"cat {TOKENS}/namespace; echo; head -c 27 {TOKENS}/ca.crt; echo; wc -c < {TOKENS}/token; "
+        "echo $KUBERNETES_SERVICE_HOST; trap 'echo told to end; exit 0' TERM; while :; do sleep 0.1; done"
+    )
+    client.create(deployment("tidy", pod_spec(script)))
+    eventually(lambda: "127.0.0.1" in runner.log("tidy"), what="the script does not run")
+    namespace, ca, size, host = runner.log("tidy").split("\n")[:4]
+    assert (namespace, ca, host) == (NAMESPACE, "-----BEGIN CERTIFICATE-----", "127.0.0.1")
+    assert int(size) > 100
+    scale(client, "tidy", 0)
+    assert runner.log("tidy").endswith("told to end\n")
+    assert [span.code for span in runner.spans("script:1")] == [0]
+    assert not Path(TOKENS).exists()
+
+
+def test_a_process_that_does_not_end_is_killed_after_the_grace_period(client: Client, runner: PodRunner) -> None:
+    """SIGTERM alone is not enough for some; the pod goes nevertheless."""
+    script = "trap '' TERM; echo up; while :; do sleep 0.1; done"
+    client.create(deployment("stubborn", pod_spec(script, terminationGracePeriodSeconds=1)))
+    eventually(lambda: "up" in runner.log("stubborn"), what="the script does not run")
+    scale(client, "stubborn", 0)
+    assert [span.code for span in runner.spans("script:1")] == [137]
+
+
+def test_a_container_that_ends_is_started_again(client: Client, runner: PodRunner) -> None:
+    """Under a Deployment a process that exits is restarted, in the same pod."""
+    client.create(deployment("restless", pod_spec("exit 3")))
+    eventually(lambda: len(runner.spans("script:1")) > 1, what="it was not started again")
+    [pod] = client.list("v1", "Pod", NAMESPACE)
+    eventually(
+        lambda: (
+            client.get("v1", "Pod", pod["metadata"]["name"], NAMESPACE)["status"]["containerStatuses"][0][
+                "restartCount"
+            ]
+            > 0
+        ),
+        what="no restart is reported",
+    )
+
+
+@pytest.mark.parametrize(("code", "condition"), [(0, "Complete"), (3, "Failed")])
+def test_a_job_learns_how_its_pod_ended(client: Client, runner: PodRunner, code: int, condition: str) -> None:
+    """Exit code and termination message become the pod's status, and the Job succeeds or fails by them."""
+    del runner
+    script = f"echo the reason > /dev/termination-log; exit {code}"
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": f"ends-with-{code}", "namespace": NAMESPACE},
+        "spec": {"backoffLimit": 0, "template": {"spec": pod_spec(script, restartPolicy="Never")}},
+    }
+    client.create(job)
+
+    def ended() -> bool:
+        found = client.get("batch/v1", "Job", f"ends-with-{code}", NAMESPACE)
+        conditions = found["status"].get("conditions") or ()
+        return any(c["type"] == condition and c["status"] == "True" for c in conditions)
+
+    eventually(ended, what=f"the Job is not {condition}")
+    [pod] = client.list("v1", "Pod", NAMESPACE)
+    state = pod["status"]["containerStatuses"][0]["state"]["terminated"]
+    assert (state["exitCode"], state["message"]) == (code, "the reason\n")
+
+
+def test_a_workload_pod_is_bound_and_reported_ready_once_its_gates_are_gone(client: Client, runner: PodRunner) -> None:
+    """A pod with a scheduling gate waits; without it, it is bound and becomes Ready, and deletion removes it."""
+    del runner
+    spec: Object = {"containers": [{"name": "main", "image": "busybox:1.36"}]}
+    gates = [{"name": "example.test/gate"}]
+    metadata = {"name": "gated", "namespace": NAMESPACE}
+    kind = {"apiVersion": "v1", "kind": "Pod"}
+    pod = client.create({**kind, "metadata": metadata, "spec": {**spec, "schedulingGates": gates}})
+    client.create({**kind, "metadata": {**metadata, "name": "free"}, "spec": spec})
+
+    def ready(name: str) -> bool:
+        conditions = client.get("v1", "Pod", name, NAMESPACE)["status"].get("conditions") or ()
+        return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+
+    eventually(lambda: ready("free"), what="the pod without gates is not ready")
+    assert "nodeName" not in client.get("v1", "Pod", "gated", NAMESPACE)["spec"]
+    assert client.patch(pod, [{"op": "remove", "path": "/spec/schedulingGates"}]).status == 200
+    eventually(lambda: ready("gated"), what="the pod is not ready")
+    client.call("DELETE", client.kind("v1", "Pod").path(NAMESPACE, "gated"))
+    eventually(lambda: client.count("v1", "Pod", NAMESPACE) == 1, what="the pod is still there")

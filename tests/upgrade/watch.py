@@ -1,0 +1,120 @@
+"""Follow all objects of a kind, as informers do: one list, then every change after it, none missed."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import urllib3
+
+from tests.controlplane.client import Object
+from tests.controlplane.server import ControlPlane
+
+ADDED: Final = "ADDED"
+MODIFIED: Final = "MODIFIED"
+DELETED: Final = "DELETED"
+_STREAM_SECONDS: Final = 3  # a stream ends by itself so soon, so that nobody must break one off
+_GONE: Final = 410
+
+Handler = Callable[[str, Object], None]
+
+
+class Watch:
+    """Calls a handler with every change of the objects at a path, one after another, from a thread of its own."""
+
+    def __init__(self, control_plane: ControlPlane, path: str, handle: Handler) -> None:
+        self._url = f"{control_plane.url}{path}"
+        self._headers = {"Authorization": f"Bearer {control_plane.token}"}
+        self._pool = urllib3.PoolManager(ca_certs=str(control_plane.ca), retries=False)
+        self._handle = handle
+        self._known: dict[str, Object] = {}
+        self._stopped = threading.Event()
+        self._listed = threading.Event()
+        self._thread = threading.Thread(target=self._follow, daemon=True)
+
+    def start(self) -> Watch:
+        """Begin, and return once the first list has been handled."""
+        self._thread.start()
+        if not self._listed.wait(30):
+            raise TimeoutError(f"{self._url} could not be listed")
+        return self
+
+    def stop(self) -> None:
+        """End, and return when the last handler has returned."""
+        self._stopped.set()
+        self._thread.join(2 * _STREAM_SECONDS)
+        self._pool.clear()
+
+    def _follow(self) -> None:
+        version = ""
+        while not self._stopped.is_set():
+            try:
+                version = version or self._list()
+                for change in self._changes(version):
+                    version = self._take(change)
+            except (urllib3.exceptions.HTTPError, OSError, json.JSONDecodeError):
+                time.sleep(0.1)  # the server is away for a moment; nothing is missed, because version has not moved
+
+    def _list(self) -> str:
+        body = self._pool.request("GET", self._url, headers=self._headers, timeout=30).json()
+        found = {item["metadata"]["uid"]: item for item in body["items"]}
+        for uid in self._known.keys() - found.keys():
+            self._handle(DELETED, self._known.pop(uid))
+        for uid, item in found.items():
+            self._handle(MODIFIED if uid in self._known else ADDED, item)
+            self._known[uid] = item
+        self._listed.set()
+        return str(body["metadata"]["resourceVersion"])
+
+    def _changes(self, version: str) -> Iterator[Object]:
+        query = f"watch=true&allowWatchBookmarks=true&timeoutSeconds={_STREAM_SECONDS}&resourceVersion={version}"
+        url = f"{self._url}?{query}"
+        stream = self._pool.request("GET", url, headers=self._headers, timeout=30, preload_content=False)
+        rest = b""
+        try:
+            for chunk in stream.stream(65536):
+                *lines, rest = (rest + chunk).split(b"\n")
+                yield from (json.loads(line) for line in lines if line)
+        finally:
+            stream.release_conn()
+
+    def _take(self, change: Object) -> str:
+        """Handle a change, and return the version to go on from: none to list anew."""
+        item = change["object"]
+        if change["type"] == "ERROR":
+            if item.get("code") != _GONE:
+                raise OSError(f"watching {self._url}: {item.get('message')}")
+            return ""
+        if change["type"] != "BOOKMARK":
+            uid = item["metadata"]["uid"]
+            if change["type"] == DELETED:
+                self._known.pop(uid, None)
+            else:
+                self._known[uid] = item
+            self._handle(change["type"], item)
+        return str(item["metadata"]["resourceVersion"])
+
+
+@dataclass(slots=True)
+class PodDiary:
+    """What happened to the pods of some namespaces since it was opened: who came, who was asked to go, who went."""
+
+    namespaces: frozenset[str]
+    created: list[str] = field(default_factory=list)
+    deleted: list[str] = field(default_factory=list)
+    _leaving: set[str] = field(default_factory=set)
+
+    def note(self, change: str, pod: Object) -> None:
+        """Write a change down; a pod that is asked to go counts as deleted from then on, and once."""
+        metadata = pod["metadata"]
+        if metadata.get("namespace") not in self.namespaces:
+            return
+        if change == ADDED:
+            self.created.append(metadata["name"])
+        if (change == DELETED or metadata.get("deletionTimestamp")) and metadata["uid"] not in self._leaving:
+            self._leaving.add(metadata["uid"])
+            self.deleted.append(metadata["name"])
