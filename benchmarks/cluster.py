@@ -115,11 +115,6 @@ class Bench:
         """Put objects on the server."""
         load(self.client, objects)
 
-    def empty(self) -> None:
-        """Remove every object that :meth:`load` put there, and what runs have recorded."""
-        self.client.empty_namespace("default")
-        self.forget()
-
     def forget(self) -> None:
         """Remove what runs have recorded, and start the operator again, as before the first of them."""
         for item in self.client.list("v1", "ConfigMap", _NAMESPACE):

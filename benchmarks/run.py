@@ -33,10 +33,8 @@ def measure(pods: int) -> tuple[list[Row], list[Raw]]:
     """The figures of both shapes with so many pods, and every pass as it was measured."""
     rows: list[Row] = []
     passes: list[Raw] = []
-    with running() as bench:
-        for number, (shape, make) in enumerate(SHAPES.items()):
-            if number:
-                bench.empty()
+    for shape, make in SHAPES.items():
+        with running() as bench:  # a server of its own: nothing that others left weighs on it
             print(f"loading {pods} pods as {shape}", flush=True)
             bench.load(make(pods))
             found = _Shape(bench, shape, pods).measure()
