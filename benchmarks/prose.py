@@ -70,7 +70,7 @@ official client's business.
   import only the parts of the client that are used (its package imports every API's models).
 - **Nothing to do**: beside the lists, the operator, its configuration and the record are read, which small clusters
   notice; on large ones objects are trimmed and judged while the API server waits for the next request. Keeping the
-  garbage collector away took a third off that. The next step: ask for the next page while this one is trimmed.
+  garbage collector away took about a quarter off that. The next step: ask for the next page while this one is trimmed.
 - **Memory**: a cluster's snapshot takes about 3 KiB a pod. The proof at the end holds a second one for a moment; the
   next step is to compare object by object as the lists arrive.
 """

@@ -12,7 +12,7 @@ def uncollected() -> Iterator[None]:
     """Leave cycles alone for as long as the block lasts.
 
     JSON and what is made of it has none, but its mere number lets the collector walk through all of it again and
-    again: a third of the time of a snapshot of 10,000 pods and of its plan. Everything else is freed as ever.
+    again: a quarter of the time of a snapshot of 10,000 pods and of its plan. Everything else is freed as ever.
     """
     was_enabled = gc.isenabled()
     gc.disable()

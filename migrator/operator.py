@@ -27,9 +27,9 @@ OPERATOR_LABELS: Final = {
 }
 OPERATOR_CONTAINER: Final = "grove-operator"
 
-#: Their charts grant the operator no Lease, though leader election is on by default
-#: (``operator/charts/templates/leaderelection-role.yaml`` came with alpha.4).
-_NO_LEASE_GRANTED: Final = frozenset({"v0.1.0-alpha.1", "v0.1.0-alpha.2", "v0.1.0-alpha.3"})
+#: They elect no leader: ``LeaderElection`` has no JSON name there, so the configuration's key is not read
+#: (``operator/api/config/v1alpha1/types.go: OperatorConfiguration``), and their charts grant no Lease either.
+_NO_ELECTION: Final = frozenset({"v0.1.0-alpha.1", "v0.1.0-alpha.2", "v0.1.0-alpha.3"})
 
 _VERSION: Final = re.compile(r"v?\d+\.\d+\.\d+(?:[-+.][0-9A-Za-z.+-]+)?")
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
@@ -292,7 +292,7 @@ def _lease(
     enabled = configured.enabled if configured else True
     if lease_name is not None:
         return election.LeaderElection(enabled, lease_name, duration)
-    if configured is None or not enabled or (_release(image) in _NO_LEASE_GRANTED):
+    if configured is None or not enabled or (_release(image) in _NO_ELECTION):
         return election.LeaderElection(enabled, election.OWN_LEASE_NAME, duration)
     return configured
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from migrator.guards.base import Context, children, condition, refuse, warn, with_status
+from migrator.hashing.schemes import CANONICAL
 from migrator.model import Finding, Place, Ref
 from migrator.stored import PROGRESS_FIELDS
 
@@ -68,13 +69,29 @@ def terminating(context: Context) -> Iterator[Finding]:
 
 
 def observed_generation(context: Context) -> Iterator[Finding]:
-    """F5: the operator has not reconciled the newest generation; GM-101 says if that matters."""
+    """F5: the operator has not reconciled the newest generation; GM-101 says if that matters.
+
+    To a canonical source it may matter though GM-101 is silent: the legacy hash of a template whose lists were in
+    canonical order is the canonical hash of the same template in any order, so a reordering that a legacy operator
+    has not seen would pass for a set of a canonical one.
+    """
     tree = context.tree
+    ambiguous = context.source.algorithm == CANONICAL and not context.recorded
     edited = any(stored.place is Place.SET_GENERATION for stored in context.foreign)
     meaning = "see GM-101" if edited else "nothing that is hashed has changed, so this is a scale or the like"
     for item in with_status(tree):
         observed = item.status.get("observedGeneration")
         if item.generation and (not isinstance(observed, int) or observed < item.generation):
+            if ambiguous and item.ref == tree.ref:
+                yield refuse(
+                    "GM-105",
+                    item.ref,
+                    "/status/observedGeneration",
+                    f"{item.ref}: the operator has seen {_seen(observed)}, the newest generation is {item.generation}, "
+                    "and the hash fits a canonical operator and a legacy one that has not seen a reordered list alike; "
+                    f"{_WAIT}",
+                )
+                continue
             yield warn(
                 "GM-105",
                 item.ref,

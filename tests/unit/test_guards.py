@@ -175,6 +175,19 @@ def test_an_unseen_generation_warns(kind: str, name: str, observed: int | None) 
     assert f"seen {'generation 1' if observed else 'no generation'}," in finding.message
 
 
+def test_an_unseen_reordering_does_not_pass_for_a_canonical_source() -> None:
+    """What a canonical hash explains is refused while the operator has not seen the newest generation (F5).
+
+    A legacy operator rolled out lists in canonical order, and has not seen that they were reordered since.
+    """
+    world = World().grow(scheme="canonical-1.34")
+    assert refusals(world.findings("canonical-1.34", "legacy-1.35")) == []
+    world.pcs["metadata"]["generation"] = 2
+    findings = world.findings("canonical-1.34", "legacy-1.35")
+    assert refusals(findings) == [("GM-105", "web", "/status/observedGeneration")]
+    assert "has not seen a reordered list alike" in next(f.message for f in findings if f.code == "GM-105")
+
+
 def test_a_stray_child_is_no_unseen_edit() -> None:
     """A stray value of a child does not say that the set's own template was edited."""
     world = World().grow()
