@@ -11,6 +11,7 @@ import click
 import pytest
 
 from migrator.cli import cli
+from migrator.hashing import schemes
 from scripts import cli_reference, readme
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -85,6 +86,20 @@ def test_every_link_inside_the_repository_leads_somewhere(page: Path) -> None:
         assert linked.exists(), f"{names(page)}: {target}"
         if anchor and linked.suffix == ".md":
             assert anchor in anchors(linked.read_text(encoding="utf-8")), f"{names(page)}: {target}"
+
+
+def test_the_runbook_shows_which_releases_hash_alike() -> None:
+    """The matrix of docs/upgrade.md is the release table: a row for each scheme that a build to migrate speaks."""
+    text = (ROOT / "docs" / "upgrade.md").read_text(encoding="utf-8").partition("## Which upgrades need it")[2]
+    rows = re.findall(r"^\| `([\w.-]+)` \| (.+) \|$", text, re.MULTILINE)
+    expected = [
+        (scheme.name, ", ".join(release.name for release in schemes.speakers(scheme) if not release.hash_in_names))
+        for scheme in schemes.spoken_schemes()
+    ]
+    assert rows == expected
+    for release in schemes.releases():
+        assert release.name in text
+        assert release.accepts_legacy == (f"`{release.name}`" in text.partition("with one exception")[2])
 
 
 def test_the_readme_leads_to_every_page() -> None:
