@@ -131,6 +131,7 @@ class LiveCluster:
     def close(self) -> None:
         """Leave nothing behind."""
         self.empty()
+        self.client.delete_namespace(cluster.NAMESPACE)
         self.client.close()
 
     def start(self, schedule: Schedule | None = None, *more: str) -> Migrator:

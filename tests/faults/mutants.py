@@ -15,7 +15,7 @@ from typing import Any, Final
 from unittest import mock
 
 from migrator import execute, migrate, plan, revert, stored
-from migrator.detect import Pair, Verdict
+from migrator.detect import Verdict
 from migrator.errors import LostReply, MigratorError, TestFailed
 from migrator.execute import Executor, Outcome, Patch
 from migrator.hold import Hold
@@ -76,7 +76,7 @@ def _taken_as_success(kind: type[MigratorError]) -> AbstractContextManager[objec
         self: Executor, patch: Patch, pcs: PodCliqueSet | None, outcome: Outcome, cause: MigratorError
     ) -> Patch | None:
         if isinstance(cause, kind):
-            outcome.writes += 1
+            outcome.note(patch)
             return None
         return original(self, patch, pcs, outcome, cause)
 
@@ -85,18 +85,20 @@ def _taken_as_success(kind: type[MigratorError]) -> AbstractContextManager[objec
 
 def _also_changes(verdict: Verdict, place: Place) -> AbstractContextManager[object]:
     """Plan the target's hash also over values of that verdict."""
-    original = plan.changes_of
+    original = plan._substitutions
 
-    def changes_of(found: Iterable[StoredHash], old: SetHashes, new: SetHashes, *, pair: Pair) -> tuple[Change, ...]:
-        items = tuple(found)
+    def substitutions(
+        judged: Iterable[tuple[StoredHash, Verdict]], old: SetHashes, new: SetHashes
+    ) -> tuple[Change, ...]:
+        items = tuple(judged)
         more = (
             Change(item.ref, item.place, item.field, item.value, str(new.of(item)), item.identity)
-            for item in items
-            if item.place is place and pair.verdict(item) is verdict
+            for item, found in items
+            if item.place is place and found is verdict
         )
-        return (*more, *original(items, old, new, pair=pair))
+        return (*more, *original(items, old, new))
 
-    return mock.patch.object(plan, "changes_of", changes_of)
+    return mock.patch.object(plan, "_substitutions", substitutions)
 
 
 def _one_snapshot() -> AbstractContextManager[object]:
