@@ -7,6 +7,7 @@ tell more than the clock; the raw passes keep both.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -142,7 +143,7 @@ class _Shape:
 
     def _best_concurrency(self) -> int:
         """The concurrency at which the reference is fastest, on the first patches; they are taken back."""
-        there, back = (_head(path, self._bench.directory) for path in (self._there, self._back))
+        there, back = _heads(self._there, self._back)
         seconds = {}
         for concurrency in CONCURRENCIES:
             spent = self._bench.replay(there, concurrency)
@@ -162,9 +163,14 @@ class _Shape:
         self.passes.append({"shape": self._name, "pods": self._pods, "pass": what, **asdict(spent), **more})
 
 
-def _head(path: Path, directory: Path) -> Path:
-    part = directory / f"part-{path.name}"
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    chosen = [line for line in lines if "/pods/" in line]
-    part.write_text("".join(islice(chosen, _PROBE)), encoding="utf-8")
-    return part
+def _heads(there: Path, back: Path) -> tuple[Path, Path]:
+    """The first patches of pods, and those that take the same back, which stand elsewhere in their file."""
+    with there.open(encoding="utf-8") as lines:
+        first = list(islice((line for line in lines if "/pods/" in line), _PROBE))
+    chosen = {json.loads(line)["path"] for line in first}
+    with back.open(encoding="utf-8") as lines:
+        undo = [line for line in lines if json.loads(line)["path"] in chosen]
+    parts = there.with_name("part-there.jsonl"), back.with_name("part-back.jsonl")
+    for part, some in zip(parts, (first, undo), strict=True):
+        part.write_text("".join(some), encoding="utf-8")
+    return parts
