@@ -34,9 +34,9 @@ _LINES: Final = (
     Line("alpha.3", "k8s-1.33", ("alpha3", "podgangalpha3")),
     Line("alpha.6", "go", ("alpha6", "podgang")),
     Line("alpha.8", "go", ("alpha8", "podgang")),
-    Line("alpha.9", "go", ("alpha9", "podgang")),
-    Line("alpha.11", "k8s-1.35", ("alpha11", "podgang")),
-    Line("podgangmap", "k8s-1.35", ("alpha11", "podgang", "podgangmap")),
+    Line("alpha.9", "go", ("alpha9", "podgang", "topology")),
+    Line("alpha.11", "k8s-1.35", ("alpha11", "podgang", "topology")),
+    Line("podgangmap", "k8s-1.35", ("alpha11", "podgang", "topology", "podgangmap")),
 )
 LINES: Final = {line.name: line for line in _LINES}
 

@@ -40,9 +40,10 @@ def test_checked_in_crds_are_current(line: str, controller_gen: Path, monkeypatc
 
 @pytest.mark.parametrize("line", LINES)
 def test_a_line_has_groves_kinds(line: str) -> None:
-    """Every line has the four kinds, and only the newest has PodGangMaps."""
+    """Every line has the four kinds; topologies came with alpha.9, and only the newest has PodGangMaps."""
     kinds = {crd["spec"]["names"]["kind"] for crd in load(line)}
-    assert kinds == (KINDS | {"PodGangMap"} if line == "podgangmap" else KINDS)
+    topology = {"ClusterTopologyBinding"} if line in {"alpha.9", "alpha.11", "podgangmap"} else set()
+    assert kinds == KINDS | topology | ({"PodGangMap"} if line == "podgangmap" else set())
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,11 @@ class Build:
         return f"{REPOSITORY}:{self.name}"
 
     @property
+    def on_delete(self) -> bool:
+        """Whether it knows the update strategy OnDelete: from alpha.7 on."""
+        return self.crds in {"alpha.9", "alpha.11"}
+
+    @property
     def target(self) -> tuple[str, ...]:
         """How the tool is told that this build comes next."""
         return ("--to", self.name) if self.release else ("--to", self.scheme, "--target-image", self.image)
@@ -58,6 +63,7 @@ _ALL: Final = (
     ),
     Build("v0.1.0-alpha.9", "alpha.9", "legacy-1.34", "alpha.9"),
     Build("v0.1.0-alpha.11", "alpha.11", "legacy-1.35", "alpha.11"),
+    Build("v0.1.0-alpha.12-rc1", "alpha.12-rc1", "legacy-1.35", "alpha.11"),
     Build("main-94a0105c", "main at 94a0105c (canonical hashes)", "canonical-1.34", "alpha.9"),
     Build("main-d7cb1bc2", "main at d7cb1bc2 (canonical hashes)", "canonical-1.35", "alpha.11"),
 )

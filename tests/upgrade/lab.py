@@ -64,6 +64,7 @@ class Lab:
         self._leader_election = leader_election
         self._ports = _free_ports(3)
         self._diaries: list[PodDiary] = []
+        self.build: Build  # the one that was installed last
         self.answering = 0.0  # since when the operator that was waited for last answers, on the monotonic clock
         self._ends = ExitStack()
 
@@ -86,6 +87,7 @@ class Lab:
 
     def install(self, build: Build, *, wait: bool = True, lease_rights: bool | None = None) -> None:
         """Install a build with its CRDs, or upgrade to it, as the chart does: afterwards one replica of it runs."""
+        self.build = build
         webhooks, health, metrics = self._ports
         settings = installation.Settings(
             webhooks=webhooks,

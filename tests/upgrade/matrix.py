@@ -51,6 +51,7 @@ class Pair:
 
 
 _ALPHA_3, _ALPHA_9, _ALPHA_11 = "v0.1.0-alpha.3", "v0.1.0-alpha.9", "v0.1.0-alpha.11"
+_ALPHA_12: Final = "v0.1.0-alpha.12-rc1"
 _ALPHA_3_NEWER: Final = "v0.1.0-alpha.3-k8s-1.34"
 _CANONICAL_34, _CANONICAL_35 = "main-94a0105c", "main-d7cb1bc2"
 
@@ -62,7 +63,9 @@ PAIRS: Final = (
     Pair(_ALPHA_9, _ALPHA_11),
     Pair(_ALPHA_9, _ALPHA_11, crds_first=True),
     Pair(_ALPHA_11, _ALPHA_9),
+    Pair(_ALPHA_9, _ALPHA_12),
     Pair(_ALPHA_3, _ALPHA_11),
+    Pair(_ALPHA_3, _ALPHA_12),
     Pair(_ALPHA_3, _CANONICAL_34),
     Pair(_ALPHA_9, _CANONICAL_35),
     Pair(_CANONICAL_35, _ALPHA_11),
@@ -93,15 +96,27 @@ def soak() -> float:
 def prepare(lab: Lab, build: Build) -> Photo:
     """A cluster as a build leaves it: sets of which some were updated to the end, and some scaled out."""
     lab.install(build)
-    sets = samples.all_sets()
+    sets = samples.all_sets(on_delete=build.on_delete)
     for pcs in sets:
         lab.client.create(pcs)
     first = lab.settle(lambda now: len(now.of(photo.SET)) == len(sets))
     for name in ("gang", "busybox"):
         lab.patch_set(name, _round(0, "1"))
     lab.settle(lambda now: {(photo.SET, name) for name in ("gang", "busybox")} <= now.updates().keys())
+    if build.on_delete:
+        _replace_one(lab)
     lab.scale_group("gang-0-sg-x", 3)
     return lab.settle(lambda now: len(now.pods()) == len(first.pods()) + 4)
+
+
+def _replace_one(lab: Lab) -> None:
+    """Under OnDelete, change a clique's template and delete one of its pods: one is new then, the others are old."""
+    change_template(lab, samples.KEPT, 0, "1")
+    now = lab.settle(lambda now: (photo.SET, samples.KEPT) in now.updates())
+    outdated = now.outdated(lab.hashes(lab.build.scheme))
+    uid, name = next(found for found in now.pods(samples.KEPT).items() if found[0] in outdated)
+    lab.client.delete(now.objects[photo.POD, name])
+    lab.settle(lambda now: uid not in now.pods())
 
 
 def change_template(lab: Lab, name: str, clique: int, value: str) -> None:
@@ -116,15 +131,24 @@ def _round(clique: int, value: str) -> list[Object]:
     return [{"op": "add", "path": f"{annotations}/{ROUND}", "value": value}]
 
 
-def without_tool(lab: Lab, pair: Pair) -> tuple[int, int]:
-    """Upgrade without the tool; returns how many pods there were, and how many of them are gone afterwards."""
+def without_tool(lab: Lab, pair: Pair) -> tuple[Photo, set[str], set[str]]:
+    """Upgrade without the tool; returns the state before, the pods whose hash the target thinks wrong, and those gone.
+
+    The pods are uids. Those of a set under OnDelete are not the operator's to replace, whatever their hash is.
+    """
     source, target = pair.builds
     before = prepare(lab, source)
+    outdated = before.outdated(lab.hashes(target.scheme)) - before.pods(samples.KEPT).keys()
+    wanted = outdated if pair.recreates else set()
     lab.stop_operator()
     with lab.diary() as diary:
         lab.install(target)
-        after = lab.settle(lambda _: len(set(diary.deleted)) >= (len(before.pods()) if pair.recreates else 0))
-    return len(before.pods()), len(before.pods().keys() - after.pods().keys())
+        after = lab.settle(lambda now: wanted.isdisjoint(now.pods()) or not wanted)
+        if not wanted:
+            time.sleep(soak())
+            after = lab.settle()
+            assert diary.deleted == []
+    return before, outdated, before.pods().keys() - after.pods().keys()
 
 
 def with_tool(lab: Lab, pair: Pair) -> tuple[Photo, Photo, Mapping[str, Any]]:
@@ -145,8 +169,13 @@ def with_tool(lab: Lab, pair: Pair) -> tuple[Photo, Photo, Mapping[str, Any]]:
     assert diary.deleted == []
     assert diary.created == []
     assert after.pods() == before.pods()
-    assert after.updates() == before.updates()
-    assert after.updated_replicas() == before.updated_replicas()
+    # CRDs of alpha.9 forget rollingUpdateProgress, so an update of before may be missing.
+    begun = {key for key, when in after.updates().items() if before.updates().get(key) != when}
+    was, now = before.updated_replicas(), after.updated_replicas()
+    moved = {key: (was.get(key), count) for key, count in now.items() if was.get(key) != count}
+    assert begun <= after.of_set(samples.KEPT)
+    # Whether a replica under OnDelete with pods of two templates counts as updated is another matter since alpha.10.
+    assert moved.keys() <= {(photo.SET, samples.KEPT)}, moved
     verified = lab.tool("verify", "--to", target.scheme, "--after-upgrade", "--settle", "30s")
     assert verified.code == 0, verified.out + verified.err
     summary = next(found for found in map(json.loads, run.err.splitlines()) if found["event"] == "summary")

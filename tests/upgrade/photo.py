@@ -16,6 +16,7 @@ POD: Final = "Pod"
 HASH: Final = "grove.io/pod-template-hash"
 PART_OF: Final = "app.kubernetes.io/part-of"
 _PROGRESS: Final = ("updateProgress", "rollingUpdateProgress")  # the second until alpha.8
+_COUNTED: Final = ("replicas", "readyReplicas", "updatedReplicas")
 _BUSY: Final = ("currentlyUpdating", "readyPodsSelectedToUpdate", "readyReplicaIndicesSelectedToUpdate")
 
 Key = tuple[str, str]
@@ -31,6 +32,11 @@ class Photo:
         """All objects of a kind."""
         return [item for (found, _), item in sorted(self.objects.items()) if found == kind]
 
+    def of_set(self, pcs: str) -> set[Key]:
+        """A set and all that belongs to it, by kind and name."""
+        parts = {key for key, item in self.objects.items() if item["metadata"].get("labels", {}).get(PART_OF) == pcs}
+        return parts | {(SET, pcs)}
+
     def pods(self, pcs: str | None = None) -> dict[str, str]:
         """The names of pods that are not on their way out, by uid; all of them, or those of one set."""
         return {
@@ -38,6 +44,16 @@ class Photo:
             for pod in self.of(POD)
             if not pod["metadata"].get("deletionTimestamp") and pcs in (None, pod["metadata"]["labels"][PART_OF])
         }
+
+    def outdated(self, hashes: Mapping[str, Object]) -> set[str]:
+        """The uids of pods whose label is not their template's hash, of hashes by set as the tool tells them."""
+        found = set()
+        for uid, name in self.pods().items():
+            labels = self.objects[POD, name]["metadata"]["labels"]
+            clique = clique_of(self.objects[CLIQUE, labels["grove.io/podclique"]])
+            if labels[HASH] != hashes[labels[PART_OF]]["podTemplateHashes"][clique]:
+                found.add(uid)
+        return found
 
     def updated_replicas(self) -> dict[Key, int]:
         """``status.updatedReplicas`` of everything that has it."""
@@ -81,13 +97,20 @@ class Photo:
 
     def _why_clique(self, item: Object, replicas: int, status: Object) -> Iterator[str]:
         owned = [pod for pod in self.of(POD) if _owner(pod) == item["metadata"]["uid"]]
-        counts = {name: status.get(name, 0) for name in ("replicas", "readyReplicas", "updatedReplicas")}
+        names = ("replicas", "readyReplicas") if self._on_delete(item) else _COUNTED
+        counts = {name: status.get(name, 0) for name in names}
         if len(owned) != replicas or set(counts.values()) != {replicas}:
             yield f"{len(owned)} of {replicas} pods; its status says {counts}"
         if status.get("scheduleGatedReplicas"):
             yield "pods are gated"
-        if status.get("currentPodTemplateHash") != item["metadata"]["labels"].get(HASH):
+        current = status.get("currentPodTemplateHash")
+        if current != item["metadata"]["labels"].get(HASH) and not self._on_delete(item):
             yield "its current template hash is not its label's"
+
+    def _on_delete(self, item: Object) -> bool:
+        """Whether it may hold pods of an older template for as long as nobody deletes them."""
+        name = item["metadata"]["labels"][PART_OF] if item["kind"] != SET else item["metadata"]["name"]
+        return bool(self.objects[SET, name]["spec"].get("updateStrategy", {}).get("type") == "OnDelete")
 
     def _why_group(self, item: Object, spec: Object, status: Object) -> Iterator[str]:
         owned = [clique for clique in self.of(CLIQUE) if _owner(clique) == item["metadata"]["uid"]]
@@ -107,7 +130,7 @@ class Photo:
             if len(items) != wanted[kind]:
                 yield f"{len(items)} of {wanted[kind]} {kind}s"
             hashes = {found["status"].get("currentPodCliqueSetGenerationHash") for found in items}
-            if hashes - {status.get("currentGenerationHash")}:
+            if not self._on_delete(item) and hashes - {status.get("currentGenerationHash")}:
                 yield f"its generation hash has not reached each {kind}"
         if not status.get("currentGenerationHash"):
             yield "no generation hash is stored"

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from tests import workloads
 from tests.controlplane.client import Object
 from tests.upgrade.lab import WORKLOADS
+
+#: The set under OnDelete.
+KEPT: Final = "kept"
+
+_SLEEPER: Final = {"name": "main", "image": "busybox:1.36", "command": ["sleep", "infinity"]}
 
 
 def gang() -> Object:
@@ -27,8 +32,7 @@ def disaggregated() -> Object:
 
 def busybox() -> Object:
     """One clique with one container, in two replicas: what Grove issue 709 reproduces the problem with."""
-    container = {"name": "main", "image": "busybox:1.36", "command": ["sleep", "infinity"]}
-    return workloads.pod_clique_set("busybox", [_plain("one", container)], namespace=WORKLOADS, replicas=2)
+    return workloads.pod_clique_set("busybox", [_plain("one", _SLEEPER)], namespace=WORKLOADS, replicas=2)
 
 
 def ordered() -> Object:
@@ -40,11 +44,25 @@ def ordered() -> Object:
     return workloads.pod_clique_set("ordered", cliques, namespace=WORKLOADS, startup="CliqueStartupTypeInOrder")
 
 
-def all_sets() -> list[Object]:
-    """Every set of the matrix."""
-    return [gang(), disaggregated(), busybox(), ordered()]
+def started() -> Object:
+    """Workers that wait for a bootstrap clique by name: the shape of Grove's own upgrade test."""
+    cliques = [_plain("worker", _SLEEPER), _plain("bootstrap", _SLEEPER)]
+    cliques[0]["spec"]["startsAfter"] = ["bootstrap"]
+    return workloads.pod_clique_set("started", cliques, namespace=WORKLOADS, startup="CliqueStartupTypeExplicit")
+
+
+def kept() -> Object:
+    """A clique alone and a group under OnDelete: pods are replaced when somebody else deletes them."""
+    cliques = [workloads.clique("leader"), workloads.clique("follower")]
+    group = {"name": "followers", "cliqueNames": ["follower"], "replicas": 1, "minAvailable": 1}
+    return workloads.pod_clique_set(KEPT, cliques, namespace=WORKLOADS, groups=[group], on_delete=True)
+
+
+def all_sets(*, on_delete: bool) -> list[Object]:
+    """Every set of the matrix; one under OnDelete where the operator knows that."""
+    return [gang(), disaggregated(), busybox(), ordered(), started(), *([kept()] if on_delete else [])]
 
 
 def _plain(name: str, container: dict[str, Any]) -> Object:
-    spec = {"roleName": name, "replicas": 2, "minAvailable": 1, "podSpec": {"containers": [container]}}
+    spec: Object = {"roleName": name, "replicas": 2, "minAvailable": 1, "podSpec": {"containers": [container]}}
     return {"name": name, "spec": spec}

@@ -39,7 +39,7 @@ def installed(request: pytest.FixtureRequest, operators: Path, tmp_path: Path) -
 def test_every_stored_hash_is_the_one_that_the_tool_computes(installed: tuple[Lab, Build]) -> None:
     """Sets of all shapes and startup types: generation hash, PodCliques' labels and status, and pods' labels."""
     lab, build = installed
-    sets = [*samples.all_sets()]
+    sets = samples.all_sets(on_delete=build.on_delete)
     for number, startup in enumerate(("InOrder", "Explicit", "AnyOrder")):
         kind = f"CliqueStartupType{startup}"
         sets.append(workloads.disaggregated(f"by-{number}", namespace=WORKLOADS, startup=kind))

@@ -21,8 +21,9 @@ def test_an_upgrade_recreates_no_pod_with_the_tool_and_all_without(pair: Pair, t
     if pair.missing():
         pytest.skip(f"not run: no binary of {', '.join(pair.missing())}")
     with Lab(tmp_path / "without") as lab:
-        pods, without = without_tool(lab, pair)
-    assert without == (pods if pair.recreates else 0)
+        before, outdated, without = without_tool(lab, pair)
+    assert outdated
+    assert without == (outdated if pair.recreates else set())
     with Lab(tmp_path / "with") as lab:
         before, after, figures = with_tool(lab, pair)
         _scale_out_rolls_nobody(lab, pair, after)
@@ -30,7 +31,7 @@ def test_an_upgrade_recreates_no_pod_with_the_tool_and_all_without(pair: Pair, t
     result = Result(
         sets=len(before.of(photo.SET)),
         pods=len(before.pods()),
-        without=without,
+        without=len(without),
         with_tool=len(before.pods().keys() - after.pods().keys()),
         patches=figures["patches"],
         run_seconds=figures["run"],
@@ -54,7 +55,8 @@ def _scale_out_rolls_nobody(lab: Lab, pair: Pair, before: Photo) -> None:
 def _a_change_rolls_what_it_should(lab: Lab) -> None:
     """A change of one clique's template replaces the pods of that clique, and no others."""
     before = lab.settle()
+    gang = (photo.SET, "gang")
     change_template(lab, "gang", 0, "2")
-    after = lab.settle(lambda now: now.updates()[photo.SET, "gang"] != before.updates()[photo.SET, "gang"])
+    after = lab.settle(lambda now: now.updates().get(gang) != before.updates().get(gang))
     gone = {before.pods()[uid] for uid in before.pods().keys() - after.pods().keys()}
     assert gone == {name for name in before.pods().values() if name.startswith("gang-0-pc-a-")}
