@@ -53,7 +53,10 @@ class Ran:
 
 
 class Lab:
-    """One cluster; a context manager. At most one operator is installed in it."""
+    """One cluster; a context manager. At most one operator is installed in it.
+
+    Builds that can elect a leader do so, as their chart has it; with ``leader_election`` the others are told to.
+    """
 
     def __init__(self, directory: Path, *, authorizer: bool = False, leader_election: bool = False) -> None:
         self.control_plane = ControlPlane(
@@ -93,7 +96,7 @@ class Lab:
             webhooks=webhooks,
             health=health,
             metrics=metrics,
-            leader_election=self._leader_election,
+            leader_election=self._leader_election or build.leads,
             lease_rights=build.leads if lease_rights is None else lease_rights,
             authorizer=self._authorizer,
         )
