@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
-from migrator import answers, jsonvalue
-from migrator.errors import ApiError, ClusterError, Conflict, LostReply, NotFound, Unreachable
+from migrator import jsonvalue
+from migrator.errors import ClusterError, Conflict, LostReply, NotFound, Unreachable
 from migrator.garbage import uncollected
 from migrator.jsonvalue import JSONObject
 from migrator.kubeconfig import api_client
+from migrator.paging import ListMovedError, pages
 from migrator.retry import Deadline, RateLimit, Retry
 from migrator.store import FIELD_MANAGER, LEASES, PAGE_SIZE, PODS, DryRun, Listing, Op, Resource
 from migrator.transport import JSON, OnRequest, Request, Timing, Transport
@@ -41,10 +41,6 @@ _METADATA_LIST: Final = f"{JSON};as=PartialObjectMetadataList;v=v1;g=meta.k8s.io
 
 #: The answer to a patch of these is never looked at, and a PodCliqueSet can be large.
 _BRIEF_GROUPS: Final = frozenset({"grove.io", "scheduler.grove.io"})
-
-
-class _ListMoved(Exception):
-    """The pages are not of one snapshot; begin again."""
 
 
 def connect(
@@ -127,8 +123,8 @@ class KubeStore:
         for _ in range(MAX_LIST_STARTS):
             try:
                 with uncollected():
-                    return self._pages(request, resource, project, json.loads if metadata_only else jsonvalue.loads)
-            except _ListMoved:
+                    return self._listing(request, resource, project, json.loads if metadata_only else jsonvalue.loads)
+            except ListMovedError:
                 continue
         raise Unreachable(
             f"{request.what}: the list expired {MAX_LIST_STARTS} times before its last page; the API server keeps "
@@ -208,32 +204,17 @@ class KubeStore:
         except (NotFound, Conflict):
             return
 
-    def _pages(
+    def _listing(
         self, first: Request, resource: Resource, project: Callable[[JSONObject], T], parse: Callable[[bytes], Any]
     ) -> Listing[T]:
-        """Every page, of one resource version. The token that a 410 offers leads to a newer one and is not used."""
         items: list[T] = []
-        version: str | None = None
-        request = first
-        while True:
-            try:
-                page = self._object(request, parse)
-            except ApiError as error:
-                if error.status == answers.GONE:
-                    raise _ListMoved from error
-                raise
-            metadata = page.get("metadata") or {}
-            found = str(metadata.get("resourceVersion") or "")
-            if version is not None and found != version:
-                raise _ListMoved
+        version = ""
+        for found, page in pages(first, self._transport.send, partial(_parsed, parse)):
             version = found
-            for item in _items(request, page):
+            for item in page:
                 item["apiVersion"], item["kind"] = resource.api_version, resource.kind
                 items.append(project(item))
-            token = metadata.get("continue")
-            if not token:
-                return Listing(tuple(items), version)
-            request = replace(first, query={**first.query, "continue": str(token)})
+        return Listing(tuple(items), version)
 
     def _write_query(self) -> dict[str, str]:
         query = {"fieldManager": self._field_manager, "fieldValidation": "Strict"}
@@ -242,28 +223,18 @@ class KubeStore:
         return query
 
     def _object(self, request: Request, parse: Callable[[bytes], Any] = jsonvalue.loads) -> JSONObject:
-        body = self._transport.send(request)
-        try:
-            value = parse(body)
-        except ValueError:
-            value = None
-        if isinstance(value, dict):
-            return value
-        said = f"{request.what}: the answer is not a JSON object; is a proxy in the way?"
-        raise ClusterError(said) if request.repeatable else LostReply(said)
+        return _parsed(parse, request, self._transport.send(request))
 
 
-def _items(request: Request, page: JSONObject) -> list[JSONObject]:
-    """The items of a page.
-
-    Raises ``ClusterError`` for an object that is no list: it must not look like an empty one.
-    """
-    items = page.get("items")
-    if items is None and "items" in page:  # Go may write an empty slice as null
-        return []
-    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        raise ClusterError(f"{request.what}: the answer is not a list of objects; is a proxy in the way?")
-    return items
+def _parsed(parse: Callable[[bytes], Any], request: Request, body: bytes) -> JSONObject:
+    try:
+        value = parse(body)
+    except ValueError:
+        value = None
+    if isinstance(value, dict):
+        return value
+    said = f"{request.what}: the answer is not a JSON object; is a proxy in the way?"
+    raise ClusterError(said) if request.repeatable else LostReply(said)
 
 
 def _path(resource: Resource, namespace: str, name: str = "", subresource: str = "") -> str:
