@@ -195,7 +195,8 @@ def _since(tree: Tree, table: Table) -> Iterator[Problem]:
                 yield from _replicas(group, table.group_baseline[group.ref.name])
         for pod_clique in tree.pod_cliques:
             if pod_clique.ref.name in table.baseline:
-                yield from _replicas(pod_clique, table.baseline[pod_clique.ref.name])
+                before = table.baseline[pod_clique.ref.name]
+                yield from _replicas(pod_clique, before, first=pod_clique.standalone and not before.update_started)
     owners = {pod_clique.ref.name: pod_clique for pod_clique in tree.pod_cliques}
     for name, before in table.baseline.items():
         owner = owners.get(name)
@@ -208,10 +209,22 @@ def _since(tree: Tree, table: Table) -> Iterator[Problem]:
 
 
 def _replicas(
-    item: PodCliqueSet | PodClique | PodCliqueScalingGroup, before: CliqueBaseline | ReplicaBaseline
+    item: PodCliqueSet | PodClique | PodCliqueScalingGroup,
+    before: CliqueBaseline | ReplicaBaseline,
+    *,
+    first: bool = False,
 ) -> Iterator[Problem]:
+    """What an object has lost. ``first``: an update that was begun may be one without an object.
+
+    Operators of alpha.12-rc1 begin one of every standalone PodClique that never had one, though all hashes are right
+    (``podclique/reconcilespec.go:shouldResetOrTriggerUpdate`` until Grove PR 757). It replaces nothing and ends by
+    itself; that it had nothing to replace is what the other checks prove.
+    """
     started = update_started(item.status)
-    if started is not None and started != before.update_started:
+    if first and started is not None:
+        if not (item.status.get("updateProgress") or {}).get("updateEndedAt"):
+            yield Problem(item.ref, "/status/updateProgress", f"{item.ref}: its first update began at {started}")
+    elif started is not None and started != before.update_started:
         yield Problem(
             item.ref,
             "/status/updateProgress",

@@ -24,6 +24,7 @@ from tests import workloads
 from tests.memory_store import MemoryStore
 from tests.trees import State, grow
 
+NEVER_UPDATED = workloads.disaggregated("new")
 SOURCE, TARGET, NAMESPACE = "legacy-1.34", "legacy-1.35", "grove-system"
 Change = Callable[[dict[str, Any]], object]
 
@@ -125,6 +126,39 @@ def _new_update(item: dict[str, Any]) -> None:
 
 def _behind(item: dict[str, Any]) -> None:
     item["status"]["updatedReplicas"] = 0
+
+
+@pytest.mark.parametrize("ended", [True, False])
+@pytest.mark.parametrize("standalone", [True, False])
+def test_the_first_update_of_a_pod_clique_may_be_an_empty_one(
+    migrated: MemoryStore, context: Context, *, standalone: bool, ended: bool
+) -> None:
+    """alpha.12-rc1 begins one of each standalone PodClique: it passes when it has ended, all else being as before."""
+    never = grow(NEVER_UPDATED, podcliqueset.hash_pod_clique_set(NEVER_UPDATED, schemes.by_name(SOURCE)), State())
+    for item in never:
+        migrated.put(item)
+    migrate.run(migrated, RunOptions(plan=PlanOptions(target=TARGET), operator_namespace=NAMESPACE), context)
+    hashes = podcliqueset.hash_pod_clique_set(NEVER_UPDATED, schemes.by_name(TARGET))
+    progress = {
+        "updateStartedAt": "2026-04-01T00:00:00Z",
+        "podCliqueSetGenerationHash": hashes.generation_hash,
+        **({"updateEndedAt": "2026-04-01T00:00:01Z"} if ended else {}),
+    }
+    for item in migrated.everything(seam.POD_CLIQUES):
+        labels = item["metadata"]["labels"]
+        if labels["app.kubernetes.io/part-of"] != "new" or ("podcliquescalinggroup" in str(labels)) is standalone:
+            continue
+        own = {**progress, "podTemplateHash": labels["grove.io/pod-template-hash"]}
+
+        def begin(raw: dict[str, Any], own: dict[str, Any] = own) -> None:
+            raw["status"]["updateProgress"] = own
+
+        migrated.edit(seam.POD_CLIQUES, item["metadata"]["namespace"], item["metadata"]["name"], begin)
+    if standalone and ended:
+        assert check(migrated, context) == 1
+        return
+    with pytest.raises(VerificationFailed, match="its first update began at" if standalone else "after the migration"):
+        check(migrated, context)
 
 
 @pytest.mark.parametrize(

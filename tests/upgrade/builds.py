@@ -20,6 +20,7 @@ class Build:
 
     ``crds`` is the line of tests/crds that it is installed with, ``scheme`` what it hashes with. ``leads``: whether
     its chart grants rights on Leases. A build that is no release is known to the tool by its scheme and image.
+    ``empty_updates``: it begins one of every standalone PodClique that never had one, and finds nothing to replace.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Build:
     crds: str
     leads: bool = True
     release: bool = True
+    empty_updates: bool = False
 
     @property
     def image(self) -> str:
@@ -63,7 +65,7 @@ _ALL: Final = (
     ),
     Build("v0.1.0-alpha.9", "alpha.9", "legacy-1.34", "alpha.9"),
     Build("v0.1.0-alpha.11", "alpha.11", "legacy-1.35", "alpha.11"),
-    Build("v0.1.0-alpha.12-rc1", "alpha.12-rc1", "legacy-1.35", "alpha.11"),
+    Build("v0.1.0-alpha.12-rc1", "alpha.12-rc1", "legacy-1.35", "alpha.11", empty_updates=True),
     Build("main-94a0105c", "main at 94a0105c (canonical hashes)", "canonical-1.34", "alpha.9"),
     Build("main-d7cb1bc2", "main at d7cb1bc2 (canonical hashes)", "canonical-1.35", "alpha.11"),
 )

@@ -14,6 +14,7 @@ GROUP: Final = "PodCliqueScalingGroup"
 CLIQUE: Final = "PodClique"
 POD: Final = "Pod"
 HASH: Final = "grove.io/pod-template-hash"
+GROUP_LABEL: Final = "grove.io/podcliquescalinggroup"
 PART_OF: Final = "app.kubernetes.io/part-of"
 _PROGRESS: Final = ("updateProgress", "rollingUpdateProgress")  # the second until alpha.8
 _COUNTED: Final = ("replicas", "readyReplicas", "updatedReplicas")
@@ -34,7 +35,7 @@ class Photo:
 
     def of_set(self, pcs: str) -> set[Key]:
         """A set and all that belongs to it, by kind and name."""
-        parts = {key for key, item in self.objects.items() if item["metadata"].get("labels", {}).get(PART_OF) == pcs}
+        parts = {key for key, item in self.objects.items() if _labels(item).get(PART_OF) == pcs}
         return parts | {(SET, pcs)}
 
     def pods(self, pcs: str | None = None) -> dict[str, str]:
@@ -66,6 +67,11 @@ class Photo:
             for progress in _progress(item):
                 found[key] = str(progress["updateStartedAt"])
         return found
+
+    def never_updated(self) -> set[Key]:
+        """The standalone PodCliques of which no update ever began."""
+        alone = {key for key, item in self.objects.items() if key[0] == CLIQUE and GROUP_LABEL not in _labels(item)}
+        return alone - self.updates().keys()
 
     def versions(self) -> dict[Key, str]:
         """What every write moves."""
@@ -141,6 +147,10 @@ def take(items: Sequence[Object]) -> Photo:
     return Photo({(item["kind"], item["metadata"]["name"]): {"status": {}, **item} for item in items})
 
 
+def _labels(item: Object) -> Mapping[str, str]:
+    return item["metadata"].get("labels") or {}
+
+
 def _progress(item: Object) -> list[Mapping[str, Any]]:
     status = item["status"]
     return [status[name] for name in _PROGRESS if status.get(name)]
@@ -154,7 +164,7 @@ def _owner(item: Object) -> str | None:
 def clique_of(pod_clique: Object) -> str:
     """The name of the template's clique that a PodClique was made of."""
     labels, name = pod_clique["metadata"]["labels"], pod_clique["metadata"]["name"]
-    group = labels.get("grove.io/podcliquescalinggroup")
+    group = labels.get(GROUP_LABEL)
     if group:
         prefix = f"{group}-{labels['grove.io/podcliquescalinggroup-replica-index']}-"
     else:
