@@ -196,7 +196,7 @@ def _since(tree: Tree, table: Table) -> Iterator[Problem]:
         for pod_clique in tree.pod_cliques:
             if pod_clique.ref.name in table.baseline:
                 before = table.baseline[pod_clique.ref.name]
-                yield from _replicas(pod_clique, before, first=pod_clique.standalone and not before.update_started)
+                yield from _replicas(pod_clique, before, may_end=pod_clique.standalone)
     owners = {pod_clique.ref.name: pod_clique for pod_clique in tree.pod_cliques}
     for name, before in table.baseline.items():
         owner = owners.get(name)
@@ -212,25 +212,25 @@ def _replicas(
     item: PodCliqueSet | PodClique | PodCliqueScalingGroup,
     before: CliqueBaseline | ReplicaBaseline,
     *,
-    first: bool = False,
+    may_end: bool = False,
 ) -> Iterator[Problem]:
-    """What an object has lost. ``first``: an update that was begun may be one without an object.
+    """What an object has lost. ``may_end``: an update that was begun is nothing to worry about once it has ended.
 
-    Operators of alpha.12-rc1 begin one of every standalone PodClique that never had one, though all hashes are right
-    (``podclique/reconcilespec.go:shouldResetOrTriggerUpdate`` until Grove PR 757). It replaces nothing and ends by
-    itself; that it had nothing to replace is what the other checks prove.
+    Operators of alpha.12-rc1 begin one of every standalone PodClique without ``updateProgress``, though all hashes are
+    right (``podclique/reconcilespec.go:shouldResetOrTriggerUpdate``, until Grove PR 757). It ends by itself; that it
+    had nothing to replace is what the other checks prove. Where pods are to be replaced, the set's update begins first.
     """
     started = update_started(item.status)
-    if first and started is not None:
-        if not (item.status.get("updateProgress") or {}).get("updateEndedAt"):
-            yield Problem(item.ref, "/status/updateProgress", f"{item.ref}: its first update began at {started}")
-    elif started is not None and started != before.update_started:
-        yield Problem(
-            item.ref,
-            "/status/updateProgress",
-            f"{item.ref}: an update began at {started}, after the migration: the operator found something to change",
-            settles=False,
-        )
+    if started is not None and started != before.update_started:
+        ended = (item.status.get("updateProgress") or {}).get("updateEndedAt")
+        if not (may_end and ended):
+            yield Problem(
+                item.ref,
+                "/status/updateProgress",
+                f"{item.ref}: an update began at {started}, after the migration: the operator found something to "
+                "change",
+                settles=may_end,
+            )
     updated, replicas = item.status.get("updatedReplicas") or 0, item.status.get("replicas") or 0
     was_updated, was_replicas = before.updated_replicas or 0, before.replicas or 0
     if updated < was_updated or (was_updated == was_replicas and updated != replicas):

@@ -19,12 +19,12 @@ from migrator.migrate import RunOptions
 from migrator.plan import PlanOptions
 from migrator.record import Recorder
 from migrator.retry import Deadline
+from migrator.store import Resource
 from migrator.verify import VerifyOptions, verify
 from tests import workloads
 from tests.memory_store import MemoryStore
 from tests.trees import State, grow
 
-NEVER_UPDATED = workloads.disaggregated("new")
 SOURCE, TARGET, NAMESPACE = "legacy-1.34", "legacy-1.35", "grove-system"
 Change = Callable[[dict[str, Any]], object]
 
@@ -128,36 +128,33 @@ def _behind(item: dict[str, Any]) -> None:
     item["status"]["updatedReplicas"] = 0
 
 
-@pytest.mark.parametrize("ended", [True, False])
-@pytest.mark.parametrize("standalone", [True, False])
-def test_the_first_update_of_a_pod_clique_may_be_an_empty_one(
-    migrated: MemoryStore, context: Context, *, standalone: bool, ended: bool
+@pytest.mark.parametrize(
+    ("resource", "name", "ended", "passes"),
+    [
+        (seam.POD_CLIQUES, "disagg-0-frontend", True, True),
+        (seam.POD_CLIQUES, "disagg-0-frontend", False, False),
+        (seam.POD_CLIQUES, "disagg-0-workers-0-prefill", True, False),
+        (seam.POD_CLIQUE_SCALING_GROUPS, "disagg-0-workers", True, False),
+        (seam.POD_CLIQUE_SETS, "disagg", True, False),
+    ],
+)
+def test_a_standalone_pod_cliques_update_is_nothing_once_it_has_ended(
+    migrated: MemoryStore, context: Context, resource: Resource, name: str, *, ended: bool, passes: bool
 ) -> None:
-    """alpha.12-rc1 begins one of each standalone PodClique: it passes when it has ended, all else being as before."""
-    never = grow(NEVER_UPDATED, podcliqueset.hash_pod_clique_set(NEVER_UPDATED, schemes.by_name(SOURCE)), State())
-    for item in never:
-        migrated.put(item)
-    migrate.run(migrated, RunOptions(plan=PlanOptions(target=TARGET), operator_namespace=NAMESPACE), context)
-    hashes = podcliqueset.hash_pod_clique_set(NEVER_UPDATED, schemes.by_name(TARGET))
-    progress = {
-        "updateStartedAt": "2026-04-01T00:00:00Z",
-        "podCliqueSetGenerationHash": hashes.generation_hash,
-        **({"updateEndedAt": "2026-04-01T00:00:01Z"} if ended else {}),
-    }
-    for item in migrated.everything(seam.POD_CLIQUES):
-        labels = item["metadata"]["labels"]
-        if labels["app.kubernetes.io/part-of"] != "new" or ("podcliquescalinggroup" in str(labels)) is standalone:
-            continue
-        own = {**progress, "podTemplateHash": labels["grove.io/pod-template-hash"]}
+    """alpha.12-rc1 begins one of each; one of a set, a group or a grouped PodClique means that pods were replaced."""
 
-        def begin(raw: dict[str, Any], own: dict[str, Any] = own) -> None:
-            raw["status"]["updateProgress"] = own
+    def begin(item: dict[str, Any]) -> None:
+        progress = item["status"].setdefault("updateProgress", {})
+        progress["updateStartedAt"] = "2026-04-01T00:00:00Z"
+        progress.pop("updateEndedAt", None)
+        if ended:
+            progress["updateEndedAt"] = "2026-04-01T00:00:01Z"
 
-        migrated.edit(seam.POD_CLIQUES, item["metadata"]["namespace"], item["metadata"]["name"], begin)
-    if standalone and ended:
+    migrated.edit(resource, "default", name, begin)
+    if passes:
         assert check(migrated, context) == 1
         return
-    with pytest.raises(VerificationFailed, match="its first update began at" if standalone else "after the migration"):
+    with pytest.raises(VerificationFailed, match=rf"{name}: an update began at 2026-04-01T00:00:00Z, after"):
         check(migrated, context)
 
 
@@ -165,15 +162,14 @@ def test_the_first_update_of_a_pod_clique_may_be_an_empty_one(
     ("change", "words"),
     [
         (_old_value, "/status/currentPodCliqueSetGenerationHash is 4567c, not legacy-1.35's"),
-        (_new_update, "an update began at 2026-04-01T00:00:00Z, after the migration"),
         (_behind, "updatedReplicas is 0 of 1, before the upgrade it was 1 of 1"),
     ],
-    ids=["a foreign value", "an update", "replicas behind"],
+    ids=["a foreign value", "replicas behind"],
 )
 def test_what_changed_for_the_worse_is_named_with_its_object(
     migrated: MemoryStore, context: Context, change: Change, words: str
 ) -> None:
-    """A foreign value, a new update or fallen updatedReplicas fails, naming the PodClique."""
+    """A foreign value or fallen updatedReplicas fails, naming the PodClique."""
     migrated.edit(seam.POD_CLIQUES, "default", "disagg-0-frontend", change)
     with pytest.raises(VerificationFailed, match="PodClique default/disagg-0-frontend") as failed:
         check(migrated, context)

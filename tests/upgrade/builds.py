@@ -20,7 +20,7 @@ class Build:
 
     ``crds`` is the line of tests/crds that it is installed with, ``scheme`` what it hashes with. ``leads``: whether
     its chart grants rights on Leases. A build that is no release is known to the tool by its scheme and image.
-    ``empty_updates``: it begins one of every standalone PodClique that never had one, and finds nothing to replace.
+    ``empty_updates``: it begins one of every standalone PodClique without ``updateProgress``, and replaces nothing.
     """
 
     name: str

@@ -68,10 +68,13 @@ class Photo:
                 found[key] = str(progress["updateStartedAt"])
         return found
 
-    def never_updated(self) -> set[Key]:
-        """The standalone PodCliques of which no update ever began."""
-        alone = {key for key, item in self.objects.items() if key[0] == CLIQUE and GROUP_LABEL not in _labels(item)}
-        return alone - self.updates().keys()
+    def without_progress(self) -> set[Key]:
+        """The standalone PodCliques without ``updateProgress``: never updated, or for the last time before alpha.7."""
+        return {
+            key
+            for key, item in self.objects.items()
+            if key[0] == CLIQUE and GROUP_LABEL not in _labels(item) and not item["status"].get(_PROGRESS[0])
+        }
 
     def versions(self) -> dict[Key, str]:
         """What every write moves."""
@@ -107,8 +110,6 @@ class Photo:
         counts = {name: status.get(name, 0) for name in names}
         if len(owned) != replicas or set(counts.values()) != {replicas}:
             yield f"{len(owned)} of {replicas} pods; its status says {counts}"
-        if status.get("scheduleGatedReplicas"):
-            yield "pods are gated"
         current = status.get("currentPodTemplateHash")
         if current != item["metadata"]["labels"].get(HASH) and not self._on_delete(item):
             yield "its current template hash is not its label's"

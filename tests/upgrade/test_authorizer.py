@@ -9,34 +9,35 @@ import yaml
 
 from tests.manifests import site
 from tests.upgrade import photo, samples
-from tests.upgrade.builds import BUILDS
 from tests.upgrade.lab import Lab
+from tests.upgrade.matrix import Pair
 
 pytestmark = [pytest.mark.upgrade, pytest.mark.usefixtures("operators")]
 
-SOURCE, TARGET = BUILDS["v0.1.0-alpha.3"], BUILDS["v0.1.0-alpha.3-k8s-1.34"]
+PAIRS = (Pair("v0.1.0-alpha.3", "v0.1.0-alpha.3-k8s-1.34"), Pair("v0.1.0-alpha.9", "v0.1.0-alpha.11"))
 _REFUSED = 3
 
 
-def test_an_upgrade_with_the_authorizer_on_recreates_no_pod(tmp_path: Path) -> None:
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
+def test_an_upgrade_with_the_authorizer_on_recreates_no_pod(pair: Pair, tmp_path: Path) -> None:
     """The run refuses and leaves the operator alone; exempted, it migrates, and the webhook is afterwards as before."""
-    for build in (SOURCE, TARGET):
-        if build.binary() is None:
-            pytest.skip(f"not run: no binary of {build.name}")
+    if pair.missing():
+        pytest.skip(f"not run: no binary of {', '.join(pair.missing())}")
+    source, target = pair.builds
     with Lab(tmp_path / "lab", authorizer=True) as lab:
-        lab.install(SOURCE)
+        lab.install(source)
         lab.client.create(samples.busybox())
         before = lab.settle(lambda now: now.of(photo.SET))
         webhook = _authorizer(lab)
         with lab.diary() as diary:
-            refused = lab.tool("run", *TARGET.target, "--stop-operator")
+            refused = lab.tool("run", *target.target, "--stop-operator")
             assert refused.code == _REFUSED, refused.err
-            assert [pod["spec"]["containers"][0]["image"] for pod in lab.operator_pods()] == [SOURCE.image]
+            assert [pod["spec"]["containers"][0]["image"] for pod in lab.operator_pods()] == [source.image]
             kubeconfig = _as_the_job(lab)
-            run = lab.tool("run", *TARGET.target, "--stop-operator", "--exempt-from-authorizer", kubeconfig=kubeconfig)
+            run = lab.tool("run", *target.target, "--stop-operator", "--exempt-from-authorizer", kubeconfig=kubeconfig)
             assert run.code == 0, run.err
             assert _authorizer(lab) == webhook
-            lab.install(TARGET)
+            lab.install(target)
             after = lab.settle()
         assert diary.deleted == []
         assert after.pods() == before.pods()

@@ -10,42 +10,42 @@ import pytest
 
 from tests.controlplane.client import eventually
 from tests.upgrade import photo
-from tests.upgrade.builds import BUILDS
+from tests.upgrade.builds import Build
 from tests.upgrade.lab import ROOT, Lab
-from tests.upgrade.matrix import prepare
+from tests.upgrade.matrix import Pair, compare, prepare
 from tests.upgrade.photo import Photo
 
 pytestmark = [pytest.mark.upgrade, pytest.mark.usefixtures("operators")]
 
-SOURCE, TARGET = BUILDS["v0.1.0-alpha.3"], BUILDS["v0.1.0-alpha.3-k8s-1.34"]
+PAIRS = (Pair("v0.1.0-alpha.3", "v0.1.0-alpha.3-k8s-1.34"), Pair("v0.1.0-alpha.9", "v0.1.0-alpha.11"))
 
 
 @pytest.mark.parametrize("reverted", [True, False], ids=["revert", "rerun"])
-def test_after_a_kill_nothing_rolls(tmp_path: Path, *, reverted: bool) -> None:
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
+def test_after_a_kill_nothing_rolls(pair: Pair, tmp_path: Path, *, reverted: bool) -> None:
     """Killed in mid-run: the old operator after --revert recreates no pod, nor does the new one after a rerun."""
-    for build in (SOURCE, TARGET):
-        if build.binary() is None:
-            pytest.skip(f"not run: no binary of {build.name}")
+    if pair.missing():
+        pytest.skip(f"not run: no binary of {', '.join(pair.missing())}")
+    source, target = pair.builds
     with Lab(tmp_path / "lab") as lab:
-        before = prepare(lab, SOURCE)
+        before = prepare(lab, source)
         with lab.diary() as diary:
-            _kill_in_mid_run(lab, before)
-            again = ("run", "--from", SOURCE.scheme, *TARGET.target, "--stop-operator")
+            _kill_in_mid_run(lab, before, target)
+            again = ("run", "--from", source.scheme, *target.target, "--stop-operator")
             done = lab.tool(*again, *(["--revert"] if reverted else []))
             assert done.code == 0, done.err
             if reverted:
                 assert _hashes(lab.photo()) == _hashes(before)
-            lab.install(SOURCE if reverted else TARGET)
+            lab.install(source if reverted else target)
             after = lab.settle()
         assert diary.deleted == []
         assert after.pods() == before.pods()
-        assert after.updates() == before.updates()
-        assert after.updated_replicas() == before.updated_replicas()
+        compare(before, after, source if reverted else target)
 
 
-def _kill_in_mid_run(lab: Lab, before: Photo) -> None:
+def _kill_in_mid_run(lab: Lab, before: Photo, target: Build) -> None:
     """Run slowly, and kill the run without warning once it has written to a third of the pods."""
-    command = lab.command("run", *TARGET.target, "--stop-operator", "--qps", "8")
+    command = lab.command("run", *target.target, "--stop-operator", "--qps", "8")
     log = lab.control_plane.directory / "killed-run.txt"
     with log.open("wb") as output:
         process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.upgrade import installation
-from tests.upgrade.builds import BUILDS
+from tests.upgrade import installation, photo, samples
+from tests.upgrade.builds import BUILDS, Build
 from tests.upgrade.lab import Lab
 
 pytestmark = [pytest.mark.upgrade, pytest.mark.usefixtures("operators")]
@@ -26,3 +26,23 @@ def test_alpha_3_elects_no_leader_whatever_its_configuration_says(tmp_path: Path
     with Lab(tmp_path / "lab", leader_election=True) as lab:
         lab.install(ALPHA_3, lease_rights=False)
         assert lab.client.list("coordination.k8s.io/v1", "Lease", installation.NAMESPACE) == []
+
+
+@pytest.mark.parametrize("build", [build for build in BUILDS.values() if build.leads], ids=lambda build: build.name)
+def test_later_releases_hold_the_lease_and_give_it_back(build: Build, tmp_path: Path) -> None:
+    """An operator that works holds the Lease that its configuration names, and nobody does once it was stopped."""
+    if build.binary() is None:
+        pytest.skip(f"not run: no binary of {build.name}")
+    with Lab(tmp_path / "lab") as lab:
+        lab.install(build)
+        lab.client.create(samples.busybox())
+        lab.settle(lambda now: now.of(photo.SET))  # its first process ends for a certificate, without giving it back
+        assert _holder(lab)
+        lab.stop_operator()
+        assert not _holder(lab)
+
+
+def _holder(lab: Lab) -> str:
+    [lease] = lab.client.list("coordination.k8s.io/v1", "Lease", installation.NAMESPACE)
+    assert lease["metadata"]["name"] == installation.LEASE
+    return str(lease["spec"].get("holderIdentity") or "")
