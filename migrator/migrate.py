@@ -91,7 +91,7 @@ class _Migration:
         self._log = context.log
         self._stages = Stages(context)
         self._hold = Hold(store, options, context)
-        self._plan = Plan(options.plan.source, options.plan.target, ())
+        self._plan = self._no_plan()
         self._dirty = False
         self._seen = False
         self._earlier: dict[Ref, Job] = {}
@@ -129,7 +129,11 @@ class _Migration:
         with self._stages.stage("fence"):
             self._hold.take_lease()
             exempted = self._hold.settle_exemption()
+        del pending
         with self._stages.stage("snapshot"):
+            unfinished = self._hold.unfinished
+            if unfinished is None or unfinished.state == STOPPING:  # else what is undone after an error is told by it
+                self._plan = result.plan = self._no_plan()  # not two in memory at once
             self._plan = result.plan = self._make_plan()
         self._restore_edited()
         refuse_if_any(self._plan)
@@ -174,6 +178,9 @@ class _Migration:
         if refusals:
             events.refused(self._store, self._plan, self._context)
             refuse_if_any(self._plan)
+
+    def _no_plan(self) -> Plan:
+        return Plan(self._options.plan.source, self._options.plan.target, ())
 
     def _make_plan(self) -> Plan:
         plan = plan_for(take(self._store), self._options, self._hold.recorded, self._context)
