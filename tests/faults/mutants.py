@@ -54,7 +54,7 @@ def history(*steps: Callable[[Machine], object]) -> None:
 
 def found_by_itself() -> None:
     """A few histories of the state machine's own choice."""
-    explore(examples=12, steps=20, shrink=False)
+    explore(examples=40, steps=25, shrink=False)
 
 
 def _root_first() -> AbstractContextManager[object]:
