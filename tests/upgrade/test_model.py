@@ -14,7 +14,8 @@ from tests.faults.cluster import Key
 from tests.faults.operators import Operator
 from tests.upgrade import photo
 from tests.upgrade.builds import BUILDS, Build
-from tests.upgrade.lab import WORKLOADS, Lab
+from tests.upgrade.cluster import WORKLOADS
+from tests.upgrade.lab import Lab
 from tests.upgrade.matrix import prepare
 from tests.upgrade.photo import Photo
 
