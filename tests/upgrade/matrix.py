@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -205,6 +206,28 @@ def a_change_rolls_what_it_should(cluster: Cluster) -> None:
     after = cluster.settle(lambda now: now.updates().get(gang) != before.updates().get(gang))
     gone = {before.pods()[uid] for uid in before.pods().keys() - after.pods().keys()}
     assert gone == {name for name in before.pods().values() if name.startswith("gang-0-pc-a-")}
+
+
+def upgrade_twice(pair: Pair, new: Callable[[str], AbstractContextManager[Cluster]]) -> Result:
+    """Upgrade in one new cluster without the tool, and in another with it and on; ``new`` makes them by name."""
+    with new("without") as cluster:
+        before, outdated, without = without_tool(cluster, pair)
+    assert outdated
+    assert without == (outdated if pair.recreates else set())
+    with new("with") as cluster:
+        before, after, figures = with_tool(cluster, pair)
+        scale_out_rolls_nobody(cluster, pair, after)
+        a_change_rolls_what_it_should(cluster)
+    return Result(
+        sets=len(before.of(photo.SET)),
+        pods=len(before.pods()),
+        without=len(without),
+        with_tool=len(before.pods().keys() - after.pods().keys()),
+        patches=figures["patches"],
+        run_seconds=figures["run"],
+        downtime_seconds=figures["downtime"],
+        soak_seconds=soak(),
+    )
 
 
 def record(pair: Pair, result: Result) -> None:

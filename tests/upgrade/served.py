@@ -75,7 +75,8 @@ class ServedCluster(ABC):
         answer = self.client.patch(deployment, {"spec": {"replicas": 0}}, subresource="scale")
         if answer.status != 200:
             raise RuntimeError(f"the operator cannot be scaled: {answer.body}")
-        eventually(lambda: not self.operator_pods(), what="operator pods are still there")
+        what = "operator pods are still there"
+        eventually(lambda: not self.operator_pods(), what=what, seconds=self.start_seconds)
 
     def wait_for_operator(self, build: Build) -> None:
         """Wait until a build answers at its webhooks, and has reconciled everything that was there before it."""
