@@ -129,7 +129,7 @@ class KindCluster(ServedCluster):
         return max(self._ends_of(build))
 
     def _ends_of(self, build: Build) -> list[float]:
-        return [when for image, when in self._ended.items() if self._is_of(image, build)]
+        return [when for image, when in list(self._ended.items()) if self._is_of(image, build)]
 
     def _note(self, change: str, pod: Object) -> None:
         self._observe(change, pod)

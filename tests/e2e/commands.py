@@ -20,14 +20,14 @@ class CommandError(Exception):
 class Run(Protocol):
     """Runs one command to its end and returns its standard output; raises CommandError if it fails."""
 
-    def __call__(self, *argv: str, stdin: str = "") -> str:
-        """Run it with a text as its standard input."""
+    def __call__(self, *argv: str) -> str:
+        """Run it."""
         ...
 
 
-def run(*argv: str, stdin: str = "") -> str:
+def run(*argv: str) -> str:
     """Run a command on this machine."""
-    done = subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False, timeout=_SECONDS)
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=_SECONDS)
     if done.returncode != 0:
         raise CommandError(f"{' '.join(argv)} ended with {done.returncode}: {(done.stderr or done.stdout)[-3000:]}")
     return done.stdout

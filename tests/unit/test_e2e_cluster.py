@@ -33,9 +33,8 @@ class Recorder:
         self.commands: list[tuple[str, ...]] = []
         self._failing, self._answer = failing, answer
 
-    def __call__(self, *argv: str, stdin: str = "") -> str:
+    def __call__(self, *argv: str) -> str:
         """Note one command line."""
-        assert not stdin
         self.commands.append(argv)
         if self._failing and argv[: len(self._failing)] == self._failing:
             raise CommandError("it failed")
