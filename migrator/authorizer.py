@@ -147,6 +147,12 @@ def exempt(store: Store, context: Context) -> bool:
     return True
 
 
+def check_user(store: Store) -> None:
+    """Raise :class:`~migrator.errors.Refused` if there is an authorizer from which we cannot be exempt."""
+    if any(webhook.fails_closed for webhook in read(store)):
+        _ourselves(store)
+
+
 def withdraw(store: Store, log: structlog.typing.FilteringBoundLogger) -> int:
     """Remove our exemption wherever it is found, ours or a dead run's; returns how many there were.
 
@@ -216,7 +222,7 @@ def _ourselves(store: Store) -> str:
     user = ((answer.get("status") or {}).get("userInfo") or {}).get("username")
     if not isinstance(user, str) or not user.startswith(_SERVICE_ACCOUNT):
         raise Refused(
-            f"--exempt-from-authorizer exempts one ServiceAccount only, and we are {user!r}: run as the Job's "
+            f"GM-202: --exempt-from-authorizer exempts one ServiceAccount only, and we are {user!r}: run as the Job's "
             "ServiceAccount, or disable the authorizer with the old chart"
         )
     return user

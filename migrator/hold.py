@@ -163,6 +163,11 @@ class Hold:
         self._fences[name] = fence
         self._context.log.info("lease_held", lease=str(fence))
 
+    def check_exemption(self) -> None:
+        """Refuse to stop the operator for an exemption that we cannot have."""
+        if self._options.exempt_from_authorizer:
+            authorizer.check_user(self._store)
+
     def settle_exemption(self) -> bool:
         """Exempt ourselves from the authorizer if asked to, else remove what a dead run left of that."""
         if self._options.exempt_from_authorizer:

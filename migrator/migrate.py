@@ -189,6 +189,7 @@ class _Migration:
         """Refuse to begin what we have no right to finish."""
         patches = (patch for job in jobs for patch in job.patches)
         rights.check(self._store, (*rights.of_patches(patches), *self._hold.rights()), self._log)
+        self._hold.check_exemption()
 
     def _check_downtime(self, jobs: Sequence[Job]) -> None:
         """Refuse if the patches, at the rate that the server shows now, do not fit into ``--max-downtime``."""

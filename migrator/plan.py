@@ -199,11 +199,12 @@ class _Planner:
         found = self._detect(tree, stored, hashes, table)
         if table is not None and _unfinished(tree.pcs, table, hashes):
             # No override helps here: what it would leave are hashes that only the recorded table can translate.
-            decided = self._decide(tree, stored, hashes, found, recorded=True, allow=frozenset())
+            decided = self._decide(tree, stored, hashes, found, recorded=table.source, allow=frozenset())
             back = _restore(decided, stored, table)
             if decided.state is TreeState.REFUSED and back.changes:
                 return back
-        return self._decide(tree, stored, hashes, found, recorded=table is not None, allow=self._options.allow)
+        recorded = table.source if table is not None else None
+        return self._decide(tree, stored, hashes, found, recorded=recorded, allow=self._options.allow)
 
     def _decide(
         self,
@@ -212,7 +213,7 @@ class _Planner:
         hashes: HashesOf,
         found: Detection,
         *,
-        recorded: bool,
+        recorded: str | None,
         allow: frozenset[str],
     ) -> TreePlan:
         pair = Pair(hashes(found.closest), hashes(found.target), tree.pcs.on_delete)

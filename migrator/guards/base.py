@@ -99,10 +99,10 @@ class Context:
     ``source`` is the scheme that explains the tree or, where none does (``explained`` is false), the one that
     explains most of it. ``foreign`` and ``leftovers`` are the stored values that are neither its hash nor the
     target's, the latter those that OnDelete permits; ``target_values`` is the number of those that are the
-    target's alone, and ``known`` tells whether any value is one or the other. ``recorded`` says that a table of
-    an earlier run exists. ``unknown_fields`` are those of the template (JSON Pointers) that only the target's
-    structs know, ``lost_fields`` those that only the source's do. ``now`` is ``None`` where the time cannot be
-    known (a dump); ``downtime`` is in seconds.
+    target's alone, and ``known`` tells whether any value is one or the other. ``recorded`` is the source of the
+    run that left a table of the tree. ``unknown_fields`` are those of the template (JSON Pointers) that only the
+    target's structs know, ``lost_fields`` those that only the source's do. ``now`` is ``None`` where the time
+    cannot be known (a dump); ``downtime`` is in seconds.
     """
 
     tree: Tree
@@ -115,7 +115,7 @@ class Context:
     leftovers: tuple[StoredHash, ...] = ()
     target_values: int = 0
     known: bool = True
-    recorded: bool = False
+    recorded: str | None = None
     unknown_fields: tuple[str, ...] = ()
     lost_fields: tuple[str, ...] = ()
     now: datetime | None = None

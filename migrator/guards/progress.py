@@ -76,7 +76,7 @@ def observed_generation(context: Context) -> Iterator[Finding]:
     has not seen would pass for a set of a canonical one.
     """
     tree = context.tree
-    ambiguous = context.source.algorithm == CANONICAL and not context.recorded
+    ambiguous = context.source.algorithm == CANONICAL and context.recorded != context.source.name
     edited = any(stored.place is Place.SET_GENERATION for stored in context.foreign)
     meaning = "see GM-101" if edited else "nothing that is hashed has changed, so this is a scale or the like"
     for item in with_status(tree):

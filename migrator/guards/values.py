@@ -93,7 +93,7 @@ def leftovers(context: Context) -> Iterator[Finding]:
 
 def unrecorded(context: Context) -> Iterator[Finding]:
     """Target values in a tree of which no record tells how they came there."""
-    if context.explained and context.target_values and not context.recorded:
+    if context.explained and context.target_values and context.recorded is None:
         yield warn(
             "GM-129",
             context.tree.ref,

@@ -52,7 +52,7 @@ def scaling(context: Context) -> Iterator[Finding]:
                 "GM-115",
                 pod_clique.ref,
                 "/spec/replicas",
-                f"{pod_clique.ref} has {live} pods, wants {wanted}; the operator acts on that when it is back",
+                f"{pod_clique.ref}: replicas {wanted}, pods {live}; the operator acts on that when it is back",
             )
     members: dict[str | None, set[tuple[str, str]]] = defaultdict(set)
     for child in tree.pod_cliques:

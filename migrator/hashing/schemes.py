@@ -129,8 +129,9 @@ def speakers(scheme: Scheme) -> tuple[Release, ...]:
 def _unknown(text: str) -> UnknownScheme:
     import difflib  # noqa: PLC0415 - only an error needs it
 
-    names = [scheme.name for scheme in all_schemes()] + [release.name for release in releases()]
-    close = difflib.get_close_matches(text if text.startswith(("v", *_ALGORITHMS)) else f"v{text}", names, n=1)
+    names = [CANONICAL, *(scheme.name for scheme in all_schemes()), *(release.name for release in releases())]
+    # "alpha.9" is meant for v0.1.0-alpha.9: what is left out in front does not count.
+    close = difflib.get_close_matches(text, names, n=1) or difflib.get_close_matches(f"v0.1.0-{text}", names, n=1)
     hint = f"; did you mean {close[0]}?" if close else "."
     return UnknownScheme(
         f"{text!r} is neither a scheme nor a release in the table{hint} Known schemes: "

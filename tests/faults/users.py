@@ -13,10 +13,10 @@ from tests.trees import Object
 NAMES: Final = ("web", "disagg", "patient")
 FOREIGN: Final = "f0re16n"
 
-#: Another image for a clique, or the former one again. Containers in another order are left out: an old hash of the
-#: one order can be the canonical hash of the other, so that with ``--from auto`` nobody can tell which it is.
+#: Another image for a clique, or the former one again; its containers in another order, which no canonical hash sees.
 EDITS: Final[dict[str, Callable[[Object, int], object]]] = {
     "edit": lambda clique, number: _containers(clique)[0].update(image=f"{clique['name']}:{number}"),
+    "reorder": lambda clique, _number: _containers(clique).reverse(),
 }
 
 #: And: other replicas of a set, a scaling group or a PodClique; a pod ends at once, or begins to; somebody writes a

@@ -200,7 +200,18 @@ def test_only_a_service_account_is_exempted(context: Context, user: str | None) 
     cluster.user = user  # type: ignore[assignment]
     with pytest.raises(Refused, match="ServiceAccount"):
         authorizer.exempt(cluster, context)
+    with pytest.raises(Refused, match=r"GM-202.*ServiceAccount"):
+        authorizer.check_user(cluster)
     assert cluster.writes(VALIDATING_WEBHOOK_CONFIGURATIONS) == []
+
+
+def test_who_we_are_matters_only_where_there_is_an_authorizer() -> None:
+    """A ServiceAccount may be exempted, and anybody may ask for what nobody needs."""
+    cluster = cluster_with(webhook())
+    authorizer.check_user(cluster)
+    nobody = SmallCluster()
+    nobody.user = "admin"
+    authorizer.check_user(nobody)
 
 
 def test_a_server_that_drops_the_field_refuses(context: Context) -> None:

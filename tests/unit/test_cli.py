@@ -95,6 +95,7 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
         (["plan", "--targte", "x"], "usage", "No such option '--targte'"),
         (["plan", "--selecto", "x", "--too", "y"], "usage", "Did you mean"),
         (["plan", "--to", "alpha.99"], "unknown-scheme", "did you mean v0.1.0-alpha.9?"),
+        (["plan", "--to", "canonicl"], "unknown-scheme", "did you mean canonical?"),
         (["plan", "--to", "0.1.0-alpha11"], "unknown-scheme", "did you mean v0.1.0-alpha.11?"),
         (["plan", "--to", "nothing-like-it"], "unknown-scheme", "in the table. Known schemes: legacy-1.33"),
         (["run", "--to", "v0.1.0-alpha.99"], "unknown-scheme", "v0.1.0-alpha.9"),

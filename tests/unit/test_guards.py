@@ -648,8 +648,12 @@ def test_gated_pods_warn() -> None:
 @pytest.mark.parametrize(
     ("edit", "name", "message"),
     [
-        (lambda w: w.remove("web-0-front-0"), "web-0-front", "has 1 pods, wants 2"),
-        (lambda w: w.of("PodClique", "web-0-front")["spec"].update(replicas=1), "web-0-front", "has 2 pods, wants 1"),
+        (lambda w: w.remove("web-0-front-0"), "web-0-front", "replicas 2, pods 1"),
+        (
+            lambda w: w.of("PodClique", "web-0-front")["spec"].update(replicas=1),
+            "web-0-front",
+            "replicas 1, pods 2",
+        ),
         (
             lambda w: w.of("PodCliqueScalingGroup", "web-0-sg")["spec"].update(replicas=4),
             "web-0-sg",

@@ -8,9 +8,10 @@ import pytest
 
 from tests.conftest import SEED
 from tests.counts import record
-from tests.faults.machine import NO_RECORD, Tally, explore
+from tests.faults.machine import NO_RECORD, Machine, Tally, explore
+from tests.faults.mutants import history
 from tests.faults.truth import DONE, LOST, REFUSED, REVERTED, STUCK
-from tests.faults.world import KILLED
+from tests.faults.world import KILLED, stepped_fences
 
 
 def check(tally: Tally) -> None:
@@ -23,6 +24,19 @@ def check(tally: Tally) -> None:
 def test_whatever_happens_is_no_worse_than_without_us() -> None:
     """The same histories every time: no operator replaces more pods than in a cluster without migrators."""
     check(explore(examples=60, steps=25))
+
+
+def test_a_record_does_not_make_a_reordered_set_canonical() -> None:
+    """The operator saw lists in canonical order, and not that they were put back: that is no canonical hash to prove.
+
+    The machine found it. The record of the migration before it is of other schemes and proves nothing here either.
+    """
+
+    def reorder(machine: Machine) -> None:
+        machine.somebody("reorder", 2, 1)
+
+    with stepped_fences():
+        history(Machine.finish, Machine.new_operator, reorder, Machine.new_operator, reorder, Machine.finish)
 
 
 @pytest.mark.slow

@@ -31,39 +31,66 @@ Running and Ready, but no workload runs in them. The operator does run; scaling 
 
 Each upgrade was done twice, each time in a new cluster with the same PodCliqueSets: once without `grove-migrator`, to
 see that there is something to prevent, and once with it. The sets are a gang with a scaling group, a disaggregated
-inference set, one busybox in two replicas, and one with ordered startup; two of them have a finished rolling update
-behind them, and one was scaled out.
+inference set, one busybox in two replicas, one with ordered startup and one with explicit startup; two of them have a
+finished rolling update behind them, and one was scaled out. Where the release knows the update strategy OnDelete, there
+is a set under it too, four pods of which one was replaced by hand after a change: it holds pods of two templates.
 
 With `grove-migrator`, all of these had to hold: every pod of before is there afterwards, by its uid; the watch saw no
-pod deleted and none created; no update has begun; `updatedReplicas` is everywhere what it was;
-`verify --after-upgrade` passes. The next operator had reconciled everything, and then nothing happened for another
-60 s. Afterwards a scale-out made pods with the new hash and replaced none, and a change of one clique's template
-replaced that clique's pods and no others.
+pod deleted and none created; no update has begun; `updatedReplicas` is what it was; `verify --after-upgrade` passes
+(what the operators do by themselves is below). The next operator had reconciled everything, and then nothing happened
+for another 60 s. Afterwards a scale-out made pods with the new hash and replaced none, and a change of one clique's
+template replaced that clique's pods and no others.
 
 "Run" is the time of the whole `run --stop-operator`, "away" the time from the end of the old operator's process until
 the next one answers, the installation of the next one included. They are from two busy cores: no promise, an order of
 magnitude.
 """
 
-_TRIED: Final = """\
-## What else was tried with alpha.3 and its rebuilt sibling
+_READING: Final = """\
+"Recreated without" leaves out the pods under OnDelete, which are not the operator's to replace, and pods whose hash
+is the same for both builds, as of a template whose lists stand in canonical order anyway. main at 94a0105c accepts
+the legacy hash of its own Kubernetes minor as well, so an upgrade to it from alpha.9 needs no migration; with one,
+nothing is recreated either.
+"""
 
-- **Hashes**: 4,374 pod templates (2,207 for one build, 2,167 for the other) that the API server and the operator's
-  webhooks accept, among them one for each field of a pod spec, and sets of every startup type: what the operator stores
-  is what `hash` computes of the objects read back. No difference.
+_TRIED: Final = """\
+## What else was tried
+
+With alpha.3 and its rebuilt sibling and with alpha.9 and alpha.11, unless it says more:
+
+- **Hashes**, with every build in the table above: 14,911 pod templates, over 2,100 for each build, that the API server
+  and the operator's webhooks accept, among them one for each field of a pod spec, and 700 hashes stored with sets of
+  every startup type. What the operators store is what `hash` computes of the objects read back. No difference.
 - **A run killed among its writes**, a third of the pods done: the old operator after `--revert` rolled nothing, nor did
   the new one after a rerun.
 - **The authorizer webhook on**, with the ServiceAccount, roles and policies of `manifests/`: the run refused and left
   the operator alone; with `--exempt-from-authorizer` it migrated, no pod was recreated, and the webhook's configuration
-  was afterwards what it had been.
+  was afterwards what it had been. An administrator, who cannot be exempt, is told so before the operator stops.
 - **The model** of an operator that the fault tests judge by replaced the same pods as the real one, on the states in
   `tests/upgrade/test_model.py`.
 
-## What to know about alpha.1 to alpha.3
+## What operators do by themselves
 
-They elect no leader, whatever their configuration says: the field of `leaderElection` has no JSON name there
-(`operator/api/config/v1alpha1/types.go:OperatorConfiguration`), so the key is not read, and there is no Lease. A test
-shows it. For these releases the run holds a Lease of its own, and what keeps operators out is that none has a pod.
+**alpha.12-rc1** begins an update of every standalone PodClique without `status.updateProgress`, whether or not
+anybody migrated anything (`operator/internal/controller/podclique/reconcilespec.go:shouldResetOrTriggerUpdate`; Grove
+pull request #757 ends it). It finds nothing to replace, ends within a moment, and cost no pod in any row above.
+`verify --after-upgrade` knows it: an ended update of a standalone PodClique is no failure as long as no pod of before
+is missing.
+
+**Under OnDelete**, alpha.9 counts a replica that holds pods of two templates as updated, alpha.11 does not:
+`updatedReplicas` of such a set falls at the upgrade without a pod being touched.
+
+**alpha.11 and alpha.12-rc1** were seen to leave `status.scheduleGatedReplicas` of a PodClique above zero after a gang
+had been replaced, though none of its pods was gated any more.
+
+**The Lease**: from alpha.9 on (alpha.4 to alpha.8 were not tried), an operator that is stopped gives its Lease back,
+so a run need not wait for it. Only at its very first start, when it ends its process to read a new certificate, it
+does not.
+
+**alpha.1 to alpha.3** elect no leader, whatever their configuration says: the field of `leaderElection` has no JSON
+name there (`operator/api/config/v1alpha1/types.go:OperatorConfiguration`), so the key is not read, and there is no
+Lease. A test shows it. For these releases the run holds a Lease of its own, and what keeps operators out is that none
+has a pod.
 
 An update in which alpha.3 finds no pod to replace was seen to stay in flight: the PodCliques' updates end at once, and
 nothing makes the operator store their generation hashes. A migration gives no cause for it, since it begins no update.
@@ -73,10 +100,17 @@ _NOT_RUN: Final = f"""\
 ## What was not run
 
 A row without figures was **not run**: there was no binary of a build in it. The suite builds no operator. It takes
-binaries from the directory that `{builds.VARIABLE}` names (`<dir>/<build>/grove-operator`), and skips what it lacks.
-That the hashes of those releases are computed as Grove computes them is shown in another way, by golden vectors from
-Go itself (`tests/golden`), and that the values are written as they should be, on a real API server with those
-releases' CRDs (`tests/integration`). Neither says how a real operator of those releases behaves afterwards.
+binaries from the directory that `{builds.VARIABLE}` names (`<dir>/<build>/grove-operator`), and skips what it lacks, so
+these upgrades run where somebody has put binaries there; the continuous integration of this repository has none.
+
+The binaries that were used are not those of Grove's images. They were built from the unchanged source of each tag or
+commit, with the Kubernetes libraries that its go.mod names. The types of two other schedulers, KAI and Volcano, which
+the source of alpha.9 and later names and no module proxy at hand served, were replaced by stand-ins with the same
+fields; no such scheduler was configured, and no hash depends on them.
+
+Releases that are not in the table are shown in another way only: their hashes by golden vectors from Go itself
+(`tests/golden`), and what is written by a real API server with their CRDs (`tests/integration`). That does not say how
+their operators behave.
 
 "{builds.BUILDS["v0.1.0-alpha.3-k8s-1.34"].title}" is **not a release of
 Grove**. It is the source of alpha.3 with newer Kubernetes libraries and no other change: the case of Grove issue 709,
@@ -87,8 +121,7 @@ are those of the alpha.6 line, the first with `k8s.io/api` 0.34.
 Upgrades from alpha.3 to alpha.9 and from there to alpha.11 are also written as tests on kind (`tests/e2e`), with real
 kubelets, Grove's published charts and the tool as its Job. They need Docker and the network: **they were not run**.
 
-Not tried either: workloads under OnDelete with a real operator (alpha.3 does not know it), a cluster with several API
-servers, and nodes with a real kubelet.
+Not tried either: a cluster with several API servers, nodes with a real kubelet, and operators that store PodGangMaps.
 """
 
 
@@ -99,7 +132,7 @@ def page(results: Mapping[str, Mapping[str, Any]]) -> str:
         "|---|---|---|---|---|---|---|---|---|",
         *(_row(pair, results.get(pair.name)) for pair in PAIRS),
     ]
-    return "\n".join([_INTRODUCTION, "## Results", "", *lines, "", _TRIED, _NOT_RUN])
+    return "\n".join([_INTRODUCTION, "## Results", "", *lines, "", _READING, _TRIED, _NOT_RUN])
 
 
 def _row(pair: Pair, result: Mapping[str, Any] | None) -> str:

@@ -16,7 +16,7 @@ POD: Final = "Pod"
 HASH: Final = "grove.io/pod-template-hash"
 GROUP_LABEL: Final = "grove.io/podcliquescalinggroup"
 PART_OF: Final = "app.kubernetes.io/part-of"
-_PROGRESS: Final = ("updateProgress", "rollingUpdateProgress")  # the second until alpha.8
+PROGRESS: Final = ("updateProgress", "rollingUpdateProgress")  # the second until alpha.8
 _COUNTED: Final = ("replicas", "readyReplicas", "updatedReplicas")
 _BUSY: Final = ("currentlyUpdating", "readyPodsSelectedToUpdate", "readyReplicaIndicesSelectedToUpdate")
 
@@ -73,7 +73,7 @@ class Photo:
         return {
             key
             for key, item in self.objects.items()
-            if key[0] == CLIQUE and GROUP_LABEL not in _labels(item) and not item["status"].get(_PROGRESS[0])
+            if key[0] == CLIQUE and GROUP_LABEL not in _labels(item) and not item["status"].get(PROGRESS[0])
         }
 
     def versions(self) -> dict[Key, str]:
@@ -154,7 +154,7 @@ def _labels(item: Object) -> Mapping[str, str]:
 
 def _progress(item: Object) -> list[Mapping[str, Any]]:
     status = item["status"]
-    return [status[name] for name in _PROGRESS if status.get(name)]
+    return [status[name] for name in PROGRESS if status.get(name)]
 
 
 def _owner(item: Object) -> str | None:
