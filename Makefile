@@ -36,7 +36,7 @@ test-upgrade: $(VENV)/.dev ## real Grove operators from GROVE_OPERATORS_DIR: the
 	$(BUILD_API_SERVER)
 	$(PYTEST) tests/upgrade
 
-e2e: $(VENV)/.dev ## real Grove operators, and kind: needs images and a container engine
+e2e: $(VENV)/.dev ## upgrades of real operators, in our cluster and on kind (docker, kind, helm, kubectl, the network)
 	$(PYTEST) -m "upgrade or kind"
 
 lint: $(VENV)/.dev ## ruff and mypy

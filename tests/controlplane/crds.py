@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -42,6 +42,12 @@ def _apply(client: Client, line: str) -> None:
     for name in installed.keys() - {crd["metadata"]["name"] for crd in wanted}:
         client.delete(installed[name])
         eventually(partial(_absent, client, name), what=f"{name} is still there")
+    put(client, wanted)
+
+
+def put(client: Client, wanted: Sequence[Object]) -> None:
+    """Apply these CRDs server-side, beside whatever else is there, and wait until the server serves them."""
+    installed = {crd["metadata"]["name"]: crd for crd in client.list(*_CRD)}
     for crd in wanted:
         before = installed.get(crd["metadata"]["name"])
         client.apply(crd)
@@ -98,7 +104,7 @@ def _agrees(client: Client, crd: Object, path: tuple[str, ...], *, known: bool) 
 
 def _path(crd: Object, namespace: str = "") -> str:
     spec = crd["spec"]
-    inside = f"/namespaces/{namespace}" if namespace else ""
+    inside = f"/namespaces/{namespace}" if namespace and spec["scope"] == "Namespaced" else ""
     return f"/apis/{spec['group']}/{spec['versions'][0]['name']}{inside}/{spec['names']['plural']}"
 
 

@@ -118,6 +118,9 @@ in which the same template has another hash only because `k8s.io/api` is newer. 
 scheme and image, as for any build that is no release: `--to legacy-1.34 --target-image IMAGE`. Its CRDs
 are those of the alpha.6 line, the first with `k8s.io/api` 0.34.
 
+Upgrades from alpha.3 to alpha.9 and from there to alpha.11 are also written as tests on kind (`tests/e2e`), with real
+kubelets, Grove's published charts and the tool as its Job. They need Docker and the network: **they were not run**.
+
 Not tried either: a cluster with several API servers, nodes with a real kubelet, and operators that store PodGangMaps.
 """
 

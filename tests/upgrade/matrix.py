@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +14,7 @@ from typing import Any, Final
 from tests.controlplane.client import Object
 from tests.upgrade import photo, samples
 from tests.upgrade.builds import BUILDS, Build
-from tests.upgrade.lab import Lab
+from tests.upgrade.cluster import Cluster
 from tests.upgrade.photo import Photo
 
 #: How long nothing may happen after the next operator has reconciled everything, in seconds.
@@ -93,35 +94,35 @@ def soak() -> float:
     return float(os.environ.get(SOAK, SOAK_SECONDS))
 
 
-def prepare(lab: Lab, build: Build) -> Photo:
+def prepare(cluster: Cluster, build: Build) -> Photo:
     """A cluster as a build leaves it: sets of which some were updated to the end, and some scaled out."""
-    lab.install(build)
+    cluster.install(build)
     sets = samples.all_sets(on_delete=build.on_delete)
     for pcs in sets:
-        lab.client.create(pcs)
-    first = lab.settle(lambda now: len(now.of(photo.SET)) == len(sets))
+        cluster.create_set(pcs)
+    first = cluster.settle(lambda now: len(now.of(photo.SET)) == len(sets))
     for name in ("gang", "busybox"):
-        lab.patch_set(name, _round(0, "1"))
-    lab.settle(lambda now: {(photo.SET, name) for name in ("gang", "busybox")} <= now.updates().keys())
+        cluster.patch_set(name, _round(0, "1"))
+    cluster.settle(lambda now: {(photo.SET, name) for name in ("gang", "busybox")} <= now.updates().keys())
     if build.on_delete:
-        _replace_one(lab)
-    lab.scale_group("gang-0-sg-x", 3)
-    return lab.settle(lambda now: len(now.pods()) == len(first.pods()) + 4)
+        _replace_one(cluster)
+    cluster.scale_group("gang-0-sg-x", 3)
+    return cluster.settle(lambda now: len(now.pods()) == len(first.pods()) + 4)
 
 
-def _replace_one(lab: Lab) -> None:
+def _replace_one(cluster: Cluster) -> None:
     """Under OnDelete, change a clique's template and delete one of its pods: one is new then, the others are old."""
-    change_template(lab, samples.KEPT, 0, "1")
-    now = lab.settle(lambda now: (photo.SET, samples.KEPT) in now.updates())
-    outdated = now.outdated(lab.hashes(lab.build.scheme))
+    change_template(cluster, samples.KEPT, 0, "1")
+    now = cluster.settle(lambda now: (photo.SET, samples.KEPT) in now.updates())
+    outdated = now.outdated(cluster.hashes(cluster.build.scheme))
     uid, name = next(found for found in now.pods(samples.KEPT).items() if found[0] in outdated)
-    lab.client.delete(now.objects[photo.POD, name])
-    lab.settle(lambda now: uid not in now.pods())
+    cluster.client.delete(now.objects[photo.POD, name])
+    cluster.settle(lambda now: uid not in now.pods())
 
 
-def change_template(lab: Lab, name: str, clique: int, value: str) -> None:
+def change_template(cluster: Cluster, name: str, clique: int, value: str) -> None:
     """Change the template of one clique, by its place in the set."""
-    lab.patch_set(name, _round(clique, value))
+    cluster.patch_set(name, _round(clique, value))
 
 
 def _round(clique: int, value: str) -> list[Object]:
@@ -131,46 +132,45 @@ def _round(clique: int, value: str) -> list[Object]:
     return [{"op": "add", "path": f"{annotations}/{ROUND}", "value": value}]
 
 
-def without_tool(lab: Lab, pair: Pair) -> tuple[Photo, set[str], set[str]]:
+def without_tool(cluster: Cluster, pair: Pair) -> tuple[Photo, set[str], set[str]]:
     """Upgrade without the tool; returns the state before, the pods whose hash the target thinks wrong, and those gone.
 
     The pods are uids. Those of a set under OnDelete are not the operator's to replace, whatever their hash is.
     """
     source, target = pair.builds
-    before = prepare(lab, source)
-    outdated = before.outdated(lab.hashes(target.scheme)) - before.pods(samples.KEPT).keys()
+    before = prepare(cluster, source)
+    outdated = before.outdated(cluster.hashes(target.scheme)) - before.pods(samples.KEPT).keys()
     wanted = outdated if pair.recreates else set()
-    lab.stop_operator()
-    with lab.diary() as diary:
-        lab.install(target)
-        after = lab.settle(lambda now: wanted.isdisjoint(now.pods()) or not wanted)
+    cluster.stop_operator()
+    with cluster.diary() as diary:
+        cluster.install(target)
+        after = cluster.settle(lambda now: wanted.isdisjoint(now.pods()) or not wanted)
         if not wanted:
             time.sleep(soak())
-            after = lab.settle()
+            after = cluster.settle()
             assert diary.deleted == []
     return before, outdated, before.pods().keys() - after.pods().keys()
 
 
-def with_tool(lab: Lab, pair: Pair) -> tuple[Photo, Photo, Mapping[str, Any]]:
+def with_tool(cluster: Cluster, pair: Pair) -> tuple[Photo, Photo, Mapping[str, Any]]:
     """Upgrade with the tool, and judge it; returns the state before and after, and the run's own figures."""
     source, target = pair.builds
-    before = prepare(lab, source)
+    before = prepare(cluster, source)
     if pair.crds_first:
-        lab.apply_crds(target.crds)
-    with lab.diary() as diary:
-        run = lab.tool("run", *target.target, "--stop-operator")
+        cluster.apply_crds(target.crds)
+    with cluster.diary() as diary:
+        run = cluster.tool("run", *target.target, "--stop-operator")
         assert run.code == 0, run.err
-        ended = max(span.ended or 0 for span in lab.runner.spans(source.image))
-        lab.install(target)
-        downtime = lab.answering - ended
-        after = lab.settle()
+        cluster.install(target)
+        downtime = cluster.answering - cluster.ended(source)
+        after = cluster.settle()
         time.sleep(soak())
-        after = lab.settle()
+        after = cluster.settle()
     assert diary.deleted == []
     assert diary.created == []
     assert after.pods() == before.pods()
     compare(before, after, target)
-    verified = lab.tool("verify", "--to", target.scheme, "--after-upgrade", "--settle", "30s")
+    verified = cluster.tool("verify", "--to", target.scheme, "--after-upgrade", "--settle", "30s")
     assert verified.code == 0, verified.out + verified.err
     summary = next(found for found in map(json.loads, run.err.splitlines()) if found["event"] == "summary")
     return before, after, {"patches": summary["patches"], "run": run.seconds, "downtime": downtime}
@@ -185,6 +185,49 @@ def compare(before: Photo, after: Photo, target: Build) -> None:
     assert begun <= after.of_set(samples.KEPT) | (before.without_progress() if target.empty_updates else set())
     # Whether a replica under OnDelete with pods of two templates counts as updated is another matter since alpha.10.
     assert moved.keys() <= {(photo.SET, samples.KEPT)}, moved
+
+
+def scale_out_rolls_nobody(cluster: Cluster, pair: Pair, before: Photo) -> None:
+    """New pods carry the target's hash, and the others stay."""
+    cluster.scale_group("disagg-0-workers", 3)
+    after = cluster.settle(lambda now: len(now.pods()) == len(before.pods()) + 4)
+    assert before.pods().items() <= after.pods().items()
+    expected = cluster.hashes(pair.builds[1].scheme)["disagg"]["podTemplateHashes"]
+    added = [pod for pod in after.of(photo.POD) if pod["metadata"]["uid"] not in before.pods()]
+    hashes = {pod["metadata"]["labels"][photo.HASH] for pod in added}
+    assert hashes == {expected["prefill"], expected["decode"]}
+
+
+def a_change_rolls_what_it_should(cluster: Cluster) -> None:
+    """A change of one clique's template replaces the pods of that clique, and no others."""
+    before = cluster.settle()
+    gang = (photo.SET, "gang")
+    change_template(cluster, "gang", 0, "2")
+    after = cluster.settle(lambda now: now.updates().get(gang) != before.updates().get(gang))
+    gone = {before.pods()[uid] for uid in before.pods().keys() - after.pods().keys()}
+    assert gone == {name for name in before.pods().values() if name.startswith("gang-0-pc-a-")}
+
+
+def upgrade_twice(pair: Pair, new: Callable[[str], AbstractContextManager[Cluster]]) -> Result:
+    """Upgrade in one new cluster without the tool, and in another with it and on; ``new`` makes them by name."""
+    with new("without") as cluster:
+        before, outdated, without = without_tool(cluster, pair)
+    assert outdated
+    assert without == (outdated if pair.recreates else set())
+    with new("with") as cluster:
+        before, after, figures = with_tool(cluster, pair)
+        scale_out_rolls_nobody(cluster, pair, after)
+        a_change_rolls_what_it_should(cluster)
+    return Result(
+        sets=len(before.of(photo.SET)),
+        pods=len(before.pods()),
+        without=len(without),
+        with_tool=len(before.pods().keys() - after.pods().keys()),
+        patches=figures["patches"],
+        run_seconds=figures["run"],
+        downtime_seconds=figures["downtime"],
+        soak_seconds=soak(),
+    )
 
 
 def record(pair: Pair, result: Result) -> None:

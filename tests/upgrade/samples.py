@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from tests import workloads
 from tests.controlplane.client import Object
-from tests.upgrade.lab import WORKLOADS
+from tests.upgrade.cluster import WORKLOADS
 
 #: The set under OnDelete.
 KEPT: Final = "kept"

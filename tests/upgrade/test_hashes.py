@@ -17,7 +17,8 @@ from tests.counts import record
 from tests.golden import cases
 from tests.upgrade import photo, samples
 from tests.upgrade.builds import BUILDS, Build
-from tests.upgrade.lab import WORKLOADS, Lab
+from tests.upgrade.cluster import WORKLOADS
+from tests.upgrade.lab import Lab
 
 pytestmark = [pytest.mark.upgrade, pytest.mark.usefixtures("operators")]
 

@@ -11,7 +11,8 @@ import pytest
 from tests.controlplane.client import eventually
 from tests.upgrade import photo
 from tests.upgrade.builds import Build
-from tests.upgrade.lab import ROOT, Lab
+from tests.upgrade.cluster import ROOT
+from tests.upgrade.lab import Lab
 from tests.upgrade.matrix import Pair, compare, prepare
 from tests.upgrade.photo import Photo
 

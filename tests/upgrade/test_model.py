@@ -14,7 +14,8 @@ from tests.faults.cluster import Key
 from tests.faults.operators import ALPHA_9, ALPHA_11, ALPHA_12_RC1, Operator
 from tests.upgrade import photo
 from tests.upgrade.builds import Build
-from tests.upgrade.lab import WORKLOADS, Lab
+from tests.upgrade.cluster import WORKLOADS
+from tests.upgrade.lab import Lab
 from tests.upgrade.matrix import Pair, prepare
 from tests.upgrade.photo import Photo
 

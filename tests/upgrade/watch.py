@@ -12,6 +12,7 @@ from typing import Final
 import urllib3
 
 from tests.controlplane.client import Object
+from tests.controlplane.options import Ready
 from tests.controlplane.server import ControlPlane
 
 ADDED: Final = "ADDED"
@@ -26,7 +27,7 @@ Handler = Callable[[str, Object], None]
 class Watch:
     """Calls a handler with every change of the objects at a path, one after another, from a thread of its own."""
 
-    def __init__(self, control_plane: ControlPlane, path: str, handle: Handler) -> None:
+    def __init__(self, control_plane: ControlPlane | Ready, path: str, handle: Handler) -> None:
         self._url = f"{control_plane.url}{path}"
         self._headers = {"Authorization": f"Bearer {control_plane.token}"}
         self._pool = urllib3.PoolManager(ca_certs=str(control_plane.ca), retries=False)
