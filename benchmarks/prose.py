@@ -65,12 +65,17 @@ official client's business.
 ### Where goals are missed, and what comes next
 
 - **The whole run**: a process takes about a second of CPU to start, most of it the import of the Kubernetes client, and
-  a run reads three snapshots: before the operator stops, behind the fence, and to prove what was written. Neither
-  grows with the patches' number as patching does, so small clusters miss the goal by the start alone. The next step:
+  a run reads three snapshots: before the operator stops, behind the fence, and to prove what was written. That is lost
+  in the patching of 10,000 pods; a cluster of some hundred pods misses the goal by the start alone. The next step:
   import only the parts of the client that are used (its package imports every API's models).
-- **Nothing to do**: beside the lists, the operator, its configuration and the record are read, which small clusters
-  notice; on large ones objects are trimmed and judged while the API server waits for the next request. Keeping the
-  garbage collector away took about a quarter off that. The next step: ask for the next page while this one is trimmed.
-- **Memory**: a cluster's snapshot takes about 3 KiB a pod. The proof at the end holds a second one for a moment; the
-  next step is to compare object by object as the lists arrive.
+- **Nothing to do**: beside the lists, the operator, its configuration and the record are read, and a second of CPU goes
+  to trimming 10,000 pods and to planning. Keeping the garbage collector away took about a quarter off that. Pages are
+  asked for ahead, which shortens the lists themselves too. The next step: plan sets while the last lists arrive.
+- **Memory**: a snapshot with its plan takes about 3 KiB a pod, on top of 60 MiB with which a client starts. A run held
+  three when these figures were measured: the plan of before the operator stopped, that behind the fence, and the
+  snapshot that proves. The first is dropped since (at 2,000 pods in small sets 93 MiB instead of 99). The next step: to
+  compare object by object as the last lists arrive.
+- **All schemes**: metadata is hashed once for all; every text of a template is hashed once for each scheme, because the
+  sums differ by then. The next step would be to try the schemes in order, which detection does already, so that most
+  templates never meet all of them.
 """

@@ -91,7 +91,7 @@ def test_the_model_replaces_the_pods_that_the_operator_replaces(
         lab.install(build)
         after = lab.settle(lambda _: len(diary.deleted) >= len(model.deleted))
     # alpha.3 was seen to replace a pod that it had just made as well; the model speaks of those that were there.
-    assert sorted(before.pods().values() & set(diary.deleted)) == sorted(model.deleted)
+    assert set(before.pods().values()) & set(diary.deleted) == set(model.deleted)
     assert _begun(before, after) == _begun_by(model, before)
 
 
