@@ -350,7 +350,8 @@ class _Migration:
         _raise_unless_undone(outcomes, len(plans), Refused(reason))
         self._dirty = False
         if refusals:
-            raise Reverted(f"{refusals[0].code}: {reason} What an earlier run had written was put back.")
+            names = f"{plans[0].tree.ref}{f' and {len(plans) - 1} more' if len(plans) > 1 else ''}"
+            raise Reverted(f"{refusals[0].code}: {reason} What an earlier run had written to {names} was put back.")
 
     def _put_back(self, jobs: Sequence[Job], cause: MigratorError, what: str = "") -> Reverted:
         """Put back what jobs wrote; returns the error that tells so, after ``what`` failed."""

@@ -309,7 +309,8 @@ class Machine(RuleBasedStateMachine):
         """What an ending claims."""
         self.ended[ending.code] += 1
         assert ending.code in {DONE, FAILED, NO_RECORD, REFUSED, LOST, REVERTED, STUCK, KILLED}, str(ending)
-        if ending.code == DONE and not options.get("revert"):
+        closed = ending.code == KILLED and self.world.record_state == "done"  # killed when all was done and recorded
+        if (ending.code == DONE or closed) and not options.get("revert"):
             self.done, self.pending = True, False
         left = self._translated()
         if ending.code == REVERTED and not self.done:

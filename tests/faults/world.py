@@ -27,6 +27,7 @@ from migrator.jsonvalue import JSONObject
 from migrator.lease import micro_time
 from migrator.migrate import RunOptions, RunResult
 from migrator.plan import PlanOptions
+from migrator.record import Recorder
 from migrator.retry import Deadline
 from migrator.store import DryRun, Listing, Op, Resource
 from tests.faults import cluster
@@ -162,6 +163,12 @@ class World:
         """The names of what runs have recorded."""
         names = cluster.names(self.store.everything(seam.CONFIG_MAPS), "ConfigMap")
         return [name for name in names if name.startswith("grove-migrator")]
+
+    @property
+    def record_state(self) -> str | None:
+        """What the record says of the last run, if there is one."""
+        run = Recorder(self.store, cluster.NAMESPACE).load().run
+        return run.state if run is not None else None
 
     def lease(self) -> JSONObject:
         """The operator's Lease; empty if there is none."""
