@@ -6,8 +6,8 @@ import re
 from typing import Final
 
 from migrator.errors import ApiError, Rejected
-from migrator.jsonvalue import JSONObject
-from migrator.store import CONFIG_MAPS, EVENTS, LEASES, Resource
+from migrator.exact_json import JSONObject
+from migrator.resources import CONFIG_MAPS, EVENTS, LEASES, Resource
 
 _LABEL_VALUE: Final = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 _MICRO_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")

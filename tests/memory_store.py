@@ -16,12 +16,13 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import Any, Final, TypeVar, cast
 
-from migrator import store as seam
+from migrator import resources
 from migrator.errors import AlreadyExists, Conflict, NotFound, Rejected
-from migrator.jsonvalue import JSONObject
-from migrator.patching import apply_ops, patched, same
-from migrator.selection import matches_labels
-from migrator.store import DryRun, Listing, Op, Resource
+from migrator.exact_json import JSONObject
+from migrator.resources import Op, Resource
+from migrator.selectors import matches_labels
+from migrator.store import DryRun, Listing
+from migrator.stores.dump.patching import apply_ops, patched, same
 from tests.api_validation import validate
 
 T = TypeVar("T")
@@ -30,11 +31,13 @@ SELF_SUBJECT_REVIEWS: Final = Resource(
     "authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False
 )
 RESOURCES: Final = (
-    *(resource for resource in vars(seam).values() if isinstance(resource, Resource)),
+    *(resource for resource in vars(resources).values() if isinstance(resource, Resource)),
     SELF_SUBJECT_REVIEWS,
 )
 _BY_KIND: Final = {(resource.api_version, resource.kind): resource for resource in RESOURCES}
-_WITHOUT_GENERATION: Final = frozenset({seam.CONFIG_MAPS, seam.LEASES, seam.EVENTS, seam.NAMESPACES})
+_WITHOUT_GENERATION: Final = frozenset(
+    {resources.CONFIG_MAPS, resources.LEASES, resources.EVENTS, resources.NAMESPACES}
+)
 _BRIEF_GROUPS: Final = frozenset({"grove.io", "scheduler.grove.io"})
 _OWN_METADATA: Final = ("uid", "name", "namespace", "creationTimestamp")
 _START: Final = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -273,7 +276,7 @@ class MemoryStore:
             if subresource == "scale":
                 view = apply_ops(_scale(old), ops)
                 new = {**old, "spec": {**old["spec"], "replicas": view["spec"].get("replicas", 0)}}
-            elif subresource == "status" and resource == seam.PODS:
+            elif subresource == "status" and resource == resources.PODS:
                 new = apply_ops(old, ops)  # pods/status takes labels too
             else:
                 new = patched(old, ops, subresource=subresource)
@@ -283,7 +286,7 @@ class MemoryStore:
                 new = self._store(resource, old, copied(new))
             answer = _scale(new) if subresource == "scale" else copied(new)
         self._answer(request)
-        return _brief(answer) if resource == seam.PODS or resource.group in _BRIEF_GROUPS else answer
+        return _brief(answer) if resource == resources.PODS or resource.group in _BRIEF_GROUPS else answer
 
     def delete(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
         """See :meth:`migrator.store.Store.delete`."""

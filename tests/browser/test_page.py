@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from migrator.report_html import render
+from migrator.render.page import render
 from tests.browser.chromium import Page
 from tests.fleet import fleet
 from tests.unit.builders import World

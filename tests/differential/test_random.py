@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from migrator.jsonvalue import loads
+from migrator.exact_json import loads
 from tests.counts import record
 from tests.differential.compare import set_mismatch, template_mismatch
 from tests.oracle.build import MINORS, NEWEST

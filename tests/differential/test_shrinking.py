@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from migrator.jsonvalue import loads
+from migrator.exact_json import loads
 from tests.counts import record
 from tests.differential.compare import template_mismatch
 from tests.differential.strategies import templates

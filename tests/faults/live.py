@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from migrator import kube
-from migrator import store as seam
+from migrator import resources
+from migrator.stores.kube import store as kube_store
 from tests.controlplane.client import Client
 from tests.controlplane.crds import apply_crds
 from tests.controlplane.server import ControlPlane
@@ -115,7 +115,7 @@ class LiveCluster:
         self.empty()
         for item in installation:
             self.client.create(item)
-        load(kube.connect(kubeconfig=str(self.control_plane.kubeconfig)), cluster.trees())
+        load(kube_store.connect(kubeconfig=str(self.control_plane.kubeconfig)), cluster.trees())
         self.before = self.grove()
         self.after = cluster.migrated(self.before)
         return self
@@ -201,5 +201,5 @@ class LiveCluster:
         return sorted(name for name in names if name.startswith("grove-migrator"))
 
 
-def _api(resource: seam.Resource) -> str:
+def _api(resource: resources.Resource) -> str:
     return f"apis/{resource.api_version}" if resource.group else f"api/{resource.version}"

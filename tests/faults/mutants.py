@@ -14,15 +14,17 @@ from functools import partial
 from typing import Any, Final
 from unittest import mock
 
-from migrator import execute, migrate, plan, revert, stored
-from migrator.detect import Verdict
 from migrator.errors import LostReply, MigratorError, TestFailed
-from migrator.execute import Executor, Outcome, Patch
-from migrator.hold import Hold
-from migrator.model import Change, Place, Plan, PodCliqueSet, SetHashes, StoredHash
-from migrator.record import Recorder
-from migrator.store import Op
-from migrator.table import Table
+from migrator.grove import places
+from migrator.grove.model import Change, Place, Plan, PodCliqueSet, SetHashes, StoredHash
+from migrator.planning import planner, revert
+from migrator.planning.detect import Verdict
+from migrator.planning.tables import Table
+from migrator.resources import Op
+from migrator.run import execute, migrate
+from migrator.run.execute import Executor, Outcome, Patch
+from migrator.run.hold import Hold
+from migrator.run.record import Recorder
 from tests.faults.machine import Machine, Mishap, explore, look
 from tests.unit import (
     test_migrate_crash,
@@ -62,7 +64,7 @@ def _root_first() -> AbstractContextManager[object]:
 
 
 def _no_progress() -> AbstractContextManager[object]:
-    return mock.patch.object(stored, "_progress", return_value=())
+    return mock.patch.object(places, "_progress", return_value=())
 
 
 def _no_lease_check() -> AbstractContextManager[object]:
@@ -85,7 +87,7 @@ def _taken_as_success(kind: type[MigratorError]) -> AbstractContextManager[objec
 
 def _also_changes(verdict: Verdict, place: Place) -> AbstractContextManager[object]:
     """Plan the target's hash also over values of that verdict."""
-    original = plan._substitutions
+    original = planner._substitutions
 
     def substitutions(
         judged: Iterable[tuple[StoredHash, Verdict]], old: SetHashes, new: SetHashes
@@ -98,7 +100,7 @@ def _also_changes(verdict: Verdict, place: Place) -> AbstractContextManager[obje
         )
         return (*more, *original(items, old, new))
 
-    return mock.patch.object(plan, "_substitutions", substitutions)
+    return mock.patch.object(planner, "_substitutions", substitutions)
 
 
 def _one_snapshot() -> AbstractContextManager[object]:
@@ -118,7 +120,7 @@ def _no_tables() -> AbstractContextManager[object]:
 
 
 def _reverts_pod_cliques_only() -> AbstractContextManager[object]:
-    original = plan.changes_of
+    original = planner.changes_of
 
     def changes_of(*found: Any, **options: Any) -> tuple[Change, ...]:
         return tuple(change for change in original(*found, **options) if change.ref.kind == "PodClique")

@@ -7,10 +7,12 @@ from typing import Final
 
 import pytest
 
-from migrator import store as seam
+from migrator import resources
 from tests.faults.world import World, Write
 
-GROVE: Final = frozenset({seam.PODS, seam.POD_CLIQUES, seam.POD_CLIQUE_SCALING_GROUPS, seam.POD_CLIQUE_SETS})
+GROVE: Final = frozenset(
+    {resources.PODS, resources.POD_CLIQUES, resources.POD_CLIQUE_SCALING_GROUPS, resources.POD_CLIQUE_SETS}
+)
 
 #: A parameter ``every``: a choice of points by default, all of them where time does not matter.
 CHOICE: Final = pytest.mark.parametrize(

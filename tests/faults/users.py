@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from migrator import store as seam
+from migrator import resources
 from tests.faults import cluster
 from tests.faults.world import RESOURCES, World
 from tests.trees import Object
@@ -35,13 +35,13 @@ def act(world: World, kind: str, choice: int, number: int, *, born: int) -> None
     elif kind == "mark":
         label = {cluster.HASH_LABEL: FOREIGN}
         for pod in pod_chosen(world, choice):
-            world.store.edit(seam.PODS, *pod, lambda body: body["metadata"]["labels"].update(label))
+            world.store.edit(resources.PODS, *pod, lambda body: body["metadata"]["labels"].update(label))
     elif kind == "drain":
         for pod in pod_chosen(world, choice):
-            world.store.terminate(seam.PODS, *pod)
+            world.store.terminate(resources.PODS, *pod)
     else:
         for pod in pod_chosen(world, choice):
-            world.store.drop(seam.PODS, *pod)
+            world.store.drop(resources.PODS, *pod)
 
 
 def set_named(choice: int) -> str:
@@ -78,7 +78,10 @@ def _edit(world: World, name: str, choice: int, change: Callable[[Object], objec
     """Change one clique of a set, if that exists."""
     if ("PodCliqueSet", "default", name) in world.grove():
         world.store.edit(
-            seam.POD_CLIQUE_SETS, "default", name, lambda pcs: change(_pick(pcs["spec"]["template"]["cliques"], choice))
+            resources.POD_CLIQUE_SETS,
+            "default",
+            name,
+            lambda pcs: change(_pick(pcs["spec"]["template"]["cliques"], choice)),
         )
 
 
@@ -91,7 +94,7 @@ def _scale(world: World, choice: int, replicas: int) -> None:
 
 def _delete(world: World, name: str, born: int | None) -> None:
     """Delete a set with all that it owns; and make it again, with a uid of its own, if ``born`` tells which one."""
-    world.store.drop(seam.POD_CLIQUE_SETS, "default", name)
+    world.store.drop(resources.POD_CLIQUE_SETS, "default", name)
     if born is not None:
         pcs = next(pcs for pcs, _ in cluster.sets() if pcs["metadata"]["name"] == name)
         metadata = {**pcs["metadata"], "uid": f"uid-{name}-{born}", "labels": {}, "generation": 1}

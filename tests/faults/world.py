@@ -18,18 +18,18 @@ from unittest import mock
 
 import structlog
 
-from migrator import hold, migrate
-from migrator import store as seam
-from migrator.context import Context
+from migrator import resources
 from migrator.errors import MigratorError
-from migrator.fence import Fence
-from migrator.jsonvalue import JSONObject
-from migrator.lease import micro_time
-from migrator.migrate import RunOptions, RunResult
-from migrator.plan import PlanOptions
-from migrator.record import Recorder
-from migrator.retry import Deadline
-from migrator.store import DryRun, Listing, Op, Resource
+from migrator.exact_json import JSONObject
+from migrator.planning.options import PlanOptions
+from migrator.resources import Op, Resource
+from migrator.run import hold, migrate
+from migrator.run.context import Context
+from migrator.run.fence import Fence
+from migrator.run.lease import micro_time
+from migrator.run.migrate import RunOptions, RunResult
+from migrator.run.record import Recorder
+from migrator.store import Deadline, DryRun, Listing
 from tests.faults import cluster
 from tests.faults.operators import ALPHA_11, Line, Operator
 from tests.memory_store import MemoryStore, copied
@@ -44,7 +44,12 @@ LATENCY: Final = 0.3
 KILLED: Final = -9
 RESOURCES: Final = {
     resource.kind: resource
-    for resource in (seam.POD_CLIQUE_SETS, seam.POD_CLIQUE_SCALING_GROUPS, seam.POD_CLIQUES, seam.PODS)
+    for resource in (
+        resources.POD_CLIQUE_SETS,
+        resources.POD_CLIQUE_SCALING_GROUPS,
+        resources.POD_CLIQUES,
+        resources.PODS,
+    )
 }
 _QUIET: Final = structlog.wrap_logger(
     structlog.ReturnLogger(), wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL)
@@ -145,12 +150,12 @@ class World:
     @property
     def replicas(self) -> int:
         """What the operator's Deployment asks for."""
-        return int(self.store.read(seam.DEPLOYMENTS, cluster.NAMESPACE, cluster.DEPLOYMENT)["spec"]["replicas"])
+        return int(self.store.read(resources.DEPLOYMENTS, cluster.NAMESPACE, cluster.DEPLOYMENT)["spec"]["replicas"])
 
     @property
     def image(self) -> str:
         """What the operator's Deployment would run."""
-        body = self.store.read(seam.DEPLOYMENTS, cluster.NAMESPACE, cluster.DEPLOYMENT)
+        body = self.store.read(resources.DEPLOYMENTS, cluster.NAMESPACE, cluster.DEPLOYMENT)
         return image_of(body["spec"]["template"])
 
     @property
@@ -161,7 +166,7 @@ class World:
     @property
     def records(self) -> list[str]:
         """The names of what runs have recorded."""
-        names = cluster.names(self.store.everything(seam.CONFIG_MAPS), "ConfigMap")
+        names = cluster.names(self.store.everything(resources.CONFIG_MAPS), "ConfigMap")
         return [name for name in names if name.startswith("grove-migrator")]
 
     @property
@@ -173,7 +178,7 @@ class World:
     def lease(self) -> JSONObject:
         """The operator's Lease; empty if there is none."""
         try:
-            return self.store.read(seam.LEASES, cluster.NAMESPACE, cluster.LEASE)
+            return self.store.read(resources.LEASES, cluster.NAMESPACE, cluster.LEASE)
         except KeyError:
             return {}
 
@@ -197,7 +202,7 @@ class World:
             if image is not None:
                 body["spec"]["template"]["spec"]["containers"][0]["image"] = image
 
-        self.store.edit(seam.DEPLOYMENTS, cluster.NAMESPACE, cluster.DEPLOYMENT, change)
+        self.store.edit(resources.DEPLOYMENTS, cluster.NAMESPACE, cluster.DEPLOYMENT, change)
 
     def operate(self, scheme: str, line: Line = ALPHA_11, *, replacing: int | None = None) -> list[str]:
         """Let an operator of that scheme reconcile, and end it once so many pods were replaced; returns their names."""
@@ -295,7 +300,7 @@ class Process:
     def read(self, call: Callable[[], V], resource: Resource) -> V:
         """Send a read, of which the fault is given the number, from 1; a dry run counts as one."""
         self._live()
-        if resource != seam.LEASES:
+        if resource != resources.LEASES:
             self._renew()
         self._gate()
         self._live()
@@ -307,7 +312,7 @@ class Process:
     def write(self, call: Callable[[], V], resource: Resource, name: str, subresource: str) -> V:
         """Send a write, and let the fault strike before and after it."""
         self._live()
-        if resource != seam.LEASES:
+        if resource != resources.LEASES:
             self._renew()
         with self._lock:
             self._gate()
@@ -399,7 +404,7 @@ class _Operators:
     def step(self) -> None:
         """Go on to the present."""
         store = self.world.store
-        body = store.read(seam.DEPLOYMENTS, cluster.NAMESPACE, cluster.DEPLOYMENT)
+        body = store.read(resources.DEPLOYMENTS, cluster.NAMESPACE, cluster.DEPLOYMENT)
         if (body.get("status") or {}).get("observedGeneration") != body["metadata"]["generation"]:
             status = {"observedGeneration": body["metadata"]["generation"], "replicas": body["spec"]["replicas"]}
             store.put({**body, "status": status})
@@ -411,7 +416,7 @@ class _Operators:
         """Pods end two seconds after they were told to, and let go of the Lease."""
         for name in [name for name, at in self._dying.items() if self.world.seconds >= at]:
             del self._dying[name], self._images[name]
-            self.world.store.drop(seam.PODS, cluster.NAMESPACE, name)
+            self.world.store.drop(resources.PODS, cluster.NAMESPACE, name)
             if self.world.holder == identity(name):
                 self.world.hand_lease_to("", seconds=1)
 
@@ -420,7 +425,7 @@ class _Operators:
         right = [name for name in living if self._images[name] == image]
         for name in living:
             if name not in right[:replicas]:
-                self.world.store.terminate(seam.PODS, cluster.NAMESPACE, name)
+                self.world.store.terminate(resources.PODS, cluster.NAMESPACE, name)
                 self._dying[name] = self.world.seconds + 2.0
         for _ in range(replicas - len(right)):
             name = f"grove-operator-{next(self._names)}"

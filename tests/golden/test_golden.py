@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from migrator.jsonvalue import loads
+from migrator.exact_json import loads
 from tests.counts import record
 from tests.differential.compare import set_hashes, template_hash
 from tests.golden import vectors

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from migrator.jsonvalue import loads
+from migrator.exact_json import loads
 from tests.oracle.build import MINORS
 from tests.oracle.client import Reply
 

@@ -7,26 +7,27 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
-from migrator import store as seam
-from migrator.store import Op, Resource, Store
+from migrator import resources
+from migrator.resources import Op, Resource
+from migrator.store import Store
 from tests.trees import Object
 
 RESOURCES: Final = {
     resource.kind: resource
     for resource in (
-        seam.POD_CLIQUE_SETS,
-        seam.POD_CLIQUE_SCALING_GROUPS,
-        seam.POD_CLIQUES,
-        seam.PODS,
-        seam.POD_GANG_MAPS,
-        seam.POD_GANGS,
+        resources.POD_CLIQUE_SETS,
+        resources.POD_CLIQUE_SCALING_GROUPS,
+        resources.POD_CLIQUES,
+        resources.PODS,
+        resources.POD_GANG_MAPS,
+        resources.POD_GANGS,
     )
 }
 GROVE: Final[tuple[Resource, ...]] = (
-    seam.POD_CLIQUE_SETS,
-    seam.POD_CLIQUE_SCALING_GROUPS,
-    seam.POD_CLIQUES,
-    seam.PODS,
+    resources.POD_CLIQUE_SETS,
+    resources.POD_CLIQUE_SCALING_GROUPS,
+    resources.POD_CLIQUES,
+    resources.PODS,
 )
 _SERVER_OWNED: Final = ("uid", "resourceVersion", "generation", "creationTimestamp")
 

@@ -17,15 +17,9 @@ import structlog
 import yaml
 from kubernetes import client, config
 
-from migrator import authorizer, events, operator
-from migrator.context import Context
 from migrator.errors import AlreadyExists, LeaseLost, LostRace, Refused, TestFailed
-from migrator.execute import Patch
-from migrator.fence import Fence, monotonic
-from migrator.jsonvalue import JSONObject
-from migrator.kube import KubeStore, connect
-from migrator.lease import micro_time
-from migrator.model import (
+from migrator.exact_json import JSONObject
+from migrator.grove.model import (
     POINTER_TEMPLATE_HASH_LABEL,
     Change,
     Place,
@@ -37,9 +31,7 @@ from migrator.model import (
     TreePlan,
     TreeState,
 )
-from migrator.record import RUN_NAME, CliqueBaseline, Recorder, RunRecord, Table
-from migrator.retry import Deadline
-from migrator.store import (
+from migrator.resources import (
     CONFIG_MAPS,
     DEPLOYMENTS,
     EVENTS,
@@ -47,10 +39,17 @@ from migrator.store import (
     NAMESPACES,
     PODS,
     VALIDATING_WEBHOOK_CONFIGURATIONS,
-    DryRun,
     Op,
     Resource,
 )
+from migrator.run import authorizer, events, operator
+from migrator.run.context import Context
+from migrator.run.execute import Patch
+from migrator.run.fence import Fence, monotonic
+from migrator.run.lease import micro_time
+from migrator.run.record import RUN_NAME, CliqueBaseline, Recorder, RunRecord, Table
+from migrator.store import Deadline, DryRun
+from migrator.stores.kube.store import KubeStore, connect
 from tests.unit.test_operator import CONFIG, LABELS
 
 pytestmark = pytest.mark.controlplane

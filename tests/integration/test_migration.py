@@ -12,15 +12,17 @@ from typing import Any
 import pytest
 import structlog
 
-from migrator import kube, migrate
+from migrator import resources
 from migrator import store as seam
-from migrator.context import Context
 from migrator.hashing import podcliqueset, schemes
 from migrator.hashing.schemes import Scheme
-from migrator.kube import KubeStore
-from migrator.migrate import RunOptions, RunResult
-from migrator.plan import PlanOptions
-from migrator.retry import Deadline
+from migrator.planning.options import PlanOptions
+from migrator.run import migrate
+from migrator.run.context import Context
+from migrator.run.migrate import RunOptions, RunResult
+from migrator.store import Deadline
+from migrator.stores.kube import store as kube_store
+from migrator.stores.kube.store import KubeStore
 from tests import workloads
 from tests.controlplane.crds import apply_crds
 from tests.controlplane.server import ControlPlane
@@ -51,7 +53,7 @@ class Cluster:
 
     def store(self) -> KubeStore:
         """A store that notes every request."""
-        return kube.connect(kubeconfig=self.kubeconfig, on_request=self._note)
+        return kube_store.connect(kubeconfig=self.kubeconfig, on_request=self._note)
 
     def run(self, source: str, target: str, *, revert: bool = False) -> RunResult:
         """A run as the command line starts it."""
@@ -124,7 +126,7 @@ def test_a_revert_gives_back_the_very_objects(cluster: Cluster, pair: tuple[str,
     assert read(cluster.store()) != before
     cluster.run(source, target, revert=True)
     assert read(cluster.store()) == before
-    names = cluster.store().list(seam.CONFIG_MAPS, lambda raw: raw["metadata"]["name"], namespace="default").items
+    names = cluster.store().list(resources.CONFIG_MAPS, lambda raw: raw["metadata"]["name"], namespace="default").items
     assert not [name for name in names if name.startswith("grove-migrator")]
 
 
@@ -176,7 +178,7 @@ def _translated(objects: Mapping[tuple[str, str, str], Object], source: Scheme, 
 
 
 def _empty(store: KubeStore) -> None:
-    for resource in (*GROVE, seam.CONFIG_MAPS, seam.LEASES):
+    for resource in (*GROVE, resources.CONFIG_MAPS, resources.LEASES):
         for metadata in store.list(resource, lambda raw: raw["metadata"]).items:
             ours = resource in GROVE or metadata["name"].startswith("grove-migrator")
             if ours:

@@ -10,24 +10,23 @@ from typing import Any
 
 import pytest
 
-from migrator import jsonvalue, kube
-from migrator.dump import DumpStore
+from migrator import exact_json
 from migrator.errors import AlreadyExists, ApiError, ClusterError, NotFound, Rejected, TestFailed
-from migrator.jsonvalue import JSONNumber, JSONObject
-from migrator.kube import KubeStore
-from migrator.store import (
+from migrator.exact_json import JSONNumber, JSONObject
+from migrator.resources import (
     CONFIG_MAPS,
     CUSTOM_RESOURCE_DEFINITIONS,
     DEPLOYMENTS,
-    FIELD_MANAGER,
     LEASES,
     NAMESPACES,
     POD_CLIQUES,
-    DryRun,
     Op,
     Resource,
-    Store,
 )
+from migrator.store import FIELD_MANAGER, DryRun, Store
+from migrator.stores.dump.store import DumpStore
+from migrator.stores.kube import store as kube_store
+from migrator.stores.kube.store import KubeStore
 from tests.controlplane.server import ControlPlane
 from tests.memory_store import SELF_SUBJECT_REVIEWS, MemoryStore
 
@@ -135,7 +134,7 @@ CASES = (
 @pytest.fixture(scope="module")
 def cluster(control_plane: ControlPlane) -> Iterator[KubeStore]:
     """The API server, with a kind of our own and an empty namespace."""
-    store = kube.connect(kubeconfig=str(control_plane.kubeconfig), context=None)
+    store = kube_store.connect(kubeconfig=str(control_plane.kubeconfig), context=None)
     versions = {
         "name": THINGS.version,
         "served": True,
@@ -210,7 +209,7 @@ def test_patches_mean_the_same_everywhere(cluster: KubeStore, tmp_path: Path, ca
     """The same patch has the same outcome, and leaves the same object, on a cluster, in memory and in a file."""
     body = create_thing(cluster, case.name, status=case.status)
     dump = tmp_path / "dump.json"
-    dump.write_text(jsonvalue.dumps(as_clique(body)), encoding="utf-8")
+    dump.write_text(exact_json.dumps(as_clique(body)), encoding="utf-8")
     expected = outcome_of(cluster, THINGS, case, body)
     assert outcome_of(MemoryStore(as_clique(body)), POD_CLIQUES, case, body) == expected
     assert outcome_of(DumpStore.read(str(dump)), POD_CLIQUES, case, body) == expected

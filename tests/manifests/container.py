@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from migrator import termination
+from migrator.cli import termination
 from tests.controlplane.client import Object
 from tests.controlplane.server import ControlPlane
 

@@ -17,8 +17,8 @@ import pytest
 import yaml
 from kubernetes.config import incluster_config
 
-from migrator import cli, termination
-from migrator.cli import wiring
+from migrator import cli
+from migrator.cli import termination, wiring
 from migrator.hashing import podcliqueset, schemes
 from tests import workloads
 from tests.controlplane.client import Client, Object, eventually

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import yaml
 
-from migrator import kube
 from migrator.hashing import podcliqueset, schemes
-from migrator.store import CONFIG_MAPS
-from migrator.store import POD_CLIQUE_SETS as _PCS
+from migrator.resources import CONFIG_MAPS
+from migrator.resources import POD_CLIQUE_SETS as _PCS
+from migrator.stores.kube import store as kube_store
 from tests import workloads
 from tests.controlplane.client import Client
 from tests.controlplane.crds import apply_crds
@@ -64,7 +64,7 @@ def test_the_manifest_applies_and_the_account_migrates_with_exactly_these_rights
     control_plane: ControlPlane, applied: Client, line: str, tmp_path: Path
 ) -> None:
     """As the Job's ServiceAccount, the Job's own command line migrates a set with every field of that line."""
-    store = kube.connect(kubeconfig=str(control_plane.kubeconfig))
+    store = kube_store.connect(kubeconfig=str(control_plane.kubeconfig))
     pcs = workloads.disaggregated("disagg")
     source = podcliqueset.hash_pod_clique_set(pcs, schemes.by_name(LINES[line]))
     load(store, grow(pcs, source, State(line=line, updated=True)))

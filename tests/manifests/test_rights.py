@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import pytest
 
-from migrator.kube import KubeStore
 from migrator.store import DryRun
+from migrator.stores.kube.store import KubeStore
 from tests.controlplane.client import Object, eventually
 from tests.manifests.audit import Audit, used
 from tests.manifests.site import NEW, OLD, Grant, Pod, Site, arguments, documents, grants, role_of

@@ -13,16 +13,16 @@ from typing import Any
 
 import jsonpatch
 
-from migrator import trim
-from migrator.baseline import table_of
+from migrator.grove import parsing
+from migrator.grove.model import Change, Finding, Plan, Severity, Snapshot, TreePlan
+from migrator.grove.places import stored_hashes
+from migrator.grove.trees import Objects, build
 from migrator.hashing import podcliqueset, schemes
-from migrator.model import Change, Finding, Plan, Severity, Snapshot, TreePlan
-from migrator.plan import PlanOptions, make_plan
-from migrator.revert import make_revert
-from migrator.selection import Selection
-from migrator.snapshot import Objects, build
-from migrator.stored import stored_hashes
-from migrator.table import Table
+from migrator.planning.baseline import table_of
+from migrator.planning.options import PlanOptions, Selection
+from migrator.planning.planner import make_plan
+from migrator.planning.revert import make_revert
+from migrator.planning.tables import Table
 
 JSON = dict[str, Any]
 
@@ -229,12 +229,12 @@ class World:
         """The trees."""
         return build(
             Objects(
-                sets=tuple(trim.pod_clique_set(o) for o in self.all("PodCliqueSet")),
-                groups=tuple(trim.scaling_group(o) for o in self.all("PodCliqueScalingGroup")),
-                cliques=tuple(trim.pod_clique(o) for o in self.all("PodClique")),
-                pods=tuple(trim.pod(o) for o in self.all("Pod")),
-                gang_maps=tuple(trim.pod_gang_map(o) for o in self.all("PodGangMap")),
-                gangs=tuple(trim.pod_gang(o) for o in self.all("PodGang")),
+                sets=tuple(parsing.pod_clique_set(o) for o in self.all("PodCliqueSet")),
+                groups=tuple(parsing.scaling_group(o) for o in self.all("PodCliqueScalingGroup")),
+                cliques=tuple(parsing.pod_clique(o) for o in self.all("PodClique")),
+                pods=tuple(parsing.pod(o) for o in self.all("Pod")),
+                gang_maps=tuple(parsing.pod_gang_map(o) for o in self.all("PodGangMap")),
+                gangs=tuple(parsing.pod_gang(o) for o in self.all("PodGang")),
             ),
             is_cluster=is_cluster,
         )

@@ -15,11 +15,11 @@ from urllib.parse import parse_qsl, urlsplit
 
 from kubernetes.client import ApiClient, Configuration
 
-from migrator import jsonvalue
-from migrator.kube import KubeStore
-from migrator.retry import Deadline, RateLimit, Retry
-from migrator.store import DryRun
-from migrator.transport import OnRequest, Timing, Transport
+from migrator import exact_json
+from migrator.store import Deadline, DryRun
+from migrator.stores.kube.retry import RateLimit, Retry
+from migrator.stores.kube.store import KubeStore
+from migrator.stores.kube.transport import OnRequest, Timing, Transport
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class FakeApi:
                         parts.path,
                         dict(parse_qsl(parts.query, keep_blank_values=True)),
                         dict(self.headers.items()),
-                        jsonvalue.loads(text) if text else None,
+                        exact_json.loads(text) if text else None,
                     )
                 )
                 if step is Hang:

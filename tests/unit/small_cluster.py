@@ -6,8 +6,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from migrator.errors import LostReply
-from migrator.jsonvalue import JSONObject
-from migrator.store import Resource
+from migrator.exact_json import JSONObject
+from migrator.resources import Resource
 from tests.memory_store import MemoryStore, Request
 
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 import structlog
 
-from migrator import authorizer
-from migrator.context import Context
 from migrator.errors import ApiError, LostReply, MigratorError, NotAuthorised, Refused, Unreachable
-from migrator.execute import Patch
-from migrator.jsonvalue import JSONObject
-from migrator.model import POINTER_TEMPLATE_HASH_LABEL, Change, Place, Ref
-from migrator.retry import Deadline
-from migrator.store import POD_CLIQUES, PODS, VALIDATING_WEBHOOK_CONFIGURATIONS, DryRun
+from migrator.exact_json import JSONObject
+from migrator.grove.model import POINTER_TEMPLATE_HASH_LABEL, Change, Place, Ref
+from migrator.resources import POD_CLIQUES, PODS, VALIDATING_WEBHOOK_CONFIGURATIONS
+from migrator.run import authorizer
+from migrator.run.context import Context
+from migrator.run.execute import Patch
+from migrator.store import Deadline, DryRun
 from tests.memory_store import Request
 from tests.unit.small_cluster import Clock, SmallCluster
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from migrator.baseline import table_of, update_started
-from migrator.model import (
+from migrator.grove.model import (
     POINTER_TEMPLATE_HASH_LABEL,
     Pod,
     PodClique,
@@ -17,8 +16,9 @@ from migrator.model import (
     TreePlan,
     TreeState,
 )
-from migrator.plan import template_digest
-from migrator.table import CliqueBaseline, Kept, ReplicaBaseline
+from migrator.planning.baseline import table_of, update_started
+from migrator.planning.planner import template_digest
+from migrator.planning.tables import CliqueBaseline, Kept, ReplicaBaseline
 
 SOURCE = SetHashes("444", {"a": "555"})
 TARGET = SetHashes("666", {"a": "777"})

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from migrator.blast import blast_radius, clique_gpus, live_pods, whole_units
 from migrator.errors import DecodeError
+from migrator.exact_json import JSONNumber
+from migrator.grove.model import BlastRadius, SetHashes
 from migrator.hashing import schemes
-from migrator.jsonvalue import JSONNumber
-from migrator.model import BlastRadius, SetHashes
+from migrator.planning.blast import blast_radius, clique_gpus, live_pods, whole_units
 from tests.unit.builders import HASH_LABEL, LATER, World, clique, hashes_of
 
 

@@ -15,10 +15,10 @@ import click
 import pytest
 import yaml
 
-from migrator import cli, log
-from migrator.cli import wiring
+from migrator import cli
+from migrator.cli import log, wiring
 from migrator.errors import Unreachable
-from migrator.store import POD_CLIQUE_SETS
+from migrator.resources import POD_CLIQUE_SETS
 from tests.memory_store import MemoryStore
 
 DUMP = Path(__file__).resolve().parents[2] / "examples" / "cluster.yaml"

@@ -6,15 +6,18 @@ from collections.abc import Callable
 
 import pytest
 
-from migrator import election, explain, jsonvalue, patching
-from migrator.answers import may_have_been_applied
+from migrator import exact_json
 from migrator.errors import DecodeError, TestFailed
 from migrator.hashing import podcliqueset, quantity, schemes, spew
 from migrator.hashing.fnv import Chunk
 from migrator.hashing.memory import _MARKS as MARKS
 from migrator.hashing.memory import Memory
 from migrator.hashing.patterns import Exactly, Fits, Pattern, Patterns
-from migrator.store import Op
+from migrator.planning import explain
+from migrator.resources import Op
+from migrator.run import operator_config
+from migrator.stores.dump import patching
+from migrator.stores.kube.responses import may_have_been_applied
 from tests.memory_store import MemoryStore
 from tests.workloads import standalone
 
@@ -34,7 +37,7 @@ def test_a_config_map_without_the_key_is_passed_over() -> None:
         "data": {"unrelated": "x"},
     }
     mounted = {"volumes": [{"name": "operator-config", "configMap": {"name": "other"}}]}
-    assert election.read(MemoryStore(config_map), "grove-system", mounted) is None
+    assert operator_config.read(MemoryStore(config_map), "grove-system", mounted) is None
 
 
 def test_an_explanation_tells_of_cliques_that_move() -> None:
@@ -112,9 +115,9 @@ def test_a_struct_of_a_layout_may_hold_what_json_never_fills() -> None:
 def test_only_json_is_read_and_written() -> None:
     """NaN is no JSON, and a value of Python's own has no JSON text."""
     with pytest.raises(ValueError, match="NaN is not JSON"):
-        jsonvalue.loads("[NaN]")
+        exact_json.loads("[NaN]")
     with pytest.raises(TypeError, match="set is not a JSON value"):
-        jsonvalue.dumps({"a": {1}})
+        exact_json.dumps({"a": {1}})
 
 
 def test_a_patch_through_a_scalar_changes_nothing() -> None:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from migrator.detect import Detection, Pair, Verdict, detect
+from migrator.grove.model import Place, Ref, SetHashes, StoredHash
+from migrator.grove.places import stored_hashes
 from migrator.hashing import schemes
 from migrator.hashing.schemes import Scheme
-from migrator.model import Place, Ref, SetHashes, StoredHash
-from migrator.stored import stored_hashes
+from migrator.planning.detect import Detection, Pair, Verdict, detect
 from tests.unit.builders import HASH_LABEL, World, clique, hashes_of
 
 SPOKEN = schemes.spoken_schemes()

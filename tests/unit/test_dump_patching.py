@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from migrator.errors import TestFailed as FailedTest
-from migrator.jsonvalue import JSONNumber, JSONObject
-from migrator.patching import apply_ops, patched, same
-from migrator.store import Op
+from migrator.exact_json import JSONNumber, JSONObject
+from migrator.resources import Op
+from migrator.stores.dump.patching import apply_ops, patched, same
 
 
 def clique() -> JSONObject:

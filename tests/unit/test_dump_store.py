@@ -18,23 +18,15 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from migrator import dumpfile, yamlvalue
-from migrator.dump import DumpStore, read_documents
-from migrator.dumpfile import DumpFile
 from migrator.errors import InputError, NotFound, OutputError
 from migrator.errors import TestFailed as FailedTest
-from migrator.jsonvalue import JSONNumber
-from migrator.store import (
-    CONFIG_MAPS,
-    LEASES,
-    POD_CLIQUE_SETS,
-    POD_CLIQUES,
-    POD_GANG_MAPS,
-    POD_GANGS,
-    PODS,
-    DryRun,
-    Op,
-)
+from migrator.exact_json import JSONNumber
+from migrator.resources import CONFIG_MAPS, LEASES, POD_CLIQUE_SETS, POD_CLIQUES, POD_GANG_MAPS, POD_GANGS, PODS, Op
+from migrator.store import DryRun
+from migrator.stores.dump import file as dumpfile
+from migrator.stores.dump import yaml_text
+from migrator.stores.dump.file import DumpFile
+from migrator.stores.dump.store import DumpStore, read_documents
 
 LABEL = "/metadata/labels/grove.io~1pod-template-hash"
 PCS = {
@@ -440,7 +432,7 @@ def test_a_device_is_written_to_as_it_is(tmp_path: Path) -> None:
 
 def keeps_its_value(text: str) -> bool:
     """Whether PyYAML's idea of what must be quoted, YAML 1.1 without ``y``, is enough for this string."""
-    return list(yamlvalue.documents(yaml.safe_dump([text], allow_unicode=True))) == [[text]]
+    return list(yaml_text.documents(yaml.safe_dump([text], allow_unicode=True))) == [[text]]
 
 
 TEXTS = st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "S", "Zs"]), max_size=9).filter(keeps_its_value)

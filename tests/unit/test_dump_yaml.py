@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from migrator import jsonvalue, yamlvalue
-from migrator.jsonvalue import JSONNumber
+from migrator import exact_json
+from migrator.exact_json import JSONNumber
+from migrator.stores.dump import yaml_text
 
 TEXTS = st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "S", "Zs"]), max_size=12)
 VALUES = st.recursive(
@@ -22,7 +23,7 @@ VALUES = st.recursive(
 
 def read(text: str) -> Any:
     """The value of the only document."""
-    (value,) = yamlvalue.documents(text)
+    (value,) = yaml_text.documents(text)
     return value
 
 
@@ -134,16 +135,16 @@ def test_structures(text: str, value: Any) -> None:
 )
 def test_what_kubectl_would_refuse(text: str, message: str) -> None:
     """What is no YAML, or has no JSON, is refused with its line."""
-    with pytest.raises(yamlvalue.YAMLValueError) as caught:
-        list(yamlvalue.documents(text))
+    with pytest.raises(yaml_text.YAMLValueError) as caught:
+        list(yaml_text.documents(text))
     assert message in str(caught.value)
 
 
 def test_documents_come_one_after_the_other() -> None:
     """Several documents, empty ones among them, and anchors that do not leak from one to the next."""
-    assert list(yamlvalue.documents("a: &x 1\n---\n---\nb: 2\n...\n")) == [{"a": 1}, None, {"b": 2}]
-    with pytest.raises(yamlvalue.YAMLValueError, match="no anchor"):
-        list(yamlvalue.documents("a: &x 1\n---\nb: *x\n"))
+    assert list(yaml_text.documents("a: &x 1\n---\n---\nb: 2\n...\n")) == [{"a": 1}, None, {"b": 2}]
+    with pytest.raises(yaml_text.YAMLValueError, match="no anchor"):
+        list(yaml_text.documents("a: &x 1\n---\nb: *x\n"))
 
 
 def test_depth_is_no_limit() -> None:
@@ -160,17 +161,17 @@ def test_depth_is_no_limit() -> None:
 def test_json_is_yaml(value: Any) -> None:
     """Any JSON text means the same when it is read as the YAML that it also is."""
     text = json.dumps(value, ensure_ascii=False)
-    assert list(yamlvalue.documents(text)) == [jsonvalue.loads(text)]
+    assert list(yaml_text.documents(text)) == [exact_json.loads(text)]
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.text(st.sampled_from("0123456789abcdefxonyYES.+-_:~"), min_size=1, max_size=8))
 def test_a_string_written_is_the_string_read(value: str) -> None:
     """What we write in place of a hash is read back as that very string, quoted where it must be."""
-    assert read(f"a: {yamlvalue.plain_or_quoted(value)}\n") == {"a": value}
+    assert read(f"a: {yaml_text.plain_or_quoted(value)}\n") == {"a": value}
 
 
 @pytest.mark.parametrize(("value", "text"), [("5bc9", "5bc9"), ("8764", '"8764"'), ("n", '"n"'), ("a b", '"a b"')])
 def test_quotes_only_where_they_are_needed(value: str, text: str) -> None:
     """As kubectl prints them, hashes stay plain unless they would be numbers."""
-    assert yamlvalue.plain_or_quoted(value) == text
+    assert yaml_text.plain_or_quoted(value) == text

@@ -8,12 +8,12 @@ import pytest
 import structlog
 from structlog.testing import LogCapture
 
-from migrator import events
-from migrator.context import Context
 from migrator.errors import ApiError, LostReply, MigratorError, NotAuthorised, Unreachable
-from migrator.model import Change, Finding, Place, Plan, PodCliqueSet, Ref, Severity, Tree, TreePlan, TreeState
-from migrator.retry import Deadline
-from migrator.store import EVENTS
+from migrator.grove.model import Change, Finding, Place, Plan, PodCliqueSet, Ref, Severity, Tree, TreePlan, TreeState
+from migrator.resources import EVENTS
+from migrator.run import events
+from migrator.run.context import Context
+from migrator.store import Deadline
 from tests.unit.small_cluster import START, Clock, SmallCluster
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import structlog
 
-from migrator.execute import Executor, Job, Outcome, patches_of
-from migrator.model import POINTER_TEMPLATE_HASH_LABEL, Change, Place, Ref
-from migrator.store import Op, Resource
+from migrator.grove.model import POINTER_TEMPLATE_HASH_LABEL, Change, Place, Ref
+from migrator.resources import Op, Resource
+from migrator.run.execute import Executor, Job, Outcome, patches_of
 
 _PLACES = {
     "Pod": (Place.POD_LABEL, POINTER_TEMPLATE_HASH_LABEL),

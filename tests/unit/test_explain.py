@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from migrator.errors import UsageError
-from migrator.explain import as_json, as_text, explain, field_changes, moves, source_of
 from migrator.hashing import schemes
 from migrator.hashing.podcliqueset import dump_template, hash_pod_clique_set
+from migrator.planning.explain import as_json, as_text, explain, field_changes, moves, source_of
 
 MINORS = ("1.33", "1.34", "1.35", "1.36")
 

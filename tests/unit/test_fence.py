@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from migrator.errors import LeaseLost, LostRace, LostReply, NotAuthorised, Unreachable
-from migrator.fence import Fence, monotonic
-from migrator.lease import utc_now
-from migrator.store import LEASES
+from migrator.resources import LEASES
+from migrator.run.fence import Fence, monotonic
+from migrator.run.lease import utc_now
 from tests.unit.small_cluster import START, Clock, SmallCluster
 
 NAMESPACE, NAME = "grove-system", "grove-operator-leader-election"

@@ -12,7 +12,7 @@ from datetime import timedelta
 import pytest
 
 from migrator.errors import LeaseLost, LostRace, LostReply
-from migrator.fence import Fence
+from migrator.run.fence import Fence
 from tests.memory_store import Request
 from tests.unit.small_cluster import START, SmallCluster
 

@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from migrator.garbage import uncollected
+from migrator.gc_paused import uncollected
 
 
 def test_the_collector_rests_inside_and_works_again_afterwards() -> None:

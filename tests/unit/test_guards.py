@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from migrator import guards
 from migrator.errors import UsageError
-from migrator.model import Place, Severity, TreeState
-from migrator.plan import check_allowed
+from migrator.grove.model import Place, Severity, TreeState
+from migrator.planning import guards
+from migrator.planning.options import check_allowed
 from tests.unit.builders import (
     EARLIER,
     ENDED,

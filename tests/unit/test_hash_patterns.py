@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from benchmarks.templates import mix
 from migrator.errors import DecodeError
+from migrator.exact_json import JSONNumber
 from migrator.hashing import podcliqueset, schemes
 from migrator.hashing.fnv import Chunk, Joined, Text, feed, fold
 from migrator.hashing.memory import MEMORY, Memory
 from migrator.hashing.patterns import Fits, Gap, Patterns
 from migrator.hashing.podcliqueset import SetHasher, TemplateHasher, dump_template, hash_template, hash_text
-from migrator.jsonvalue import JSONNumber
 from tests.golden import vectors
 
 STATES = (0xCBF29CE484222325, 0, 1, 0x7F, 0x80, 0xFF, 2**64 - 1)

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from migrator.grove.places import PROGRESS_FIELDS, stored_hashes
 from migrator.hashing.layouts import load, minors
-from migrator.record import RUN_NAME, TABLES_PREFIX
-from migrator.stored import PROGRESS_FIELDS, stored_hashes
+from migrator.run.record import RUN_NAME, TABLES_PREFIX
 from tests.unit.builders import World
 
 ROOT = Path(__file__).resolve().parents[2]

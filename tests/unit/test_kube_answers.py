@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from migrator import answers
 from migrator.errors import AlreadyExists, ApiError, Conflict, NotAuthorised, NotFound, Rejected, TestFailed
+from migrator.stores.kube import responses
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 WEBHOOK_DOWN = (
@@ -47,18 +47,18 @@ CAUSES = {"name": "x", "kind": "PodClique", "causes": [{"field": "spec.replicas"
 )
 def test_error_of_a_patch(code: int, body: dict[str, Any], kind: type[Exception]) -> None:
     """Every failure that was measured is the error whose handling fits it."""
-    assert type(answers.error_of(code, body, "patch Pod a/p", patching=True)) is kind
+    assert type(responses.error_of(code, body, "patch Pod a/p", patching=True)) is kind
 
 
 def test_422_of_a_create_is_no_failed_test() -> None:
     """Only a patch has tests that can fail."""
     body = {"reason": "Invalid", "details": {}}
-    assert type(answers.error_of(422, body, "create Lease a/l", patching=False)) is Rejected
+    assert type(responses.error_of(422, body, "create Lease a/l", patching=False)) is Rejected
 
 
 def test_status_and_reason_are_kept() -> None:
     """Code and reason of the answer can be asked for."""
-    error = answers.error_of(409, {"reason": "Conflict"}, "patch Pod a/p", patching=True)
+    error = responses.error_of(409, {"reason": "Conflict"}, "patch Pod a/p", patching=True)
     assert isinstance(error, ApiError)
     assert (error.status, error.reason) == (409, "Conflict")
 
@@ -80,7 +80,7 @@ def test_status_and_reason_are_kept() -> None:
 )
 def test_transient(code: int, message: str, *, transient: bool) -> None:
     """Throttling and the server's own errors pass; a webhook that is down does not by waiting here."""
-    assert answers.is_transient(code, {"message": message}) is transient
+    assert responses.is_transient(code, {"message": message}) is transient
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_transient(code: int, message: str, *, transient: bool) -> None:
 )
 def test_retry_after(headers: dict[str, str], body: dict[str, Any], seconds: float | None) -> None:
     """Seconds, a date, or the body's own field; the header comes first."""
-    assert answers.retry_after(headers, body, NOW) == seconds
+    assert responses.retry_after(headers, body, NOW) == seconds
 
 
 def test_messages_do_not_quote_objects() -> None:
@@ -110,7 +110,7 @@ def test_messages_do_not_quote_objects() -> None:
         "details": {"causes": [{"field": "patch", "message": f"Invalid value: {template}: json: cannot unmarshal"}]},
     }
     for details in (body["details"], {"name": "x"}):
-        text = str(answers.error_of(422, {**body, "details": details}, "patch Pod a/p", patching=True))
+        text = str(responses.error_of(422, {**body, "details": details}, "patch Pod a/p", patching=True))
         assert "hunter2" not in text
         assert "Invalid value" in text
 
@@ -119,14 +119,14 @@ def test_what_is_wrong_with_a_quoted_object_is_said() -> None:
     """The reason stands behind the object that is cut out."""
     quoted = json.dumps(json.dumps({"env": [{"value": 'hunter2 "}": '}]}))
     cause = {"field": "patch", "message": f"Invalid value: {quoted}: strict decoding error: unknown field status.x"}
-    text = answers.describe(422, {"message": "", "reason": "Invalid", "details": {"causes": [cause]}})
+    text = responses.describe(422, {"message": "", "reason": "Invalid", "details": {"causes": [cause]}})
     assert "hunter2" not in text
     assert text.endswith("unknown field status.x")
 
 
 def test_messages_are_short_and_on_one_line() -> None:
     """However long and many-lined a message is, one readable line is left of it."""
-    text = answers.describe(500, {"message": "word\n" * 10_000, "reason": "InternalError"})
+    text = responses.describe(500, {"message": "word\n" * 10_000, "reason": "InternalError"})
     assert text.startswith("HTTP 500 InternalError: word word")
     assert len(text) < 500
     assert "\n" not in text
@@ -135,11 +135,11 @@ def test_messages_are_short_and_on_one_line() -> None:
 def test_causes_say_which_field() -> None:
     """A validation error names object, field and reason."""
     body = {"message": 'PodClique.grove.io "x" is invalid: spec', "reason": "Invalid", "details": CAUSES}
-    text = answers.describe(422, body)
+    text = responses.describe(422, body)
     assert text == 'HTTP 422 Invalid: PodClique.grove.io "x" is invalid: spec.replicas: must be positive'
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>502</html>", b"[]", b"\xff", b'{"kind":"Pod"}'])
 def test_a_body_without_status_is_no_status(body: bytes) -> None:
     """What a proxy answers, or an object, is not taken for a Status."""
-    assert answers.status_of(body) == {}
+    assert responses.status_of(body) == {}

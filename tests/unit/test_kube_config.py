@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Iterator
@@ -13,10 +12,10 @@ import pytest
 import yaml
 from kubernetes.config import incluster_config
 
-from migrator import kube
 from migrator.errors import NotAuthorised, Unreachable, UsageError
-from migrator.store import PODS
-from migrator.transport import Timing
+from migrator.resources import PODS
+from migrator.stores.kube import store as kube_store
+from migrator.stores.kube.transport import Timing
 from tests.unit.fake_api import FakeApi, ok
 
 
@@ -53,7 +52,7 @@ def kubeconfig(path: Path, server: str, *, current: str = "main", user: Any = No
 
 def ask(**flags: Any) -> None:
     """Connect and send one request."""
-    kube.connect(**flags).get(PODS, "a", "p")
+    kube_store.connect(**flags).get(PODS, "a", "p")
 
 
 def test_the_flag_names_the_file(tmp_path: Path, api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,13 +126,13 @@ def test_a_bad_kubeconfig_is_a_usage_error(tmp_path: Path, text: str | None, con
 def test_no_configuration_at_all_names_what_was_tried() -> None:
     """Neither kubeconfig nor pod: the sentence names every place that was looked at."""
     with pytest.raises(UsageError, match=r"--kubeconfig, \$KUBECONFIG, ~/.kube/config.*in-cluster"):
-        kube.connect()
+        kube_store.connect()
 
 
 def test_a_context_needs_a_kubeconfig() -> None:
     """--context without any kubeconfig is not silently ignored."""
     with pytest.raises(UsageError, match="there is no context prod"):
-        kube.connect(context="prod")
+        kube_store.connect(context="prod")
 
 
 def test_a_refused_connection_is_unreachable(tmp_path: Path) -> None:
@@ -169,7 +168,7 @@ status = {{"token": f"token-{{asked}}", "expirationTimestamp": "2020-01-01T00:00
 print(json.dumps({{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}}))
 """
     now = [100.0]
-    store = kube.connect(
+    store = kube_store.connect(
         kubeconfig=kubeconfig(tmp_path / "config", api.url, user=plugin(tmp_path / "plugin.py", program)),
         timing=Timing(clock=lambda: now[0]),
     )
@@ -202,7 +201,7 @@ def test_in_a_pod_the_service_account_is_used(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(authority))
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
-    configuration = kube.connect()._transport._configuration
+    configuration = kube_store.connect()._transport._configuration
     assert configuration.host == "https://127.0.0.1:443"
     assert configuration.auth_settings()["BearerToken"]["value"] == "bearer first"
     token.write_text("second", encoding="utf-8")
@@ -215,7 +214,7 @@ def test_a_token_that_cannot_be_read_again_is_not_authorised(
     tmp_path: Path, api: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A token file that disappears is an error of ours, not a traceback."""
-    store = kube.connect(kubeconfig=kubeconfig(tmp_path / "config", api.url))
+    store = kube_store.connect(kubeconfig=kubeconfig(tmp_path / "config", api.url))
 
     def fail(_: Any) -> None:
         raise FileNotFoundError(2, "No such file", "token")
@@ -227,14 +226,14 @@ def test_a_token_that_cannot_be_read_again_is_not_authorised(
 
 def test_no_limit_still_ends(tmp_path: Path, api: FakeApi) -> None:
     """--request-timeout=0 means as long as the API server itself would take."""
-    store = kube.connect(kubeconfig=kubeconfig(tmp_path / "config", api.url), request_timeout=None)
-    assert store.request_timeout == kube.LONGEST_REQUEST
+    store = kube_store.connect(kubeconfig=kubeconfig(tmp_path / "config", api.url), request_timeout=None)
+    assert store.request_timeout == kube_store.LONGEST_REQUEST
 
 
 def test_the_client_is_not_imported_for_a_dump() -> None:
     """The Kubernetes client costs more than reading a dump does."""
     import subprocess  # noqa: PLC0415 - for this test alone
 
-    code = "import sys, migrator.dump, json; print(json.dumps([m for m in sys.modules if m.startswith('kubernetes')]))"
+    code = "import sys, migrator.stores.dump.store; print([m for m in sys.modules if m.startswith('kubernetes')])"
     found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
-    assert json.loads(found) == []
+    assert found.strip() == "[]"

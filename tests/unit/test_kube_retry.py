@@ -11,9 +11,10 @@ import pytest
 
 from migrator.errors import ClusterError, LostReply, MigratorError, NotAuthorised, NotFound, Rejected, Unreachable
 from migrator.errors import TestFailed as FailedTest
-from migrator.kube import KubeStore
-from migrator.retry import Deadline, RateLimit, Retry
-from migrator.store import CONFIG_MAPS, LEASES, PODS, DryRun, Op
+from migrator.resources import CONFIG_MAPS, LEASES, PODS, Op
+from migrator.store import Deadline, DryRun
+from migrator.stores.kube.retry import RateLimit, Retry
+from migrator.stores.kube.store import KubeStore
 from tests.unit.fake_api import ANONYMOUS_422, Answer, FakeApi, FakeTime, Hang, Reset, Step, ok, status, store_on
 
 OPS = (Op("test", "/metadata/uid", "u"), Op("replace", "/metadata/labels/a", "b"))

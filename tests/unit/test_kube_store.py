@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from migrator.errors import ApiError, ClusterError, NotFound, Unreachable
-from migrator.jsonvalue import JSONNumber
-from migrator.kube import MAX_LIST_STARTS
-from migrator.store import (
+from migrator.exact_json import JSONNumber
+from migrator.resources import (
     CONFIG_MAPS,
     DEPLOYMENTS,
     LEASES,
@@ -18,10 +17,11 @@ from migrator.store import (
     POD_CLIQUE_SETS,
     POD_CLIQUES,
     PODS,
-    DryRun,
     Op,
     Resource,
 )
+from migrator.store import DryRun
+from migrator.stores.kube.store import MAX_LIST_STARTS
 from tests.unit.fake_api import Answer, FakeApi, Seen, Step, ok, status, store_on
 
 OPS = (Op("test", "/a", None), Op("add", "/b", JSONNumber("1e3")), Op("remove", "/c"))

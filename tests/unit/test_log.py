@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from migrator import log
+from migrator.cli import log
 
 
 class Terminal(io.StringIO):

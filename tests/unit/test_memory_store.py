@@ -7,16 +7,8 @@ from typing import Any
 import pytest
 
 from migrator.errors import AlreadyExists, ApiError, Conflict, LostReply, NotFound, Rejected, TestFailed
-from migrator.store import (
-    CONFIG_MAPS,
-    DEPLOYMENTS,
-    LEASES,
-    POD_CLIQUES,
-    POD_GANG_MAPS,
-    PODS,
-    DryRun,
-    Op,
-)
+from migrator.resources import CONFIG_MAPS, DEPLOYMENTS, LEASES, POD_CLIQUES, POD_GANG_MAPS, PODS, Op
+from migrator.store import DryRun
 from tests.memory_store import SELF_SUBJECT_REVIEWS, MemoryStore
 
 HASH = "/metadata/labels/grove.io~1pod-template-hash"

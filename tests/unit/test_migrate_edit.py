@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from migrator import store as seam
+from migrator import resources
 from tests.counts import record
 from tests.faults import cluster
 from tests.faults.operators import would_roll
@@ -31,7 +31,7 @@ def edit(world: World, name: str, clique: str) -> None:
         template = next(c for c in body["spec"]["template"]["cliques"] if c["name"] == clique)
         template["spec"]["podSpec"]["containers"][0]["image"] = f"{clique}:2"
 
-    world.store.edit(seam.POD_CLIQUE_SETS, "default", name, change)
+    world.store.edit(resources.POD_CLIQUE_SETS, "default", name, change)
 
 
 def labels(objects: Objects, prefix: str) -> dict[str, str]:

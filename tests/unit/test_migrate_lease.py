@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from migrator import store as seam
+from migrator import resources
 from tests.counts import record
 from tests.faults.points import CHOICE, of_trees, tree_points
 from tests.faults.truth import DONE, LOST, STUCK, lies
@@ -78,7 +78,7 @@ def test_a_dead_holder_is_waited_for() -> None:
     first: list[float] = []
 
     def note(write: Write) -> None:
-        if write.resource == seam.PODS and not first:
+        if write.resource == resources.PODS and not first:
             first.append(world.seconds)
 
     successor._fault = note

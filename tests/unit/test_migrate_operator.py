@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from migrator import store as seam
+from migrator import resources
 from migrator.errors import Reverted
 from tests.counts import record
 from tests.faults import cluster
@@ -57,7 +57,9 @@ def test_the_operator_sleeps_from_before_the_first_write_until_the_end(world: Wo
 
     def look(write: Write) -> None:
         if write.resource in GROVE:
-            pods = [pod for pod in world.store.everything(seam.PODS) if pod["metadata"]["namespace"] == "grove-system"]
+            pods = [
+                pod for pod in world.store.everything(resources.PODS) if pod["metadata"]["namespace"] == "grove-system"
+            ]
             seen.append(len(pods))
 
     assert world.run(look).code == DONE
@@ -68,13 +70,13 @@ def test_the_operator_sleeps_from_before_the_first_write_until_the_end(world: Wo
 
 def test_a_refusal_disturbs_nothing(world: World) -> None:
     """Refused before the operator was stopped: exit 3, and nothing was written but an Event."""
-    world.store.edit(seam.POD_CLIQUE_SETS, "default", "web", in_flight)
+    world.store.edit(resources.POD_CLIQUE_SETS, "default", "web", in_flight)
     world.before = world.grove()
     process = world.start()
     ending = process.run()
     assert ending.code == REFUSED
     assert "GM-102" in str(ending.error)
-    assert {write.resource for write in process.writes} == {seam.EVENTS}
+    assert {write.resource for write in process.writes} == {resources.EVENTS}
     assert world.replicas == 1
 
 
@@ -84,7 +86,7 @@ def test_a_refusal_behind_the_fence_gives_the_operator_back(moment: Moment) -> N
     world = World()
 
     def begin(_write: Write) -> None:
-        world.store.edit(seam.POD_CLIQUE_SETS, "default", "web", in_flight)
+        world.store.edit(resources.POD_CLIQUE_SETS, "default", "web", in_flight)
 
     process = world.start(fault=do_at(first("deployments", "scale"), moment, begin))
     ending = process.run()
@@ -221,11 +223,11 @@ def test_beside_the_targets_operator_nothing_is_brought_back(*, late: bool) -> N
     world.advance(60)
     if not late:
         world.operate(cluster.TARGET)
-        world.store.edit(seam.POD_CLIQUE_SETS, "default", "web", in_flight)
+        world.store.edit(resources.POD_CLIQUE_SETS, "default", "web", in_flight)
     halfway = world.grove()
 
     def begin(_write: Write) -> None:
-        world.store.edit(seam.POD_CLIQUE_SETS, "default", "web", in_flight)
+        world.store.edit(resources.POD_CLIQUE_SETS, "default", "web", in_flight)
 
     ending = world.run(do_at(1, "after", begin) if late else None)
     assert ending.code == REFUSED, str(ending)

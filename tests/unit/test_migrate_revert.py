@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from migrator import store as seam
+from migrator import resources
 from migrator.errors import Rejected
-from migrator.record import Recorder
+from migrator.run.record import Recorder
 from tests.counts import record
 from tests.faults import cluster
 from tests.faults.truth import DONE, REVERTED
@@ -90,7 +90,7 @@ def test_a_revert_without_a_record_leaves_the_new_operator_at_zero() -> None:
     assert world.run(revert=True, source=cluster.SOURCE).code == DONE
     generations = {
         item["metadata"]["name"]: item["status"]["currentGenerationHash"]
-        for item in world.store.everything(seam.POD_CLIQUE_SETS)
+        for item in world.store.everything(resources.POD_CLIQUE_SETS)
     }
     assert generations == {
         key[2]: item["status"]["currentGenerationHash"]
@@ -122,20 +122,20 @@ def test_a_later_run_that_fails_leaves_an_earlier_migration_alone() -> None:
     world = World()
     refused = "web-0-router"
     world.store.edit(
-        seam.POD_CLIQUES,
+        resources.POD_CLIQUES,
         "default",
         refused,
         lambda body: body["status"].update(updateProgress={"updateStartedAt": "2026-02-02T00:00:00Z"}),
     )
     assert world.run(skip_refused=True).code == DONE
-    world.store.edit(seam.POD_CLIQUES, "default", refused, lambda body: body["status"].pop("updateProgress"))
+    world.store.edit(resources.POD_CLIQUES, "default", refused, lambda body: body["status"].pop("updateProgress"))
     halfway = world.grove()
     assert halfway not in (world.before, world.after)
 
     labels: list[str] = []
 
     def reject_the_second_label(write: Write) -> None:
-        if write.moment == "before" and write.resource == seam.POD_CLIQUES and not write.subresource:
+        if write.moment == "before" and write.resource == resources.POD_CLIQUES and not write.subresource:
             labels.append(write.name)
             if len(labels) == 2:
                 raise Rejected("is invalid", status=422, reason="Invalid")

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from migrator import goduration, operator
+from migrator import durations
 from migrator.errors import LostRace, LostReply, NotAuthorised, Refused, Unreachable, UsageError
+from migrator.exact_json import JSONObject
 from migrator.hashing import schemes
-from migrator.jsonvalue import JSONObject
-from migrator.store import CONFIG_MAPS, DEPLOYMENTS, PODS
+from migrator.resources import CONFIG_MAPS, DEPLOYMENTS, PODS
+from migrator.run import operator
 from tests.unit.small_cluster import Clock, SmallCluster
 
 NAMESPACE = "grove-system"
@@ -532,11 +533,11 @@ def test_a_version_is_a_tag_that_looks_like_one(image: str, version: str | None)
 )
 def test_go_durations_are_read(text: str, seconds: float) -> None:
     """The grammar of Go's time.ParseDuration."""
-    assert goduration.parse(text) == pytest.approx(seconds)
+    assert durations.parse(text) == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize("text", ["", "15", "s", "15 s", "1d", "1s2", ".s", "--1s", "1e3s"])
 def test_what_go_refuses_is_refused(text: str) -> None:
     """Numbers without a unit, foreign units and blanks are errors, as in Go."""
     with pytest.raises(ValueError, match="Go duration"):
-        goduration.parse(text)
+        durations.parse(text)

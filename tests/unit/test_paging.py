@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from migrator.paging import pages, token_of
-from migrator.transport import Request
+from migrator.stores.kube.pages import pages, token_of
+from migrator.stores.kube.transport import Request
 
 FIRST = Request("GET", "/apis/grove.io/v1alpha1/podcliques", {"limit": "2"}, "list podcliques")
 

@@ -11,12 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from migrator.errors import InputError, UnknownScheme, UsageError
+from migrator.grove.model import BlastRadius, Severity, TreeState
 from migrator.hashing import schemes
-from migrator.model import BlastRadius, Severity, TreeState
-from migrator.plan import PlanOptions, direction, make_plan, template_digest
-from migrator.revert import make_revert
-from migrator.selection import Selection
-from migrator.table import Table
+from migrator.planning.options import PlanOptions, Selection, direction
+from migrator.planning.planner import make_plan, template_digest
+from migrator.planning.revert import make_revert
+from migrator.planning.tables import Table
 from tests.unit.builders import (
     ENDED,
     HASH_LABEL,

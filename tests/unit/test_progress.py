@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from migrator import log, progress
-from migrator.store import LEASES, PODS, DryRun, Op
+from migrator.cli import log, progress
+from migrator.resources import LEASES, PODS, Op
+from migrator.store import DryRun
 from tests.memory_store import MemoryStore
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 
 from migrator.errors import LostRace, LostReply, NotAuthorised, Refused, Unreachable
-from migrator.model import Ref, SetHashes
-from migrator.record import (
+from migrator.grove.model import Ref, SetHashes
+from migrator.planning.tables import FORMAT, decode_tables, encode_tables
+from migrator.resources import CONFIG_MAPS
+from migrator.run.record import (
     RUN_NAME,
     TABLES_PREFIX,
     CliqueBaseline,
@@ -26,8 +28,6 @@ from migrator.record import (
     Table,
     merge,
 )
-from migrator.store import CONFIG_MAPS
-from migrator.table import FORMAT, decode_tables, encode_tables
 from tests.memory_store import Request
 from tests.unit.small_cluster import SmallCluster
 

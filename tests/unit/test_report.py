@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from migrator import report
-from migrator.model import (
+from migrator.grove.model import (
     BlastRadius,
     Change,
     Finding,
@@ -26,8 +25,9 @@ from migrator.model import (
     TreePlan,
     TreeState,
 )
-from migrator.report_findings import grouped
-from migrator.report_text import plan_text, print_plan
+from migrator.render import summary
+from migrator.render.findings import grouped
+from migrator.render.terminal import plan_text, print_plan
 from tests.fleet import LONG, SETS, fleet
 from tests.unit.builders import World
 
@@ -92,7 +92,7 @@ def finding(severity: Severity, name: str = "demo", field: str | None = "/status
 
 def test_json_has_exactly_the_keys_of_the_contract_in_its_order() -> None:
     """Scripts are written against these keys: none is missing, none is renamed, none is added in between."""
-    document = report.plan_json(plan(tree_plan("demo"), findings=(finding(Severity.WARNING),)))
+    document = summary.plan_json(plan(tree_plan("demo"), findings=(finding(Severity.WARNING),)))
     assert list(document) == ["from", "to", "summary", "trees", "refusals", "warnings"]
     assert list(document["summary"]) == [
         "podCliqueSets",
@@ -118,7 +118,7 @@ def test_json_counts_objects_and_only_pods_that_stay() -> None:
         findings=(finding(Severity.WARNING),),
         cluster=BlastRadius(7, 56),
     )
-    assert report.plan_json(made)["summary"] == {
+    assert summary.plan_json(made)["summary"] == {
         "podCliqueSets": 2,
         "podCliques": 2,
         "podCliqueScalingGroups": 2,
@@ -136,7 +136,7 @@ def test_json_arrays_are_sorted_by_namespace_name_kind_field() -> None:
     first = tree_plan("b", tree=tree("b", namespace="y"), findings=(finding(Severity.WARNING, "b", None),))
     second = tree_plan("z", tree=tree("z", namespace="x"), findings=(finding(Severity.WARNING, "a", "/b"),))
     third = tree_plan("a", tree=tree("a", namespace="y"), findings=(finding(Severity.WARNING, "a", "/a"),))
-    document = report.plan_json(plan(first, second, third))
+    document = summary.plan_json(plan(first, second, third))
     assert [(t["namespace"], t["name"]) for t in document["trees"]] == [("x", "z"), ("y", "a"), ("y", "b")]
     for entry in document["trees"]:
         places = [(c["namespace"], c["name"], c["kind"], c["field"]) for c in entry["changes"]]
@@ -148,7 +148,7 @@ def test_json_says_null_for_what_is_absent() -> None:
     """A finding about no object has null in its places; a set that nothing explains has null as its source."""
     odd = Finding("GM-122", Severity.WARNING, None, None, "not checked on a dump")
     unexplained = TreePlan(tree("demo"), None, "legacy-1.35", TreeState.REFUSED)
-    document = report.plan_json(plan(unexplained, findings=(odd,)))
+    document = summary.plan_json(plan(unexplained, findings=(odd,)))
     assert document["trees"][0]["from"] is None
     assert document["warnings"] == [
         {
@@ -193,12 +193,12 @@ def test_json_says_null_for_what_is_absent() -> None:
 )
 def test_the_headline_says_what_is_at_stake(made: Plan, said: str) -> None:
     """One sentence: what is recreated without the migration, and with it, or that it is refused."""
-    assert report.headline(made) == said
+    assert summary.headline(made) == said
 
 
 def test_changes_are_grouped_by_what_replaces_what() -> None:
     """A person sees one line for each hash, with the kinds that hold it, not one per pod."""
-    generation, template = report.change_groups(tree_plan("demo"))
+    generation, template = summary.change_groups(tree_plan("demo"))
     assert (generation.what, generation.old, generation.new) == ("generation hash", OLD_G, NEW_G)
     assert (template.what, template.old, template.new) == ("pod template of frontend", OLD, NEW)
     assert template.kinds == {"Pod": 2, "PodClique": 1}
@@ -206,12 +206,12 @@ def test_changes_are_grouped_by_what_replaces_what() -> None:
 
 def test_notes_say_what_the_numbers_leave_out() -> None:
     """GPUs claimed by DRA, canonical schemes without a release, and hashes that are accepted are pointed out."""
-    assert report.notes(plan()) == []
-    assert report.notes(plan(tree_plan("demo"))) == [report.DRA_NOTE]
+    assert summary.notes(plan()) == []
+    assert summary.notes(plan(tree_plan("demo"))) == [summary.DRA_NOTE]
     canonical = TreePlan(
         tree("demo"), "legacy-1.34", "canonical-1.34", TreeState.MIGRATE, changes=tree_plan("demo").changes
     )
-    assert report.notes(plan(canonical)) == [report.CANONICAL_NOTE, report.ACCEPTED_NOTE]
+    assert summary.notes(plan(canonical)) == [summary.CANONICAL_NOTE, summary.ACCEPTED_NOTE]
 
 
 def test_lines_for_a_pipe_name_every_set_and_finding() -> None:
@@ -222,7 +222,7 @@ def test_lines_for_a_pipe_name_every_set_and_finding() -> None:
         findings=(finding(Severity.WARNING, "w"),),
     )
     lines = plan_text(made).splitlines()
-    assert lines[0] == report.headline(made)
+    assert lines[0] == summary.headline(made)
     assert [line.split()[:3] for line in lines if line.startswith("default ")] == [
         ["default", "a-very-long-name-of-a-set-that-no-terminal-would-like", "migrate"],
         ["default", "b", "done"],
@@ -261,7 +261,7 @@ def test_a_terminal_gets_a_tree_per_set_and_the_headline_last() -> None:
     ]
     assert "pod template of frontend" in text
     assert f"{OLD} → {NEW}" in text
-    assert " ".join(text.split()).endswith(report.headline(made))
+    assert " ".join(text.split()).endswith(summary.headline(made))
 
 
 def test_a_narrow_terminal_wraps_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -352,13 +352,13 @@ def test_a_refused_plan_says_what_to_do_next() -> None:
     """The codes to look up, and what --skip-refused would leave behind, unless that does not help."""
     odd = tree_plan("odd", TreeState.REFUSED, findings=(finding(Severity.REFUSAL, "odd"),))
     lookup = "docs/upgrade.md tells for each code how to see it and what to do: GM-101"
-    assert report.next_steps(plan(tree_plan("fine"))) == []
-    assert report.next_steps(plan(odd)) == [lookup]
-    assert report.next_steps(plan(odd, tree_plan("fine"))) == [
+    assert summary.next_steps(plan(tree_plan("fine"))) == []
+    assert summary.next_steps(plan(odd)) == [lookup]
+    assert summary.next_steps(plan(odd, tree_plan("fine"))) == [
         lookup,
         "or migrate the other 1 set with run --skip-refused: then 2 pods and 16 GPUs would be recreated",
     ]
-    assert report.next_steps(plan(odd, tree_plan("fine"), findings=(finding(Severity.REFUSAL),))) == [lookup]
+    assert summary.next_steps(plan(odd, tree_plan("fine"), findings=(finding(Severity.REFUSAL),))) == [lookup]
 
 
 def test_without_colour_a_terminal_gets_no_escapes() -> None:

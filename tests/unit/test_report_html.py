@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from migrator import report
-from migrator.model import BlastRadius, Finding, Plan, Ref, Severity, TreeState
-from migrator.report_html import render
+from migrator.grove.model import BlastRadius, Finding, Plan, Ref, Severity, TreeState
+from migrator.render import summary as report
+from migrator.render.page import render
 from tests.fleet import LONG, fleet
 from tests.unit.builders import World, clique
 from tests.unit.test_report import many, plan, tree, tree_plan

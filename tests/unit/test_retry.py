@@ -7,7 +7,8 @@ import threading
 
 import pytest
 
-from migrator.retry import Deadline, RateLimit, Retry
+from migrator.store import Deadline
+from migrator.stores.kube.retry import RateLimit, Retry
 from tests.unit.fake_api import FakeTime
 
 

@@ -9,15 +9,16 @@ from unittest import mock
 import pytest
 import structlog
 
-from migrator import rights
-from migrator import store as seam
+from migrator import resources
 from migrator.errors import ApiError, LostReply, MigratorError, NotAuthorised
-from migrator.execute import Patch
-from migrator.jsonvalue import JSONObject
-from migrator.model import Ref
-from migrator.operator import Operator
-from migrator.rights import Right
-from migrator.store import DryRun, Resource
+from migrator.exact_json import JSONObject
+from migrator.grove.model import Ref
+from migrator.resources import Resource
+from migrator.run import rights
+from migrator.run.execute import Patch
+from migrator.run.operator import Operator
+from migrator.run.rights import Right
+from migrator.store import DryRun
 from tests.faults.points import GROVE
 from tests.faults.world import World, stepped_fences
 from tests.memory_store import MemoryStore
@@ -63,9 +64,9 @@ def test_a_right_is_told_as_kubectl_tells_it() -> None:
     """Verb, resource with group and subresource, name and namespace, each only where there is one."""
     assert texts(
         [
-            Right("patch", seam.POD_CLIQUES, "status", "team"),
-            Right("patch", seam.PODS),
-            Right("get", seam.LEASES, "", "grove", "lease"),
+            Right("patch", resources.POD_CLIQUES, "status", "team"),
+            Right("patch", resources.PODS),
+            Right("get", resources.LEASES, "", "grove", "lease"),
         ]
     ) == [
         "patch podcliques/status.grove.io in namespace team",
@@ -161,8 +162,8 @@ def test_a_question_tells_what_is_meant_and_nothing_is_stored() -> None:
     rights.check(
         store,
         [
-            Right("patch", seam.DEPLOYMENTS, "scale", name="grove-operator"),
-            Right("list", seam.CONFIG_MAPS),
+            Right("patch", resources.DEPLOYMENTS, "scale", name="grove-operator"),
+            Right("list", resources.CONFIG_MAPS),
         ],
         LOG,
     )
@@ -183,14 +184,14 @@ def test_a_question_tells_what_is_meant_and_nothing_is_stored() -> None:
 def test_a_right_everywhere_is_asked_for_once() -> None:
     """A thousand namespaces cost no more questions than one where the right is a ClusterRole's."""
     store = Reviewer()
-    rights.check(store, [Right("patch", seam.PODS, "", f"team-{n}") for n in range(1000)], LOG)
+    rights.check(store, [Right("patch", resources.PODS, "", f"team-{n}") for n in range(1000)], LOG)
     assert store.asked == [{"verb": "patch", "version": "v1", "resource": "pods"}]
 
 
 def test_a_right_in_one_namespace_is_enough_there() -> None:
     """Denied for all namespaces, each is asked about by itself, and only those that lack the right are named."""
     store = Reviewer(lambda asked: asked.get("namespace") == "mine")
-    wanted = [Right("patch", seam.PODS, "", "mine"), Right("patch", seam.PODS, "", "theirs")]
+    wanted = [Right("patch", resources.PODS, "", "mine"), Right("patch", resources.PODS, "", "theirs")]
     with pytest.raises(NotAuthorised) as caught:
         rights.check(store, wanted, LOG)
     assert "may not patch pods in namespace theirs: grant it" in str(caught.value)
@@ -201,14 +202,14 @@ def test_a_right_on_what_has_no_namespace_is_asked_for_once() -> None:
     """Denied, a question about a cluster-wide object is not asked a second time."""
     store = Reviewer(lambda _asked: False)
     with pytest.raises(NotAuthorised):
-        rights.check(store, [Right("get", seam.VALIDATING_WEBHOOK_CONFIGURATIONS, name="closed")], LOG)
+        rights.check(store, [Right("get", resources.VALIDATING_WEBHOOK_CONFIGURATIONS, name="closed")], LOG)
     assert len(store.asked) == 1
 
 
 def test_all_that_is_missing_is_named_up_to_eight() -> None:
     """Missing rights are named together, sorted; of many the rest is counted, and the remedy is told."""
     store = Reviewer(lambda asked: asked["verb"] != "patch")
-    wanted = [Right(verb, seam.PODS, "", f"n{number}") for number in range(10) for verb in ("get", "patch")]
+    wanted = [Right(verb, resources.PODS, "", f"n{number}") for number in range(10) for verb in ("get", "patch")]
     with pytest.raises(NotAuthorised) as caught:
         rights.check(store, wanted, LOG)
     named = "; ".join(f"patch pods in namespace n{number}" for number in range(8))
@@ -240,7 +241,7 @@ def unanswered(error: MigratorError) -> Answer:
 def test_what_cannot_be_asked_does_not_refuse(answer: Answer) -> None:
     """Where the API server gives no verdict the run goes on, finds out by itself, and the log says so."""
     with structlog.testing.capture_logs() as logs:
-        rights.check(Reviewer(answer), [Right("get", seam.PODS)], structlog.get_logger())
+        rights.check(Reviewer(answer), [Right("get", resources.PODS)], structlog.get_logger())
     assert [entry["event"] for entry in logs] == ["rights_not_asked"]
 
 
@@ -261,7 +262,7 @@ def test_every_write_of_a_run_was_asked_for(*, revert: bool) -> None:
             asked.clear()
             assert world.run(revert=True).code == 0
             sent = len(world.store.writes()) - sent
-        writes = [write for write in world.store.writes()[-sent:] if write.resource != seam.EVENTS]
+        writes = [write for write in world.store.writes()[-sent:] if write.resource != resources.EVENTS]
     assert {write.resource for write in writes} > GROVE
     for write in writes:
         named = (write.verb, write.resource.plural, write.subresource, write.name)
@@ -270,10 +271,13 @@ def test_every_write_of_a_run_was_asked_for(*, revert: bool) -> None:
 
 def test_a_missing_right_disturbs_nothing() -> None:
     """Without one right the run ends with exit 1 before it stopped the operator or wrote anything."""
-    with stepped_fences(), mock.patch.object(rights, "_allowed", lambda _store, right: right.resource != seam.LEASES):
+    with (
+        stepped_fences(),
+        mock.patch.object(rights, "_allowed", lambda _store, right: right.resource != resources.LEASES),
+    ):
         world = World()
         ending = world.run()
     assert isinstance(ending.error, NotAuthorised)
     assert (ending.code, world.replicas, world.grove() == world.before) == (1, 1, True)
     assert world.records == []
-    assert world.store.writes() == world.store.writes(seam.EVENTS)
+    assert world.store.writes() == world.store.writes(resources.EVENTS)

@@ -17,7 +17,7 @@ import yaml
 
 from migrator import cli
 from migrator.cli import wiring
-from migrator.store import DEPLOYMENTS, POD_CLIQUE_SETS, PODS
+from migrator.resources import DEPLOYMENTS, POD_CLIQUE_SETS, PODS
 from tests.memory_store import MemoryStore, Request
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from migrator import cli, termination
-from migrator.cli import wiring
+from migrator import cli
+from migrator.cli import termination, wiring
 from migrator.hashing import podcliqueset, schemes
-from migrator.store import CONFIG_MAPS, EVENTS, LEASES
+from migrator.resources import CONFIG_MAPS, EVENTS, LEASES
 from tests import trees
 from tests.memory_store import MemoryStore
 from tests.workloads import disaggregated, standalone

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from migrator.errors import UsageError
-from migrator.selection import Selection, matches_labels
+from migrator.planning.options import Selection
+from migrator.selectors import matches_labels
 from tests.unit.builders import World
 
 LABELS = {"app": "web", "tier": "", "grove.io/x": "1", "size": "7", "in": "y", "long": "x" * 63}

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from migrator.errors import ClusterError, IncompleteDump, InputError, NotFound, Unreachable
-from migrator.jsonvalue import JSONObject
-from migrator.model import Snapshot
-from migrator.snapshot import check_complete, take
-from migrator.store import DryRun, Listing, Resource
+from migrator.exact_json import JSONObject
+from migrator.grove.model import Snapshot
+from migrator.grove.trees import check_complete
+from migrator.resources import Resource
+from migrator.run.snapshot import take
+from migrator.store import DryRun, Listing
 from tests.unit.builders import LATER, World
 
 

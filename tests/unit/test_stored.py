@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from migrator.model import Place
-from migrator.stored import stored_hashes
+from migrator.grove.model import Place
+from migrator.grove.places import stored_hashes
 from tests.unit.builders import GENERATION_LABEL, HASH_LABEL, LATER, World
 
 LABEL = "/metadata/labels/grove.io~1pod-template-hash"

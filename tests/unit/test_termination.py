@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from migrator import cli, termination
-from migrator.cli import wiring
+from migrator import cli
+from migrator.cli import termination, wiring
 
 DUMP = Path(__file__).resolve().parents[2] / "examples" / "cluster.yaml"
 TO = ("--to", "v0.1.0-alpha.11")

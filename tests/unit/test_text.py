@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from migrator.text import columns, printable
+from migrator.render.text import columns, printable
 
 
 def test_columns_are_aligned_and_cut_nothing_off() -> None:

@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from migrator import trim
 from migrator.errors import InputError
+from migrator.grove import parsing
 from tests.unit.builders import EARLIER, HASH_LABEL, LATER, World
 
 Trim = Callable[[dict[str, Any]], Any]
 
 TRIMS: dict[str, tuple[Trim, str]] = {
-    "PodCliqueSet": (trim.pod_clique_set, "web"),
-    "PodCliqueScalingGroup": (trim.scaling_group, "web-0-sg"),
-    "PodClique": (trim.pod_clique, "web-0-front"),
-    "Pod": (trim.pod, "web-0-front-0"),
-    "PodGangMap": (trim.pod_gang_map, "web-0"),
-    "PodGang": (trim.pod_gang, "web-0-1788454964123456789"),
+    "PodCliqueSet": (parsing.pod_clique_set, "web"),
+    "PodCliqueScalingGroup": (parsing.scaling_group, "web-0-sg"),
+    "PodClique": (parsing.pod_clique, "web-0-front"),
+    "Pod": (parsing.pod, "web-0-front-0"),
+    "PodGangMap": (parsing.pod_gang_map, "web-0"),
+    "PodGang": (parsing.pod_gang, "web-0-1788454964123456789"),
 }
 
 
@@ -80,14 +80,14 @@ def test_broken_metadata_is_refused(kind: str, change: dict[str, Any], message: 
 def test_a_document_without_a_kind_is_called_a_document(kind: str | None) -> None:
     """The message says what it can."""
     with pytest.raises(InputError, match=f"a {kind or 'document'} has no metadata"):
-        trim.pod_clique({"kind": kind})
+        parsing.pod_clique({"kind": kind})
 
 
 def test_a_namespace_that_is_not_said_is_default() -> None:
     """As kubectl takes it."""
     body = raw("PodClique")
     del body["metadata"]["namespace"]
-    assert trim.pod_clique(body).ref.namespace == "default"
+    assert parsing.pod_clique(body).ref.namespace == "default"
 
 
 @pytest.mark.parametrize("kind", ["PodCliqueSet", "PodCliqueScalingGroup", "PodClique"])
@@ -166,7 +166,7 @@ def test_null_is_absent_everywhere(kind: str, path: str) -> None:
 
 def test_a_pod_keeps_little() -> None:
     """Of a pod its hash, age and the owner that its label names are kept."""
-    found = trim.pod(raw("Pod"))
+    found = parsing.pod(raw("Pod"))
     assert (found.created, found.pod_clique_label) == (EARLIER, "web-0-front")
     assert found.template_hash == raw("Pod")["metadata"]["labels"][HASH_LABEL]
 
@@ -174,11 +174,11 @@ def test_a_pod_keeps_little() -> None:
 def test_other_labels_are_told_apart_from_the_hash() -> None:
     """A changed hash leaves the digest of the other labels as it is; any other change moves it."""
     body = raw("Pod")
-    before = trim.pod(body).other_labels
+    before = parsing.pod(body).other_labels
     body["metadata"]["labels"][HASH_LABEL] = "another"
-    assert trim.pod(body).other_labels == before
+    assert parsing.pod(body).other_labels == before
     body["metadata"]["labels"]["team"] = "a"
-    assert trim.pod(body).other_labels != before
+    assert parsing.pod(body).other_labels != before
 
 
 def test_a_pod_without_labels_has_no_hash() -> None:
@@ -186,13 +186,13 @@ def test_a_pod_without_labels_has_no_hash() -> None:
     body = raw("Pod")
     del body["metadata"]["labels"]
     del body["metadata"]["creationTimestamp"]
-    found = trim.pod(body)
+    found = parsing.pod(body)
     assert (found.template_hash, found.pod_clique_label, found.created) == (None, None, "")
 
 
 def test_a_pod_spec_of_a_clique_is_let_go() -> None:
     """A PodClique's own pod spec is never hashed, and large; the rest of its spec stays."""
-    found = trim.pod_clique(raw("PodClique"))
+    found = parsing.pod_clique(raw("PodClique"))
     assert dict(found.spec) == {"replicas": 2, "minAvailable": 1}
     assert found.created == EARLIER
 
@@ -202,4 +202,4 @@ def test_both_forms_of_currently_updating_are_accepted(updating: object) -> None
     """An object up to alpha.6, a list afterwards."""
     body = raw("PodCliqueSet")
     body["status"]["updateProgress"]["currentlyUpdating"] = updating
-    assert trim.pod_clique_set(body).status["updateProgress"]["currentlyUpdating"] == updating
+    assert parsing.pod_clique_set(body).status["updateProgress"]["currentlyUpdating"] == updating

@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 import structlog
 
-from migrator import migrate
-from migrator import store as seam
-from migrator.context import Context
+from migrator import resources
 from migrator.errors import UsageError, VerificationFailed
 from migrator.hashing import podcliqueset, schemes
-from migrator.migrate import RunOptions
-from migrator.plan import PlanOptions
-from migrator.record import Recorder
-from migrator.retry import Deadline
-from migrator.store import Resource
-from migrator.verify import VerifyOptions, verify
+from migrator.planning.options import PlanOptions
+from migrator.resources import Resource
+from migrator.run import migrate
+from migrator.run.context import Context
+from migrator.run.migrate import RunOptions
+from migrator.run.record import Recorder
+from migrator.run.verify import VerifyOptions, verify
+from migrator.store import Deadline
 from tests import workloads
 from tests.memory_store import MemoryStore
 from tests.trees import State, grow
@@ -91,7 +91,7 @@ def check(store: MemoryStore, context: Context, *, after: bool = True, settle: f
 
 def records(store: MemoryStore) -> list[str]:
     """The names of the ConfigMaps that runs leave."""
-    return [item["metadata"]["name"] for item in store.everything(seam.CONFIG_MAPS)]
+    return [item["metadata"]["name"] for item in store.everything(resources.CONFIG_MAPS)]
 
 
 def test_a_migrated_cluster_with_leftovers_is_verified_and_its_record_goes(
@@ -131,11 +131,11 @@ def _behind(item: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("resource", "name", "ended", "passes"),
     [
-        (seam.POD_CLIQUES, "disagg-0-frontend", True, True),
-        (seam.POD_CLIQUES, "disagg-0-frontend", False, False),
-        (seam.POD_CLIQUES, "disagg-0-workers-0-prefill", True, False),
-        (seam.POD_CLIQUE_SCALING_GROUPS, "disagg-0-workers", True, False),
-        (seam.POD_CLIQUE_SETS, "disagg", True, False),
+        (resources.POD_CLIQUES, "disagg-0-frontend", True, True),
+        (resources.POD_CLIQUES, "disagg-0-frontend", False, False),
+        (resources.POD_CLIQUES, "disagg-0-workers-0-prefill", True, False),
+        (resources.POD_CLIQUE_SCALING_GROUPS, "disagg-0-workers", True, False),
+        (resources.POD_CLIQUE_SETS, "disagg", True, False),
     ],
 )
 def test_a_standalone_pod_cliques_update_is_nothing_once_it_has_ended(
@@ -170,7 +170,7 @@ def test_what_changed_for_the_worse_is_named_with_its_object(
     migrated: MemoryStore, context: Context, change: Change, words: str
 ) -> None:
     """A foreign value or fallen updatedReplicas fails, naming the PodClique."""
-    migrated.edit(seam.POD_CLIQUES, "default", "disagg-0-frontend", change)
+    migrated.edit(resources.POD_CLIQUES, "default", "disagg-0-frontend", change)
     with pytest.raises(VerificationFailed, match="PodClique default/disagg-0-frontend") as failed:
         check(migrated, context)
     assert words in str(failed.value)
@@ -179,7 +179,7 @@ def test_what_changed_for_the_worse_is_named_with_its_object(
 
 def test_an_update_under_on_delete_is_no_failure(migrated: MemoryStore, context: Context) -> None:
     """There the operator writes progress without touching a pod."""
-    migrated.edit(seam.POD_CLIQUES, "default", "patient-0-frontend", _new_update)
+    migrated.edit(resources.POD_CLIQUES, "default", "patient-0-frontend", _new_update)
     check(migrated, context)
 
 
@@ -187,11 +187,11 @@ def test_a_missing_pod_is_counted_and_events_tell_how_it_ended(migrated: MemoryS
     """A pod younger than the record does not replace one of before, and an eviction is told from a deletion."""
     pods = [
         p
-        for p in migrated.everything(seam.PODS)
+        for p in migrated.everything(resources.PODS)
         if p["metadata"]["labels"]["grove.io/podclique"] == "disagg-0-frontend"
     ]
     gone = pods[0]
-    migrated.drop(seam.PODS, "default", gone["metadata"]["name"])
+    migrated.drop(resources.PODS, "default", gone["metadata"]["name"])
     young = {**gone, "metadata": {**gone["metadata"], "name": "disagg-0-frontend-young", "uid": "young"}}
     young["metadata"]["creationTimestamp"] = "2026-05-01T00:00:00Z"
     migrated.put(young)
@@ -205,10 +205,10 @@ def test_events_of_other_pods_do_not_explain_a_missing_one(migrated: MemoryStore
     """Neither a pod that still lives nor one of a PodClique whose name begins alike tells how a pod ended."""
     gone = next(
         pod
-        for pod in migrated.everything(seam.PODS)
+        for pod in migrated.everything(resources.PODS)
         if pod["metadata"]["labels"]["grove.io/podclique"] == "disagg-0-frontend"
     )
-    migrated.drop(seam.PODS, "default", gone["metadata"]["name"])
+    migrated.drop(resources.PODS, "default", gone["metadata"]["name"])
     young = {**gone, "metadata": {**gone["metadata"], "name": "disagg-0-frontend-young", "uid": "young"}}
     young["metadata"]["creationTimestamp"] = "2026-05-01T00:00:00Z"
     migrated.put(young)
@@ -232,19 +232,22 @@ def _event(store: MemoryStore, reason: str, pod: str) -> None:
 
 def test_a_set_that_is_gone_is_named(migrated: MemoryStore, context: Context) -> None:
     """A PodCliqueSet of the record that no longer exists fails."""
-    migrated.drop(seam.POD_CLIQUE_SETS, "default", "disagg")
+    migrated.drop(resources.POD_CLIQUE_SETS, "default", "disagg")
     with pytest.raises(VerificationFailed, match="PodCliqueSet default/disagg was there before the upgrade"):
         check(migrated, context)
 
 
 def test_a_state_that_is_only_late_settles(migrated: MemoryStore, context: Context, clock: Clock) -> None:
     """Replicas that catch up within --settle pass, after as many snapshots as it took."""
-    migrated.edit(seam.POD_CLIQUES, "default", "disagg-0-frontend", _behind)
+    migrated.edit(resources.POD_CLIQUES, "default", "disagg-0-frontend", _behind)
 
     def catch_up() -> None:
         if clock() >= 3:
             migrated.edit(
-                seam.POD_CLIQUES, "default", "disagg-0-frontend", lambda item: item["status"].update(updatedReplicas=1)
+                resources.POD_CLIQUES,
+                "default",
+                "disagg-0-frontend",
+                lambda item: item["status"].update(updatedReplicas=1),
             )
 
     clock.observers.append(catch_up)
@@ -253,7 +256,7 @@ def test_a_state_that_is_only_late_settles(migrated: MemoryStore, context: Conte
 
 def test_what_cannot_settle_ends_the_wait(migrated: MemoryStore, context: Context, clock: Clock) -> None:
     """A lost pod does not come back, so the rest of --settle is not waited for."""
-    migrated.drop(seam.POD_CLIQUE_SETS, "default", "disagg")
+    migrated.drop(resources.POD_CLIQUE_SETS, "default", "disagg")
     with pytest.raises(VerificationFailed, match="after 1 snapshots"):
         check(migrated, context, settle=100.0)
     assert clock() == 0
