@@ -26,10 +26,10 @@ from migrator.run.execute import Executor, Job, job_of, reverse
 from migrator.run.snapshot import take
 from migrator.stores.kube import store as kube_store
 from migrator.stores.kube.transport import Request
-from tests.controlplane.client import Client
-from tests.controlplane.crds import apply_crds
-from tests.controlplane.server import ControlPlane
-from tests.controlplane.trees import load
+from tests.support.controlplane.client import Client
+from tests.support.controlplane.crds import apply_crds
+from tests.support.controlplane.server import ControlPlane
+from tests.support.controlplane.trees import load
 
 Stream = IO[bytes] | int | None
 

@@ -19,10 +19,10 @@ from migrator.hashing.schemes import by_name
 from migrator.resources import NAMESPACES
 from migrator.stores.dump.store import read_documents
 from migrator.stores.kube import store as kube_store
-from tests import trees
-from tests.controlplane.crds import apply_crds
-from tests.controlplane.server import ControlPlane
-from tests.integration.loading import load
+from tests.support import trees
+from tests.support.controlplane.crds import apply_crds
+from tests.support.controlplane.server import ControlPlane
+from tests.support.loading import load
 
 SOURCE: Final = Path(__file__).resolve().parent.parent / "examples" / "podcliquesets.yaml"
 SCHEME: Final = "legacy-1.34"
