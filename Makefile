@@ -6,12 +6,12 @@ PYTEST := $(BIN)/python -m pytest
 
 # Skips are failures in CI: a suite that silently did nothing must not pass.
 ifdef CI
-PYTEST += -p tests.plugins
+PYTEST += -p tests.support.plugins
 endif
 
 # The first build takes minutes, which no test should be charged for. Without Go the tests that need it skip.
-BUILD_PROGRAMS = @$(BIN)/python -m tests.helm.programs || test -z "$$CI"
-BUILD_API_SERVER = @test -n "$$KUBEBUILDER_ASSETS" || $(BIN)/python -m tests.controlplane.build || test -z "$$CI"
+BUILD_PROGRAMS = @$(BIN)/python -m tests.cluster.helm.programs || test -z "$$CI"
+BUILD_API_SERVER = @test -n "$$KUBEBUILDER_ASSETS" || $(BIN)/python -m tests.support.controlplane.build || test -z "$$CI"
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-upgrade lint format e2e bench lock clean

@@ -31,7 +31,7 @@ def main(path: Path, names: Sequence[str]) -> None:
         return process_time() - began
 
     imported = process_time()
-    from migrator.jsonvalue import dumps, loads  # noqa: PLC0415
+    from migrator.exact_json import dumps, loads  # noqa: PLC0415
 
     given = loads(path.read_bytes())
     mix, unseen = given["mix"], given["unseen"]

@@ -28,7 +28,7 @@
     └── VerificationFailed          7  verification-failed
 
 The exit code of a class is what the process exits with when nothing has been written yet; after the first
-write :mod:`migrator.migrate` turns any of them into :class:`Reverted` or :class:`NotReverted`.
+write :mod:`migrator.run.migrate` turns any of them into :class:`Reverted` or :class:`NotReverted`.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ class NotReverted(MigratorError):
 class VerificationFailed(MigratorError):
     """``verify`` found values that are not the target's.
 
-    ``problems`` are of :class:`migrator.verify.Problem`.
+    ``problems`` are of :class:`migrator.run.verify.Problem`.
     """
 
     exit_code = 7

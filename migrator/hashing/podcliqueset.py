@@ -14,13 +14,13 @@ from functools import cached_property
 from typing import Any, Final
 
 from migrator.errors import DecodeError
+from migrator.exact_json import JSONObject
 from migrator.hashing.canonical import canonicalize
 from migrator.hashing.fnv import OFFSET, Chunk, clean, encode, feed, fold
 from migrator.hashing.memory import MEMORY
 from migrator.hashing.patterns import Patterns
 from migrator.hashing.schemes import CANONICAL, Scheme
 from migrator.hashing.spew import Struct, root
-from migrator.jsonvalue import JSONObject
 
 _IN_ORDER: Final = "CliqueStartupTypeInOrder"
 _POINTER: Final = "(*v1.PodTemplateSpec)"

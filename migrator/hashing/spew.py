@@ -17,11 +17,11 @@ from functools import cache, cached_property, partial
 from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 from migrator.errors import DecodeError
+from migrator.exact_json import JSONNumber, dumps
 from migrator.hashing import quantity
 from migrator.hashing.fnv import Chunk, Joined, Text, clean
 from migrator.hashing.layouts import Field, Layout, load
 from migrator.hashing.memory import MEMORY
-from migrator.jsonvalue import JSONNumber, dumps
 
 ROOT: Final = "v1.PodTemplateSpec"
 NIL: Final = "<nil>"
