@@ -9,12 +9,17 @@ import subprocess
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-MINORS = tuple(sorted((path.name[1:] for path in HERE.glob("v1.*")), key=lambda minor: int(minor.partition(".")[2])))
+MINORS = tuple(sorted((path.name[1:] for path in HERE.glob("v1.*")), key=lambda minor: int(minor[2:].partition("-")[0])))
 NEWEST = MINORS[-1]
 
 
 class OracleUnavailableError(Exception):
     """The oracle cannot be built on this machine; the message says why and what to do."""
+
+
+def go_environment() -> dict[str, str]:
+    """The environment of every go command of the oracles: a minor may ask for a newer Go than the one on PATH."""
+    return {**os.environ, "GOWORK": "off", "CGO_ENABLED": "0", "GOTOOLCHAIN": "auto"}
 
 
 def cache_directory() -> Path:
@@ -58,7 +63,7 @@ def _build(go: str, minor: str, binary: Path) -> None:
     built = subprocess.run(
         [go, "build", "-trimpath", "-o", str(unfinished), "."],
         cwd=HERE / f"v{minor}",
-        env={**os.environ, "GOWORK": "off", "CGO_ENABLED": "0"},
+        env=go_environment(),
         capture_output=True,
         text=True,
         check=False,

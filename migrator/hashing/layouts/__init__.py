@@ -23,7 +23,7 @@ def minors() -> tuple[str, ...]:
     """The API minors that have a layout, oldest first."""
     names = (name for directory in __path__ for name in os.listdir(directory))  # noqa: PTH208 - cheaper to import
     found = [name.removesuffix(".json") for name in names if name.endswith(".json")]
-    return tuple(sorted(found, key=lambda minor: tuple(map(int, minor.split(".")))))
+    return tuple(sorted(found, key=lambda minor: int(minor.partition(".")[2].partition("-")[0])))
 
 
 @cache
