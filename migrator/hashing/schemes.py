@@ -13,7 +13,7 @@ from functools import cache
 from typing import Final
 
 from migrator.errors import UnknownScheme
-from migrator.hashing.layouts import minors
+from migrator.hashing.layouts import PREVIEW, adopted, minors
 
 LEGACY: Final = "legacy"
 CANONICAL: Final = "canonical"
@@ -31,6 +31,11 @@ class Scheme:
     def name(self) -> str:
         """For example ``legacy-1.34``."""
         return f"{self.algorithm}-{self.minor}"
+
+    @property
+    def preview(self) -> bool:
+        """Whether its API minor has no release yet."""
+        return self.minor.endswith(PREVIEW)
 
     def __str__(self) -> str:
         return self.name
@@ -54,10 +59,14 @@ class Release:
     pod_gang_maps: bool = False
 
 
-@cache
 def all_schemes() -> tuple[Scheme, ...]:
-    """Every scheme in table order: legacy before canonical, then by minor."""
-    return tuple(Scheme(algorithm, minor) for algorithm in _ALGORITHMS for minor in minors())
+    """Every scheme in table order: legacy before canonical, then by minor; those of layouts read elsewhere last."""
+    return _over(minors()) + _over(adopted())
+
+
+@cache
+def _over(names: tuple[str, ...]) -> tuple[Scheme, ...]:
+    return tuple(Scheme(algorithm, minor) for algorithm in _ALGORITHMS for minor in names)
 
 
 @cache

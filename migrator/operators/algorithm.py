@@ -41,8 +41,9 @@ _CANONICAL_NAMES: Final = frozenset(
 #: Who asks for a hash: reconcilespec.go of the PodCliqueSet controller, podclique.go and hash.go of the helpers.
 _GENERATION: Final = "/internal/controller/podcliqueset.computeGenerationHash"
 _TEMPLATE: Final = "ComputePCLQPodTemplateHash"
+_CANONICAL_GENERATION: Final = "ComputePCSGenerationHash"
 _CANONICAL_HELPERS: Final = frozenset(
-    {"ComputePCLQPodTemplateHashLegacy", "ComputePCSGenerationHash", "ComputePCSGenerationHashLegacy"}
+    {"ComputePCLQPodTemplateHashLegacy", _CANONICAL_GENERATION, f"{_CANONICAL_GENERATION}Legacy"}
     | {"newPCLQPodTemplateSpecForHash", "podTemplateSpecsForPCLQTemplates", "isInOrderStartup"}
 )
 #: What those functions may call of others' code; everything else is unknown, and refused.
@@ -78,7 +79,9 @@ def recognise(functions: Functions, types: GoTypes) -> Recognised:
     another program, and :class:`~migrator.errors.InputError` for one that is not recognised.
     """
     own = _own(functions)
-    names = {plain(name).removeprefix(own + _UTILS) for name in functions.names(own + _UTILS)}
+    found = [name for name in functions.names(own + _UTILS) if name.startswith(own)]
+    found = [plain(name).removeprefix(own + _UTILS) for name in found]
+    names = {part for name in found for part in name.split(".")}  # a closure is named after all that it stands in
     names = {name for name in names if re.search("hash|canonical", name, re.IGNORECASE)}
     canonical = names - {_ACCEPTS_LEGACY} == _CANONICAL_NAMES
     if not canonical and names != _LEGACY_NAMES:
@@ -91,7 +94,7 @@ def recognise(functions: Functions, types: GoTypes) -> Recognised:
     making = {own + _UTILS + name for name in names}
     edges = _edges(functions, own, making | asking)
     _demand_known(edges, making, asking)
-    _demand_path(edges, own, making)
+    _demand_path(edges, own + (_COMPONENTS[0] + _CANONICAL_GENERATION if canonical else _GENERATION), own, making)
     if canonical:
         _demand_hash_input(types)
     own_names = {plain(name) for name in functions.names(own + "/api/common.Generate")}
@@ -126,10 +129,21 @@ def _own(functions: Functions) -> str:
 def _edges(functions: Functions, own: str, known: set[str]) -> set[tuple[str, str]]:
     """Who calls whom, of all functions that are known and of all of the operator's own that call a known one."""
     compiled = list(functions.starting_with((f"{own}/", f"{own}.", "main.", _FOR_HASH)))
-    wanted = [one for one in compiled if plain(one.name) in known or one.name == _FOR_HASH]
+    wanted = [one for one in compiled if _outermost(plain(one.name), known) in known or one.name == _FOR_HASH]
     targets = frozenset(one.entry for one in wanted)
     seen: dict[int, Function] = {one.entry: one for one in (*wanted, *functions.callers(targets, compiled))}
-    return {edge for one in seen.values() for edge in functions.calls(one)}
+    return {
+        (_outermost(caller, known), _outermost(called, known))
+        for one in seen.values()
+        for caller, called in functions.calls(one)
+    }
+
+
+def _outermost(name: str, known: set[str]) -> str:
+    """A closure in a known function that is inlined into another is named after both: the other is meant."""
+    inner = {one.rpartition(".")[2] for one in known}
+    outer, _, last = name.rpartition(".")
+    return outer if outer in known and last in inner else name
 
 
 def _demand_known(edges: set[tuple[str, str]], making: set[str], asking: set[str]) -> None:
@@ -141,13 +155,13 @@ def _demand_known(edges: set[tuple[str, str]], making: set[str], asking: set[str
             raise InputError(f"a hash is made by {caller}, which is not known to do so: {_WAY_OUT}")
 
 
-def _demand_path(edges: set[tuple[str, str]], own: str, making: set[str]) -> None:
+def _demand_path(edges: set[tuple[str, str]], generation: str, own: str, making: set[str]) -> None:
     """From both who ask for hashes to the printing of a value, the sum and its spelling, and nothing else prints."""
     for_hash = {called for caller, called in edges if caller == _FOR_HASH and not called.startswith("runtime.")}
     if for_hash != {_SPEW}:
         raise InputError(f"{_FOR_HASH} does not call {_SPEW} alone but {sorted(for_hash)}: {_WAY_OUT}")
     template = next((own + place + _TEMPLATE for place in _COMPONENTS if any(own + place in one for one, _ in edges)), "")
-    for start in (own + _GENERATION, template):
+    for start in (generation, template):
         reached, waiting = set(), [start]
         while waiting:
             one = waiting.pop()

@@ -94,7 +94,7 @@ def read_file(file: BinaryIO, scratch: Scratch, *, image: str | None = None) -> 
     head = _head(file)
     if head.startswith(_ELF):
         return _of_binaries([(None, None, binary.read(file))])
-    with _unpacked(file, scratch) as plain:
+    with _unpack(file, scratch) as plain:
         head = _head(plain)
         if head.startswith(_ELF):
             return _of_binaries([(None, None, binary.read(plain))])
@@ -109,10 +109,13 @@ def read_file(file: BinaryIO, scratch: Scratch, *, image: str | None = None) -> 
 def read_files(files: Files, scratch: Scratch, *, image: str | None = None) -> OperatorImage:
     """Read an operator from a directory or an unpacked archive, as :func:`read_file` does."""
     index, saved = files.open("index.json"), files.open("manifest.json")
-    if index is not None and files.open("oci-layout") is not None:
-        return _Oci(files, scratch).read(_json(index, "index.json"), image, saved=saved is not None)
-    if saved is not None:
-        return _docker(files, _json(saved, "manifest.json"), scratch, image)
+    try:
+        if index is not None and files.open("oci-layout") is not None:
+            return _Oci(files, scratch).read(_json(index, "index.json"), image, saved=saved is not None)
+        if saved is not None:
+            return _docker(files, _json(saved, "manifest.json"), scratch, image)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"the image's own documents cannot be understood ({error!r}); get the image again") from error
     if image is not None:
         raise InputError(f"this is a root file system and has no image {image}")
     return _of_binaries([(None, None, _operator_in(files, files.paths()))])
@@ -316,10 +319,6 @@ def _of_binaries(
 
 def _platform(config: Mapping[str, Any]) -> str:
     return f"{config.get('os', 'linux')}/{config.get('architecture', '')}"
-
-
-def _unpacked(file: BinaryIO, scratch: Scratch) -> BinaryIO:
-    return _unpack(file, scratch)
 
 
 def _unpack(file: BinaryIO, scratch: Scratch) -> BinaryIO:

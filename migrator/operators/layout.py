@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -26,7 +24,6 @@ _CUSTOM: Final = {
 }
 _DECODERS: Final = frozenset({"UnmarshalJSON", "UnmarshalText", "UnmarshalJSONFrom"})
 _TAG: Final = re.compile(r'\s*([^\s":]+):"([^"\\]*)"')
-_DIGEST_LENGTH: Final = 12
 
 
 def read(types: GoTypes) -> Layout:
@@ -56,18 +53,6 @@ def read(types: GoTypes) -> Layout:
             _demand_unique(name, found, {})
     _demand_known(found, custom)
     return found
-
-
-def digest(layout: Layout) -> str:
-    """The sha256 of a layout's canonical JSON."""
-    text = json.dumps(layout, sort_keys=True, separators=(",", ":"))
-    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
-
-
-def minor_of(layout: Layout) -> str:
-    """The shipped minor that has this layout, else a name made of its digest, ``x`` and 12 hexadecimal digits."""
-    shipped = next((minor for minor in minors() if dict(load(minor)) == dict(layout)), None)
-    return shipped or f"x{digest(layout).removeprefix('sha256:')[:_DIGEST_LENGTH]}"
 
 
 def differences(old: Layout, new: Layout) -> Iterator[str]:

@@ -7,15 +7,24 @@ for an embedded struct, whose fields share the parent's JSON object, and null fo
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import pkgutil
 from collections.abc import Mapping
 from functools import cache
-from typing import TypeAlias
+from typing import Any, Final, TypeAlias
 
 Field: TypeAlias = tuple[str, str | None, str]
 Layout: TypeAlias = Mapping[str, tuple[Field, ...] | str]
+
+
+#: A minor that has no release yet; it is hashed only where it is named.
+PREVIEW: Final = "-preview"
+
+#: Layouts that were read from a binary or from a record, by the name that :func:`name_of` gives them.
+_adopted: dict[str, Layout] = {}
+_DIGITS: Final = 12
 
 
 @cache
@@ -26,15 +35,58 @@ def minors() -> tuple[str, ...]:
     return tuple(sorted(found, key=lambda minor: int(minor.partition(".")[2].partition("-")[0])))
 
 
-@cache
+def adopt(layout: Layout) -> str:
+    """Make a layout that was read elsewhere known to :func:`load`; returns its name, a shipped minor's if equal."""
+    name = name_of(layout)
+    if name not in minors():
+        _adopted[name] = layout
+    return name
+
+
+def adopted() -> tuple[str, ...]:
+    """The names of the layouts that are known to this process and not shipped."""
+    return tuple(_adopted)
+
+
+def name_of(layout: Layout) -> str:
+    """The oldest shipped minor with this very layout, else ``x`` and the first 12 hexadecimal digits of its digest."""
+    shipped = next((minor for minor in minors() if dict(load(minor)) == dict(layout)), None)
+    return shipped or f"x{digest(layout).removeprefix('sha256:')[:_DIGITS]}"
+
+
+def digest(layout: Layout) -> str:
+    """The sha256 of a layout's canonical JSON."""
+    text = json.dumps(layout, sort_keys=True, separators=(",", ":"))
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def parse(types: Mapping[str, Any]) -> Layout:
+    """A layout from its JSON; raises ``ValueError`` for what is none."""
+    try:
+        found = {name: _definition(definition) for name, definition in types.items()}
+    except (AttributeError, TypeError) as error:
+        raise ValueError(f"not a layout: {error}") from error
+    for name, definition in found.items():
+        for field in definition if isinstance(definition, tuple) else ():
+            if not (isinstance(field[0], str) and isinstance(field[1], str | None) and isinstance(field[2], str)):
+                raise ValueError(f"not a layout: {name}.{field[0]}")
+    return found
+
+
 def load(minor: str) -> Layout:
     """Every type reachable from ``v1.PodTemplateSpec``, by the name that Go's reflection prints."""
+    return _adopted.get(minor) or _shipped(minor)
+
+
+@cache
+def _shipped(minor: str) -> Layout:
     document = json.loads(pkgutil.get_data(__name__, f"{minor}.json") or b"")
     types = dict(load(document["base"])) if document.get("base") else {}
     for name in document.get("removed", ()):
         del types[name]
-    for name, definition in document["types"].items():
-        types[name] = (
-            definition if isinstance(definition, str) else tuple((go, key, kind) for go, key, kind in definition)
-        )
+    types.update({name: _definition(definition) for name, definition in document["types"].items()})
     return types
+
+
+def _definition(definition: Any) -> tuple[Field, ...] | str:  # noqa: ANN401 - JSON
+    return definition if isinstance(definition, str) else tuple((go, key, kind) for go, key, kind in definition)
