@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 
 import click
+from click.core import ParameterSource
 
-from migrator.errors import InputError, Refused, UsageError
+from migrator.cli.options import Session
+from migrator.errors import InputError, MigratorError, Refused, UsageError
 
 if TYPE_CHECKING:
     from migrator.operators.schemefile import OperatorScheme
@@ -18,6 +22,8 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _SOURCE: Final = "BINARY|IMAGE|scheme.json"
+#: The name of a scheme whose layout was read from a binary, see :func:`migrator.hashing.layouts.name_of`.
+_READ_ELSEWHERE: Final = re.compile(r"(?:legacy|canonical)-x[0-9a-f]{12}")
 #: The largest scheme.json; one is about 40 kB.
 _LARGEST_FILE: Final = 1 << 22
 
@@ -38,6 +44,72 @@ def from_binary_option(command: Command) -> Command:
         metavar=_SOURCE,
         help="Read what the operator stores now from its own binary, its image in a file, or a scheme.json.",
     )(command)
+
+
+def named_by_binaries(
+    *, required: bool = False, migrates: bool = True, failing: Callable[[MigratorError], None] | None = None
+) -> Callable[[Command], Command]:
+    """Turn ``--to-binary`` and ``--from-binary`` into the names that the command takes as ``target`` and ``source``.
+
+    ``required`` demands a target; ``migrates`` refuses an operator that cannot be migrated; ``failing`` is told what
+    goes wrong. A scheme whose layout is not shipped is looked up in the cluster's record.
+    """
+
+    def decorate(command: Command) -> Command:
+        @functools.wraps(command)
+        def wrapped(*args: Any, **rest: Any) -> Any:  # noqa: ANN401 - the command's own
+            try:
+                _resolve(rest, migrates=migrates)
+                if required and rest["target"] is None:
+                    raise UsageError("Missing option '--to': give it, or the next operator's binary with --to-binary")
+            except MigratorError as error:
+                if failing is not None:
+                    failing(error)
+                raise
+            return command(*args, **rest)
+
+        made: Any = wrapped
+        result: Command = made
+        return result
+
+    return decorate
+
+
+def _resolve(rest: dict[str, Any], *, migrates: bool) -> None:
+    context = click.get_current_context()
+    for flag, name in (("--to", "target"), ("--from", "source")):
+        path = rest.pop(f"{flag.removeprefix('--')}_binary", None)
+        if path is None:
+            continue
+        found = known(path)
+        agree(flag, _given(context, name), path, found)
+        if migrates and found.hash_in_names:
+            raise Refused(
+                f"{flag}-binary {path}: this operator puts the hash into object names, so it cannot be migrated; "
+                "`hash` and `explain` know it"
+            )
+        rest[name] = found.scheme.name
+        if name == "target":
+            context.ensure_object(Session).target_digests = found.digests
+    names = {rest.get("target") or "", rest.get("source") or ""}
+    if any(_READ_ELSEWHERE.fullmatch(name) for name in names - _known_names()) and rest.get("dump") is None:
+        from migrator.cli import wiring  # noqa: PLC0415 - no other name needs a cluster
+
+        wiring.adopt_recorded(rest["cluster"])
+
+
+def _given(context: click.Context, name: str) -> str | None:
+    """What the user wrote for a parameter; ``None`` if that is its default."""
+    if context.get_parameter_source(name) is ParameterSource.DEFAULT:
+        return None
+    value: str | None = context.params.get(name)
+    return value
+
+
+def _known_names() -> set[str]:
+    from migrator.hashing import schemes  # noqa: PLC0415
+
+    return {scheme.name for scheme in schemes.all_schemes()}
 
 
 def read(path: str, *, image: str | None = None) -> OperatorScheme:
@@ -74,22 +146,6 @@ def known(path: str) -> OperatorScheme:
     return found
 
 
-def migratable(flag: str, name: str | None, binary: str) -> OperatorScheme:
-    """The operator that is to be migrated from or to.
-
-    Raises :class:`~migrator.errors.UsageError` if a release or scheme beside it contradicts, naming both, and
-    :class:`~migrator.errors.Refused` for one with the hash in object names.
-    """
-    found = known(binary)
-    agree(flag, name, binary, found)
-    if found.hash_in_names:
-        raise Refused(
-            f"{flag}-binary {binary}: this operator puts the hash into object names, so it cannot be migrated; `hash` "
-            "and `explain` know it"
-        )
-    return found
-
-
 def agree(flag: str, name: str | None, binary: str, found: OperatorScheme) -> None:
     """Raise :class:`~migrator.errors.UsageError` if a name contradicts what the binary says."""
     from migrator.hashing import schemes  # noqa: PLC0415
@@ -102,22 +158,6 @@ def agree(flag: str, name: str | None, binary: str, found: OperatorScheme) -> No
             f"{flag} {name} is {named}, but {flag}-binary {binary} is {found.scheme.name}: one of them is not the "
             "operator that is meant; leave one out"
         )
-
-
-def required_target(target: str | None, to_binary: str | None) -> str:
-    """The target by name, of ``--to`` or of ``--to-binary``; one of them must be there."""
-    if to_binary is not None:
-        return migratable("--to", target, to_binary).scheme.name
-    if target is None:
-        raise UsageError("the target is missing: give --to, or the next operator's own binary with --to-binary")
-    return target
-
-
-def source_name(source: str, from_binary: str | None) -> str:
-    """The source by name, of ``--from`` or of ``--from-binary``."""
-    if from_binary is None:
-        return source
-    return migratable("--from", None if source == "auto" else source, from_binary).scheme.name
 
 
 class _Directory:
@@ -143,4 +183,4 @@ class _Directory:
 
 
 def _scratch() -> BinaryIO:
-    return tempfile.TemporaryFile()  # type: ignore[return-value] # closed by who asked for it
+    return tempfile.TemporaryFile()  # closed by who asked for it

@@ -87,7 +87,10 @@ def _rows(found: OperatorScheme) -> Iterator[tuple[str, str]]:
         yield name.removeprefix("github.com/davecgh/"), text
     release = next((one for one in schemes.releases() if one.commit and _is_commit(found, one.commit)), None)
     if release is not None and release.scheme != scheme:
-        yield "warning", f"its commit is that of {release.name}, which was built as {release.scheme}; the binary decides"
+        yield (
+            "warning",
+            f"its commit is that of {release.name}, which was built as {release.scheme}; the binary decides",
+        )
     for warning in found.warnings:
         yield "warning", warning
 

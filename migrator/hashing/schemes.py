@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import pkgutil
+import re
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
@@ -137,6 +138,12 @@ def speakers(scheme: Scheme) -> tuple[Release, ...]:
 
 def _unknown(text: str) -> UnknownScheme:
     import difflib  # noqa: PLC0415 - only an error needs it
+
+    if re.fullmatch("(?:legacy|canonical)-x[0-9a-f]{12}", text):
+        return UnknownScheme(
+            f"{text} names a layout that was read from an operator's binary and is not recorded here; give "
+            "that binary, or the scheme.json made of it, with --to-binary or --from-binary"
+        )
 
     names = [CANONICAL, *(scheme.name for scheme in all_schemes()), *(release.name for release in releases())]
     # "alpha.9" is meant for v0.1.0-alpha.9: what is left out in front does not count.

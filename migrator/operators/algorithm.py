@@ -21,6 +21,8 @@ _UTILS: Final = "/internal/utils/kubernetes."
 _COMPONENTS: Final = ("/internal/controller/common/component/utils.", "/internal/component/utils.")
 _REVISIONS: Final = "/internal/controller/common/revision."
 _FOR_HASH: Final = "k8s.io/apimachinery/pkg/util/dump.ForHash"
+#: To which apimachinery hands it over since 0.37.
+_FOR_HASH_IN_UTILS: Final = "k8s.io/utils/dump.ForHash"
 _SPEW: Final = "github.com/davecgh/go-spew/spew.(*ConfigState).Sprintf"
 _FNV: Final = "hash/fnv.New64a"
 _ENCODE: Final = "k8s.io/apimachinery/pkg/util/rand.SafeEncodeString"
@@ -128,8 +130,9 @@ def _own(functions: Functions) -> str:
 
 def _edges(functions: Functions, own: str, known: set[str]) -> set[tuple[str, str]]:
     """Who calls whom, of all functions that are known and of all of the operator's own that call a known one."""
-    compiled = list(functions.starting_with((f"{own}/", f"{own}.", "main.", _FOR_HASH)))
-    wanted = [one for one in compiled if _outermost(plain(one.name), known) in known or one.name == _FOR_HASH]
+    printing = {_FOR_HASH, _FOR_HASH_IN_UTILS}
+    compiled = list(functions.starting_with((f"{own}/", f"{own}.", "main.", *printing)))
+    wanted = [one for one in compiled if _outermost(plain(one.name), known) in known or one.name in printing]
     targets = frozenset(one.entry for one in wanted)
     seen: dict[int, Function] = {one.entry: one for one in (*wanted, *functions.callers(targets, compiled))}
     return {
@@ -151,16 +154,22 @@ def _demand_known(edges: set[tuple[str, str]], making: set[str], asking: set[str
     for caller, called in sorted(edges):
         if caller in known and called not in known and not _OUTSIDE.fullmatch(called):
             raise InputError(f"{caller} calls {called}, which is not known there: {_WAY_OUT}")
-        if caller not in known and (called in making or called == _FOR_HASH):
+        makes = called in making or called in {_FOR_HASH, _FOR_HASH_IN_UTILS}
+        if makes and caller not in {*known, _FOR_HASH}:
             raise InputError(f"a hash is made by {caller}, which is not known to do so: {_WAY_OUT}")
 
 
 def _demand_path(edges: set[tuple[str, str]], generation: str, own: str, making: set[str]) -> None:
     """From both who ask for hashes to the printing of a value, the sum and its spelling, and nothing else prints."""
     for_hash = {called for caller, called in edges if caller == _FOR_HASH and not called.startswith("runtime.")}
+    if for_hash == {_FOR_HASH_IN_UTILS}:
+        for_hash = {called for caller, called in edges if caller == _FOR_HASH_IN_UTILS}
+        for_hash = {called for called in for_hash if not called.startswith("runtime.")}
     if for_hash != {_SPEW}:
         raise InputError(f"{_FOR_HASH} does not call {_SPEW} alone but {sorted(for_hash)}: {_WAY_OUT}")
-    template = next((own + place + _TEMPLATE for place in _COMPONENTS if any(own + place in one for one, _ in edges)), "")
+    template = next(
+        (own + place + _TEMPLATE for place in _COMPONENTS if any(own + place in one for one, _ in edges)), ""
+    )
     for start in (generation, template):
         reached, waiting = set(), [start]
         while waiting:

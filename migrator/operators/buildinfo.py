@@ -73,7 +73,9 @@ def _parse(version: str, modinfo: str) -> BuildInfo:
     named = _VERSION.fullmatch(version)
     if named is None or int(named[1]) not in GO_MINORS:
         known = f"Go 1.{GO_MINORS[0]} to 1.{GO_MINORS[-1]}"
-        raise InputError(f"it was built with {version[:40]!r}; the formats of {known} are known: name the scheme instead")
+        raise InputError(
+            f"it was built with {version[:40]!r}; the formats of {known} are known: name the scheme instead"
+        )
     path, modules, settings = "", {}, {}
     last = ""
     for line in modinfo.splitlines():

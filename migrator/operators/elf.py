@@ -6,6 +6,7 @@ import struct
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import BinaryIO, Final
 
 from migrator.errors import InputError
@@ -126,6 +127,6 @@ class Elf:
         size = entries.get(_DT_RELASZ, 0)
         table = self.read(entries[_DT_RELA], size // _RELA.size * _RELA.size) if size else b""
         places = [place for place, _, _ in _RELA.iter_unpack(table)]
-        if any(one > two for one, two in zip(places, places[1:], strict=False)):
+        if any(one > two for one, two in pairwise(places)):
             return b"".join(_RELA.pack(*row) for row in sorted(_RELA.iter_unpack(table)))
         return table

@@ -137,7 +137,8 @@ class GoTypes:
             self._demand(text.startswith("*"), address, "its name lacks the star")
             text = text[1:]
         here = address + _TYPE.size
-        parts, fields = (), ()
+        parts: tuple[int, ...] = ()
+        fields: tuple[StructField, ...] = ()
         if title == "struct":
             fields = self._fields(here)
         elif title in {"pointer", "slice", "map"}:

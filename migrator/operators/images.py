@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Final, Protocol
+from typing import Any, BinaryIO, Final, Protocol, Self
 
 from migrator.errors import InputError
 from migrator.operators import binary
@@ -237,7 +237,7 @@ class _Stack:
                 raise InputError(f"layer {number + 1} is not the {states[number]} that the image states; save it again")
             self._put(TarFiles(plain))
 
-    def __enter__(self) -> _Stack:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -260,9 +260,7 @@ class _Stack:
             elif name.startswith(_WHITEOUT):
                 gone = hidden + name.removeprefix(_WHITEOUT)
                 self._files = {
-                    one: made
-                    for one, made in self._files.items()
-                    if one != gone and not one.startswith(f"{gone}/")
+                    one: made for one, made in self._files.items() if one != gone and not one.startswith(f"{gone}/")
                 }
         for path in layer.paths():
             if not path.rpartition("/")[2].startswith(_WHITEOUT):
@@ -305,7 +303,7 @@ def _of_binaries(
     """One operator of its platforms, which must agree about everything that decides a hash."""
     if not found:
         raise InputError(f"none of the image's platforms is in the archive: {', '.join(missing)}")
-    platforms = []
+    platforms: list[Platform] = []
     first = found[0][2]
     for name, manifest, made in found:
         title = name or f"linux/{made.architecture}"
@@ -348,12 +346,14 @@ def _head(file: BinaryIO) -> bytes:
     return head
 
 
-def _json(file: BinaryIO, what: str) -> Any:  # noqa: ANN401 - JSON of others
+def _json(file: BinaryIO, what: str) -> dict[str, Any]:
+    """A document; docker's manifest.json is a list, which its reader knows."""
     try:
         with file:
-            return json.loads(file.read(_LARGEST_JSON))
+            found: dict[str, Any] = json.loads(file.read(_LARGEST_JSON))
     except ValueError as error:
         raise InputError(f"{what} is not JSON") from error
+    return found
 
 
 def _sha256(file: BinaryIO) -> str:

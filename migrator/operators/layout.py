@@ -81,7 +81,8 @@ def _field_differences(name: str, before: tuple[Field, ...], after: tuple[Field,
         if field[0] not in old:
             yield f"{name}.{field[0]} is new ({field[2]})"
         elif old[field[0]] != field:
-            yield f"{name}.{field[0]} is {field[2]}, JSON {field[1]}; it was {old[field[0]][2]}, JSON {old[field[0]][1]}"
+            _, key, kind = old[field[0]]
+            yield f"{name}.{field[0]} is {field[2]}, JSON {field[1]}; it was {kind}, JSON {key}"
     yield from (f"{name}.{field[0]} is gone" for field in before if field[0] not in new)
     if [one for one in old if one in new] != [one for one in new if one in old]:
         yield f"{name} has its fields in another order"
@@ -112,7 +113,11 @@ def _json_name(types: GoTypes, field: StructField) -> str | None:
     tags = dict(_TAG.findall(field.name.tag))
     if field.name.tag and not re.fullmatch(f"(?:{_TAG.pattern})+\\s*", field.name.tag):
         raise InputError(f"the tag of {field.name.text} cannot be read: {field.name.tag}")
-    tag = tags.get("json", "")
+    if "json" not in tags:
+        raise InputError(
+            f"the field {field.name.text} has no JSON name, as every field of k8s.io/api has one: damaged?"
+        )
+    tag = tags["json"]
     if tag == "-":
         return None
     name = tag.partition(",")[0]

@@ -56,7 +56,10 @@ class OperatorScheme:
 def of_image(image: OperatorImage) -> OperatorScheme:
     """What an image says."""
     first = image.platforms[0].binary
-    missing = tuple(f"{name} is not in the archive; only the other platforms were read" for name in image.missing)
+    warnings = [*first.warnings]
+    warnings += [f"{name} is not in the archive; only the other platforms were read" for name in image.missing]
+    if image.digest is None and layouts.name_of(first.layout) not in layouts.minors():
+        warnings.append("the layout is not one of ours, and no digest vouches for the file: compare its sha256")
     return OperatorScheme(
         algorithm=first.recognised.algorithm,
         layout=first.layout,
@@ -67,7 +70,7 @@ def of_image(image: OperatorImage) -> OperatorScheme:
         platforms=tuple(PlatformDigests(one.name, one.digest, one.binary.sha256) for one in image.platforms),
         recognised_by=first.recognised.by,
         labels=first.labels,
-        warnings=(*first.warnings, *missing),
+        warnings=tuple(warnings),
     )
 
 
@@ -132,7 +135,6 @@ def _decoded(document: Mapping[str, Any]) -> OperatorScheme:
         warnings=tuple(document["warnings"]),
     )
     # A name given by an older version of ours may be one of a layout that is shipped by now.
-    digits = document["layoutDigest"].removeprefix("sha256:")
-    if document["scheme"] not in {found.scheme.name, f"{algorithm}-x{digits[:12]}"}:
+    if document["scheme"] not in {found.scheme.name, f"{algorithm}-{layouts.digest_name(layout)}"}:
         raise ValueError(f"it names the scheme {document['scheme']}, but its layout is that of {found.scheme.name}")
     return found

@@ -60,7 +60,9 @@ def _get(made: Path, version: str) -> None:
 
 def _get_pre_release(made: Path, minor: str) -> None:
     """Require the newest pre-release that can be had; a preview of a minor that is released says nothing."""
-    versions = [one for one in _go(made, "list", "-m", "-versions", "k8s.io/api").split() if one.startswith(f"v0.{minor}.")]
+    versions = [
+        one for one in _go(made, "list", "-m", "-versions", "k8s.io/api").split() if one.startswith(f"v0.{minor}.")
+    ]
     if any("-" not in one for one in versions):
         raise CannotAddError(f"k8s.io/api 0.{minor} is released; add 1.{minor}")
     failure = CannotAddError(f"k8s.io/api 0.{minor} has no pre-release")

@@ -9,7 +9,9 @@ import subprocess
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-MINORS = tuple(sorted((path.name[1:] for path in HERE.glob("v1.*")), key=lambda minor: int(minor[2:].partition("-")[0])))
+MINORS = tuple(
+    sorted((path.name[1:] for path in HERE.glob("v1.*")), key=lambda minor: int(minor[2:].partition("-")[0]))
+)
 NEWEST = MINORS[-1]
 
 

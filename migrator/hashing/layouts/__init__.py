@@ -35,9 +35,9 @@ def minors() -> tuple[str, ...]:
     return tuple(sorted(found, key=lambda minor: int(minor.partition(".")[2].partition("-")[0])))
 
 
-def adopt(layout: Layout) -> str:
-    """Make a layout that was read elsewhere known to :func:`load`; returns its name, a shipped minor's if equal."""
-    name = name_of(layout)
+def adopt(layout: Layout, name: str | None = None) -> str:
+    """Make a layout that was read elsewhere known to :func:`load`, by default as :func:`name_of` names it."""
+    name = name or name_of(layout)
     if name not in minors():
         _adopted[name] = layout
     return name
@@ -49,9 +49,14 @@ def adopted() -> tuple[str, ...]:
 
 
 def name_of(layout: Layout) -> str:
-    """The oldest shipped minor with this very layout, else ``x`` and the first 12 hexadecimal digits of its digest."""
+    """The oldest shipped minor with this very layout, else :func:`digest_name`."""
     shipped = next((minor for minor in minors() if dict(load(minor)) == dict(layout)), None)
-    return shipped or f"x{digest(layout).removeprefix('sha256:')[:_DIGITS]}"
+    return shipped or digest_name(layout)
+
+
+def digest_name(layout: Layout) -> str:
+    """``x`` and the first 12 hexadecimal digits of a layout's digest."""
+    return f"x{digest(layout).removeprefix('sha256:')[:_DIGITS]}"
 
 
 def digest(layout: Layout) -> str:
@@ -69,7 +74,7 @@ def parse(types: Mapping[str, Any]) -> Layout:
     for name, definition in found.items():
         for field in definition if isinstance(definition, tuple) else ():
             if not (isinstance(field[0], str) and isinstance(field[1], str | None) and isinstance(field[2], str)):
-                raise ValueError(f"not a layout: {name}.{field[0]}")
+                raise ValueError(f"not a layout: {name}.{field[0]}")  # noqa: TRY004 - one kind of error for all texts
     return found
 
 

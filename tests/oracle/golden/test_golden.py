@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from functools import cache
 from pathlib import Path
@@ -15,6 +16,7 @@ from tests.oracle.differential.compare import set_hashes, template_hash
 from tests.oracle.golden import vectors
 from tests.oracle.golden.vectors import SCHEMES, Vector
 from tests.support.counts import record
+from tests.support.layout_walk import types
 
 SHARED = os.environ.get("GROVE_MIGRATOR_SHARED_VECTORS")
 SHOWN = 10
