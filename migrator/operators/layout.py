@@ -113,11 +113,9 @@ def _json_name(types: GoTypes, field: StructField) -> str | None:
     tags = dict(_TAG.findall(field.name.tag))
     if field.name.tag and not re.fullmatch(f"(?:{_TAG.pattern})+\\s*", field.name.tag):
         raise InputError(f"the tag of {field.name.text} cannot be read: {field.name.tag}")
-    if "json" not in tags:
-        raise InputError(
-            f"the field {field.name.text} has no JSON name, as every field of k8s.io/api has one: damaged?"
-        )
-    tag = tags["json"]
+    if "json" not in tags and field.name.exported:
+        raise InputError(f"the field {field.name.text} has no JSON name, and all of k8s.io/api have one; get it again")
+    tag = tags.get("json", "")
     if tag == "-":
         return None
     name = tag.partition(",")[0]
