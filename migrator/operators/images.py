@@ -230,6 +230,13 @@ class _Stack:
     def __init__(self, layers: list[BinaryIO], scratch: Scratch, states: tuple[str, ...]) -> None:
         self._open: list[BinaryIO] = []
         self._files: dict[str, TarFiles] = {}
+        try:
+            self._stack(layers, scratch, states)
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def _stack(self, layers: list[BinaryIO], scratch: Scratch, states: tuple[str, ...]) -> None:
         for number, layer in enumerate(layers):
             plain = _unpack(layer, scratch)
             self._open.append(plain)
@@ -336,6 +343,7 @@ def _unpack(file: BinaryIO, scratch: Scratch) -> BinaryIO:
     except (OSError, EOFError, zlib.error) as error:
         made.close()
         raise InputError(f"its gzip data is damaged or cut off ({error}); copy it again") from error
+    made.seek(0)
     return made
 
 
