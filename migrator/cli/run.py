@@ -175,6 +175,7 @@ def run(
         operator_deployment=operator_deployment,
         lease_name=lease_name,
         target_image=target_image,
+        target_digests=session.target_digests,
     )
     mode = DryRun(dry_run)
     try:

@@ -94,7 +94,13 @@ def verify(
     from migrator.store import DryRun  # noqa: PLC0415
 
     direction(PlanOptions(target=target))  # a mistyped release is answered before a cluster is asked
-    options = core.VerifyOptions(target=target, settle=settle, interval=interval, after_upgrade=after_upgrade)
+    options = core.VerifyOptions(
+        target=target,
+        settle=settle,
+        interval=interval,
+        after_upgrade=after_upgrade,
+        target_digests=session.target_digests,
+    )
     shown = progress.shown(sys.stderr)
     with wiring.stopping(signal.SIGTERM) as stop, shown:
         surroundings = wiring.context(session, stop, stream=shown.stream)

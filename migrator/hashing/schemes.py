@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import pkgutil
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 from migrator.errors import UnknownScheme
-from migrator.hashing.layouts import PREVIEW, adopted, minors
+from migrator.hashing import layouts
 
 LEGACY: Final = "legacy"
 CANONICAL: Final = "canonical"
@@ -36,7 +37,7 @@ class Scheme:
     @property
     def preview(self) -> bool:
         """Whether its API minor has no release yet."""
-        return self.minor.endswith(PREVIEW)
+        return self.minor.endswith(layouts.PREVIEW)
 
     def __str__(self) -> str:
         return self.name
@@ -62,7 +63,7 @@ class Release:
 
 def all_schemes() -> tuple[Scheme, ...]:
     """Every scheme in table order: legacy before canonical, then by minor; those of layouts read elsewhere last."""
-    return _over(minors()) + _over(adopted())
+    return _over(layouts.minors()) + _over(layouts.adopted())
 
 
 @cache
@@ -124,6 +125,21 @@ def spoken_schemes() -> tuple[Scheme, ...]:
     """The schemes that some build has spoken, in table order."""
     spoken = {release.scheme for release in releases()}
     return tuple(scheme for scheme in all_schemes() if scheme in spoken)
+
+
+def layouts_of(names: Iterable[str]) -> dict[str, layouts.Layout]:
+    """What a record must hold of the schemes of these names: the layouts that are not shipped, by scheme name."""
+    read_elsewhere = {scheme.name: scheme for scheme in _over(layouts.adopted())}
+    return {name: layouts.load(read_elsewhere[name].minor) for name in sorted({*names} & read_elsewhere.keys())}
+
+
+def adopt_layouts(found: Mapping[str, Mapping[str, Any]]) -> None:
+    """Make the layouts known that :func:`layouts_of` gave; raises ``ValueError`` for one that is not what it was."""
+    for name, types in found.items():
+        layout, minor = layouts.parse(types), name.partition("-")[2]
+        if minor != layouts.digest_name(layout):
+            raise ValueError(f"the layout of {name} has another digest")
+        layouts.adopt(layout, minor)
 
 
 def canonical_over(scheme: Scheme) -> Scheme:

@@ -162,7 +162,8 @@ class _Oci:
         if len({one["digest"] for one in wanted}) != 1:
             known = ", ".join(next(filter(None, names[one["digest"]]), one["digest"]) for one in images)
             raise InputError(f"this archive has {len(images)} images ({known}); name one of them with --image")
-        return wanted[0]
+        chosen: Mapping[str, Any] = wanted[0]
+        return chosen
 
     def _manifests(self, descriptor: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         document = self._blob_json(descriptor)
@@ -220,8 +221,7 @@ def _operator_of(
         if entry in paths:
             with suppress(NotAnOperatorError):
                 return _operator_in(files, [entry])
-        found = _operator_in(files, paths)
-    return found
+        return _operator_in(files, paths)
 
 
 class _Stack:
@@ -358,10 +358,9 @@ def _json(file: BinaryIO, what: str) -> dict[str, Any]:
     """A document; docker's manifest.json is a list, which its reader knows."""
     try:
         with file:
-            found: dict[str, Any] = json.loads(file.read(_LARGEST_JSON))
+            return json.loads(file.read(_LARGEST_JSON))  # type: ignore[no-any-return] # JSON of others
     except ValueError as error:
         raise InputError(f"{what} is not JSON") from error
-    return found
 
 
 def _sha256(file: BinaryIO) -> str:

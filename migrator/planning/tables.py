@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from migrator.grove.model import Ref, SetHashes
-from migrator.hashing import layouts
+from migrator.hashing import schemes
 
 FORMAT: Final = 1
 
@@ -118,10 +118,9 @@ def encode_tables(tables: Iterable[Table]) -> bytes:
     """Compress tables; equal tables give equal bytes."""
     ordered = sorted(tables, key=lambda table: table.uid)
     document: dict[str, Any] = {"format": FORMAT, "tables": [_table_json(table) for table in ordered]}
-    minors = {name.partition("-")[2] for table in ordered for name in (table.source, table.target)}
-    read_elsewhere = minors.intersection(layouts.adopted())
+    read_elsewhere = schemes.layouts_of(name for table in ordered for name in (table.source, table.target))
     if read_elsewhere:  # a rerun, a revert and verify need no file
-        document["layouts"] = {minor: layouts.load(minor) for minor in read_elsewhere}
+        document["layouts"] = read_elsewhere
     return gzip.compress(json.dumps(document, separators=(",", ":"), sort_keys=True).encode(), mtime=0)
 
 
@@ -132,11 +131,7 @@ def decode_tables(data: bytes) -> dict[str, Table]:
     except (OSError, EOFError, UnicodeDecodeError) as error:
         raise ValueError(f"broken gzip stream: {error}") from error
     document = _document(text)
-    for minor, types in document.get("layouts", {}).items():
-        layout = layouts.parse(types)
-        if minor != layouts.digest_name(layout):
-            raise ValueError(f"the layout {minor} has another digest")
-        layouts.adopt(layout, minor)
+    schemes.adopt_layouts(document.get("layouts", {}))
     try:
         return {table.uid: table for table in map(_table, document["tables"])}
     except (KeyError, TypeError, IndexError) as error:

@@ -13,8 +13,8 @@ import pytest
 from migrator.errors import InputError
 from migrator.operators import images
 from migrator.operators.images import OperatorImage
-from tests.core.operators import fakes
-from tests.core.operators.fakes import ELF, OciLayout, binary, digest, tar
+from tests.support import operator_files as fakes
+from tests.support.operator_files import ELF, OciLayout, binary, digest, tar
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +27,9 @@ def read(data: bytes, image: str | None = None) -> OperatorImage:
     return images.read_file(io.BytesIO(data), tempfile.TemporaryFile, image=image)
 
 
-def docker(layer: bytes, *, states: list[str] | None = None, tags: tuple[str, ...] = ("operator:1",)) -> dict[str, bytes]:
+def docker(
+    layer: bytes, *, states: list[str] | None = None, tags: tuple[str, ...] = ("operator:1",)
+) -> dict[str, bytes]:
     """What `docker save` wrote before it wrote OCI layouts."""
     config = {"os": "linux", "architecture": "amd64", "config": {"Entrypoint": ["/grove-operator"]}}
     config["rootfs"] = {"diff_ids": [digest(layer)] if states is None else states}
@@ -189,7 +191,7 @@ def test_scratch_files_are_closed() -> None:
     made: list[Any] = []
 
     def scratch() -> Any:
-        made.append(tempfile.TemporaryFile())
+        made.append(tempfile.TemporaryFile())  # noqa: SIM115 - who asked for it closes it
         return made[-1]
 
     layout = OciLayout()

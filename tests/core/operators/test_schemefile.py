@@ -10,36 +10,17 @@ import pytest
 
 from migrator.errors import InputError
 from migrator.hashing import layouts, schemes
-from migrator.hashing.layouts import Layout, load
+from migrator.hashing.layouts import Layout
 from migrator.operators import schemefile
 from migrator.operators.images import OperatorImage, Platform
-from migrator.operators.schemefile import OperatorScheme
-from tests.core.operators.fakes import operator
-
-
-def changed_layout() -> Layout:
-    """The newest layout with a field more in PodSpec."""
-    layout = dict(load("1.35"))
-    fields = layout["v1.PodSpec"]
-    assert not isinstance(fields, str)
-    layout["v1.PodSpec"] = (*fields, ("Newer", "newer", "*string"))
-    return layout
-
-
-def of(layout: Layout | None = None, **more: Any) -> OperatorScheme:
-    """What is read of an operator on two platforms."""
-    platforms = [
-        Platform(f"linux/{machine}", f"sha256:{machine}", operator(layout, machine=machine, **more))
-        for machine in ("amd64", "arm64")
-    ]
-    return schemefile.of_image(OperatorImage("sha256:index", tuple(platforms), ("linux/s390x",)))
+from tests.support.operator_files import changed_layout, described, operator
 
 
 @pytest.mark.parametrize("layout", [None, changed_layout()], ids=["shipped", "new"])
 @pytest.mark.parametrize("algorithm", ["legacy", "canonical"])
 def test_what_is_written_is_read_again(layout: Layout | None, algorithm: str) -> None:
     """Every part of an operator survives the file."""
-    found = of(layout, algorithm=algorithm)
+    found = described(layout, algorithm=algorithm)
     text = schemefile.encode(found)
     assert schemefile.decode(text.encode()) == found
     assert json.loads(text)["formatVersion"] == 1
@@ -47,17 +28,17 @@ def test_what_is_written_is_read_again(layout: Layout | None, algorithm: str) ->
 
 def test_a_new_layout_is_named_by_its_digest() -> None:
     """A layout that is not shipped has a name made of its digest, and is hashed under it once it is adopted."""
-    found = of(changed_layout())
+    found = described(changed_layout())
     assert found.scheme.name == f"legacy-x{layouts.digest(found.layout)[7:19]}"
     assert layouts.adopt(found.layout) == found.scheme.minor
     assert schemes.by_name(found.scheme.name) == found.scheme
     assert layouts.load(found.scheme.minor) == found.layout
-    assert of().scheme.name == "legacy-1.35"
+    assert described().scheme.name == "legacy-1.35"
 
 
 def test_every_digest_of_an_image_counts() -> None:
     """A reference may name the index or a platform's manifest."""
-    assert of().digests == {"sha256:index", "sha256:amd64", "sha256:arm64"}
+    assert described().digests == {f"sha256:{64 * 'a'}", "sha256:amd64", "sha256:arm64"}
 
 
 def test_a_bare_file_with_a_new_layout_is_warned_about() -> None:
@@ -95,7 +76,7 @@ def _set(*path: str, value: Any) -> Callable[[dict[str, Any]], None]:
 )
 def test_a_file_that_contradicts_itself_is_refused(change: Callable[[dict[str, Any]], Any], refusal: str) -> None:
     """Whatever does not agree with the rest of the file, or is not known, refuses."""
-    document = json.loads(schemefile.encode(of()))
+    document = json.loads(schemefile.encode(described()))
     change(document)
     with pytest.raises(InputError, match=refusal):
         schemefile.decode(json.dumps(document).encode())
@@ -104,5 +85,5 @@ def test_a_file_that_contradicts_itself_is_refused(change: Callable[[dict[str, A
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"null", b"\xff"])
 def test_what_is_not_such_a_file_is_refused(text: bytes) -> None:
     """Other JSON and other bytes are refused."""
-    with pytest.raises(InputError, match="not a scheme.json"):
+    with pytest.raises(InputError, match="this is not a scheme"):
         schemefile.decode(text)

@@ -8,12 +8,16 @@ import io
 import json
 import tarfile
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, BinaryIO
 
 from migrator.errors import InputError
 from migrator.hashing.layouts import Layout, load
+from migrator.operators import schemefile
 from migrator.operators.algorithm import NotAnOperatorError, Recognised
 from migrator.operators.binary import OperatorBinary
+from migrator.operators.images import OperatorImage, Platform
+from migrator.operators.schemefile import OperatorScheme
 
 ELF = b"\x7fELF"
 
@@ -92,3 +96,23 @@ class OciLayout:
     def index(self, *descriptors: dict[str, Any]) -> dict[str, bytes]:
         """The whole layout with these in its index."""
         return {**self.files, "index.json": json.dumps({"manifests": list(descriptors)}).encode()}
+
+
+def changed_layout() -> Layout:
+    """A layout that is not shipped: that of 1.35 with one field more in PodSpec."""
+    layout = dict(load("1.35"))
+    fields = layout["v1.PodSpec"]
+    if isinstance(fields, str):
+        raise TypeError("v1.PodSpec is a struct")
+    layout["v1.PodSpec"] = (*fields, ("Newer", "newer", "*string"))
+    return layout
+
+
+def described(layout: Layout | None = None, *, algorithm: str = "legacy", names: bool = False) -> OperatorScheme:
+    """What is read of an operator's image on two platforms, of which a third was not copied."""
+    platforms = tuple(
+        Platform(f"linux/{machine}", f"sha256:{machine}", operator(layout, machine=machine, algorithm=algorithm))
+        for machine in ("amd64", "arm64")
+    )
+    found = schemefile.of_image(OperatorImage("sha256:" + 64 * "a", platforms, ("linux/s390x",)))
+    return replace(found, hash_in_names=names)
