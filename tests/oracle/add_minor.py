@@ -13,7 +13,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.oracle.build import HERE, NEWEST, go_environment
+from tests.oracle.build import HERE, NEWEST
+from tests.support.go_programs import environment, go
 
 MINOR = re.compile(r"1\.(\d+)(-preview)?")
 _REQUIRED = re.compile(r"k8s\.io/api (v\S+)")
@@ -85,9 +86,9 @@ def _name_version(made: Path) -> None:
 
 def _go(directory: Path, *arguments: str) -> str:
     done = subprocess.run(
-        ["go", *arguments],
+        [go(), *arguments],
         cwd=directory,
-        env={**go_environment(), "GOFLAGS": "-mod=mod"},
+        env={**environment(), "GOFLAGS": "-mod=mod"},
         capture_output=True,
         text=True,
         check=False,

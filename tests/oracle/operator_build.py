@@ -9,9 +9,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
-from tests.oracle.build import HERE, cache_directory, go_environment
+from tests.oracle.build import HERE
+from tests.support.go_programs import GoProgramError, cache_directory, environment, go
 
 SOURCE = HERE / "operator"
 #: Go versions that the module proxy serves; the one on PATH is `local`.
@@ -36,32 +35,30 @@ class Program:
 
 
 def built(program: Program) -> Path:
-    """The program's file; the test is skipped where it cannot be built, and fails in CI."""
-    if shutil.which("go") is None:
-        return _cannot("the stand-in operator needs Go on PATH")
-    environment = {
-        **go_environment(),
+    """The program's file. Raises GoProgramError where its Go cannot be had or the build fails."""
+    variables = {
+        **environment(),
         "GOTOOLCHAIN": program.go,
         "GOARCH": program.machine,
         "CGO_ENABLED": "1" if program.external else "0",
     }
-    version = subprocess.run(["go", "env", "GOVERSION"], env=environment, cwd=SOURCE, capture_output=True, check=False)
+    version = subprocess.run([go(), "env", "GOVERSION"], env=variables, cwd=SOURCE, capture_output=True, check=False)
     if version.returncode != 0:
-        return _cannot(f"{program.go} cannot be had: {version.stderr.decode().strip()}")
+        raise GoProgramError(f"{program.go} cannot be had: {version.stderr.decode().strip()}")
     directory = cache_directory() / "operators" / f"{program}-{_key(program, version.stdout)}"
     made = directory / "operator"
     if made.exists():
         return made
     directory.mkdir(parents=True, exist_ok=True)
     unfinished = directory / f"unfinished.{os.getpid()}"
-    command = ["go", "build", "-trimpath", f"-modfile={_requirements(program, directory)}", "-o", str(unfinished)]
+    command = [go(), "build", "-trimpath", f"-modfile={_requirements(program, directory)}", "-o", str(unfinished)]
     command += [f"-tags={','.join(program.tags)}", "-buildvcs=false"]
     command += ["-buildmode=pie"] * program.pie
     flags = [*(["-s", "-w"] if program.stripped else []), *(["-linkmode=external"] if program.external else [])]
     command += [f"-ldflags={' '.join(flags)}", "."]
-    done = subprocess.run(command, env=environment, cwd=SOURCE, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, env=variables, cwd=SOURCE, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        return _cannot(f"go build of {program} failed:\n{done.stderr.strip()}")
+        raise GoProgramError(f"go build of {program} failed:\n{done.stderr.strip()}")
     unfinished.replace(made)
     return made
 
@@ -85,9 +82,3 @@ def _key(program: Program, version: bytes) -> str:
             if path.suffix in {".go", ".mod", ".sum"}:
                 digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
-
-
-def _cannot(why: str) -> Path:
-    if os.environ.get("CI") == "true":
-        pytest.fail(f"required in CI: {why}", pytrace=False)
-    pytest.skip(why)

@@ -18,7 +18,7 @@ from migrator.hashing.schemes import Scheme
 from migrator.operators import binary
 from migrator.operators.binary import OperatorBinary
 from tests.oracle.build import MINORS
-from tests.oracle.client import random_lines, require
+from tests.oracle.client import random_lines
 from tests.oracle.operator_build import LOCAL, NEWEST_GO, OLD, OLDEST, Program, built
 from tests.support.counts import record
 
@@ -95,7 +95,6 @@ def compare_hashes(executable: Path, scheme: Scheme) -> None:
 @pytest.mark.parametrize("program", BOUNDED, ids=str)
 def test_a_program_is_read_as_it_is(program: Program) -> None:
     """The layout is that of reflection, the algorithm is recognised, and hashes over that layout are the program's."""
-    require("1.35")
     compare(program)
 
 
@@ -103,7 +102,6 @@ def test_a_program_is_read_as_it_is(program: Program) -> None:
 @pytest.mark.parametrize("program", FULL, ids=str)
 def test_every_program_is_read_as_it_is(program: Program) -> None:
     """The same for every Go, machine, way of linking, and minor."""
-    require("1.35")
     compare(program)
 
 
