@@ -6,7 +6,7 @@ import io
 import random
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cache
 
 import pytest
@@ -35,7 +35,7 @@ class Image:
     types: tuple[int, ...] = ()
     structs: tuple[int, ...] = ()
     fields: tuple[int, ...] = ()
-    names: tuple[int, ...] = field(default=())
+    names: tuple[int, ...] = ()
 
     def at(self, address: int) -> int:
         """The place in the file of an address."""
@@ -65,6 +65,12 @@ def original(program: Program) -> tuple[bytes, OperatorBinary]:
 
 def image(program: Program) -> Image:
     """A copy of a program that may be changed."""
+    made = _analysed(program)
+    return replace(made, data=bytearray(made.data))
+
+
+@cache
+def _analysed(program: Program) -> Image:
     data, _ = original(program)
     elf = Elf(io.BytesIO(data))
     module = moduledata.find(elf, buildinfo.read(elf).go_minor)
