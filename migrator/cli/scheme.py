@@ -63,10 +63,10 @@ def _rows(found: OperatorScheme) -> Iterator[tuple[str, str]]:
     releases = ", ".join(release.name for release in schemes.speakers(scheme))
     yield "scheme", f"{scheme} (spoken by {releases})" if releases else f"{scheme}, spoken by no release in the table"
     if scheme.minor in layouts.minors():
-        yield "layout", f"that of k8s.io/api 0.{scheme.minor.partition('.')[2]}, {layouts.digest(found.layout)}"
+        yield "layout", f"that of {layouts.title(scheme.minor)}, {layouts.digest(found.layout)}"
     else:
         nearest = layout.nearest(found.layout)
-        yield "layout", f"not one of ours, {layouts.digest(found.layout)}; against k8s.io/api 0.{nearest[2:]}:"
+        yield "layout", f"not one of ours, {layouts.digest(found.layout)}; against {layouts.title(nearest)}:"
         for sentence in layout.differences(layouts.load(nearest), found.layout):
             yield "", sentence
     yield "algorithm", f"{found.algorithm}, recognised by {len(found.recognised_by)} functions:"

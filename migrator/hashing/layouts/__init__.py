@@ -59,6 +59,11 @@ def digest_name(layout: Layout) -> str:
     return f"x{digest(layout).removeprefix('sha256:')[:_DIGITS]}"
 
 
+def title(name: str) -> str:
+    """What a layout is of, for people: a version of k8s.io/api, or a binary."""
+    return f"k8s.io/api v0.{name.partition('.')[2]}" if name in minors() else f"a binary ({name})"
+
+
 def digest(layout: Layout) -> str:
     """The sha256 of a layout's canonical JSON."""
     text = json.dumps(layout, sort_keys=True, separators=(",", ":"))

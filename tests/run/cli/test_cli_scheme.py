@@ -58,7 +58,7 @@ def test_a_layout_that_is_not_shipped_is_compared_with_the_nearest(
     text = capsys.readouterr().out
     assert "spoken by no release" in text
     assert "not one of ours" in text
-    assert "against k8s.io/api 0.35:" in text
+    assert "against k8s.io/api v0.35:" in text
     assert "v1.PodSpec.Newer is new (*string)" in text
 
 
@@ -76,6 +76,15 @@ def test_a_plan_to_a_binary_is_the_plan_to_its_scheme(tmp_path: Path, capsys: py
         assert cli.invoke(["plan", "-f", str(DUMP), *target, "-o", "json"]) == 0
         plans.append({**json.loads(capsys.readouterr().out), "time": None})
     assert plans[0] == plans[1]
+
+
+def test_a_report_of_a_layout_that_is_not_shipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The page gives the reasons in words, and names the layout as that of a binary."""
+    path = written(tmp_path, described(changed_layout()))
+    assert cli.invoke(["plan", "-f", str(DUMP), "--to-binary", path, "-o", "html"]) == 0
+    text = capsys.readouterr().out
+    assert "the other with those of a binary (x" in text
+    assert "Newer" in text
 
 
 def test_hash_and_explain_take_a_binary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
