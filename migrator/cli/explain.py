@@ -97,7 +97,7 @@ def explain(
 
 
 class _Wanted:
-    """The sets that the user named, and those of them that were seen."""
+    """The sets that the user named, and those of them that were found."""
 
     def __init__(self, names: tuple[str, ...], cluster: ClusterFlags) -> None:
         from migrator.cli import wiring  # noqa: PLC0415 - --help needs none of it
@@ -107,7 +107,7 @@ class _Wanted:
         self._selection = wiring.selection(cluster)
 
     def of(self, documents: Iterator[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-        """Those that are meant."""
+        """The sets that were named and are selected."""
         from migrator.selectors import matches_labels  # noqa: PLC0415 - --help needs none of it
 
         for pcs in documents:
@@ -143,7 +143,7 @@ def _documents(path: str | None, cluster: ClusterFlags) -> Iterator[Mapping[str,
 
 
 def _painted(text: str) -> str:
-    """The diff in the colours of a diff, where stdout has any; nothing in it is obeyed by a terminal."""
+    """The diff, in colour where stdout has colours; characters that a terminal would obey are escaped."""
     from migrator.cli import log  # noqa: PLC0415 - --help needs none of it
     from migrator.render.text import printable  # noqa: PLC0415
 

@@ -81,7 +81,7 @@ def hash_(path: str, names: tuple[str, ...], form: str | None) -> int:
 
 
 class _Reader:
-    """Hashes documents one after the other and remembers whether one was bad."""
+    """Hashes documents one after the other; ``exit_code`` is not 0 if one could not be hashed."""
 
     def __init__(self, path: str, schemes: tuple[Scheme, ...]) -> None:
         self._path = "stdin" if path == "-" else path

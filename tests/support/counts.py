@@ -1,4 +1,4 @@
-"""Counts of what a test run really did, for whoever must not take an empty suite for a passing one."""
+"""Counts of what a test run really did, so that an empty suite is not taken for a passing one."""
 
 from __future__ import annotations
 

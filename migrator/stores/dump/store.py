@@ -1,6 +1,6 @@
-"""The store on a file: what ``kubectl get`` printed stands for a cluster.
+"""The store on a file: the output of ``kubectl get`` stands for a cluster.
 
-The same patches apply as on a cluster. Nothing that needs a cluster can be asked of it.
+Patches apply as on a cluster. Requests that only a cluster can answer raise :class:`~migrator.errors.NotFound`.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ class DumpStore:
 
     @classmethod
     def read(cls, path: str, *, dry_run: DryRun = DryRun.NONE) -> DumpStore:
-        """Read a dump, ``-`` from stdin; other kinds are passed over.
+        """Read a dump, ``-`` from stdin; objects of other kinds are skipped.
 
-        Raises :class:`~migrator.errors.InputError` with file and place for what is no dump.
+        Raises :class:`~migrator.errors.InputError` with file and place for a file that is not a dump.
         """
         file = DumpFile.read(path)
         entries: dict[Resource, dict[tuple[str, str], _Entry]] = {resource: {} for resource in _HELD.values()}
@@ -92,9 +92,9 @@ class DumpStore:
         return DumpStore(self._file, self._entries, dry_run=mode)
 
     def write(self, path: str) -> None:
-        """Write the file as it was read, but for the values that patches replaced; ``-`` is stdout.
+        """Write the file as it was read, except for the values that patches replaced; ``-`` is stdout.
 
-        Raises :class:`~migrator.errors.OutputError`, and leaves an existing file alone then.
+        Raises :class:`~migrator.errors.OutputError`; an existing file is then left as it is.
         """
         changes: dict[tuple[int, Path], str] = {}
         for held in self._entries.values():
@@ -113,7 +113,7 @@ class DumpStore:
         label_selector: str | None = None,
         metadata_only: bool = False,  # noqa: ARG002 - a file is in memory already
     ) -> Listing[T]:
-        """See :meth:`migrator.store.Store.list`; a kind of which the dump has no object lists nothing."""
+        """See :meth:`migrator.store.Store.list`; a kind without objects in the dump is an empty list."""
         found = (
             project(entry.current)
             for (home, _), entry in self._held(resource).items()
@@ -128,7 +128,7 @@ class DumpStore:
         return self._entry(resource, namespace, name).current
 
     def create(self, resource: Resource, namespace: str, body: JSONObject) -> JSONObject:  # noqa: ARG002 - the seam's
-        """A dump never gains objects: :class:`~migrator.errors.NotFound`, but in a dry run."""
+        """A dump never gains objects: raises :class:`~migrator.errors.NotFound`, except in a dry run."""
         if self.dry_run is DryRun.NONE:
             self._refuse(resource)
         return body
@@ -146,7 +146,7 @@ class DumpStore:
         return changed
 
     def delete(self, resource: Resource, namespace: str, name: str, uid: str) -> None:  # noqa: ARG002 - the seam's
-        """A dump never loses objects: :class:`~migrator.errors.NotFound`, but in a dry run."""
+        """A dump never loses objects: raises :class:`~migrator.errors.NotFound`, except in a dry run."""
         if self.dry_run is DryRun.NONE:
             self._refuse(resource)
 

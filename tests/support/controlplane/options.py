@@ -1,4 +1,4 @@
-"""How a control plane runs, whoever provides its programs."""
+"""How a control plane runs, with our program or with that of KUBEBUILDER_ASSETS."""
 
 from __future__ import annotations
 
