@@ -7,6 +7,9 @@ from typing import Any, Final
 
 from migrator.exact_json import JSONObject
 
+#: The namespace of an object that names none, as kubectl applies it.
+DEFAULT_NAMESPACE: Final = "default"
+
 
 @dataclass(frozen=True, slots=True)
 class Resource:

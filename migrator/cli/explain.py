@@ -12,6 +12,7 @@ import click
 from migrator.cli import output
 from migrator.cli.options import ClusterFlags, cluster_options, complete_scheme, verbose_option
 from migrator.errors import NotFound, UsageError
+from migrator.resources import DEFAULT_NAMESPACE
 
 _COLOURS: Final = {"  + ": "green", "  - ": "red", "  ~ ": "yellow"}
 
@@ -154,4 +155,4 @@ def _painted(text: str) -> str:
 
 def _identity(pcs: Mapping[str, Any]) -> tuple[str, str]:
     metadata = pcs.get("metadata") or {}
-    return str(metadata.get("namespace") or "default"), str(metadata.get("name") or "")
+    return str(metadata.get("namespace") or DEFAULT_NAMESPACE), str(metadata.get("name") or "")

@@ -11,6 +11,7 @@ import click
 
 from migrator.cli import output
 from migrator.cli.options import complete_scheme, verbose_option
+from migrator.resources import DEFAULT_NAMESPACE
 
 if TYPE_CHECKING:
     from migrator.hashing.podcliqueset import PodCliqueSetHashes
@@ -96,7 +97,7 @@ class _Reader:
                 continue
             metadata = document.get("metadata")
             metadata = metadata if isinstance(metadata, Mapping) else {}
-            namespace, name = str(metadata.get("namespace") or "default"), str(metadata.get("name") or "")
+            namespace, name = str(metadata.get("namespace") or DEFAULT_NAMESPACE), str(metadata.get("name") or "")
             if not metadata.get("uid") and not metadata.get("creationTimestamp"):
                 self._warn_of_manifest(namespace, name)
             for scheme, hashes in self._hash(document, f"PodCliqueSet {namespace}/{name}").items():

@@ -12,6 +12,7 @@ from typing import Any, Final, NoReturn, TypeVar
 from migrator.errors import ApiError, InputError, NotFound, OutputError
 from migrator.exact_json import JSONObject
 from migrator.resources import (
+    DEFAULT_NAMESPACE,
     POD_CLIQUE_SCALING_GROUPS,
     POD_CLIQUE_SETS,
     POD_CLIQUES,
@@ -32,7 +33,6 @@ _HELD: Final = {
     (resource.group, resource.kind): resource
     for resource in (POD_CLIQUE_SETS, POD_CLIQUE_SCALING_GROUPS, POD_CLIQUES, PODS, POD_GANG_MAPS, POD_GANGS)
 }
-_DEFAULT_NAMESPACE: Final = "default"
 _NOT_FOUND: Final = 404
 
 
@@ -185,7 +185,7 @@ def _key(file: str, value: JSONObject) -> tuple[str, str]:
     name = metadata.get("name") if isinstance(metadata, dict) else None
     if not isinstance(metadata, dict) or not isinstance(name, str) or not name:
         raise InputError(f"{file}: a {value['kind']} has no metadata.name")
-    return str(metadata.get("namespace") or _DEFAULT_NAMESPACE), name
+    return str(metadata.get("namespace") or DEFAULT_NAMESPACE), name
 
 
 def _labels(value: JSONObject) -> dict[str, str]:
