@@ -51,9 +51,9 @@ audit: $(VENV)/.dev ## known vulnerabilities of what is locked; asks the network
 	$(BIN)/pip-audit --require-hashes --disable-pip -r requirements/runtime.txt
 	$(BIN)/pip-audit --require-hashes --disable-pip -r requirements/dev.txt
 
-coverage: $(VENV)/.dev ## which branches of the pure packages the tests of the core do not take; fails below the threshold
+coverage: $(VENV)/.dev ## branches of hashing, grove and planning that the tests of core and run do not take; all must be
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -q $(PLUGINS) tests/core tests/oracle/golden
+	$(BIN)/coverage run -m pytest -q $(PLUGINS) tests/core tests/run
 	$(BIN)/coverage report
 
 test-wheel: $(VENV)/.dev ## the tests of core and run, of the built wheel instead of the checkout
