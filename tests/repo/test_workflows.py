@@ -65,7 +65,7 @@ def test_no_job_runs_for_ever_or_keeps_credentials(path: Path) -> None:
 
 @workflows
 def test_scripts_take_no_expressions(path: Path) -> None:
-    """What others may write (a branch's name, say) reaches a shell by its environment only, never as code."""
+    """What others may write (for example a branch's name) reaches a shell by its environment only, never as code."""
     for step in steps(path):
         assert "${{" not in step.get("run", ""), step
 

@@ -198,7 +198,7 @@ class World:
         return found
 
     def findings(self, source: str = "auto", target: str = "legacy-1.35", **options: Any) -> list[Finding]:
-        """Everything that is said of the only tree."""
+        """All findings of the only tree."""
         return list(self.decide(source, target, **options).findings)
 
     def revert(self, source: str = "auto", target: str = "legacy-1.35", **options: Any) -> Plan:

@@ -17,7 +17,7 @@ class Options:
 
     ``controller_manager`` adds kube-controller-manager: Deployments, Jobs, garbage collection, namespaces and
     ServiceAccounts; ``controllers`` are others than those. ``apiserver_args`` go to kube-apiserver as they are.
-    ``audit_log`` gets every request with its metadata, or what ``audit_policy`` says.
+    ``audit_log`` gets every request with its metadata, or what ``audit_policy`` asks for.
     """
 
     controller_manager: bool = False
