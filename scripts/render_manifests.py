@@ -139,7 +139,7 @@ def _annotated(document: str, annotations: Mapping[str, str]) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Write every file, or with ``--check`` list those that are not current."""
+    """Write every file, or with ``--check`` tell which are not current."""
     stale = []
     for variant in VARIANTS:
         path, text = MANIFESTS / variant.name, rendered(variant)

@@ -48,6 +48,7 @@ class PlanOptions:
     skip_refused: bool = False
     selection: Selection = field(default_factory=Selection)
     downtime: float = DEFAULT_DOWNTIME
+    revert: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ Path = tuple[str | int, ...]
 
 
 def documents(text: str) -> Iterator[tuple[Any, int]]:
-    r"""Every document, with the index of its first character; only JSON's own white space separates them.
+    r"""Every document, with the index at which it begins; only JSON's own white space separates them.
 
     Raises ``ValueError`` naming the line; lines end at ``\n`` only.
     """
@@ -40,10 +40,10 @@ def line_of(text: str, index: int) -> int:
 
 
 def spans(text: str, start: int, wanted: Mapping[Path, object]) -> Iterator[tuple[Path, Span]]:
-    """The spans of the values that ``wanted`` names by path, in the document that begins at ``start``.
+    """Where the values stand that ``wanted`` names by path, in the document that begins at ``start``.
 
-    Only containers on these paths are walked through; the JSON library skips the rest. Where a key is set twice, the
-    last value counts, as it does for the library.
+    Only containers on the way are walked through; the rest is passed over at the speed of the JSON library. Of a
+    key that is set twice, the last one counts, as it does for the library.
     """
     walker = _Walker(text, wanted)
     walker.walk(start, ())

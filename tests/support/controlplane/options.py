@@ -1,4 +1,4 @@
-"""How a control plane runs, with our program or with that of KUBEBUILDER_ASSETS."""
+"""How a control plane runs, whoever provides its programs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Options:
 
     ``controller_manager`` adds kube-controller-manager: Deployments, Jobs, garbage collection, namespaces and
     ServiceAccounts; ``controllers`` are others than those. ``apiserver_args`` go to kube-apiserver as they are.
-    ``audit_log`` gets every request with its metadata, or what ``audit_policy`` asks for.
+    ``audit_log`` gets every request with its metadata, or what ``audit_policy`` says.
     """
 
     controller_manager: bool = False
