@@ -8,27 +8,32 @@ from migrator.errors import DecodeError
 from migrator.exact_json import JSONNumber
 from migrator.grove.model import BlastRadius, SetHashes
 from migrator.hashing import schemes
-from migrator.planning.blast import blast_radius, clique_gpus, live_pods, whole_units
+from migrator.planning.blast import USUAL, Behaviour, Stakes, clique_gpus, live_pods, stakes, whole_units
+from migrator.planning.detect import Pair
 from tests.support.builders import HASH_LABEL, LATER, World, clique, hashes_of
 
 
-def blast(world: World, source: str = "legacy-1.34", target: str = "legacy-1.35") -> BlastRadius:
-    """The blast radius of the only tree."""
+def at_stake(world: World, source: str, target: str, behaviour: Behaviour = USUAL) -> Stakes:
+    """What the next operator recreates of the only tree, without the migration and with it."""
     (tree,) = world.snapshot().trees
     before, after = (hashes_of(world.pcs, name) for name in (source, target))
-    return blast_radius(
-        tree,
-        source=schemes.by_name(source),
-        target=schemes.by_name(target),
-        source_hashes=SetHashes(before.generation_hash, before.pod_template_hashes),
-        target_hashes=SetHashes(after.generation_hash, after.pod_template_hashes),
+    pair = Pair(
+        SetHashes(before.generation_hash, before.pod_template_hashes),
+        SetHashes(after.generation_hash, after.pod_template_hashes),
+        on_delete=tree.pcs.on_delete,
     )
+    return stakes(tree, pair, source=schemes.by_name(source), target=schemes.by_name(target), behaviour=behaviour)
+
+
+def blast(world: World, source: str = "legacy-1.34", target: str = "legacy-1.35") -> BlastRadius:
+    """What it recreates without the migration."""
+    return at_stake(world, source, target).without
 
 
 def test_everything_is_recreated_by_another_scheme() -> None:
     """All pods of all cliques count, with the GPUs that the template gives each of them."""
     world = World().grow(cliques=[clique("front", gpus="1"), clique("work", gpus="4")], replicas=2, pods=3)
-    assert blast(world) == BlastRadius(pods=18, gpus=2 * 2 * (3 * 1 + 2 * 3 * 4))
+    assert blast(world) == BlastRadius(pods=18, gpus=2 * 2 * (3 * 1 + 2 * 3 * 4), running=18)
 
 
 def test_nothing_is_recreated_by_the_same_scheme() -> None:
