@@ -193,6 +193,8 @@ class _Planner:
             target_hashes=pair.target,
             foreign=foreign,
             lagging=lagging(tree, foreign),
+            equal=pair.source == pair.target
+            and (self._options.source != AUTO or tree.pcs.generation_hash == pair.target.generation),
             sightings=() if done else self._seen(tree, pair),
             leftovers=tuple(item for item, verdict in verdicts if verdict is Verdict.LEFTOVER),
             target_values=sum(1 for item, v in verdicts if v is Verdict.TARGET and item.value != pair.source.of(item)),

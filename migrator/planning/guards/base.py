@@ -123,7 +123,8 @@ class Case:
     run that left a table of the tree. ``unknown_fields`` are those of the template (JSON Pointers) that only the
     target's structs know, ``lost_fields`` those that only the source's do. ``sightings`` are source hashes outside
     the known places, ``lagging`` the foreign values, by uid and field, that cannot cost a pod
-    (:mod:`migrator.planning.lag`). ``now`` is ``None`` where the time cannot be known (a dump); ``downtime`` is in
+    (:mod:`migrator.planning.lag`). ``equal``: source and target certainly give the set the same hashes, so that nothing
+    is written to it. ``now`` is ``None`` where the time cannot be known (a dump); ``downtime`` is in
     seconds.
     """
 
@@ -142,6 +143,7 @@ class Case:
     lost_fields: tuple[str, ...] = ()
     sightings: tuple[Sighting, ...] = ()
     lagging: frozenset[tuple[str, str]] = frozenset()
+    equal: bool = False
     now: datetime | None = None
     downtime: float = 600.0
 
@@ -149,11 +151,6 @@ class Case:
     def old_is_left(self) -> bool:
         """Whether something of an older template is still to be replaced: a foreign value that can cost a pod."""
         return len(self.lagging) < len(self.foreign)
-
-    @property
-    def equal(self) -> bool:
-        """Whether source and target give this set the same hashes, so that nothing is written to it."""
-        return self.known and self.source_hashes == self.target_hashes
 
 
 def children(tree: Tree) -> tuple[PodClique | PodCliqueScalingGroup, ...]:
