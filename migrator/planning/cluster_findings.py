@@ -44,8 +44,8 @@ def lacking_kinds(snapshot: Snapshot) -> list[Finding]:
     if not snapshot.lacking:
         return []
     message = (
-        f"the dump has no {' and no '.join(snapshot.lacking)}, though its pods show that the cluster must have some of "
-        f"the first: hashes in them go unseen; dump again with `{DUMP_COMMAND}`"
+        f"the dump has pods, but no {' and no '.join(snapshot.lacking)}: a hash that an operator keeps there goes "
+        f"unseen; dump again with `{DUMP_COMMAND}`"
     )
     return [warn("GM-138", None, None, message)]
 

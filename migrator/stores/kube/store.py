@@ -84,6 +84,7 @@ class KubeStore:
         self, transport: Transport, *, dry_run: DryRun = DryRun.NONE, field_manager: str = FIELD_MANAGER
     ) -> None:
         self.dry_run = dry_run
+        self.name = transport.server
         self._transport = transport
         self._field_manager = field_manager
 

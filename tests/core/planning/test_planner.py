@@ -52,7 +52,7 @@ def test_names_become_schemes(source: str, target: str, candidates: list[str], t
     [
         ("legacy-1.99", "legacy-1.35", UnknownScheme, "neither a scheme nor a release"),
         ("auto", "v9.9.9", UnknownScheme, "neither a scheme nor a release"),
-        ("canonical", "legacy-1.35", UsageError, "name for instance canonical-1.34"),
+        ("canonical", "legacy-1.35", UsageError, "give for instance canonical-1.34"),
         ("v0.1.0-alpha.10-rc1", "legacy-1.35", UsageError, "puts the hash into object names"),
         ("auto", "v0.1.0-alpha.10-rc1", UsageError, "puts the hash into object names"),
     ],
@@ -190,9 +190,9 @@ def test_equal_values_are_not_taken_for_written_ones() -> None:
 
 
 def two() -> World:
-    """One set that can be migrated, in namespace ``a``, and one in flight, in namespace ``b``."""
+    """One set that can be migrated, in namespace ``a``, and one that must not, in namespace ``b``."""
     world = World().grow("good", namespace="a").grow("bad", namespace="b")
-    del world.of("PodCliqueSet", "bad")["status"]["updateProgress"]["updateEndedAt"]
+    world.of("PodCliqueSet", "bad")["status"]["currentRevision"] = "bad-1"
     return world
 
 

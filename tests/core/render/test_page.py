@@ -136,7 +136,7 @@ def test_everything_that_refuses_is_told_with_its_reason_and_what_to_do() -> Non
     assert "GM-102 A rolling update of the set is in flight" in text
     assert "PodCliqueSet evaluation/reranker-03: status.updateProgress has no updateEndedAt" in text
     assert "let the running operator finish (or run with --wait-for-idle)" in text
-    assert "evaluation/reranker-03 refused by GM-102, GM-107, legacy-1.34 → legacy-1.35" in text
+    assert "evaluation/reranker-03 refused by GM-102, GM-107, GM-111, legacy-1.34 → legacy-1.35" in text
     assert f"PodClique inference/{LONG}-0-leader" in text
 
 
