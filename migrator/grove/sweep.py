@@ -6,19 +6,19 @@ A hash is 64 bits wide, so a string that equals one is one. What is found here o
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+import marshal
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 from migrator.exact_json import JSONObject
 from migrator.grove.model import (
+    LABEL_GENERATION_HASH,
     LABEL_PART_OF,
-    POINTER_GENERATION_HASH_LABEL,
-    POINTER_TEMPLATE_HASH_LABEL,
+    LABEL_POD_TEMPLATE_HASH,
     Ref,
     Sighting,
 )
-from migrator.grove.places import POINTER_GENERATION, POINTER_SET_GENERATION, POINTER_TEMPLATE, PROGRESS_FIELDS
+from migrator.grove.places import PROGRESS_FIELDS
 
 T = TypeVar("T")
 
@@ -31,18 +31,27 @@ _DIGITS: Final = "456789bcdf"
 _SHORTEST: Final = 11
 _LONGEST: Final = 20
 
-_GENERATION_PROGRESS: Final = frozenset(f"/status/{name}/podCliqueSetGenerationHash" for name in PROGRESS_FIELDS)
-_KNOWN: Final = {
-    "PodCliqueSet": frozenset({POINTER_SET_GENERATION}),
-    "PodClique": frozenset(
-        {POINTER_TEMPLATE_HASH_LABEL, POINTER_TEMPLATE, POINTER_GENERATION, *_GENERATION_PROGRESS}
-        | {f"/status/{name}/podTemplateHash" for name in PROGRESS_FIELDS}
+_RUN: Final = b"x" * _SHORTEST
+_DIGITS_ONLY: Final = bytes(ord("x") if chr(code) in _DIGITS else ord(" ") for code in range(256))
+
+_GENERATION_PROGRESS: Final = tuple(("status", name, "podCliqueSetGenerationHash") for name in PROGRESS_FIELDS)
+_LABEL: Final = ("metadata", "labels", LABEL_POD_TEMPLATE_HASH)
+_GENERATION: Final = ("status", "currentPodCliqueSetGenerationHash")
+_KNOWN: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
+    "PodCliqueSet": (("status", "currentGenerationHash"),),
+    "PodClique": (
+        _LABEL,
+        ("status", "currentPodTemplateHash"),
+        _GENERATION,
+        *_GENERATION_PROGRESS,
+        *(("status", name, "podTemplateHash") for name in PROGRESS_FIELDS),
     ),
-    "PodCliqueScalingGroup": frozenset({POINTER_GENERATION, *_GENERATION_PROGRESS}),
-    "PodGang": frozenset({POINTER_GENERATION_HASH_LABEL}),
-    "Pod": frozenset({POINTER_TEMPLATE_HASH_LABEL}),
+    "PodCliqueScalingGroup": (_GENERATION, *_GENERATION_PROGRESS),
+    "PodGang": (("metadata", "labels", LABEL_GENERATION_HASH),),
+    "Pod": (_LABEL,),
 }
-_GANG_MAP_ENTRY: Final = re.compile(r"/spec/entries/\d+/podCliqueSetGenerationHash")
+#: The known place in a PodGangMap, without the position of the entry.
+_ENTRY: Final = ("spec", "entries", "", "podCliqueSetGenerationHash")
 
 
 class Sweep:
@@ -67,39 +76,61 @@ class Sweep:
 
     def look(self, raw: JSONObject) -> None:
         """Search one object, a pod's metadata only."""
-        kind = raw.get("kind")
-        found: list[tuple[tuple[str, ...], str]] = []
-        if kind == "Pod":
-            _search(raw.get("metadata"), ("metadata",), found)
-        else:
-            _search(raw, (), found)
-        if not found:
+        kind = str(raw.get("kind"))
+        meta = raw.get("metadata") or {}
+        if "managedFields" in meta:  # names of fields, no values
+            meta = {key: value for key, value in meta.items() if key != "managedFields"}
+        searched = {"metadata": meta} if kind == "Pod" else {**raw, "metadata": meta}
+        known = _KNOWN.get(kind, ())
+        if _runs(searched) == sum(_may_be_hash(_at(raw, path)) for path in known):
             return
-        known = _KNOWN.get(str(kind), frozenset())
+        found: list[tuple[tuple[str, ...], str]] = []
+        _search(searched, (), found)
         for path, value in found:
-            pointer = "".join(f"/{step.replace('~', '~0').replace('/', '~1')}" for step in path)
-            if pointer in known or (kind == "PodGangMap" and _GANG_MAP_ENTRY.fullmatch(pointer)):
+            if path in known or (kind == "PodGangMap" and _is_entry(path)):
                 continue
-            meta = raw.get("metadata") or {}
             namespace, name = str(meta.get("namespace") or ""), str(meta.get("name"))
-            ref = Ref(str(kind), namespace, name, str(meta.get("uid") or ""))
+            ref = Ref(kind, namespace, name, str(meta.get("uid") or ""))
+            pointer = "".join(f"/{step.replace('~', '~0').replace('/', '~1')}" for step in path)
             part_of = (meta.get("labels") or {}).get(LABEL_PART_OF)
-            self._found[ref.kind, namespace, name, pointer] = Sighting(ref, pointer, value, part_of)
+            self._found[kind, namespace, name, pointer] = Sighting(ref, pointer, value, part_of)
 
 
-def _search(node: Any, path: tuple[str, ...], found: list[tuple[tuple[str, ...], str]]) -> None:  # noqa: ANN401, C901
-    """Every string below ``node`` that looks like a hash. Written for speed: it sees every string of a cluster."""
-    if type(node) is dict:
+def _runs(value: Any) -> int | None:  # noqa: ANN401 - any JSON value
+    """How many runs of hash digits the value's strings have; ``None`` where that cannot be counted.
+
+    Counted over a serialisation that Python makes in C, because this sees every string of a cluster. Version 2 of it
+    writes each string out where it stands. A hash is one run, and so may be something else, never the reverse.
+    """
+    try:
+        return marshal.dumps(value, 2).translate(_DIGITS_ONLY).count(_RUN)
+    except ValueError:  # a number in a spelling of its own
+        return None
+
+
+def _at(raw: JSONObject, path: tuple[str, ...]) -> object:
+    node: object = raw
+    for step in path:
+        node = node.get(step) if isinstance(node, dict) else None
+    return node
+
+
+def _may_be_hash(value: object) -> bool:
+    return isinstance(value, str) and _SHORTEST <= len(value) <= _LONGEST and not value.strip(_DIGITS)
+
+
+def _is_entry(path: tuple[str, ...]) -> bool:
+    return len(path) == len(_ENTRY) and (*path[:2], "", path[3]) == _ENTRY
+
+
+def _search(node: object, path: tuple[str, ...], found: list[tuple[tuple[str, ...], str]]) -> None:
+    """Every string below ``node`` that looks like a hash, with its path."""
+    if isinstance(node, str):
+        if _may_be_hash(node):
+            found.append((path, node))
+    elif isinstance(node, dict):
         for key, value in node.items():
-            if type(value) is str:
-                if _SHORTEST <= len(value) <= _LONGEST and value[0] in _DIGITS and not value.strip(_DIGITS):
-                    found.append(((*path, key), value))
-            elif value and type(value) in {dict, list} and key != "managedFields":
-                _search(value, (*path, key), found)
-    elif type(node) is list:
+            _search(value, (*path, str(key)), found)
+    elif isinstance(node, list):
         for index, value in enumerate(node):
-            if type(value) is str:
-                if _SHORTEST <= len(value) <= _LONGEST and value[0] in _DIGITS and not value.strip(_DIGITS):
-                    found.append(((*path, str(index)), value))
-            elif value and type(value) in {dict, list}:
-                _search(value, (*path, str(index)), found)
+            _search(value, (*path, str(index)), found)

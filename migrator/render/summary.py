@@ -78,7 +78,7 @@ def plan_json(plan: Plan, origin: Origin | None = None) -> dict[str, Any]:
     return {
         "from": plan.requested_source,
         "to": plan.requested_target,
-        "summary": summary(plan) if plan.known else None,
+        "summary": summary(plan) if plan.known else {},
         "trees": [_tree(tree) for tree in in_order(plan.trees)],
         "refusals": [_finding(finding) for finding in refusals_of(plan)],
         "warnings": [_finding(finding) for finding in warnings_of(plan)],
