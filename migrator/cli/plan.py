@@ -161,7 +161,7 @@ def _print(made: Plan, form: str | None, origin: Origin) -> None:
     elif form == "html":
         from migrator.render import page  # noqa: PLC0415 - one form of six
 
-        output.write(page.render(made))
+        output.write(page.render(made, origin))
     elif form is None and sys.stdout.isatty():
         terminal.print_plan(made, sys.stdout, colour=log.wants_colour(sys.stdout))
     else:

@@ -27,7 +27,7 @@ POINTER_GENERATION_HASH_LABEL: Final = "/metadata/labels/grove.io~1podcliqueset-
 
 @dataclass(frozen=True, slots=True, order=True)
 class Ref:
-    """One object, by kind, namespace, name and uid; sorts as reports are sorted."""
+    """One object; sorts as reports are sorted."""
 
     kind: str
     namespace: str
@@ -56,12 +56,8 @@ class Place(StrEnum):
 #: Under OnDelete these may hold hashes of older templates on purpose.
 LEFTOVER_PLACES: Final = frozenset(
     {
-        Place.POD_LABEL,
-        Place.CLIQUE_TEMPLATE,
-        Place.CLIQUE_GENERATION,
-        Place.GROUP_GENERATION,
-        Place.GANG_MAP_ENTRY,
-        Place.GANG_LABEL,
+        *(Place.POD_LABEL, Place.CLIQUE_TEMPLATE, Place.CLIQUE_GENERATION),
+        *(Place.GROUP_GENERATION, Place.GANG_MAP_ENTRY, Place.GANG_LABEL),
     }
 )
 
@@ -86,9 +82,8 @@ class StoredHash:
 class Pod:
     """A pod, from its metadata alone.
 
-    ``other_labels`` is a digest of every label but the hash, to see that nothing else changed. ``phase`` is
-    ``status.phase``; ``None`` where it was not read, or is Running. ``gang_annotation`` is the first annotation by
-    which another scheduler's pod group names the pod.
+    ``other_labels`` is a digest of every label but the hash, to see that nothing else changed. ``phase`` is ``None``
+    where it was not read, or is Running. ``gang_annotation`` is the first by which another pod group names the pod.
     """
 
     ref: Ref
@@ -103,7 +98,7 @@ class Pod:
 
     @property
     def live(self) -> bool:
-        """Whether it is, or will be, at work: neither on its way out, nor Failed or Succeeded."""
+        """Whether it is neither on its way out, nor Failed or Succeeded."""
         return not self.terminating and self.phase not in {"Failed", "Succeeded"}
 
     @property
@@ -258,8 +253,8 @@ class Sighting:
 class Snapshot:
     """Everything that one attempt decides upon, from one set of lists.
 
-    ``installed`` tells whether the API server knows PodCliqueSets at all; ``unlisted`` are kinds that may not be
-    listed, ``lacking`` those of which a dump has nothing though there must be some.
+    ``installed``: the API server knows PodCliqueSets. ``unlisted`` are kinds that may not be listed, ``lacking``
+    those of which a dump has nothing though there must be some.
     """
 
     trees: tuple[Tree, ...]
@@ -296,7 +291,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """A hazard of an upgrade that is not a matter of hashes; it never refuses."""
+    """A hazard of an upgrade; it never refuses."""
 
     id: str
     ref: Ref | None

@@ -30,8 +30,8 @@ def world() -> World:
 
 
 def in_flight(body: Object) -> None:
-    """A rolling update of the set has begun."""
-    body["status"]["updateProgress"] = {"updateStartedAt": "2026-02-02T00:00:00Z"}
+    """An edit that no operator has seen: the set's hash is not its spec's."""
+    body["spec"]["template"]["cliques"][0]["annotations"] = {"example.test/edit": "1"}
 
 
 def test_the_operator_sleeps_from_before_the_first_write_until_the_end(world: World) -> None:

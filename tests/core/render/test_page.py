@@ -198,3 +198,16 @@ def test_the_two_bars_tell_what_the_migration_saves(refused: bool, second: str) 
     text = Page(render(made)).text
     assert "Without the migration: 5 pods, 40 GPUs recreated" in text
     assert second in text
+
+
+def test_hazards_have_a_section_of_their_own() -> None:
+    """What is not a matter of hashes stands apart from what refuses, with its objects and what to do."""
+    world = World().grow(scheme="legacy-1.35")
+    world.pcs["metadata"]["annotations"] = {"grove.io/auto-mnnvl": "enabled"}
+    made = world.plan(source="v0.1.0-alpha.8", target="v0.1.0-alpha.9")
+    text = Page(render(made, report.Origin("dump.yaml", "2026-02-01T00:00:00+00:00", "1.2.3"))).text
+    assert "Hazards of this upgrade that are not a matter of hashes" in text
+    assert "GM-305 Automatic MNNVL ends" in text
+    assert "recreate the set with mnnvl-group" in text
+    assert "Made from dump.yaml at 2026-02-01T00:00:00+00:00 by version 1.2.3." in text
+    assert "Hazards of this upgrade" not in Page(render(World().grow().plan())).text
