@@ -128,7 +128,7 @@ class PodClique:
 
     @property
     def clique(self) -> str | None:
-        """The clique's name in the PodCliqueSet's template, or ``None`` if the labels do not tell.
+        """The clique's name in the PodCliqueSet's template, or ``None`` if the labels do not name it.
 
         Grove: ``operator/internal/utils/componentname.go:GetPodCliqueNameFromPodCliqueFQN``. Never split
         on ``-``: names may contain it.

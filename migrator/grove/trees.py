@@ -48,7 +48,7 @@ class Objects:
 
 
 def build(objects: Objects, *, is_cluster: bool) -> Snapshot:
-    """Join objects to trees. What belongs to nobody is reported as an orphan, not guessed."""
+    """Join objects to trees. An object without an owner that was read is reported as an orphan, not guessed."""
     orphans: list[Orphan] = []
     clique_uids = {clique.ref.uid for clique in objects.cliques}
     group_owner = {group.ref.uid: group.owner_uid for group in objects.groups}

@@ -1,7 +1,7 @@
 """Hazards of upgrades that are not a matter of hashes. Data, and how it is asked. Pure.
 
-Nothing refuses because of an advisory, and none is given where the releases are known and not concerned. Hashes do
-not tell the release that runs, only its scheme: where the release is not known, the advisory says whom it concerns.
+An advisory never refuses, and none is given where the releases are known and not concerned. Hashes name the scheme of
+the operator that runs, not its release: where the release is not known, the advisory names the releases concerned.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 Operators delete a pod because of its own label, and the PodCliques of a scaling group's replica because of theirs:
 ``podclique/components/pod/rollingupdate.go:computeUpdateWork`` and
-``podcliquescalinggroup/components/podclique/rollingupdate.go:isReplicaUpdated``. Hashes in status only say how far the
-operator has come. So where label and pods are current, a status that lags behind (Grove issue 671) starts an update at
-most that finds nothing to replace.
+``podcliquescalinggroup/components/podclique/rollingupdate.go:isReplicaUpdated``. Hashes in status only record how far
+the operator has come. So where label and pods are current, a status that lags behind (Grove issue 671) at most starts
+an update that finds nothing to replace.
 """
 
 from __future__ import annotations

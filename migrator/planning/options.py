@@ -84,7 +84,7 @@ def check_allowed(codes: Iterable[str]) -> None:
     """Raise :class:`~migrator.errors.UsageError` for a code that ``--allow`` does not accept."""
     for code in codes:
         if code not in guards.CATALOGUE:
-            raise UsageError(f"--allow {code}: there is no such guard; docs/guards.md lists them")
+            raise UsageError(f"--allow {code}: a guard with this code does not exist; docs/guards.md lists them")
         if not guards.overridable(code):
             accepted = ", ".join(sorted(c for c in guards.CATALOGUE if guards.overridable(c)))
             raise UsageError(f"--allow {code}: this guard cannot be overridden; those that can are {accepted}")

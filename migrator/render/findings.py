@@ -32,7 +32,7 @@ class Saying:
 class FindingGroup:
     """All findings of one code and severity.
 
-    ``title`` is the guard's own, ``remedies`` are what the sentences say after their first semicolon, each once.
+    ``title`` is the guard's own, ``remedies`` are what stands after the first semicolon of the messages, each once.
     ``consequences`` counts, by code, the findings that follow from this one in the same sets.
     """
 

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 _MANAGED: Final = f"{LABEL_MANAGED_BY}={MANAGED_BY_GROVE}"
 
-#: Read for what they say; every other kind of Grove is read for its strings only.
+#: Read in full; every other kind of Grove is read for its strings only.
 _JOINED: Final = frozenset(
     {
         resources.POD_CLIQUE_SETS,

@@ -1,8 +1,7 @@
 """Guards on updates in flight, in every form of every release line.
 
 ``rollingUpdateProgress`` (alpha.1 to alpha.8) and ``updateProgress`` (alpha.7 and later) are both read; which
-of them is visible depends on the installed CRDs. Where both tell the same, it is reported once, by the newer
-field.
+of them is visible depends on the installed CRDs. What is in both is reported once, by the newer field.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Guards on the workload's own state: what the next operator would do whatever the hashes say."""
+"""Guards on the workload's own state: what the next operator would do whatever the hashes are."""
 
 from __future__ import annotations
 

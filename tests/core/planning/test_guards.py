@@ -922,7 +922,7 @@ def test_only_overridable_codes_are_accepted() -> None:
     check_allowed(code for code in guards.CATALOGUE if guards.overridable(code))
     with pytest.raises(UsageError, match="cannot be overridden; those that can are GM-109, GM-110, GM-111, GM-116"):
         check_allowed(["GM-102"])
-    with pytest.raises(UsageError, match="there is no such guard"):
+    with pytest.raises(UsageError, match="a guard with this code does not exist"):
         check_allowed(["GM-999"])
 
 
