@@ -41,13 +41,14 @@ def check_tree(case: Case, *, allow: frozenset[str] = frozenset()) -> tuple[Find
 
 
 def _with_causes(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """The findings, each of which that follows from another one says from which."""
+    """The findings, causes first; what follows from another one names it."""
     findings = tuple(findings)
     refusing = {finding.code for finding in findings if finding.severity is Severity.REFUSAL}
     cause = next((code for code in _CAUSES if code in refusing), None)
     if cause is None:
         return findings
-    return tuple(replace(f, follows=cause) if f.code in _CONSEQUENCES and f.code != cause else f for f in findings)
+    found = [replace(f, follows=cause) if f.code in _CONSEQUENCES and f.code != cause else f for f in findings]
+    return tuple(sorted(found, key=lambda finding: (finding.follows is not None, finding.code != cause)))
 
 
 def _allowed(finding: Finding, allow: Collection[str]) -> Finding:

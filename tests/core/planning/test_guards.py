@@ -65,7 +65,7 @@ def test_a_set_update_without_an_end_refuses(name: str, ended: dict[str, Any]) -
     found = world.findings()
     assert (refusals(found), warnings(found)) == ([], [("GM-102", "web", f"/status/{name}")])
     assert "nothing old is left to replace" in found[0].message
-    assert refusals(stray(world).findings()) == [STRAY, ("GM-102", "web", f"/status/{name}")]
+    assert set(refusals(stray(world).findings())) == {STRAY, ("GM-102", "web", f"/status/{name}")}
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_replica_being_updated_refuses(name: str, updating: object, replicas: 
     (finding,) = world.findings()
     assert warnings([finding]) == [("GM-103", "web", f"/status/{name}/currentlyUpdating")]
     assert f"names replica {replicas}," in finding.message
-    assert refusals(stray(world).findings()) == [STRAY, ("GM-103", "web", f"/status/{name}/currentlyUpdating")]
+    assert set(refusals(stray(world).findings())) == {STRAY, ("GM-103", "web", f"/status/{name}/currentlyUpdating")}
 
 
 @pytest.mark.parametrize("updating", [None, []])
@@ -110,14 +110,14 @@ def test_a_mirrored_progress_is_reported_once() -> None:
         ("GM-107", "web-0-front", "/status/updateProgress"),
     ]
     assert warnings(world.findings()) == expected
-    assert refusals(stray(world).findings()) == [STRAY, *expected]
+    assert set(refusals(stray(world).findings())) == {STRAY, *expected}
 
 
 def test_a_mirror_that_lags_behind_still_counts() -> None:
     """A progress that is in flight under one of its two names is in flight."""
     world = World().grow(progress=("updateProgress", "rollingUpdateProgress"))
     del world.pcs["status"]["rollingUpdateProgress"]["updateEndedAt"]
-    assert refusals(stray(world).findings()) == [STRAY, ("GM-102", "web", "/status/rollingUpdateProgress")]
+    assert set(refusals(stray(world).findings())) == {STRAY, ("GM-102", "web", "/status/rollingUpdateProgress")}
 
 
 @pytest.mark.parametrize("name", ["updateProgress", "rollingUpdateProgress"])
@@ -136,7 +136,7 @@ def test_a_child_in_an_update_refuses(name: str, kind: str, object_name: str, co
     assert warnings(world.findings()) == [(code, object_name, f"/status/{name}/{selected}")]
     del progress["updateEndedAt"]
     assert warnings(world.findings()) == [(code, object_name, f"/status/{name}")]
-    assert refusals(stray(world).findings()) == [STRAY, (code, object_name, f"/status/{name}")]
+    assert set(refusals(stray(world).findings())) == {STRAY, (code, object_name, f"/status/{name}")}
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_what_the_operator_reports_as_under_way_refuses(kind: str, name: str, en
     world.of(kind, name)["status"]["conditions"] = [condition("Other", "True"), entry]
     found = world.findings()
     assert (refusals(found), warnings(found)) == ([], [(code, name, "/status/conditions")])
-    assert refusals(stray(world).findings()) == [STRAY, (code, name, "/status/conditions")]
+    assert set(refusals(stray(world).findings())) == {STRAY, (code, name, "/status/conditions")}
 
 
 @pytest.mark.parametrize(
