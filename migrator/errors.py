@@ -17,6 +17,7 @@
     ├── OutputError                 1  unwritable-output
     ├── UsageError                  2  usage
     │   ├── UnknownScheme           2  unknown-scheme
+    │   │   └── UnreadRelease       2  unread-release
     │   ├── InputError              2  unreadable-input
     │   │   └── DecodeError         2  undecodable-input
     │   └── IncompleteDump          2  incomplete-dump
@@ -161,6 +162,12 @@ class UnknownScheme(UsageError):
     """Neither a scheme nor a release in the table."""
 
     code = "unknown-scheme"
+
+
+class UnreadRelease(UnknownScheme):
+    """A release that is known to exist, and whose source nobody has read: its hashes are not known."""
+
+    code = "unread-release"
 
 
 class InputError(UsageError):

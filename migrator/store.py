@@ -92,6 +92,7 @@ class Store(Protocol):
         *,
         namespace: str | None = None,
         label_selector: str | None = None,
+        field_selector: str | None = None,
         metadata_only: bool = False,
     ) -> Listing[T]:
         """Read every object of a kind, all namespaces unless one is given, in pages of one snapshot.
@@ -99,6 +100,13 @@ class Store(Protocol):
         ``project`` is applied to each raw item at once, so that a page is all that is held in full. An
         expired continue token restarts the list, bounded. Raises :class:`~migrator.errors.NotFound` when the
         resource itself does not exist (its CRD is not installed).
+        """
+        ...
+
+    def kinds(self, group: str) -> tuple[Resource, ...]:
+        """Every kind of an API group that objects can be listed of, as discovery shows it; none for an absent group.
+
+        On a dump: the kinds that it has objects of.
         """
         ...
 

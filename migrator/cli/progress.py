@@ -188,6 +188,7 @@ class _Watched:
         *,
         namespace: str | None = None,
         label_selector: str | None = None,
+        field_selector: str | None = None,
         metadata_only: bool = False,
     ) -> Listing[T]:
         with self._progress.stage(f"reading {resource.plural}") as count:
@@ -201,8 +202,12 @@ class _Watched:
                 counted,
                 namespace=namespace,
                 label_selector=label_selector,
+                field_selector=field_selector,
                 metadata_only=metadata_only,
             )
+
+    def kinds(self, group: str) -> tuple[Resource, ...]:
+        return self._store.kinds(group)
 
     def get(self, resource: Resource, namespace: str, name: str, *, subresource: str = "") -> JSONObject:
         return self._store.get(resource, namespace, name, subresource=subresource)

@@ -47,18 +47,19 @@ def connect(
     )
 
 
-def open_store(cluster: ClusterFlags, dump: str | None, *, dry_run: DryRun, qps: float | None = None) -> Store:
-    """The dump that was named, or else the cluster."""
-    if dump is None:
+def open_store(cluster: ClusterFlags, *dumps: str | None, dry_run: DryRun, qps: float | None = None) -> Store:
+    """The dump that was named, in one file or several, or else the cluster."""
+    files = [dump for dump in dumps if dump is not None]
+    if not files:
         return connect(cluster, dry_run=dry_run, qps=qps)
-    return read_dump(dump, dry_run=dry_run)
+    return read_dump(*files, dry_run=dry_run)
 
 
-def read_dump(path: str, *, dry_run: DryRun) -> DumpStore:
-    """What kubectl printed into a file."""
+def read_dump(*paths: str, dry_run: DryRun) -> DumpStore:
+    """What kubectl printed into a file, or into several."""
     from migrator.stores.dump.store import DumpStore  # noqa: PLC0415 - of no use to a cluster
 
-    return DumpStore.read(path, dry_run=dry_run)
+    return DumpStore.read(*paths, dry_run=dry_run)
 
 
 def context(

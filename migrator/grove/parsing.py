@@ -27,6 +27,9 @@ from migrator.resources import DEFAULT_NAMESPACE
 
 Check = Callable[[object], bool]
 
+#: By these a pod names the pod group of another scheduler (Grove issue 837).
+GANG_ANNOTATIONS: Final = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name", "pod-group-name")
+
 
 def _is_object(value: object) -> bool:
     return isinstance(value, dict)
@@ -140,6 +143,8 @@ def pod(raw: JSONObject) -> Pod:
         created=_created(meta),
         terminating=_terminating(meta),
         pod_clique_label=labels.get(LABEL_POD_CLIQUE),
+        phase=_phase(raw),
+        gang_annotation=_gang_annotation(meta),
         other_labels=hash(frozenset(others.items())),
     )
 
@@ -221,6 +226,20 @@ def _strings(raw: JSONObject, meta: Mapping[str, Any], key: str) -> Mapping[str,
 def _describe(raw: JSONObject) -> str:
     meta = _metadata(raw)
     return f"{raw.get('kind')} {meta.get('namespace') or 'default'}/{meta.get('name')}"
+
+
+def _phase(raw: JSONObject) -> str | None:
+    """``status.phase``, interned; ``None`` where only metadata was read."""
+    status = raw.get("status")
+    phase = status.get("phase") if isinstance(status, dict) else None
+    return sys.intern(phase) if isinstance(phase, str) else None
+
+
+def _gang_annotation(meta: Mapping[str, Any]) -> str | None:
+    annotations = meta.get("annotations")
+    if not isinstance(annotations, dict):
+        return None
+    return next((name for name in GANG_ANNOTATIONS if name in annotations), None)
 
 
 def _generation(meta: Mapping[str, Any]) -> int:

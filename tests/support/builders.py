@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,6 +16,7 @@ import jsonpatch
 from migrator.grove import parsing
 from migrator.grove.model import Change, Finding, Plan, Severity, Snapshot, TreePlan
 from migrator.grove.places import stored_hashes
+from migrator.grove.sweep import Sweep
 from migrator.grove.trees import Objects, build
 from migrator.hashing import podcliqueset, schemes
 from migrator.planning.baseline import table_of
@@ -147,8 +148,11 @@ class World:
     # --- what the migrator makes of it ---------------------------------------------------------------------------
 
     def snapshot(self, *, is_cluster: bool = True) -> Snapshot:
-        """The trees."""
-        return build(
+        """The trees, and every string that may be a hash."""
+        sweep = Sweep()
+        for item in self.objects:
+            sweep.look(item)
+        found = build(
             Objects(
                 sets=tuple(parsing.pod_clique_set(o) for o in self.all("PodCliqueSet")),
                 groups=tuple(parsing.scaling_group(o) for o in self.all("PodCliqueScalingGroup")),
@@ -159,6 +163,7 @@ class World:
             ),
             is_cluster=is_cluster,
         )
+        return replace(found, sightings=sweep.sightings)
 
     def values(self) -> dict[tuple[str, str, str], str]:
         """Every stored hash, by kind, name and field."""

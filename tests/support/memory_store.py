@@ -212,6 +212,7 @@ class MemoryStore:
         *,
         namespace: str | None = None,
         label_selector: str | None = None,
+        field_selector: str | None = None,
         metadata_only: bool = False,
     ) -> Listing[T]:
         """See :meth:`migrator.store.Store.list`."""
@@ -224,11 +225,16 @@ class MemoryStore:
                 if key[0] == resource
                 and namespace in {None, body["metadata"].get("namespace")}
                 and matches_labels(label_selector, body["metadata"].get("labels") or {})
+                and matches_labels(field_selector, {"status.phase": (body.get("status") or {}).get("phase", "")})
             ]
             version = str(self._state.version)
         listing = Listing(tuple(map(project, found)), version)
         self._answer(request)
         return listing
+
+    def kinds(self, group: str) -> tuple[Resource, ...]:
+        """See :meth:`migrator.store.Store.kinds`."""
+        return tuple(r for r in RESOURCES if r.group == group and r not in self._without)
 
     def get(self, resource: Resource, namespace: str, name: str, *, subresource: str = "") -> JSONObject:
         """See :meth:`migrator.store.Store.get`."""

@@ -72,12 +72,15 @@ class DumpFile:
         """Whether it is JSON; YAML that begins like JSON is not accepted, as it could mean something else."""
         return self.text.lstrip(" \t\r\n")[:1] in {"{", "["}
 
-    def objects(self) -> Iterator[Placed]:
-        """Every object, with Lists opened; raises :class:`~migrator.errors.InputError` at the first bad place."""
+    def objects(self, *, whole: bool = False) -> Iterator[Placed]:
+        """Every object, with Lists opened; raises :class:`~migrator.errors.InputError` at the first bad place.
+
+        With ``whole`` a List that has another page is a bad place too: what it leaves out would count as absent.
+        """
         try:
             for number, value in enumerate(self._documents()):
                 if value is not None:
-                    yield from self._open(value, number, ())
+                    yield from self._open(value, number, (), whole=whole)
         except ValueError as error:
             raise InputError(f"{self.name}: {error}") from error
 
@@ -128,7 +131,7 @@ class DumpFile:
             return (value for value, _ in json_text.documents(self.text))
         return yaml_text.documents(self.text)
 
-    def _open(self, value: Any, document: int, path: Path) -> Iterator[Placed]:  # noqa: ANN401 - anything a file may hold
+    def _open(self, value: Any, document: int, path: Path, *, whole: bool) -> Iterator[Placed]:  # noqa: ANN401 - anything a file may hold
         if not isinstance(value, dict):
             raise InputError(f"{self._place(document, path)} is not a Kubernetes object but {_named(value)}")
         kind, version = value.get("kind"), value.get("apiVersion")
@@ -143,12 +146,18 @@ class DumpFile:
         items = value["items"] if value["items"] is not None else []
         if not isinstance(items, list):
             raise InputError(f"{self._place(document, path)}: items is not a list but {_named(items)}")
+        metadata = value.get("metadata")
+        if whole and isinstance(metadata, dict) and metadata.get("continue"):
+            raise InputError(
+                f"{self._place(document, path)} is one page of a longer list ({len(items)} objects, and "
+                "metadata.continue is set): dump again without a limit, as `kubectl get` does by itself"
+            )
         of = kind.removesuffix("List")
         for index, item in enumerate(items):
             if of and isinstance(item, dict):  # the API leaves them out in the items of a typed list
                 item.setdefault("kind", of)
                 item.setdefault("apiVersion", version)
-            yield from self._open(item, document, (*path, "items", index))
+            yield from self._open(item, document, (*path, "items", index), whole=whole)
 
     def _place(self, document: int, path: Path) -> str:
         items = "".join(f", item {part + 1}" for part in path if isinstance(part, int))

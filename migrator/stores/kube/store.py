@@ -84,6 +84,7 @@ class KubeStore:
         self, transport: Transport, *, dry_run: DryRun = DryRun.NONE, field_manager: str = FIELD_MANAGER
     ) -> None:
         self.dry_run = dry_run
+        self.name = transport.server
         self._transport = transport
         self._field_manager = field_manager
 
@@ -103,6 +104,7 @@ class KubeStore:
         *,
         namespace: str | None = None,
         label_selector: str | None = None,
+        field_selector: str | None = None,
         metadata_only: bool = False,
     ) -> Listing[T]:
         """See :meth:`migrator.store.Store.list`.
@@ -113,6 +115,8 @@ class KubeStore:
         query = {"limit": str(PAGE_SIZE)}
         if label_selector:
             query["labelSelector"] = label_selector
+        if field_selector:
+            query["fieldSelector"] = field_selector
         request = Request(
             "GET",
             _path(resource, namespace or ""),
@@ -131,6 +135,21 @@ class KubeStore:
             f"{request.what}: the list expired {MAX_LIST_STARTS} times before its last page; the API server keeps "
             "its history for too short a time, or answers too slowly"
         )
+
+    def kinds(self, group: str) -> tuple[Resource, ...]:
+        """See :meth:`migrator.store.Store.kinds`: what ``/apis/GROUP`` and its versions show, a kind once."""
+        found: dict[str, Resource] = {}
+        try:
+            known = self._read(f"/apis/{quote(group, safe='')}")
+        except NotFound:
+            return ()
+        for version in known.get("versions") or ():
+            shown = self._read(f"/apis/{version['groupVersion']}")
+            for entry in shown.get("resources") or ():
+                if "list" in (entry.get("verbs") or ()) and "/" not in entry["name"]:
+                    name, kind, spaced = entry["name"], entry["kind"], bool(entry.get("namespaced"))
+                    found.setdefault(kind, Resource(group, version["version"], name, kind, namespaced=spaced))
+        return tuple(found.values())
 
     def get(self, resource: Resource, namespace: str, name: str, *, subresource: str = "") -> JSONObject:
         """See :meth:`migrator.store.Store.get`."""
@@ -222,6 +241,9 @@ class KubeStore:
         if self.dry_run is DryRun.SERVER:
             query["dryRun"] = "All"
         return query
+
+    def _read(self, path: str) -> JSONObject:
+        return self._object(Request("GET", path, {}, f"discover {path}", repeatable=True), json.loads)
 
     def _object(self, request: Request, parse: Callable[[bytes], Any] = exact_json.loads) -> JSONObject:
         return _parsed(parse, request, self._transport.send(request))

@@ -78,6 +78,7 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
         "verify": common | kubectl | {"--filename", "--to", "--settle", "--interval", "--after-upgrade"},
         "explain": common | kubectl | {"--filename", "--from", "--to"},
         "releases": common,
+        "guards": {"--verbose"},
     }
 
 
