@@ -6,7 +6,7 @@ import functools
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 
@@ -92,10 +92,15 @@ def _resolve(rest: dict[str, Any], *, migrates: bool) -> None:
         if name == "target":
             context.ensure_object(Session).target_digests = found.digests
     names = {rest.get("target") or "", rest.get("source") or ""}
-    if any(_READ_ELSEWHERE.fullmatch(name) for name in names - _known_names()) and rest.get("dump") is None:
+    if any(_READ_ELSEWHERE.fullmatch(name) for name in names - _known_names()) and not _offline(rest):
         from migrator.cli import wiring  # noqa: PLC0415 - no other name needs a cluster
 
         wiring.adopt_recorded(rest["cluster"])
+
+
+def _offline(rest: Mapping[str, Any]) -> bool:
+    """Whether the command reads files and no cluster."""
+    return bool(rest.get("dump") or rest.get("dumps") or rest.get("path"))
 
 
 def _given(context: click.Context, name: str) -> str | None:
@@ -150,8 +155,8 @@ def agree(flag: str, name: str | None, binary: str, found: OperatorScheme) -> No
     """Raise :class:`~migrator.errors.UsageError` if a name contradicts what the binary says."""
     from migrator.hashing import schemes  # noqa: PLC0415
 
-    if name is None or (name == schemes.CANONICAL == found.algorithm):
-        return
+    if name is None or schemes.unread_release(name) is not None or (name == schemes.CANONICAL == found.algorithm):
+        return  # nothing is known of it that could contradict
     named = schemes.CANONICAL if name == schemes.CANONICAL else schemes.resolve(name).name
     if named != found.scheme.name:
         raise UsageError(

@@ -111,6 +111,16 @@ def test_a_name_that_contradicts_the_binary_refuses(
     assert code == (7 if command == ["verify"] else 0)  # the example is not migrated
 
 
+def test_a_release_that_nobody_has_read_is_what_its_binary_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A release that is known by name only cannot contradict: the binary decides."""
+    unread = schemes.unread_releases()[-1]
+    args = ["plan", "-f", str(DUMP), "--to", unread, "--to-binary", written(tmp_path), "-o", "json"]
+    assert cli.invoke(args) == 0
+    assert {tree["to"] for tree in json.loads(capsys.readouterr().out)["trees"]} == {"legacy-1.35"}
+
+
 def test_the_source_is_read_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`--from-binary` names the source, and contradicts `--from` in the same way."""
     path = written(tmp_path, described(layouts.load("1.34")))
