@@ -15,18 +15,14 @@ from typing import Any, Final
 
 from migrator.errors import DecodeError
 from migrator.hashing.canonical import canonicalize
-from migrator.hashing.fnv import OFFSET, Chunk, clean, encode, feed, fold
-from migrator.hashing.memory import MEMORY
-from migrator.hashing.patterns import Patterns
+from migrator.hashing.fnv import OFFSET, Fixed, Piece, clean, encode, feed, fold, plain
 from migrator.hashing.schemes import CANONICAL, Scheme
 from migrator.hashing.spew import Struct, root
 from migrator.jsonvalue import JSONObject
 
 _IN_ORDER: Final = "CliqueStartupTypeInOrder"
-_POINTER: Final = "(*v1.PodTemplateSpec)"
+_POINTER: Final = Fixed("(*v1.PodTemplateSpec)")
 _CLIQUES: Final = "spec.template.cliques"
-
-_PATTERNS: Final = Patterns()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +41,7 @@ class TemplateHasher:
 
     def __init__(self, template: Mapping[str, Any]) -> None:
         self._template = template
-        self._recognised = _PATTERNS.recognise(template)
-        self._printed: dict[Scheme, Sequence[Chunk]] = {}
+        self._printed: dict[Scheme, Sequence[Piece]] = {}
 
     def under(self, scheme: Scheme) -> str:
         """The pod-template hash.
@@ -57,10 +52,6 @@ class TemplateHasher:
 
     def after(self, state: int, scheme: Scheme) -> int:
         """The FNV sum after the template when it was ``state`` before. Raises as :meth:`under` does."""
-        if self._recognised is not None:
-            found = self._recognised.after(state, scheme, printed)
-            if found is not None:
-                return found
         if scheme not in self._printed:
             self._printed[scheme] = printed(self._template, scheme)
         return fold(state, self._printed[scheme])
@@ -73,7 +64,7 @@ def hash_template(template: Mapping[str, Any], scheme: Scheme) -> str:
 
 def dump_template(template: Mapping[str, Any], scheme: Scheme) -> str:
     """The very text that is hashed. Raises as :meth:`TemplateHasher.under` does."""
-    return b"".join([chunk.data for chunk in printed(template, scheme)]).decode()
+    return clean(plain(printed(template, scheme)))
 
 
 def hash_text(text: str) -> str:
@@ -111,8 +102,8 @@ class SetHasher:
         if scheme.algorithm == CANONICAL and _set_template(self._pcs).get("cliqueStartupType") == _IN_ORDER:
             for number in order:
                 opening = f"(kubernetes.podTemplateSpecHashInput){{OrderKey:(string){names[number]} PodTemplateSpec:"
-                total = self._after(MEMORY.text(opening).step(total), number, scheme)
-                total = MEMORY.text("}").step(total)
+                total = self._after(fold(total, [opening]), number, scheme)
+                total = fold(total, ["}"])
             return total
         for number in sorted(order, key=names.__getitem__) if scheme.algorithm == CANONICAL else order:
             total = sums[number] if total == OFFSET else self._after(total, number, scheme)
@@ -147,7 +138,7 @@ def newer_fields(pcs: Mapping[str, Any], older: str, newer: str) -> tuple[str, .
     return tuple(pointer for pointer in unknown_fields(pcs, older) if pointer not in unseen)
 
 
-def printed(template: Mapping[str, Any], scheme: Scheme) -> Sequence[Chunk]:
+def printed(template: Mapping[str, Any], scheme: Scheme) -> Sequence[Piece]:
     """What is hashed, in chunks. Raises as :meth:`TemplateHasher.under` does."""
     pod_spec = _pod_spec(template)
     if scheme.algorithm == CANONICAL:
@@ -156,7 +147,7 @@ def printed(template: Mapping[str, Any], scheme: Scheme) -> Sequence[Chunk]:
         "metadata": {key: template.get(key) for key in ("labels", "annotations")},
         "spec": pod_spec,
     }
-    out = [MEMORY.text(_POINTER)]
+    out: list[Piece] = [_POINTER]
     try:
         root(scheme.minor).emit(value, out)
     except DecodeError as error:

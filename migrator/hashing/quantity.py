@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from migrator.errors import DecodeError
+from migrator.hashing.fnv import Fixed
 
 DECIMAL_SI: Final = "DecimalSI"
 BINARY_SI: Final = "BinarySI"
@@ -39,6 +40,12 @@ _NONE: Final = "the text there is no quantity"
 _TEXT_AT_MOST: Final = 4000  # below CPython's own limit for str to int; Go has none
 
 
+_V = Fixed("{i:(resource.int64Amount){value:(int64)")
+_S = Fixed(" scale:(resource.Scale)")
+_D = Fixed("} d:(resource.infDecAmount){Dec:(*inf.Dec)")
+_T = Fixed("} s:(string)")
+_F = Fixed(" Format:(resource.Format)")
+
 @dataclass(frozen=True, slots=True)
 class Quantity:
     """The fields of the Go struct. ``unscaled`` is set only where the big decimal is (``d.Dec``)."""
@@ -49,6 +56,9 @@ class Quantity:
     format: str = ""
     unscaled: int | None = None
     decimal_scale: int = 0
+
+    def pieces(self):
+        return (_V, str(self.value), _S, str(self.scale), _D, self._dec(), _T, self.text, _F, self.format, "}")
 
     def dump(self) -> str:
         """The struct's body as spew prints it, without its type."""

@@ -10,28 +10,41 @@ empty list or map is not nil.
 
 from __future__ import annotations
 
+import marshal
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import cache, cached_property, partial
+from functools import cache, cached_property, lru_cache, partial
 from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 from migrator.errors import DecodeError
 from migrator.hashing import quantity
-from migrator.hashing.fnv import Chunk, Joined, Text, clean
+from migrator.hashing.fnv import SHORT, Fixed, Joined, Piece, clean
 from migrator.hashing.layouts import Field, Layout, load
-from migrator.hashing.memory import MEMORY
 from migrator.jsonvalue import JSONNumber, dumps
 
 ROOT: Final = "v1.PodTemplateSpec"
 NIL: Final = "<nil>"
 
-#: How many unset fields stand in one chunk at most; a power of two.
-_BLOCK: Final = 64
+#: The structs of which no two are alike. What stands in them often is, and is remembered by its content.
+_PARTED: Final = frozenset({ROOT, "v1.ObjectMeta", "v1.PodSpec", "v1.Container", "v1.EphemeralContainer"})
+
+#: How many contents are remembered: many of up to so many bytes, and a few of any length up to the second.
+_SMALL, _LARGE = 1 << 12, 1 << 18
+_MANY, _FEW = 1 << 11, 1 << 6
+
+#: How many combinations of fields are kept for each struct.
+_PLANS: Final = 1 << 8
+
+# The version without references: equal values have equal bytes, whoever else holds them.
+_MARSHAL_VERSION: Final = 2
 
 _SECOND: Final = timedelta(seconds=1)
 _INTEGER: Final = re.compile(r"u?int(\d*)")
 _MAP: Final = re.compile(r"map\[([^\]]+)\](.+)")
+
+#: What stands before an element of a list: the bracket or a space.
+_FIRST, _NEXT, _LAST = Fixed("["), Fixed(" "), Fixed("]")
 
 
 class Printer(Protocol):
@@ -39,26 +52,26 @@ class Printer(Protocol):
 
     zero: str
 
-    def emit(self, value: Any, out: list[Chunk]) -> None:  # noqa: ANN401 - any JSON value
+    def emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401 - any JSON value
         """Append the body of a value that is not null. Raises :class:`~migrator.errors.DecodeError`."""
 
 
 class _String:
     zero = ""
 
-    def emit(self, value: Any, out: list[Chunk]) -> None:  # noqa: ANN401
+    def emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401
         if type(value) is not str:
             raise mismatch(value, "string")
-        out.append(MEMORY.text(value))
+        out.append(value)
 
 
 class _Bool:
     zero = "false"
 
-    def emit(self, value: Any, out: list[Chunk]) -> None:  # noqa: ANN401
+    def emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401
         if type(value) is not bool:
             raise mismatch(value, "bool")
-        out.append(MEMORY.text("true" if value else "false"))
+        out.append("true" if value else "false")
 
 
 class _Integer:
@@ -69,8 +82,8 @@ class _Integer:
         self._least = -(1 << (bits - 1)) if signed else 0
         self._most = (1 << (bits - 1 if signed else bits)) - 1
 
-    def emit(self, value: Any, out: list[Chunk]) -> None:  # noqa: ANN401
-        out.append(MEMORY.text(str(self.read(value))))
+    def emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401
+        out.append(str(self.read(value)))
 
     def read(self, value: Any) -> int:  # noqa: ANN401
         """Go's integer; ``-0`` is zero, any other odd spelling is refused."""
@@ -98,48 +111,49 @@ class Elements:
 
 
 class _Pointer(Elements):
-    def emit(self, value: Any, out: list[Chunk]) -> None:  # noqa: ANN401
+    def emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401
         self.element.emit(value, out)  # the pointee prints no type of its own
 
 
 class Slice(Elements):
     """A list."""
 
-    def emit(self, value: Any, out: list[Chunk]) -> None:  # noqa: ANN401
+    def emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401
         """Print every element."""
         if type(value) is not list:
             raise mismatch(value, "list")
-        element, separator = self.element, "["
-        for number, item in enumerate(value):
-            out.append(MEMORY.text(separator))
-            separator = " "
-            try:
+        element, separator = self.element, _FIRST
+        number = 0
+        try:
+            for number, item in enumerate(value):
+                out.append(separator)
+                separator = _NEXT
                 if item is None:
-                    out.append(MEMORY.text(element.zero))
+                    out.append(element.zero)
                 else:
                     element.emit(item, out)
-            except DecodeError as error:
-                raise _within(f"[{number}]", error) from None
-        out.append(MEMORY.text("]" if value else "[]"))
+        except DecodeError as error:
+            raise _within(f"[{number}]", error) from None
+        out.append(_LAST if value else "[]")
 
 
 class _Map(Elements):
-    def emit(self, value: Any, out: list[Chunk]) -> None:  # noqa: ANN401
+    def emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401
         if type(value) is not dict:
             raise mismatch(value, "object")
         element, separator = self.element, "map["
         for key, name in sorted([(clean(name), name) for name in value]):
-            out.append(MEMORY.text(f"{separator}{key}:"))
+            out.append(f"{separator}{key}:")
             separator = " "
             item = value[name]
             try:
                 if item is None:
-                    out.append(MEMORY.text(element.zero))
+                    out.append(element.zero)
                 else:
                     element.emit(item, out)
             except DecodeError as error:
                 raise _within(f".{key}", error) from None
-        out.append(MEMORY.text("]" if value else "map[]"))
+        out.append(_LAST if value else "map[]")
 
 
 class Slot(NamedTuple):
@@ -157,45 +171,52 @@ class Struct:
         self.name = name
         self.slots: list[Slot] = []
         self._tail = self._compile(fields, types, "")
-        self.index = {slot.key: number for number, slot in enumerate(self.slots)}
-        self._between: dict[tuple[int, int], Chunk] = MEMORY.cache()
+        self._index = {slot.key: number for number, slot in enumerate(self.slots)}
+        self._fixed: dict[tuple[int, int], Fixed] = {}
         self.zero = "".join(slot.before + slot.printer.zero for slot in self.slots) + self._tail
+        self._plan = lru_cache(maxsize=_PLANS)(self._planned)
 
     @property
     def fields(self) -> Mapping[str, Printer]:
         """The printer of each JSON field that the struct knows."""
         return {slot.key: slot.printer for slot in self.slots}
 
-    def emit(self, value: Any, out: list[Chunk]) -> None:  # noqa: ANN401
+    def emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401
         """Print the fields that are set, and the fixed text around them."""
         if type(value) is not dict:
             raise mismatch(value, "object")
-        index, slots, between = self.index, self.slots, self._between
-        last = -1
-        for number in sorted([index[key] for key in value if key in index]):
-            slot = slots[number]
-            item = value[slot.key]
-            if item is None:
-                continue
-            out.append(between.get((last, number)) or self.fixed(last, number))
-            try:
-                slot.printer.emit(item, out)
-            except DecodeError as error:
-                raise _within(f".{slot.key}", error) from None
-            last = number
-        out.append(self.fixed(last, len(slots)))
+        steps, end = self._plan(tuple(value))
+        began, key = len(out), ""
+        try:
+            for key, before, emit in steps:
+                item = value[key]
+                if item is None:  # as good as absent
+                    del out[began:]
+                    self.emit({key: item for key, item in value.items() if item is not None}, out)
+                    return
+                out.append(before)
+                emit(item, out)
+        except DecodeError as error:
+            raise _within(f".{key}", error) from None
+        out.append(end)
 
-    def fixed(self, last: int, number: int) -> Chunk:
+    def _planned(self, keys: tuple[str, ...]) -> tuple[Sequence[tuple[str, Fixed, Emit]], Fixed]:
+        """What to print for these fields, in Go's order, and the text after the last."""
+        steps, last = [], -1
+        for number in sorted([self._index[key] for key in keys if key in self._index]):
+            slot = self.slots[number]
+            steps.append((slot.key, self._between(last, number), slot.printer.emit))
+            last = number
+        return steps, self._between(last, len(self.slots))
+
+    def _between(self, last: int, number: int) -> Fixed:
         """Everything between two slots: what follows the first, unset fields, and what introduces the second."""
-        chunk = self._between.get((last, number))
-        if chunk is None:
-            parts = []
-            for start, stop in _blocks(last + 1, number):
-                text = "".join([slot.before + slot.printer.zero for slot in self.slots[start:stop]])
-                parts.append(MEMORY.text(text))
-            parts.append(MEMORY.text(self.slots[number].before if number < len(self.slots) else self._tail))
-            chunk = MEMORY.remember(self._between, (last, number), Joined(parts), 0)
-        return chunk
+        fixed = self._fixed.get((last, number))
+        if fixed is None:
+            text = "".join([slot.before + slot.printer.zero for slot in self.slots[last + 1 : number]])
+            text += self.slots[number].before if number < len(self.slots) else self._tail
+            fixed = self._fixed[last, number] = Fixed(text)
+        return fixed
 
     def _compile(self, fields: Sequence[Field], types: Types, pending: str) -> str:
         """Fill the slots; returns the fixed text after the last one."""
@@ -209,38 +230,64 @@ class Struct:
             if key is None:
                 pending += printer.zero
                 continue
-            self.slots.append(Slot(key, pending, printer))
+            self.slots.append(Slot(key, pending, types.remembered(kind) if self.name in _PARTED else printer))
             pending = ""
         return pending + "}"
+
+
+class Remembered(Elements):
+    """Prints what it has printed before as one piece."""
+
+    def __init__(self, printer: Printer) -> None:
+        super().__init__(lambda: printer)
+        self.zero = printer.zero
+
+    def emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401
+        """Print a value as a whole, or as ever if its content has no bytes (a number that keeps its spelling)."""
+        try:
+            content = marshal.dumps(value, _MARSHAL_VERSION)
+        except ValueError:
+            content = b""
+        if not content or len(content) > _LARGE:
+            self.element.emit(value, out)
+        else:
+            out += (_small if len(content) <= _SMALL else _large)(self.element, content)
+
+
+def _of_content(printer: Printer, content: bytes) -> Sequence[Piece]:
+    """What a value is printed as: one piece if it is ASCII."""
+    out: list[Piece] = []
+    printer.emit(marshal.loads(content), out)  # noqa: S302 - our own bytes
+    if all([type(piece) is not str or piece.isascii() for piece in out]):
+        return (Joined([Fixed(piece) if type(piece) is str and len(piece) > SHORT else piece for piece in out]),)
+    return out
+
+
+_small = lru_cache(maxsize=_MANY)(_of_content)
+_large = lru_cache(maxsize=_FEW)(_of_content)
 
 
 class _Quantity:
     zero = quantity.Quantity().dump()
 
-    def __init__(self) -> None:
-        self._known: dict[str, Chunk] = MEMORY.cache()
-
-    def emit(self, value: Any, out: list[Chunk]) -> None:  # noqa: ANN401
+    def emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401
         if type(value) not in {str, int, JSONNumber}:
             raise mismatch(value, "quantity")
-        token = str(value)
-        chunk = self._known.get(token)
-        if chunk is None:
-            text = quantity.parse(token).dump()
-            chunk = MEMORY.remember(self._known, token, Text(text), len(text))
-        out.append(chunk)
+        out += quantity.parse(str(value)).pieces()
 
 
 class _IntOrString:
     zero = "{Type:(intstr.Type)0 IntVal:(int32)0 StrVal:(string)}"
     _int32: ClassVar[_Integer] = _Integer("int32", 32, signed=True)
+    _text: Final = Fixed("{Type:(intstr.Type)1 IntVal:(int32)0 StrVal:(string)")
+    _number: Final = Fixed("{Type:(intstr.Type)0 IntVal:(int32)")
+    _end: Final = Fixed(" StrVal:(string)}")
 
-    def emit(self, value: Any, out: list[Chunk]) -> None:  # noqa: ANN401
+    def emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401
         if type(value) is str:
-            text = f"{{Type:(intstr.Type)1 IntVal:(int32)0 StrVal:(string){value}}}"
+            out += (self._text, value, "}")
         else:
-            text = f"{{Type:(intstr.Type)0 IntVal:(int32){self._int32.read(value)} StrVal:(string)}}"
-        out.append(MEMORY.text(text))
+            out += (self._number, str(self._int32.read(value)), self._end)
 
 
 class _Time:
@@ -254,7 +301,7 @@ class _Time:
     _syntax: Final = r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:\d\d)"
     _year_one: Final = datetime(1, 1, 1, tzinfo=UTC)
 
-    def emit(self, value: Any, out: list[Chunk]) -> None:  # noqa: ANN401
+    def emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401
         match = re.fullmatch(self._syntax, value, re.ASCII) if type(value) is str else None
         try:
             moment = datetime.fromisoformat(match[1] + match[3]) if match else None
@@ -265,10 +312,8 @@ class _Time:
         nanoseconds = int((match[2] or "").ljust(9, "0")[:9])
         seconds = (moment - self._year_one) // _SECOND
         out.append(
-            MEMORY.text(
                 f"{{Time:(time.Time){{wall:(uint64){nanoseconds} ext:(int64){seconds} "
                 f"loc:(*time.Location){self._utc}}}}}"
-            )
         )
 
 
@@ -277,9 +322,9 @@ class _Fields:
 
     zero = "{Raw:([]uint8)<nil>}"
 
-    def emit(self, value: Any, out: list[Chunk]) -> None:  # noqa: ANN401
+    def emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401
         raw = " ".join(str(byte) for byte in dumps(value).encode("utf-8", "replace"))
-        out.append(MEMORY.text(f"{{Raw:([]uint8)[{raw}]}}"))
+        out.append(f"{{Raw:([]uint8)[{raw}]}}")
 
 
 _CUSTOM: Final[Mapping[str, Printer]] = {
@@ -310,6 +355,18 @@ class Types:
             if printer is None:
                 printer = self._shared[signature] = self._compile(kind)
             self._printers[kind] = printer
+        return printer
+
+    def remembered(self, kind: str) -> Printer:
+        """The same printer, but one that remembers what it has printed where that is more than a scalar."""
+        printer = self.printer(kind)
+        inner = kind.lstrip("*[]")
+        if isinstance(printer, Elements | Struct) and inner not in _PARTED and inner not in _CUSTOM and (kind.startswith("[]") or isinstance(self._layout.get(inner), tuple) or isinstance(printer, _Map)):
+            signature = ("remembered", self._signature(kind))
+            found = self._shared.get(signature)
+            if found is None:
+                found = self._shared[signature] = Remembered(printer)
+            return found
         return printer
 
     def fields(self, kind: str) -> Sequence[Field]:
@@ -352,16 +409,6 @@ class Types:
                 parts += tuple((go, key, self._signature(child)) for go, key, child in definition)
             known = self._known[kind] = self._signatures.setdefault(parts, len(self._signatures))
         return known
-
-
-def _blocks(start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """A range in blocks that begin at multiples of their length, so that ranges that overlap share most of them."""
-    while start < stop:
-        size = start & -start or _BLOCK
-        while start + size > stop:
-            size //= 2
-        yield start, start + size
-        start += size
 
 
 def _basic(kind: str) -> Printer:
