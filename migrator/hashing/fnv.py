@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 import struct
+from array import array
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final, TypeAlias
@@ -27,14 +28,9 @@ _ENCODING: Final = bytes.maketrans(_DIGITS, "".join(_ALPHABET[digit % len(_ALPHA
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 _ASCII: Final = 0x7F
-_ANY: Final = 0xFF
 
 #: So many values of one text are computed one by one, then all that are left at once: that costs as much as 14.
 _ONE_BY_ONE: Final = 8
-
-#: Texts up to this length are worth remembering wherever they stand, and how many values of them are kept.
-SHORT: Final = 64
-_CARRIED: Final = 1 << 15
 
 # All 128 values at once: one integer with a lane of 16 bytes for each. 64 bits times p never reach the next lane.
 _COUNT: Final = _ASCII + 1
@@ -42,48 +38,51 @@ _LANE: Final = 16
 _LANES: Final = int.from_bytes((b"\1" + bytes(_LANE - 1)) * _COUNT, "little")
 _STARTS: Final = int.from_bytes(b"".join(bytes((low,)) + bytes(_LANE - 1) for low in range(_COUNT)), "little")
 _LANE_MASK: Final = _LANES * MASK
+_NONE_KNOWN: Final = array("Q", bytes(8 * _COUNT))
 
 
-class Fixed(dict[int, int]):
-    """An ASCII text that recurs: ``text``, ``power`` p^n mod 2^64, and f(low) by low, as far as it was asked for."""
+class Fixed:
+    """An ASCII text that recurs: ``power`` is p^n mod 2^64, ``sums`` f(low) by low, 0 where it is not known yet."""
 
-    __slots__ = ("power", "text")
+    __slots__ = ("_left", "power", "sums", "text")
 
     def __init__(self, text: str) -> None:
-        super().__init__()
         self.text = text
         self.power = _power(len(text))
+        self.sums = _NONE_KNOWN[:]
+        self._left = _ONE_BY_ONE
 
-    def __missing__(self, low: int) -> int:
+    def fill(self, low: int) -> int:
         """Compute and keep f(low); in the end, all of them."""
         data = self.text.encode()
-        if len(self) < _ONE_BY_ONE:
-            self[low] = (feed(low, data) - low * self.power) & MASK
+        self._left -= 1
+        if self._left >= 0:
+            self.sums[low] = (feed(low, data) - low * self.power) & MASK
         else:
             lanes = _STARTS
             for byte in data:
                 lanes = (lanes ^ _LANES * byte) * PRIME & _LANE_MASK
             sums = struct.unpack(f"<{2 * _COUNT}Q", lanes.to_bytes(_COUNT * _LANE, "little"))[::2]
-            self.update((at, (total - at * self.power) & MASK) for at, total in enumerate(sums))
-        return self[low]
+            self.sums = array("Q", [(total - at * self.power) & MASK for at, total in enumerate(sums)])
+        return self.sums[low]
 
 
 class Joined(Fixed):
     """Pieces of ASCII text as one: f(low) is computed from theirs."""
 
-    __slots__ = ("parts",)
+    __slots__ = ("_parts",)
 
     def __init__(self, parts: Sequence[Piece]) -> None:
         super().__init__(plain(parts))
-        self.parts = parts
+        self._parts = parts
 
-    def __missing__(self, low: int) -> int:
+    def fill(self, low: int) -> int:
         """Compute and keep f(low)."""
-        added = self[low] = (fold(low, self.parts) - low * self.power) & MASK
+        added = self.sums[low] = (fold(low, self._parts) - low * self.power) & MASK
         return added
 
 
-#: A text, fixed or met by the way.
+#: A text, remembered or met by the way.
 Piece: TypeAlias = Fixed | str
 
 
@@ -91,13 +90,11 @@ def fold(state: int, pieces: Iterable[Piece]) -> int:
     """The sum after ``pieces`` when it was ``state`` before."""
     for piece in pieces:
         if type(piece) is str:
-            if len(piece) > SHORT:
-                state = feed(state, utf8(piece))
-                continue
-            power, added = _carried(state & (_ASCII if piece.isascii() else _ANY), piece)
-            state = (state * power + added) & MASK
+            for byte in utf8(piece):
+                state = (state ^ byte) * PRIME & MASK
         else:
-            state = (state * piece.power + piece[state & _ASCII]) & MASK
+            added = piece.sums[state & _ASCII] or piece.fill(state & _ASCII)
+            state = (state * piece.power + added) & MASK
     return state
 
 
@@ -129,14 +126,6 @@ def utf8(text: str) -> bytes:
 def clean(text: str) -> str:
     """A JSON string as Go holds it: lone surrogates are U+FFFD."""
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
-
-
-@lru_cache(maxsize=_CARRIED)
-def _carried(low: int, text: str) -> tuple[int, int]:
-    """A text's power and f(low)."""
-    data = utf8(text)
-    power = _power(len(data))
-    return power, (feed(low, data) - low * power) & MASK
 
 
 @lru_cache(maxsize=1 << 12)

@@ -15,11 +15,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache, cached_property, lru_cache, partial
+from itertools import count
 from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 from migrator.errors import DecodeError
 from migrator.hashing import quantity
-from migrator.hashing.fnv import SHORT, Fixed, Joined, Piece, clean
+from migrator.hashing.fnv import Fixed, Joined, Piece, clean
 from migrator.hashing.layouts import Field, Layout, load
 from migrator.jsonvalue import JSONNumber, dumps
 
@@ -29,9 +30,13 @@ NIL: Final = "<nil>"
 #: The structs of which no two are alike. What stands in them often is, and is remembered by its content.
 _PARTED: Final = frozenset({ROOT, "v1.ObjectMeta", "v1.PodSpec", "v1.Container", "v1.EphemeralContainer"})
 
-#: How many contents are remembered: many of up to so many bytes, and a few of any length up to the second.
-_SMALL, _LARGE = 1 << 12, 1 << 18
-_MANY, _FEW = 1 << 11, 1 << 6
+#: How many contents are remembered at least, and at most twice as many, each of up to so many bytes.
+_CONTENTS: Final = 1 << 12
+_CONTENT: Final = 1 << 12
+
+#: Strings that are as long are remembered by themselves: how many of them, and up to which length.
+_LONG, _LONG_AT_MOST = 64, 1 << 16
+_LONG_ONES: Final = 1 << 8
 
 #: How many combinations of fields are kept for each struct.
 _PLANS: Final = 1 << 8
@@ -62,7 +67,12 @@ class _String:
     def emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401
         if type(value) is not str:
             raise mismatch(value, "string")
-        out.append(value)
+        out.append(value if len(value) < _LONG or not value.isascii() else _long(value))
+
+
+@lru_cache(maxsize=_LONG_ONES)
+def _long(text: str) -> Piece:
+    return Fixed(text)
 
 
 class _Bool:
@@ -226,11 +236,11 @@ class Struct:
             if key == "":
                 pending = self._compile(types.fields(kind), types, pending)
                 continue
-            printer = types.printer(kind)
+            printer = types.printer(kind, part=self.name in _PARTED)
             if key is None:
                 pending += printer.zero
                 continue
-            self.slots.append(Slot(key, pending, types.remembered(kind) if self.name in _PARTED else printer))
+            self.slots.append(Slot(key, pending, printer))
             pending = ""
         return pending + "}"
 
@@ -238,33 +248,64 @@ class Struct:
 class Remembered(Elements):
     """Prints what it has printed before as one piece."""
 
+    _numbers: ClassVar[Iterator[int]] = count()
+
     def __init__(self, printer: Printer) -> None:
         super().__init__(lambda: printer)
         self.zero = printer.zero
+        self._number = next(self._numbers)
+        self._emit = printer.emit
 
     def emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401
         """Print a value as a whole, or as ever if its content has no bytes (a number that keeps its spelling)."""
         try:
-            content = marshal.dumps(value, _MARSHAL_VERSION)
+            content = _content((self._number, value), _MARSHAL_VERSION)
         except ValueError:
-            content = b""
-        if not content or len(content) > _LARGE:
-            self.element.emit(value, out)
+            self._emit(value, out)
+            return
+        known = _RECENT.find(content)
+        if known is None:
+            known = []
+            self._emit(value, known)
+            if len(content) <= _CONTENT:
+                _RECENT.keep(content, known)
+            out += known
+        elif type(known) is list:
+            if all([type(piece) is not str or piece.isascii() for piece in known]):
+                known = Joined(known)
+                _RECENT.keep(content, known)
+                out.append(known)
+            else:
+                out += known
         else:
-            out += (_small if len(content) <= _SMALL else _large)(self.element, content)
+            out.append(known)
 
 
-def _of_content(printer: Printer, content: bytes) -> Sequence[Piece]:
-    """What a value is printed as: one piece if it is ASCII."""
-    out: list[Piece] = []
-    printer.emit(marshal.loads(content), out)  # noqa: S302 - our own bytes
-    if all([type(piece) is not str or piece.isascii() for piece in out]):
-        return (Joined([Fixed(piece) if type(piece) is str and len(piece) > SHORT else piece for piece in out]),)
-    return out
+class _Recent:
+    """What was printed lately by its content, in two generations: what is met again stays."""
+
+    def __init__(self) -> None:
+        self._young: dict[bytes, list[Piece] | Joined] = {}
+        self._old: dict[bytes, list[Piece] | Joined] = {}
+
+    def find(self, content: bytes) -> list[Piece] | Joined | None:
+        """What a content was printed as."""
+        known = self._young.get(content)
+        if known is None:
+            known = self._old.get(content)
+            if known is not None:
+                self.keep(content, known)
+        return known
+
+    def keep(self, content: bytes, printed: list[Piece] | Joined) -> None:
+        """Remember it; what was not asked for during a whole generation is forgotten."""
+        self._young[content] = printed
+        if len(self._young) > _CONTENTS:
+            self._old, self._young = self._young, {}
 
 
-_small = lru_cache(maxsize=_MANY)(_of_content)
-_large = lru_cache(maxsize=_FEW)(_of_content)
+_RECENT: Final = _Recent()
+_content = marshal.dumps
 
 
 class _Quantity:
@@ -343,30 +384,18 @@ class Types:
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
-        self._printers: dict[str, Printer] = {}
+        self._printers: dict[tuple[str, bool], Printer] = {}
         self._known: dict[str, int] = {}
 
-    def printer(self, kind: str) -> Printer:
-        """The printer of a Go type, compiled at its first use."""
-        printer = self._printers.get(kind)
+    def printer(self, kind: str, *, part: bool = False) -> Printer:
+        """The printer of a Go type, compiled at its first use; ``part`` for what stands in a struct that has parts."""
+        printer = self._printers.get((kind, part))
         if printer is None:
-            signature = self._signature(kind)
+            signature = (self._signature(kind), part)
             printer = self._shared.get(signature)
             if printer is None:
-                printer = self._shared[signature] = self._compile(kind)
-            self._printers[kind] = printer
-        return printer
-
-    def remembered(self, kind: str) -> Printer:
-        """The same printer, but one that remembers what it has printed where that is more than a scalar."""
-        printer = self.printer(kind)
-        inner = kind.lstrip("*[]")
-        if isinstance(printer, Elements | Struct) and inner not in _PARTED and inner not in _CUSTOM and (kind.startswith("[]") or isinstance(self._layout.get(inner), tuple) or isinstance(printer, _Map)):
-            signature = ("remembered", self._signature(kind))
-            found = self._shared.get(signature)
-            if found is None:
-                found = self._shared[signature] = Remembered(printer)
-            return found
+                printer = self._shared[signature] = self._compile(kind, part=part)
+            self._printers[kind, part] = printer
         return printer
 
     def fields(self, kind: str) -> Sequence[Field]:
@@ -376,19 +405,20 @@ class Types:
             raise TypeError(f"{kind} is no struct")
         return fields
 
-    def _compile(self, kind: str) -> Printer:  # noqa: PLR0911 - one return for each kind of type
+    def _compile(self, kind: str, *, part: bool) -> Printer:  # noqa: PLR0911 - one return for each kind of type
         printer = _CUSTOM.get(kind)
         definition = self._layout.get(kind)
         if printer is not None:
             return printer
         if isinstance(definition, str):
-            return self.printer(definition)
+            return self.printer(definition, part=part)
         if definition is not None:
-            return Struct(kind, definition, self)
+            struct = Struct(kind, definition, self)
+            return Remembered(struct) if part and kind not in _PARTED else struct
         if kind.startswith("*"):
-            return _Pointer(partial(self.printer, kind[1:]))
+            return _Pointer(partial(self.printer, kind[1:], part=part))
         if kind.startswith("[]"):
-            return Slice(partial(self.printer, kind[2:]))
+            return Slice(partial(self.printer, kind[2:], part=part))
         if match := _MAP.fullmatch(kind):
             return _Map(partial(self.printer, match[2]))
         return _basic(kind)
