@@ -88,13 +88,18 @@ Piece: TypeAlias = Fixed | str
 
 def fold(state: int, pieces: Iterable[Piece]) -> int:
     """The sum after ``pieces`` when it was ``state`` before."""
+    prime, mask, low = PRIME, MASK, _ASCII
     for piece in pieces:
         if type(piece) is str:
-            for byte in utf8(piece):
-                state = (state ^ byte) * PRIME & MASK
+            try:
+                data = piece.encode()
+            except UnicodeEncodeError:
+                data = clean(piece).encode()
+            for byte in data:
+                state = (state ^ byte) * prime & mask
         else:
-            added = piece.sums[state & _ASCII] or piece.fill(state & _ASCII)
-            state = (state * piece.power + added) & MASK
+            added = piece.sums[state & low] or piece.fill(state & low)
+            state = (state * piece.power + added) & mask
     return state
 
 

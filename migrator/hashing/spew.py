@@ -39,7 +39,7 @@ _LONG, _LONG_AT_MOST = 64, 1 << 16
 _LONG_ONES: Final = 1 << 8
 
 #: How many combinations of fields are kept for each struct.
-_PLANS: Final = 1 << 8
+_PLANS: Final = 1 << 10
 
 # The version without references: equal values have equal bytes, whoever else holds them.
 _MARSHAL_VERSION: Final = 2
@@ -73,6 +73,9 @@ class _String:
 @lru_cache(maxsize=_LONG_ONES)
 def _long(text: str) -> Piece:
     return Fixed(text)
+
+
+_STRING: Final = _String()
 
 
 class _Bool:
@@ -184,7 +187,7 @@ class Struct:
         self._index = {slot.key: number for number, slot in enumerate(self.slots)}
         self._fixed: dict[tuple[int, int], Fixed] = {}
         self.zero = "".join(slot.before + slot.printer.zero for slot in self.slots) + self._tail
-        self._plan = lru_cache(maxsize=_PLANS)(self._planned)
+        self._plans: dict[tuple[str, ...], Plan] = {}
 
     @property
     def fields(self) -> Mapping[str, Printer]:
@@ -195,7 +198,8 @@ class Struct:
         """Print the fields that are set, and the fixed text around them."""
         if type(value) is not dict:
             raise mismatch(value, "object")
-        steps, end = self._plan(tuple(value))
+        keys = tuple(value)
+        steps, end = self._plans.get(keys) or self._planned(keys)
         began, key = len(out), ""
         try:
             for key, before, emit in steps:
@@ -205,19 +209,26 @@ class Struct:
                     self.emit({key: item for key, item in value.items() if item is not None}, out)
                     return
                 out.append(before)
-                emit(item, out)
+                if emit is None and type(item) is str and len(item) < _LONG:
+                    out.append(item)
+                else:
+                    (emit or _STRING.emit)(item, out)
         except DecodeError as error:
             raise _within(f".{key}", error) from None
         out.append(end)
 
-    def _planned(self, keys: tuple[str, ...]) -> tuple[Sequence[tuple[str, Fixed, Emit]], Fixed]:
+    def _planned(self, keys: tuple[str, ...]) -> Plan:
         """What to print for these fields, in Go's order, and the text after the last."""
         steps, last = [], -1
         for number in sorted([self._index[key] for key in keys if key in self._index]):
             slot = self.slots[number]
-            steps.append((slot.key, self._between(last, number), slot.printer.emit))
+            emit = None if slot.printer is _STRING else slot.printer.emit
+            steps.append((slot.key, self._between(last, number), emit))
             last = number
-        return steps, self._between(last, len(self.slots))
+        plan = steps, self._between(last, len(self.slots))
+        if len(self._plans) < _PLANS:
+            self._plans[keys] = plan
+        return plan
 
     def _between(self, last: int, number: int) -> Fixed:
         """Everything between two slots: what follows the first, unset fields, and what introduces the second."""
@@ -263,45 +274,41 @@ class Remembered(Elements):
         except ValueError:
             self._emit(value, out)
             return
-        known = _RECENT.find(content)
+        known = _RECENT.young.get(content)
         if known is None:
-            known = []
-            self._emit(value, known)
-            if len(content) <= _CONTENT:
-                _RECENT.keep(content, known)
+            known = _RECENT.old.get(content)
+            _RECENT.keep(content, known or ())
+        if known:
             out += known
-        elif type(known) is list:
-            if all([type(piece) is not str or piece.isascii() for piece in known]):
-                known = Joined(known)
-                _RECENT.keep(content, known)
-                out.append(known)
-            else:
-                out += known
+        elif known is None:
+            self._emit(value, out)
         else:
-            out.append(known)
+            began = len(out)
+            self._emit(value, out)
+            _RECENT.keep(content, _joined(out[began:]))
+
+
+def _joined(pieces: list[Piece]) -> Sequence[Piece]:
+    """One piece, if all is ASCII."""
+    return (Joined(pieces),) if all([type(piece) is not str or piece.isascii() for piece in pieces]) else tuple(pieces)
 
 
 class _Recent:
-    """What was printed lately by its content, in two generations: what is met again stays."""
+    """What was met lately, by its content: nothing the first time, then what it was printed as.
+
+    In two generations: what was not met during a whole one is forgotten.
+    """
 
     def __init__(self) -> None:
-        self._young: dict[bytes, list[Piece] | Joined] = {}
-        self._old: dict[bytes, list[Piece] | Joined] = {}
+        self.young: dict[bytes, Sequence[Piece]] = {}
+        self.old: dict[bytes, Sequence[Piece]] = {}
 
-    def find(self, content: bytes) -> list[Piece] | Joined | None:
-        """What a content was printed as."""
-        known = self._young.get(content)
-        if known is None:
-            known = self._old.get(content)
-            if known is not None:
-                self.keep(content, known)
-        return known
-
-    def keep(self, content: bytes, printed: list[Piece] | Joined) -> None:
-        """Remember it; what was not asked for during a whole generation is forgotten."""
-        self._young[content] = printed
-        if len(self._young) > _CONTENTS:
-            self._old, self._young = self._young, {}
+    def keep(self, content: bytes, printed: Sequence[Piece]) -> None:
+        """Remember it."""
+        if len(content) <= _CONTENT:
+            self.young[content] = printed
+            if len(self.young) > _CONTENTS:
+                self.old, self.young = self.young, {}
 
 
 _RECENT: Final = _Recent()
@@ -314,7 +321,12 @@ class _Quantity:
     def emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401
         if type(value) not in {str, int, JSONNumber}:
             raise mismatch(value, "quantity")
-        out += quantity.parse(str(value)).pieces()
+        out += _quantity(str(value))
+
+
+@lru_cache(maxsize=1 << 10)
+def _quantity(text: str) -> tuple[Piece, ...]:
+    return quantity.parse(text).pieces()
 
 
 class _IntOrString:
@@ -443,7 +455,7 @@ class Types:
 
 def _basic(kind: str) -> Printer:
     if kind == "string":
-        return _String()
+        return _STRING
     if kind == "bool":
         return _Bool()
     if match := _INTEGER.fullmatch(kind):
