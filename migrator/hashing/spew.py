@@ -31,7 +31,7 @@ NIL: Final = "<nil>"
 _PARTED: Final = frozenset({ROOT, "v1.ObjectMeta", "v1.PodSpec", "v1.Container", "v1.EphemeralContainer"})
 
 #: How many contents are remembered at least, and at most twice as many, each of up to so many bytes.
-_CONTENTS: Final = 1 << 12
+_CONTENTS: Final = 1 << 13
 _CONTENT: Final = 1 << 12
 
 #: Strings that are as long are remembered by themselves: how many of them, and up to which length.
