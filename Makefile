@@ -6,12 +6,12 @@ PYTEST := $(BIN)/python -m pytest
 
 # Skips are failures in CI: a suite that silently did nothing must not pass.
 ifdef CI
-PYTEST += -p tests.plugins
+PYTEST += -p tests.support.plugins
 endif
 
 # The first build takes minutes, which no test should be charged for. Without Go the tests that need it skip.
-BUILD_PROGRAMS = @$(BIN)/python -m tests.helm.programs || test -z "$$CI"
-BUILD_API_SERVER = @test -n "$$KUBEBUILDER_ASSETS" || $(BIN)/python -m tests.controlplane.build || test -z "$$CI"
+BUILD_PROGRAMS = @$(BIN)/python -m tests.cluster.helm.programs || test -z "$$CI"
+BUILD_API_SERVER = @test -n "$$KUBEBUILDER_ASSETS" || $(BIN)/python -m tests.support.controlplane.build || test -z "$$CI"
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-upgrade lint format e2e bench lock clean
@@ -39,10 +39,11 @@ test-upgrade: $(VENV)/.dev ## real Grove operators from GROVE_OPERATORS_DIR: the
 e2e: $(VENV)/.dev ## upgrades of real operators, in our cluster and on kind (docker, kind, helm, kubectl, the network)
 	$(PYTEST) -m "upgrade or kind"
 
-lint: $(VENV)/.dev ## ruff and mypy
+lint: $(VENV)/.dev ## ruff, mypy and the contracts between packages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
 
 format: $(VENV)/.dev ## let ruff format and fix
 	$(BIN)/ruff format .
@@ -55,7 +56,7 @@ lock: $(VENV)/.dev ## requirements/*.txt anew, with the newest versions that pyp
 	$(BIN)/python scripts/lock.py --upgrade
 
 clean: ## what these verbs have made, the cache of built Go programs aside
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) .import_linter_cache .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
 
 $(VENV)/pyvenv.cfg:
 	$(PYTHON) -m venv $(VENV)

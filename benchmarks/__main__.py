@@ -22,7 +22,7 @@ from benchmarks import growth, hashing, run, startup
 from benchmarks.page import RESULTS, reached
 from benchmarks.reference.build import ReferenceUnavailableError
 from benchmarks.rows import Row
-from tests.controlplane.build import ControlPlaneUnavailableError
+from tests.support.controlplane.build import ControlPlaneUnavailableError
 
 PARTS: Final = ("startup", "hashing", "growth", "run")
 _PODS: Final = 1_000

@@ -20,15 +20,16 @@ import structlog
 
 from benchmarks.reference.build import patcher
 from benchmarks.shapes import LINE, SOURCE, TARGET, Object
-from migrator import kube
-from migrator.execute import Executor, Job, job_of, reverse
-from migrator.plan import PlanOptions, make_plan
-from migrator.snapshot import take
-from migrator.transport import Request
-from tests.controlplane.client import Client
-from tests.controlplane.crds import apply_crds
-from tests.controlplane.server import ControlPlane
-from tests.controlplane.trees import load
+from migrator.planning.options import PlanOptions
+from migrator.planning.planner import make_plan
+from migrator.run.execute import Executor, Job, job_of, reverse
+from migrator.run.snapshot import take
+from migrator.stores.kube import store as kube_store
+from migrator.stores.kube.transport import Request
+from tests.support.controlplane.client import Client
+from tests.support.controlplane.crds import apply_crds
+from tests.support.controlplane.server import ControlPlane
+from tests.support.controlplane.trees import load
 
 Stream = IO[bytes] | int | None
 
@@ -176,9 +177,9 @@ class Bench:
         said = json.loads(answer.read_text(encoding="utf-8"))
         return Spent(said["seconds"], said["cpuSeconds"], spent.server_cpu, spent.peak_kib)
 
-    def store(self) -> kube.KubeStore:
+    def store(self) -> kube_store.KubeStore:
         """The product's own store on the server."""
-        return kube.connect(kubeconfig=str(self.control_plane.kubeconfig))
+        return kube_store.connect(kubeconfig=str(self.control_plane.kubeconfig))
 
     def _spend(self, command: Sequence[str], *, stdout: Stream, stderr: Stream) -> Spent:
         """Run a program on the client's core. What it takes is counted from its start to its end."""
@@ -246,7 +247,7 @@ def _write(path: Path, jobs: Sequence[Job]) -> None:
     log = structlog.wrap_logger(
         structlog.ReturnLogger(), wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL)
     )
-    store = kube.KubeStore(notebook)  # type: ignore[arg-type]
+    store = kube_store.KubeStore(notebook)  # type: ignore[arg-type]
     Executor(store, check=lambda: None, stopping=lambda: False, workers=1, log=log).run(jobs)
     with path.open("w", encoding="utf-8") as file:
         for request in notebook.requests:

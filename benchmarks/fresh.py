@@ -24,7 +24,7 @@ def main(path: Path, names: Sequence[str]) -> None:
 
     schemes = [by_name(name) for name in names]
     spent = process_time()
-    from migrator.jsonvalue import loads  # noqa: PLC0415
+    from migrator.exact_json import loads  # noqa: PLC0415
 
     start, count, template = 0.0, 0, {}
     with path.open("rb") as lines:

@@ -20,14 +20,17 @@ from typing import Any, Final, TypeVar
 from benchmarks.cluster import peak_kib
 from benchmarks.rows import Row
 from benchmarks.shapes import SOURCE, TARGET, scale_test
+from migrator import resources
 from migrator import store as seam
 from migrator.errors import NotFound
-from migrator.garbage import uncollected
-from migrator.jsonvalue import JSONObject
-from migrator.plan import PlanOptions, make_plan
-from migrator.runs import jobs_of
-from migrator.snapshot import take
-from migrator.store import DryRun, Listing, Resource
+from migrator.exact_json import JSONObject
+from migrator.gc_paused import uncollected
+from migrator.planning.options import PlanOptions
+from migrator.planning.planner import make_plan
+from migrator.resources import Resource
+from migrator.run.runs import jobs_of
+from migrator.run.snapshot import take
+from migrator.store import DryRun, Listing
 
 T = TypeVar("T")
 
@@ -90,7 +93,7 @@ class _Lists:
 
     def list(self, resource: Resource, project: Callable[[JSONObject], T], **_: Any) -> Listing[T]:  # noqa: ANN401
         """Every object of a kind."""
-        if resource in {seam.POD_GANG_MAPS, seam.POD_GANGS}:
+        if resource in {resources.POD_GANG_MAPS, resources.POD_GANGS}:
             raise NotFound(f"{resource.qualified_name} is not installed")
         texts, items = self._texts(resource.kind), []
         while page := list(islice(texts, seam.PAGE_SIZE)):

@@ -6,61 +6,19 @@ run, field manager, retries and fault injection cover all of them. The core neve
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
-from migrator.jsonvalue import JSONObject
+from migrator.exact_json import JSONObject
+from migrator.resources import Op, Resource
 
 T = TypeVar("T")
 
 FIELD_MANAGER: Final = "grove-migrator"
 PAGE_SIZE: Final = 500
-
-
-@dataclass(frozen=True, slots=True)
-class Resource:
-    """A kind of object as the API server addresses it; ``group`` is empty for the core group."""
-
-    group: str
-    version: str
-    plural: str
-    kind: str
-    namespaced: bool = True
-
-    @property
-    def api_version(self) -> str:
-        """The ``apiVersion`` that its objects carry."""
-        return f"{self.group}/{self.version}" if self.group else self.version
-
-    @property
-    def qualified_name(self) -> str:
-        """The name of its CustomResourceDefinition, for example ``podcliques.grove.io``."""
-        return f"{self.plural}.{self.group}" if self.group else self.plural
-
-
-POD_CLIQUE_SETS: Final = Resource("grove.io", "v1alpha1", "podcliquesets", "PodCliqueSet")
-POD_CLIQUE_SCALING_GROUPS: Final = Resource("grove.io", "v1alpha1", "podcliquescalinggroups", "PodCliqueScalingGroup")
-POD_CLIQUES: Final = Resource("grove.io", "v1alpha1", "podcliques", "PodClique")
-PODS: Final = Resource("", "v1", "pods", "Pod")
-POD_GANGS: Final = Resource("scheduler.grove.io", "v1alpha1", "podgangs", "PodGang")
-POD_GANG_MAPS: Final = Resource("grove.io", "v1alpha1", "podgangmaps", "PodGangMap")
-CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap")
-NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
-LEASES: Final = Resource("coordination.k8s.io", "v1", "leases", "Lease")
-DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment")
-EVENTS: Final = Resource("events.k8s.io", "v1", "events", "Event")
-CUSTOM_RESOURCE_DEFINITIONS: Final = Resource(
-    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
-)
-VALIDATING_WEBHOOK_CONFIGURATIONS: Final = Resource(
-    "admissionregistration.k8s.io",
-    "v1",
-    "validatingwebhookconfigurations",
-    "ValidatingWebhookConfiguration",
-    namespaced=False,
-)
 
 
 class DryRun(StrEnum):
@@ -72,29 +30,36 @@ class DryRun(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Op:
-    """One JSON Patch operation (RFC 6902). ``test`` of an absent path is spelt ``value=None``.
-
-    ``value`` is always sent: an op without it panics the API server's handler or writes null.
-    """
-
-    op: str  # "test" | "replace" | "add" | "remove"
-    path: str
-    value: Any = None
-
-    def as_json(self) -> JSONObject:
-        """The operation as it goes over the wire."""
-        if self.op == "remove":
-            return {"op": self.op, "path": self.path}
-        return {"op": self.op, "path": self.path, "value": self.value}
-
-
-@dataclass(frozen=True, slots=True)
 class Listing(Generic[T]):
     """A complete list at one resource version (empty text for a file)."""
 
     items: tuple[T, ...]
     resource_version: str
+
+
+class Deadline:
+    """When a run must stop waiting, on a monotonic clock; without ``seconds`` there is no limit.
+
+    It is shared between the run and its store and may move: a revert must not be cut off by the time that the
+    migration used up.
+    """
+
+    def __init__(self, clock: Callable[[], float], seconds: float | None = None) -> None:
+        self._clock = clock
+        self._at = math.inf if seconds is None else clock() + seconds
+
+    @property
+    def at(self) -> float:
+        """The time of the clock at which it passes; infinite without a limit."""
+        return self._at
+
+    def remaining(self) -> float:
+        """Seconds left, never less than zero; infinite without a limit."""
+        return max(0.0, self._at - self._clock())
+
+    def extend(self, seconds: float) -> None:
+        """Leave at least ``seconds`` from now on."""
+        self._at = max(self._at, self._clock() + seconds)
 
 
 class Store(Protocol):

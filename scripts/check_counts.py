@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from tests.counts import totals
+from tests.support.counts import totals
 
 REQUIRED: Final = Path(__file__).resolve().parent.parent / "tests" / "required_counts.json"
 

@@ -14,15 +14,15 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from migrator import kube
-from migrator.dump import read_documents
 from migrator.hashing.podcliqueset import hash_pod_clique_set
 from migrator.hashing.schemes import by_name
-from migrator.store import NAMESPACES
-from tests import trees
-from tests.controlplane.crds import apply_crds
-from tests.controlplane.server import ControlPlane
-from tests.integration.loading import load
+from migrator.resources import NAMESPACES
+from migrator.stores.dump.store import read_documents
+from migrator.stores.kube import store as kube_store
+from tests.support import trees
+from tests.support.controlplane.crds import apply_crds
+from tests.support.controlplane.server import ControlPlane
+from tests.support.loading import load
 
 SOURCE: Final = Path(__file__).resolve().parent.parent / "examples" / "podcliquesets.yaml"
 SCHEME: Final = "legacy-1.34"
@@ -44,7 +44,7 @@ def main() -> int:
     """Load, and print what kubectl prints."""
     with tempfile.TemporaryDirectory() as directory, ControlPlane(Path(directory)) as control_plane:
         apply_crds(control_plane, "alpha.9")
-        store = kube.connect(kubeconfig=str(control_plane.kubeconfig))
+        store = kube_store.connect(kubeconfig=str(control_plane.kubeconfig))
         objects = cluster()
         for name in sorted({item["metadata"]["namespace"] for item in objects} - {"default"}):
             store.create(NAMESPACES, "", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-from tests.controlplane.build import cache_directory
+from tests.support.controlplane.build import cache_directory
 
 SOURCES: Final = Path(__file__).resolve().parent / "patcher"
 

@@ -98,7 +98,7 @@ def invoke(args: Sequence[str] | None = None, *, program: str = PROGRAM) -> int:
 
 
 def _fail(code: str, exit_code: int, message: str) -> int:
-    from migrator import log  # noqa: PLC0415 - a command that succeeds needs none of it
+    from migrator.cli import log  # noqa: PLC0415 - a command that succeeds needs none of it
 
     log.write_failure(code, exit_code, message)
     return exit_code

@@ -70,16 +70,17 @@ def explain(
     PCS is a name or namespace/name; without one, all PodCliqueSets are explained. Values of your templates are
     never shown.
     """
-    from migrator import explain as core  # noqa: PLC0415 - --help needs none of it
-    from migrator import log, report  # noqa: PLC0415
+    from migrator.cli import log  # noqa: PLC0415
     from migrator.hashing import schemes  # noqa: PLC0415
-    from migrator.text import printable  # noqa: PLC0415
+    from migrator.planning import explain as core  # noqa: PLC0415 - --help needs none of it
+    from migrator.render import summary  # noqa: PLC0415
+    from migrator.render.text import printable  # noqa: PLC0415
 
     wanted = _Wanted(names, cluster)
     first = None if source == "auto" else schemes.resolve(source)
     last = None if target == schemes.CANONICAL else schemes.resolve(target)
     if last is None or last.algorithm == schemes.CANONICAL:
-        log.write_warning("canonical_target", report.CANONICAL_NOTE)
+        log.write_warning("canonical_target", summary.CANONICAL_NOTE)
     for pcs in wanted.of(_documents(path, cluster)):
         namespace, name = _identity(pcs)
         what = f"PodCliqueSet {namespace}/{name}"
@@ -107,7 +108,7 @@ class _Wanted:
 
     def of(self, documents: Iterator[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
         """Those that are meant."""
-        from migrator.selection import matches_labels  # noqa: PLC0415 - --help needs none of it
+        from migrator.selectors import matches_labels  # noqa: PLC0415 - --help needs none of it
 
         for pcs in documents:
             namespace, name = _identity(pcs)
@@ -127,8 +128,9 @@ class _Wanted:
 
 def _documents(path: str | None, cluster: ClusterFlags) -> Iterator[Mapping[str, Any]]:
     from migrator.cli import wiring  # noqa: PLC0415 - --help needs none of it
-    from migrator.dump import read_documents  # noqa: PLC0415
-    from migrator.store import POD_CLIQUE_SETS, DryRun  # noqa: PLC0415
+    from migrator.resources import POD_CLIQUE_SETS  # noqa: PLC0415
+    from migrator.store import DryRun  # noqa: PLC0415
+    from migrator.stores.dump.store import read_documents  # noqa: PLC0415
 
     if path is not None:
         yield from (document for document in read_documents(path) if document.get("kind") == POD_CLIQUE_SETS.kind)
@@ -142,8 +144,8 @@ def _documents(path: str | None, cluster: ClusterFlags) -> Iterator[Mapping[str,
 
 def _painted(text: str) -> str:
     """The diff in the colours of a diff, where stdout has any; nothing in it is obeyed by a terminal."""
-    from migrator import log  # noqa: PLC0415 - --help needs none of it
-    from migrator.text import printable  # noqa: PLC0415
+    from migrator.cli import log  # noqa: PLC0415 - --help needs none of it
+    from migrator.render.text import printable  # noqa: PLC0415
 
     colour = log.wants_colour(sys.stdout)
     lines = (printable(line) for line in text.splitlines())

@@ -58,8 +58,8 @@ def hash_(path: str, names: tuple[str, ...], form: str | None) -> int:
     lacks the defaults that admission adds. A set that Go could not decode is reported, the others are printed,
     and the exit code is 2.
     """
-    from migrator.dump import read_documents  # noqa: PLC0415 - --help needs none of it
     from migrator.hashing import schemes  # noqa: PLC0415
+    from migrator.stores.dump.store import read_documents  # noqa: PLC0415 - --help needs none of it
 
     chosen = {schemes.resolve(name) for name in names}
     wanted = tuple(scheme for scheme in schemes.all_schemes() if not names or scheme in chosen)
@@ -120,7 +120,7 @@ class _Reader:
         return hashes
 
     def _report(self, what: str, reason: str) -> None:
-        from migrator import log  # noqa: PLC0415 - only a bad set needs it
+        from migrator.cli import log  # noqa: PLC0415 - only a bad set needs it
         from migrator.errors import DecodeError  # noqa: PLC0415
 
         self.exit_code = DecodeError.exit_code
@@ -129,7 +129,7 @@ class _Reader:
     def _warn_of_manifest(self, namespace: str, name: str) -> None:
         if self._warned:
             return
-        from migrator import log  # noqa: PLC0415 - only a manifest needs it
+        from migrator.cli import log  # noqa: PLC0415 - only a manifest needs it
 
         self._warned = True
         log.write_warning(
@@ -144,7 +144,7 @@ def _is_set(document: Mapping[str, Any]) -> bool:
 
 
 def _print_table(hashed: Iterable[tuple[str, str, Scheme, PodCliqueSetHashes]]) -> None:
-    from migrator.text import columns  # noqa: PLC0415 - only a table needs it
+    from migrator.render.text import columns  # noqa: PLC0415 - only a table needs it
 
     rows = []
     for namespace, name, scheme, hashes in hashed:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from migrator import goduration
+from migrator import durations
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -31,7 +31,7 @@ class Seconds(click.ParamType):  # type: ignore[type-arg] # generic in newer Cli
             return float(value)
         text = str(value).strip()
         try:
-            seconds = float(text) if text.isascii() and text.replace(".", "", 1).isdecimal() else goduration.parse(text)
+            seconds = float(text) if text.isascii() and text.replace(".", "", 1).isdecimal() else durations.parse(text)
         except ValueError:
             self.fail(f"{text!r} is not a duration such as 15s, 1m30s or 0", param, ctx)
         if seconds < 0:

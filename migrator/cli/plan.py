@@ -13,7 +13,7 @@ from migrator.cli import output
 from migrator.cli.options import ClusterFlags, Session, cluster_options, complete_scheme, verbose_option
 
 if TYPE_CHECKING:
-    from migrator.model import Plan
+    from migrator.grove.model import Plan
 
 EXIT_REFUSED = 3
 EXIT_CHANGES = 10
@@ -84,10 +84,10 @@ def plan(
 
     Nothing is written, refusals or not, and the exit code is 0 unless --detailed-exitcode asks for more.
     """
-    from migrator import progress, report  # noqa: PLC0415 - --help needs none of it
-    from migrator.cli import wiring  # noqa: PLC0415
-    from migrator.plan import PlanOptions, direction  # noqa: PLC0415
-    from migrator.preview import preview  # noqa: PLC0415
+    from migrator.cli import progress, wiring  # noqa: PLC0415
+    from migrator.planning.options import PlanOptions, direction  # noqa: PLC0415
+    from migrator.render import summary  # noqa: PLC0415
+    from migrator.run.preview import preview  # noqa: PLC0415
     from migrator.store import DryRun  # noqa: PLC0415
 
     options = PlanOptions(source=source, target=target, selection=wiring.selection(cluster))
@@ -100,29 +100,30 @@ def plan(
             namespace = surroundings.namespace or wiring.DEFAULT_NAMESPACE
             made = preview(store, options, now=surroundings.now, namespace=namespace)
     _print(made, form)
-    if detailed_exitcode and report.refusals_of(made):
+    if detailed_exitcode and summary.refusals_of(made):
         return EXIT_REFUSED
-    if detailed_exitcode and report.has_changes(made):
+    if detailed_exitcode and summary.has_changes(made):
         return EXIT_CHANGES
     return 0
 
 
 def _print(made: Plan, form: str) -> None:
-    from migrator import log, report, report_text  # noqa: PLC0415 - --help needs none of it
+    from migrator.cli import log  # noqa: PLC0415 - --help needs none of it
+    from migrator.render import summary, terminal  # noqa: PLC0415
 
-    if form != "table" and report.CANONICAL_NOTE in report.notes(made):
-        log.write_warning("canonical_target", report.CANONICAL_NOTE)  # a table says it itself
+    if form != "table" and summary.CANONICAL_NOTE in summary.notes(made):
+        log.write_warning("canonical_target", summary.CANONICAL_NOTE)  # a table says it itself
     if form == "json":
-        output.write(json.dumps(report.plan_json(made), indent=2, ensure_ascii=False) + "\n")
+        output.write(json.dumps(summary.plan_json(made), indent=2, ensure_ascii=False) + "\n")
     elif form == "yaml":
         import yaml  # noqa: PLC0415 - one form of four
 
-        output.write(yaml.safe_dump(report.plan_json(made), sort_keys=False, allow_unicode=True, width=10**9))
+        output.write(yaml.safe_dump(summary.plan_json(made), sort_keys=False, allow_unicode=True, width=10**9))
     elif form == "html":
-        from migrator import report_html  # noqa: PLC0415 - one form of four
+        from migrator.render import page  # noqa: PLC0415 - one form of four
 
-        output.write(report_html.render(made))
+        output.write(page.render(made))
     elif sys.stdout.isatty():
-        report_text.print_plan(made, sys.stdout, colour=log.wants_colour(sys.stdout))
+        terminal.print_plan(made, sys.stdout, colour=log.wants_colour(sys.stdout))
     else:
-        output.write(report_text.plan_text(made))
+        output.write(terminal.plan_text(made))

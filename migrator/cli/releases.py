@@ -34,7 +34,7 @@ def releases(form: str) -> None:
     Two releases with the same scheme store the same hashes: between them there is nothing to migrate.
     """
     from migrator.hashing import schemes  # noqa: PLC0415 - loads the table
-    from migrator.text import columns  # noqa: PLC0415
+    from migrator.render.text import columns  # noqa: PLC0415
 
     if form == "json":
         document = {

@@ -12,11 +12,11 @@ import click
 from migrator.cli import output
 from migrator.cli.options import ClusterFlags, Seconds, Session, cluster_options, complete_scheme, verbose_option
 from migrator.errors import MigratorError, UsageError
-from migrator.text import printable
+from migrator.render.text import printable
 
 if TYPE_CHECKING:
-    from migrator.context import Context
-    from migrator.migrate import RunOptions, RunResult
+    from migrator.run.context import Context
+    from migrator.run.migrate import RunOptions, RunResult
     from migrator.store import DryRun
 
 
@@ -149,9 +149,9 @@ def run(
     A value is replaced only where it equals the old operator's hash of the current spec. A rerun finishes what
     a crash interrupted, and --revert undoes it. No pod is deleted or restarted.
     """
-    from migrator import log, migrate, progress  # noqa: PLC0415 - --help needs none of it
-    from migrator.cli import wiring  # noqa: PLC0415
-    from migrator.plan import PlanOptions, check_allowed, direction  # noqa: PLC0415
+    from migrator.cli import log, progress, wiring  # noqa: PLC0415 - --help needs none of it
+    from migrator.planning.options import PlanOptions, check_allowed, direction  # noqa: PLC0415
+    from migrator.run import migrate  # noqa: PLC0415
     from migrator.store import DryRun  # noqa: PLC0415
 
     options = migrate.RunOptions(
@@ -218,8 +218,8 @@ def _check_files(dump: str | None, out: str | None, *, writes: bool) -> None:
 
 
 def _run_on_dump(dump: str, out: str | None, mode: DryRun, options: RunOptions, surroundings: Context) -> RunResult:
-    from migrator import migrate  # noqa: PLC0415 - --help needs none of it
     from migrator.cli import wiring  # noqa: PLC0415
+    from migrator.run import migrate  # noqa: PLC0415 - --help needs none of it
     from migrator.store import DryRun  # noqa: PLC0415
 
     store = wiring.read_dump(dump, dry_run=mode)
@@ -230,7 +230,9 @@ def _run_on_dump(dump: str, out: str | None, mode: DryRun, options: RunOptions, 
 
 
 def _print(result: RunResult, form: str, mode: DryRun) -> None:
-    from migrator import log, report, report_text  # noqa: PLC0415 - --help needs none of it
+    from migrator.cli import log  # noqa: PLC0415 - --help needs none of it
+    from migrator.render import summary as report  # noqa: PLC0415
+    from migrator.render import terminal  # noqa: PLC0415
     from migrator.store import DryRun  # noqa: PLC0415
 
     if form == "json":
@@ -248,15 +250,15 @@ def _print(result: RunResult, form: str, mode: DryRun) -> None:
         )
     else:
         if sys.stdout.isatty():
-            report_text.print_plan(result.plan, sys.stdout, colour=log.wants_colour(sys.stdout))
+            terminal.print_plan(result.plan, sys.stdout, colour=log.wants_colour(sys.stdout))
         else:
-            output.write(report_text.plan_text(result.plan))
+            output.write(terminal.plan_text(result.plan))
         output.write("\ndry run: nothing was written\n")
 
 
 def _summarise(surroundings: Context, result: RunResult | None, error: MigratorError | None) -> None:
     """The one event that tells the whole run, last."""
-    from migrator import report  # noqa: PLC0415 - --help needs none of it
+    from migrator.render import summary as report  # noqa: PLC0415 - --help needs none of it
 
     if error is not None or result is None:
         outcome = {"code": error.code, "exit_code": error.exit_code} if error else {}
@@ -293,8 +295,7 @@ def _failure(error: MigratorError) -> dict[str, Any]:
 
 def _leave_behind(summary: dict[str, Any]) -> None:
     """The same for ``kubectl describe pod``, if a pod is what we are."""
-    from migrator import termination  # noqa: PLC0415 - --help needs none of it
-    from migrator.cli import wiring  # noqa: PLC0415
+    from migrator.cli import termination, wiring  # noqa: PLC0415
 
     termination.write(summary, termination.path(in_a_pod=wiring.own_namespace() is not None))
 

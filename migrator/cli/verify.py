@@ -13,10 +13,10 @@ import click
 from migrator.cli import output
 from migrator.cli.options import ClusterFlags, Seconds, Session, cluster_options, complete_scheme, verbose_option
 from migrator.errors import VerificationFailed
-from migrator.text import printable
+from migrator.render.text import printable
 
 if TYPE_CHECKING:
-    from migrator.verify import Problem, VerifyResult
+    from migrator.run.verify import Problem, VerifyResult
 
 
 @click.command(
@@ -86,10 +86,9 @@ def verify(
 
     With OnDelete, hashes of older templates may remain where Grove keeps them on purpose.
     """
-    from migrator import progress  # noqa: PLC0415 - --help needs none of it
-    from migrator import verify as core  # noqa: PLC0415
-    from migrator.cli import wiring  # noqa: PLC0415
-    from migrator.plan import PlanOptions, direction  # noqa: PLC0415
+    from migrator.cli import progress, wiring  # noqa: PLC0415
+    from migrator.planning.options import PlanOptions, direction  # noqa: PLC0415
+    from migrator.run import verify as core  # noqa: PLC0415
     from migrator.store import DryRun  # noqa: PLC0415
 
     direction(PlanOptions(target=target))  # a mistyped release is answered before a cluster is asked

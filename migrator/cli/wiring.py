@@ -14,16 +14,15 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Final, TextIO
 
-from migrator import log
+from migrator.cli import log
 from migrator.cli.options import ClusterFlags, Session
 
 if TYPE_CHECKING:
-    from migrator.context import Context
-    from migrator.dump import DumpStore
-    from migrator.record import Recorder
-    from migrator.retry import Deadline
-    from migrator.selection import Selection
-    from migrator.store import DryRun, Store
+    from migrator.planning.options import Selection
+    from migrator.run.context import Context
+    from migrator.run.record import Recorder
+    from migrator.store import Deadline, DryRun, Store
+    from migrator.stores.dump.store import DumpStore
 
 #: Where Grove's documentation installs the operator, and so where a record is if no operator is found.
 DEFAULT_NAMESPACE: Final = "grove-system"
@@ -36,9 +35,9 @@ def connect(
     cluster: ClusterFlags, *, dry_run: DryRun, qps: float | None = None, deadline: Deadline | None = None
 ) -> Store:
     """The cluster that the flags name, or the one that we run in."""
-    from migrator import kube  # noqa: PLC0415 - the client costs 0.6 s and is of no use to a dump
+    from migrator.stores.kube import store as kube_store  # noqa: PLC0415 - the client costs 0.6 s and is of no use to a dump
 
-    return kube.connect(
+    return kube_store.connect(
         kubeconfig=cluster.kubeconfig,
         context=cluster.context,
         dry_run=dry_run,
@@ -57,7 +56,7 @@ def open_store(cluster: ClusterFlags, dump: str | None, *, dry_run: DryRun, qps:
 
 def read_dump(path: str, *, dry_run: DryRun) -> DumpStore:
     """What kubectl printed into a file."""
-    from migrator.dump import DumpStore  # noqa: PLC0415 - of no use to a cluster
+    from migrator.stores.dump.store import DumpStore  # noqa: PLC0415 - of no use to a cluster
 
     return DumpStore.read(path, dry_run=dry_run)
 
@@ -69,9 +68,9 @@ def context(
 
     The log goes to ``stream``, or else to stderr.
     """
-    from migrator.context import Context  # noqa: PLC0415 - --help needs none of it
-    from migrator.fence import monotonic  # noqa: PLC0415
-    from migrator.retry import Deadline  # noqa: PLC0415
+    from migrator.run.context import Context  # noqa: PLC0415 - --help needs none of it
+    from migrator.run.fence import monotonic  # noqa: PLC0415
+    from migrator.store import Deadline  # noqa: PLC0415
 
     run_id = uuid.uuid4().hex[:12]
     return Context(
@@ -89,7 +88,8 @@ def context(
 
 def selection(cluster: ClusterFlags) -> Selection:
     """The PodCliqueSets that ``-n`` and ``-l`` mean; raises ``UsageError`` for a bad selector."""
-    from migrator.selection import Selection, matches_labels  # noqa: PLC0415 - --help needs none of it
+    from migrator.planning.options import Selection  # noqa: PLC0415 - --help needs none of it
+    from migrator.selectors import matches_labels  # noqa: PLC0415
 
     matches_labels(cluster.selector, {})  # nothing to match is no reason to accept nonsense
     return Selection(cluster.namespace, cluster.selector)
@@ -97,7 +97,7 @@ def selection(cluster: ClusterFlags) -> Selection:
 
 def recorder(store: Store, surroundings: Context) -> Recorder:
     """The record that runs keep beside the operator."""
-    from migrator import operator, record  # noqa: PLC0415 - --help needs none of it
+    from migrator.run import operator, record  # noqa: PLC0415 - --help needs none of it
 
     found = operator.find(store, namespace=None, deployment=None, lease_name=None)
     return record.Recorder(store, found.namespace if found else surroundings.namespace or DEFAULT_NAMESPACE)

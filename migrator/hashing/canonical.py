@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any, Final
 
+from migrator.exact_json import JSONObject
 from migrator.hashing.fnv import clean
-from migrator.jsonvalue import JSONObject
 
 Key = Callable[[Mapping[str, Any]], tuple[int | str, ...]]
 

@@ -14,11 +14,11 @@ from functools import cached_property
 from typing import Any, Final
 
 from migrator.errors import DecodeError
+from migrator.exact_json import JSONObject
 from migrator.hashing.canonical import canonicalize
 from migrator.hashing.fnv import OFFSET, Fixed, Piece, clean, encode, feed, fold, plain
 from migrator.hashing.schemes import CANONICAL, Scheme
 from migrator.hashing.spew import Struct, root
-from migrator.jsonvalue import JSONObject
 
 _IN_ORDER: Final = "CliqueStartupTypeInOrder"
 _POINTER: Final = Fixed("(*v1.PodTemplateSpec)")

@@ -19,10 +19,10 @@ from itertools import count
 from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 from migrator.errors import DecodeError
+from migrator.exact_json import JSONNumber, dumps
 from migrator.hashing import quantity
 from migrator.hashing.fnv import Fixed, Joined, Piece, clean
 from migrator.hashing.layouts import Field, Layout, load
-from migrator.jsonvalue import JSONNumber, dumps
 
 ROOT: Final = "v1.PodTemplateSpec"
 NIL: Final = "<nil>"

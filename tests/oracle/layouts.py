@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.oracle.build import MINORS, oracle_binary
+from tests.support.paths import ROOT
 
-LAYOUTS = Path(__file__).resolve().parents[2] / "migrator" / "hashing" / "layouts"
+LAYOUTS = ROOT / "migrator" / "hashing" / "layouts"
 
 
 def rendered() -> dict[Path, str]:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.golden import generate, vectors
-from tests.layout_walk import types
 from tests.oracle import layouts
 from tests.oracle.build import MINORS
 from tests.oracle.client import require
+from tests.oracle.golden import generate, vectors
+from tests.support.layout_walk import types
 
 pytestmark = pytest.mark.differential
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane.build import ControlPlaneUnavailableError, control_plane_binary
+from tests.support.controlplane.build import ControlPlaneUnavailableError, control_plane_binary
 from tests.upgrade import builds
 from tests.upgrade.container import isolation
 

@@ -1,0 +1,138 @@
+"""Structured logs: one event per line on stderr, for people on a terminal, as JSON for everything else.
+
+An event is a constant in snake_case with keys beside it. Names, fields, hashes and counts are logged, never
+parts of a pod template: templates hold secrets.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, TextIO
+
+from migrator.render.text import printable
+
+if TYPE_CHECKING:
+    from structlog.typing import EventDict, FilteringBoundLogger
+
+#: An API server's message may quote a whole object; more than this is noise and may hold what is no
+#: business of a log.
+MAX_TEXT: Final = 1000
+
+_FIRST_KEYS: Final = ("ts", "level", "event", "run_id")
+
+
+class LineWriter:
+    """Writes whole lines, and never fails: a migration must not stop because its log has no reader."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._lock = threading.Lock()
+
+    def write(self, line: str) -> None:
+        """Write one line and flush it; a closed or full stream is ignored."""
+        with self._lock:
+            try:
+                self._stream.write(line + "\n")
+                self._stream.flush()
+            except (OSError, ValueError):
+                return
+
+    msg = debug = info = warning = error = critical = fatal = exception = log = write
+
+
+def wants_colour(stream: TextIO, environ: Mapping[str, str] | None = None) -> bool:
+    """Whether a stream is a terminal that may be coloured (https://no-color.org, ``TERM=dumb``)."""
+    environ = os.environ if environ is None else environ
+    return stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
+
+
+def configure(stream: TextIO, *, run_id: str, verbose: bool = False) -> FilteringBoundLogger:
+    """Send every structlog event to ``stream``, with ``run_id`` on it; ``verbose`` shows debug events too.
+
+    Returns the logger to pass along.
+    """
+    import logging  # noqa: PLC0415 - structlog costs 0.3 s, and --help needs none of it
+
+    import structlog  # noqa: PLC0415
+
+    def name_run(_logger: object, _method: str, event: EventDict) -> EventDict:
+        event["run_id"] = run_id
+        return event
+
+    terminal = stream.isatty()
+    if terminal:
+        time_format = "%H:%M:%S"
+        console = structlog.dev.ConsoleRenderer(
+            colors=wants_colour(stream),
+            timestamp_key="ts",
+            sort_keys=False,
+            exception_formatter=structlog.dev.plain_traceback,
+        )
+        last: tuple[Any, ...] = (_for_people, console)
+    else:
+        time_format, last = "iso", (_render_json,)
+    writer = LineWriter(stream)
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt=time_format, utc=True, key="ts"),
+            name_run,
+            structlog.processors.format_exc_info,
+            _shorten,
+            *last,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG if verbose else logging.INFO),
+        logger_factory=lambda *_: writer,
+        cache_logger_on_first_use=False,
+    )
+    logger: FilteringBoundLogger = structlog.get_logger()
+    return logger
+
+
+def write_failure(code: str, exit_code: int, message: str, stream: TextIO | None = None) -> None:
+    """Say on stderr why a command ends with this exit code: a sentence, or a JSON object off a terminal."""
+    _write(stream or sys.stderr, "error", "failed", {"code": code, "exit_code": exit_code, "message": message})
+
+
+def write_warning(event: str, message: str, stream: TextIO | None = None) -> None:
+    """Say on stderr what somebody should know, without a logger: for commands that are over at once."""
+    _write(stream or sys.stderr, "warning", event, {"message": message})
+
+
+def _write(stream: TextIO, level: str, event: str, values: EventDict) -> None:
+    if stream.isatty():
+        line = f"{level}: {printable(values['message'])}"
+    else:
+        ts = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+        line = _render_json(None, level, {"ts": ts, "level": level, "event": event, **values})
+    LineWriter(stream).write(line)
+
+
+def _shorten(_logger: object, _method: str, event: EventDict) -> EventDict:
+    for key, value in event.items():
+        if isinstance(value, str) and len(value) > MAX_TEXT and key != "exception":
+            event[key] = f"{value[:MAX_TEXT]}... ({len(value)} characters)"
+    return event
+
+
+def _for_people(_logger: object, _method: str, event: EventDict) -> EventDict:
+    """Leave out what a person has no use for, and spell out what a terminal would obey; JSON escapes by itself."""
+    event.pop("run_id", None)
+    shown = ((key, value) for key, value in event.items() if value is not None)
+    return {key: printable(value) if isinstance(value, str) and key != "exception" else value for key, value in shown}
+
+
+def _render_json(_logger: object, _method: str, event: EventDict) -> str:
+    ordered = {key: event[key] for key in _FIRST_KEYS if key in event}
+    ordered.update(event)
+    return json.dumps(ordered, ensure_ascii=False, default=_plain)
+
+
+def _plain(value: object) -> object:
+    """Make JSON of what a log call passed: sets and tuples as lists, anything else by its text."""
+    return sorted(map(str, value)) if isinstance(value, set | frozenset) else str(value)

@@ -1,0 +1,222 @@
+"""Progress of long stages, on a terminal only: what is being read, and how many patches were sent.
+
+It is on stderr, gone when the stage is over, and never in the way: log lines appear above it, a terminal that breaks
+stops nothing, and pipes, files and CI see nothing of it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from typing import TYPE_CHECKING, Final, Self, TextIO, TypeVar, cast
+
+from migrator.resources import POD_CLIQUES, POD_GANGS, PODS
+from migrator.store import DryRun
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bars
+    from rich.progress import TaskID
+
+    from migrator.exact_json import JSONObject
+    from migrator.resources import Op, Resource
+    from migrator.store import Listing, Store
+
+T = TypeVar("T")
+Count = Callable[[], object]
+
+#: Whose patches are counted, pods apart.
+_GROUPS: Final = frozenset({POD_CLIQUES.group, POD_GANGS.group})
+
+_PATCHES: Final = {
+    DryRun.NONE: "patches sent",
+    DryRun.CLIENT: "patches planned",
+    DryRun.SERVER: "patches tried",
+}
+
+
+def wanted(stream: TextIO, environ: Mapping[str, str] | None = None) -> bool:
+    """Whether somebody watches: a terminal that can move its cursor, and no CI."""
+    environ = os.environ if environ is None else environ
+    return stream.isatty() and environ.get("TERM") != "dumb" and not environ.get("CI")
+
+
+class Silent:
+    """Shows nothing. ``stream`` is where log lines go, during the ``with`` block and outside it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is on the terminal."""
+
+    def stage(self, what: str) -> AbstractContextManager[Count]:  # noqa: ARG002 - nobody watches
+        """Show a stage while it lasts; calling what is given counts one thing done."""
+        return nullcontext(lambda: None)
+
+    def watch(self, store: Store) -> Store:
+        """The same store, whose reading and writing is shown."""
+        return store
+
+
+class Shown(Silent):
+    """Shows stages on a terminal, with what they count and how long they take."""
+
+    def __init__(self, bars: Bars) -> None:
+        super().__init__(cast("TextIO", _Above(bars)))
+        self._bars = bars
+        self._patches: dict[DryRun, tuple[TaskID, Iterator[int]]] = {}
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bars.stop()
+
+    @contextmanager
+    def _stage(self, what: str) -> Iterator[Count]:
+        task = self._bars.add_task(what, total=None)
+        numbers = itertools.count(1)
+        try:
+            yield lambda: self._bars.update(task, description=f"{what} {next(numbers):,}")
+        finally:
+            self._bars.remove_task(task)
+
+    def stage(self, what: str) -> AbstractContextManager[Count]:
+        """Show a stage while it lasts; calling what is given counts one thing done."""
+        return self._stage(what)
+
+    def watch(self, store: Store) -> Store:
+        """The same store, whose reading and writing is shown."""
+        return _Watched(store, self)
+
+    def patched(self, mode: DryRun) -> None:
+        """Count a patch of that mode; several threads send them."""
+        with self._lock:
+            if mode not in self._patches:
+                self._patches[mode] = (self._bars.add_task(_PATCHES[mode], total=None), itertools.count(1))
+            task, numbers = self._patches[mode]
+            self._bars.update(task, description=f"{_PATCHES[mode]} {next(numbers):,}")
+
+
+def shown(stream: TextIO, environ: Mapping[str, str] | None = None) -> Silent:
+    """Progress on this stream while its ``with`` block lasts, or nothing at all where nobody watches."""
+    if not wanted(stream, environ):
+        return Silent(stream)
+    from rich.console import Console  # noqa: PLC0415 - only a terminal needs it
+    from rich.progress import Progress as Bars  # noqa: PLC0415
+    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+
+    console = Console(file=cast("TextIO", _Unbreakable(stream)))
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    # Whoever writes to the terminal by another way than ours must not be caught: stdout is data.
+    return Shown(Bars(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False))
+
+
+class _Unbreakable:
+    """A terminal for rich: one that has gone away is written to in vain."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self.encoding = stream.encoding
+
+    def write(self, text: str) -> int:
+        with suppress(OSError, ValueError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError, ValueError):
+            self._stream.flush()
+
+    def isatty(self) -> bool:
+        return True
+
+
+class _Above:
+    """A terminal for log lines: each appears above the progress, as wide as it is."""
+
+    def __init__(self, bars: Bars) -> None:
+        self._console = bars.console
+
+    def write(self, text: str) -> int:
+        from rich.text import Text  # noqa: PLC0415 - only a terminal needs it
+
+        self._console.print(Text.from_ansi(text.removesuffix("\n")), soft_wrap=True)
+        return len(text)
+
+    def flush(self) -> None:
+        """Every line is flushed as it is written."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+class _Watched:
+    """A store that tells a :class:`Shown` what is asked of it."""
+
+    def __init__(self, store: Store, progress: Shown) -> None:
+        self._store = store
+        self._progress = progress
+
+    @property
+    def is_cluster(self) -> bool:
+        return self._store.is_cluster
+
+    @property
+    def dry_run(self) -> DryRun:
+        return self._store.dry_run
+
+    @property
+    def request_timeout(self) -> float:
+        return self._store.request_timeout
+
+    def in_dry_run(self, mode: DryRun) -> Store:
+        return _Watched(self._store.in_dry_run(mode), self._progress)
+
+    def list(
+        self,
+        resource: Resource,
+        project: Callable[[JSONObject], T],
+        *,
+        namespace: str | None = None,
+        label_selector: str | None = None,
+        metadata_only: bool = False,
+    ) -> Listing[T]:
+        with self._progress.stage(f"reading {resource.plural}") as count:
+
+            def counted(raw: JSONObject) -> T:
+                count()
+                return project(raw)
+
+            return self._store.list(
+                resource,
+                counted,
+                namespace=namespace,
+                label_selector=label_selector,
+                metadata_only=metadata_only,
+            )
+
+    def get(self, resource: Resource, namespace: str, name: str, *, subresource: str = "") -> JSONObject:
+        return self._store.get(resource, namespace, name, subresource=subresource)
+
+    def create(self, resource: Resource, namespace: str, body: JSONObject) -> JSONObject:
+        return self._store.create(resource, namespace, body)
+
+    def patch(
+        self, resource: Resource, namespace: str, name: str, ops: Sequence[Op], *, subresource: str = ""
+    ) -> JSONObject:
+        done = self._store.patch(resource, namespace, name, ops, subresource=subresource)
+        if resource == PODS or resource.group in _GROUPS:  # not the Lease, which is renewed all the time
+            self._progress.patched(self.dry_run)
+        return done
+
+    def delete(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
+        self._store.delete(resource, namespace, name, uid)

@@ -1,0 +1,244 @@
+"""One raw object to what a decision needs of it.
+
+What an API server sends has passed its schema; a file may hold anything. So every part that is looked into later
+is checked here, once, and what has the wrong shape is refused with its object and path.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from migrator.errors import InputError
+from migrator.exact_json import JSONObject
+from migrator.grove.model import (
+    LABEL_POD_CLIQUE,
+    LABEL_POD_TEMPLATE_HASH,
+    Pod,
+    PodClique,
+    PodCliqueScalingGroup,
+    PodCliqueSet,
+    PodGang,
+    PodGangMap,
+    Ref,
+)
+
+Check = Callable[[object], bool]
+
+
+def _is_object(value: object) -> bool:
+    return isinstance(value, dict)
+
+
+def _are_objects(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(item, dict) for item in value)
+
+
+def _are_strings(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _are_updating(value: object) -> bool:
+    return _is_object(value) or _are_objects(value)
+
+
+_OBJECT: Final = (_is_object, "an object")
+_OBJECTS: Final = (_are_objects, "a list of objects")
+_STRINGS: Final = (_are_strings, "a list of strings")
+_UPDATING: Final = (_are_updating, "an object or a list of objects")
+
+#: What must have which shape where it is set; a path goes through objects and through every item of a list.
+_STATUS: Final = {
+    "status.conditions": _OBJECTS,
+    "status.lastErrors": _OBJECTS,
+    "status.updateProgress": _OBJECT,
+    "status.rollingUpdateProgress": _OBJECT,
+}
+_SET: Final = {
+    "spec.updateStrategy": _OBJECT,
+    "spec.template": _OBJECT,
+    "spec.template.cliques": _OBJECTS,
+    "spec.template.cliques.spec": _OBJECT,
+    "spec.template.cliques.spec.podSpec": _OBJECT,
+    "spec.template.cliques.spec.podSpec.containers": _OBJECTS,
+    "spec.template.cliques.spec.podSpec.containers.resources": _OBJECT,
+    "spec.template.cliques.spec.podSpec.containers.resources.limits": _OBJECT,
+    "spec.template.cliques.spec.podSpec.containers.resources.requests": _OBJECT,
+    "spec.template.cliques.spec.podSpec.initContainers": _OBJECTS,
+    "spec.template.cliques.spec.podSpec.initContainers.resources": _OBJECT,
+    "spec.template.cliques.spec.podSpec.initContainers.resources.limits": _OBJECT,
+    "spec.template.cliques.spec.podSpec.initContainers.resources.requests": _OBJECT,
+    "spec.template.podCliqueScalingGroups": _OBJECTS,
+    "spec.template.podCliqueScalingGroups.cliqueNames": _STRINGS,
+    **_STATUS,
+    "status.updateProgress.currentlyUpdating": _UPDATING,
+    "status.rollingUpdateProgress.currentlyUpdating": _UPDATING,
+}
+_GROUP: Final = {"spec.cliqueNames": _STRINGS, **_STATUS}
+_GANG_MAP: Final = {"spec.entries": _OBJECTS}
+
+
+def pod_clique_set(raw: JSONObject) -> PodCliqueSet:
+    """Keep what a PodCliqueSet's hashes and guards need."""
+    meta = _metadata(raw)
+    _check(raw, _SET)
+    return PodCliqueSet(
+        ref=_ref(raw, meta),
+        labels=_strings(raw, meta, "labels"),
+        annotations=_strings(raw, meta, "annotations"),
+        generation=_generation(meta),
+        terminating=_terminating(meta),
+        spec=_part(raw, "spec"),
+        status=_part(raw, "status"),
+    )
+
+
+def scaling_group(raw: JSONObject) -> PodCliqueScalingGroup:
+    """Keep what a scaling group's hashes and guards need."""
+    meta = _metadata(raw)
+    _check(raw, _GROUP)
+    return PodCliqueScalingGroup(
+        ref=_ref(raw, meta),
+        owner_uid=_controller(meta),
+        labels=_strings(raw, meta, "labels"),
+        generation=_generation(meta),
+        terminating=_terminating(meta),
+        spec=_part(raw, "spec"),
+        status=_part(raw, "status"),
+    )
+
+
+def pod_clique(raw: JSONObject) -> PodClique:
+    """Keep what a PodClique's hashes and guards need: its pod spec is never hashed, so it goes."""
+    meta = _metadata(raw)
+    _check(raw, _STATUS)
+    return PodClique(
+        ref=_ref(raw, meta),
+        owner_uid=_controller(meta),
+        labels=_strings(raw, meta, "labels"),
+        generation=_generation(meta),
+        terminating=_terminating(meta),
+        spec={key: value for key, value in _part(raw, "spec").items() if key != "podSpec"},
+        status=_part(raw, "status"),
+        created=_created(meta),
+    )
+
+
+def pod(raw: JSONObject) -> Pod:
+    """Keep a pod's hash, owner and age; the rest of its labels as a digest."""
+    meta = _metadata(raw)
+    labels = _strings(raw, meta, "labels")
+    others = dict(labels)
+    value = others.pop(LABEL_POD_TEMPLATE_HASH, None)
+    owner = _controller(meta)
+    return Pod(
+        ref=_ref(raw, meta),
+        owner_uid=sys.intern(owner) if owner else None,
+        template_hash=sys.intern(value) if value else None,
+        created=_created(meta),
+        terminating=_terminating(meta),
+        pod_clique_label=labels.get(LABEL_POD_CLIQUE),
+        other_labels=hash(frozenset(others.items())),
+    )
+
+
+def pod_gang_map(raw: JSONObject) -> PodGangMap:
+    """Keep a PodGangMap's entries."""
+    meta = _metadata(raw)
+    _check(raw, _GANG_MAP)
+    return PodGangMap(
+        ref=_ref(raw, meta),
+        owner_uid=_controller(meta),
+        labels=_strings(raw, meta, "labels"),
+        terminating=_terminating(meta),
+        spec=_part(raw, "spec"),
+    )
+
+
+def pod_gang(raw: JSONObject) -> PodGang:
+    """Keep a PodGang's labels."""
+    meta = _metadata(raw)
+    return PodGang(
+        ref=_ref(raw, meta),
+        owner_uid=_controller(meta),
+        labels=_strings(raw, meta, "labels"),
+        terminating=_terminating(meta),
+    )
+
+
+def _check(raw: JSONObject, shapes: Mapping[str, tuple[Check, str]]) -> None:
+    for path, (holds, shape) in shapes.items():
+        for value in _at([raw], path.split(".")):
+            if value is not None and not holds(value):
+                raise InputError(f"{_describe(raw)}: {path} is not {shape}")
+
+
+def _at(values: Iterable[object], steps: list[str]) -> Iterable[object]:
+    """Everything that a path leads to; what stands in its way was checked before."""
+    for step in steps:
+        flat = (item for value in values for item in (value if isinstance(value, list) else [value]))
+        values = [item.get(step) for item in flat if isinstance(item, dict)]
+    return values
+
+
+def _ref(raw: JSONObject, meta: Mapping[str, Any]) -> Ref:
+    kind, name = str(raw.get("kind", "")), meta.get("name")
+    if not isinstance(name, str) or not name:
+        raise InputError(f"a {kind or 'document'} has no metadata.name")
+    uid = meta.get("uid")
+    if not isinstance(uid, str) or not uid:
+        raise InputError(f"{kind} {name} has no metadata.uid: a dump of live objects is needed, not a manifest")
+    return Ref(kind, sys.intern(str(meta.get("namespace") or "default")), name, uid)
+
+
+def _metadata(raw: JSONObject) -> Mapping[str, Any]:
+    meta = raw.get("metadata")
+    if not isinstance(meta, dict):
+        raise InputError(f"a {raw.get('kind') or 'document'} has no metadata")
+    return meta
+
+
+def _part(raw: JSONObject, key: str) -> Mapping[str, Any]:
+    value = raw.get(key)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise InputError(f"{_describe(raw)}: {key} is not an object")
+    return value
+
+
+def _strings(raw: JSONObject, meta: Mapping[str, Any], key: str) -> Mapping[str, str]:
+    value = meta.get(key)
+    if value is None:
+        return {}
+    if not isinstance(value, dict) or not set(map(type, value.values())) <= {str}:
+        raise InputError(f"{_describe(raw)}: metadata.{key} is not a map of strings")
+    return value
+
+
+def _describe(raw: JSONObject) -> str:
+    meta = _metadata(raw)
+    return f"{raw.get('kind')} {meta.get('namespace') or 'default'}/{meta.get('name')}"
+
+
+def _generation(meta: Mapping[str, Any]) -> int:
+    value = meta.get("generation")
+    return value if isinstance(value, int) else 0
+
+
+def _terminating(meta: Mapping[str, Any]) -> bool:
+    return bool(meta.get("deletionTimestamp"))
+
+
+def _created(meta: Mapping[str, Any]) -> str:
+    return str(meta.get("creationTimestamp") or "")
+
+
+def _controller(meta: Mapping[str, Any]) -> str | None:
+    owners: Iterable[Any] = meta.get("ownerReferences") or ()
+    for owner in owners:
+        if isinstance(owner, dict) and owner.get("controller") is True:
+            uid = owner.get("uid")
+            return uid if isinstance(uid, str) else None
+    return None

@@ -1,0 +1,106 @@
+"""Which scheme explains a tree: pure, over normalised values.
+
+A stored value that equals the source's (F) or the target's (T) hash of its own field is current, so that any
+two such values agree: otherwise a half-migrated tree could never be finished.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from migrator.grove.model import LEFTOVER_PLACES, Place, SetHashes, StoredHash
+from migrator.hashing.schemes import Scheme
+
+HashesUnder = Callable[[Scheme], SetHashes]
+
+
+class Verdict(Enum):
+    """What one stored value is."""
+
+    SOURCE = auto()
+    TARGET = auto()
+    LEFTOVER = auto()
+    FOREIGN = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Detection:
+    """What explains a tree's values.
+
+    ``source`` is the scheme for which every value is the source's or the target's hash of its field (OnDelete
+    leftovers aside) and at least one the source's; the target itself for a tree that is done; ``None`` where
+    there is none. ``closest`` is what explains most, for messages and for overrides: the source where there is
+    one, the target where nothing is any candidate's but some values are the target's. ``done`` means that
+    nothing is left to do.
+    """
+
+    source: Scheme | None
+    target: Scheme
+    done: bool
+    closest: Scheme
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The hashes of one tree under a source and a target."""
+
+    source: SetHashes
+    target: SetHashes
+    on_delete: bool
+
+    def verdict(self, stored: StoredHash) -> Verdict:
+        """Classify one stored value; a value that both schemes give counts as the target's."""
+        if stored.value == self.target.of(stored):
+            return Verdict.TARGET
+        if stored.value == self.source.of(stored):
+            return Verdict.SOURCE
+        if self.on_delete and stored.place in LEFTOVER_PLACES:
+            return Verdict.LEFTOVER
+        return Verdict.FOREIGN
+
+
+def detect(
+    stored: Sequence[StoredHash],
+    *,
+    on_delete: bool,
+    candidates: Sequence[Scheme],
+    target_of: Callable[[Scheme], Scheme],
+    hashes: HashesUnder,
+) -> Detection:
+    """Find the first candidate that explains a tree.
+
+    ``candidates`` are tried in the order given (the table's), and must not be empty. A tree all of whose values
+    are some target's is done, and that target is reported as its source too. ``hashes`` must be cheap to call
+    again for the same scheme. Raises what ``hashes`` raises, and ``ValueError`` without candidates.
+    """
+    kinds = Counter((s.place, s.clique, s.value) for s in stored)
+    sample: Mapping[tuple[Place, str | None, str], StoredHash] = {(s.place, s.clique, s.value): s for s in stored}
+
+    def tally(source: Scheme, target: Scheme) -> Counter[Verdict]:
+        pair = Pair(hashes(source), hashes(target), on_delete)
+        counts: Counter[Verdict] = Counter()
+        for kind, count in kinds.items():
+            counts[pair.verdict(sample[kind])] += count
+        return counts
+
+    for target in dict.fromkeys(target_of(candidate) for candidate in candidates):
+        counts = tally(target, target)
+        if counts[Verdict.TARGET] and not counts[Verdict.FOREIGN]:
+            return Detection(target, target, done=True, closest=target)
+    scores: dict[Scheme, tuple[bool, int, int]] = {}
+    for candidate in candidates:
+        counts = tally(candidate, target_of(candidate))
+        if counts[Verdict.SOURCE] and not counts[Verdict.FOREIGN]:
+            return Detection(candidate, target_of(candidate), done=False, closest=candidate)
+        generation = any(
+            s.place is Place.SET_GENERATION and s.value == hashes(candidate).generation for s in sample.values()
+        )
+        explained = counts[Verdict.SOURCE] + counts[Verdict.TARGET]
+        scores[candidate] = (generation, explained, counts[Verdict.SOURCE])
+    best = max(scores, key=lambda candidate: scores[candidate])  # the first of equals
+    target = target_of(best)
+    _, explained, by_source = scores[best]
+    return Detection(None, target, done=False, closest=target if explained and not by_source else best)

@@ -1,0 +1,158 @@
+"""The catalogue of guards, and what every guard is given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from migrator.grove.model import (
+    Finding,
+    Place,
+    PodClique,
+    PodCliqueScalingGroup,
+    PodCliqueSet,
+    Ref,
+    SetHashes,
+    Severity,
+    StoredHash,
+    Tree,
+)
+from migrator.hashing.schemes import Scheme
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A rule: its code, a short title, and whether ``--allow`` may turn its refusal into a warning."""
+
+    code: str
+    title: str
+    overridable: bool = False
+
+
+CATALOGUE: Final = {
+    guard.code: guard
+    for guard in (
+        Guard("GM-101", "The set's generation hash is not the one of its current spec"),
+        Guard("GM-102", "A rolling update of the set is in flight"),
+        Guard("GM-103", "A replica of the set is being updated"),
+        Guard("GM-104", "The set was never reconciled"),
+        Guard("GM-105", "The operator has not seen the newest generation"),
+        Guard("GM-106", "An object is being deleted"),
+        Guard("GM-107", "An update of a PodClique is in flight"),
+        Guard("GM-108", "An update of a scaling group is in flight"),
+        Guard("GM-109", "A PodClique holds a hash of neither scheme", overridable=True),
+        Guard("GM-110", "A scaling group holds a hash of neither scheme", overridable=True),
+        Guard("GM-111", "A pod holds a hash of neither scheme", overridable=True),
+        Guard("GM-112", "OnDelete: older hashes are left alone"),
+        Guard("GM-113", "Pods are being deleted"),
+        Guard("GM-114", "Pods wait behind a scheduling gate"),
+        Guard("GM-115", "A scale-out or scale-in is pending"),
+        Guard("GM-116", "Gang termination would strike during the downtime", overridable=True),
+        Guard("GM-117", "A PodClique or scaling group reports an update in progress"),
+        Guard("GM-118", "Gang termination is in progress"),
+        Guard("GM-119", "The operator's own PodGang migration is in progress"),
+        Guard("GM-120", "The set is kept by ControllerRevisions"),
+        Guard("GM-121", "The operator reported errors"),
+        Guard("GM-122", "An operator is running"),
+        Guard("GM-123", "A clique's name is a suffix of another's"),
+        Guard("GM-124", "An object belongs to no PodCliqueSet"),
+        Guard("GM-125", "The template has fields that the source operator does not know"),
+        Guard("GM-126", "The hash may be polluted by automatic MNNVL"),
+        Guard("GM-127", "Replicas that were scheduled have no pod scheduled now"),
+        Guard("GM-128", "A PodGangMap or PodGang holds a hash of neither scheme"),
+        Guard("GM-129", "Target hashes were found without a record"),
+        Guard("GM-130", "The spec changed after the migration had begun"),
+        Guard("GM-131", "The hash is part of object names"),
+        Guard("GM-132", "Labels and owner of an object disagree"),
+        Guard("GM-133", "A PodGangMap has no entries"),
+        Guard("GM-134", "The template has fields that the target operator does not know"),
+        Guard("GM-201", "Other sets still need this migration", overridable=True),
+        Guard("GM-202", "The authorizer webhook refuses label changes"),
+        Guard("GM-203", "More than one operator installation"),
+        Guard("GM-204", "The downtime does not fit"),
+        Guard("GM-205", "A record of another migration stands"),
+    )
+}
+
+
+#: What a stored value that neither scheme explains is reported as.
+FOREIGN_CODES: Final = {
+    Place.SET_GENERATION: "GM-101",
+    Place.CLIQUE_LABEL: "GM-109",
+    Place.CLIQUE_TEMPLATE: "GM-109",
+    Place.CLIQUE_GENERATION: "GM-109",
+    Place.CLIQUE_PROGRESS: "GM-109",
+    Place.GROUP_GENERATION: "GM-110",
+    Place.GROUP_PROGRESS: "GM-110",
+    Place.POD_LABEL: "GM-111",
+    Place.GANG_MAP_ENTRY: "GM-128",
+    Place.GANG_LABEL: "GM-128",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a guard decides upon.
+
+    ``source`` is the scheme that explains the tree or, where none does (``explained`` is false), the one that
+    explains most of it. ``foreign`` and ``leftovers`` are the stored values that are neither its hash nor the
+    target's, the latter those that OnDelete permits; ``target_values`` is the number of those that are the
+    target's alone, and ``known`` tells whether any value is one or the other. ``recorded`` is the source of the
+    run that left a table of the tree. ``unknown_fields`` are those of the template (JSON Pointers) that only the
+    target's structs know, ``lost_fields`` those that only the source's do. ``now`` is ``None`` where the time
+    cannot be known (a dump); ``downtime`` is in seconds.
+    """
+
+    tree: Tree
+    source: Scheme
+    target: Scheme
+    explained: bool
+    source_hashes: SetHashes
+    target_hashes: SetHashes
+    foreign: tuple[StoredHash, ...] = ()
+    leftovers: tuple[StoredHash, ...] = ()
+    target_values: int = 0
+    known: bool = True
+    recorded: str | None = None
+    unknown_fields: tuple[str, ...] = ()
+    lost_fields: tuple[str, ...] = ()
+    now: datetime | None = None
+    downtime: float = 600.0
+
+
+def children(tree: Tree) -> tuple[PodClique | PodCliqueScalingGroup, ...]:
+    """A tree's PodCliques and scaling groups: what has a status beside the set itself."""
+    return (*tree.pod_cliques, *tree.scaling_groups)
+
+
+def with_status(tree: Tree) -> tuple[PodCliqueSet | PodClique | PodCliqueScalingGroup, ...]:
+    """The set and its children."""
+    return (tree.pcs, *children(tree))
+
+
+def condition(item: PodCliqueSet | PodClique | PodCliqueScalingGroup, kind: str) -> Mapping[str, Any]:
+    """The condition of that type, or nothing."""
+    return next((entry for entry in item.status.get("conditions") or () if entry.get("type") == kind), {})
+
+
+def guard(code: str) -> Guard:
+    """The guard of a code; raises ``KeyError`` for a code that does not exist."""
+    return CATALOGUE[code]
+
+
+def overridable(code: str) -> bool:
+    """Whether ``--allow`` accepts this code."""
+    known = CATALOGUE.get(code)
+    return known is not None and known.overridable
+
+
+def refuse(code: str, ref: Ref | None, field: str | None, message: str) -> Finding:
+    """A finding that forbids the migration."""
+    return Finding(guard(code).code, Severity.REFUSAL, ref, field, message)
+
+
+def warn(code: str, ref: Ref | None, field: str | None, message: str) -> Finding:
+    """A finding that somebody should know."""
+    return Finding(guard(code).code, Severity.WARNING, ref, field, message)

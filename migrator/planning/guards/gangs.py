@@ -1,0 +1,49 @@
+"""Guards on PodGangMaps and PodGangs (alpha.12 and later, and their draft in alpha.10-rc1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from migrator.grove.model import Finding
+from migrator.planning.guards.base import Context, refuse, warn
+
+_LABEL_MINIMUM_VIABLE_UNIT: Final = "grove.io/minimum-viable-unit"
+
+
+def hash_in_names(context: Context) -> Iterator[Finding]:
+    """Grove alpha.10-rc1 keyed PodGangMap entries by names that contain the hash (``GeneratePodGangName``)."""
+    for gang_map in context.tree.pod_gang_maps:
+        if any(not entry.get("epoch") for entry in gang_map.spec.get("entries") or ()):
+            yield refuse(
+                "GM-131",
+                gang_map.ref,
+                "/spec/entries",
+                f"{gang_map.ref} has entries without an epoch: alpha.10-rc1 put the hash into object names, which "
+                "cannot be migrated; upgrade from alpha.10-rc1 without the migrator and accept the roll",
+            )
+    for gang in context.tree.pod_gangs:
+        if _LABEL_MINIMUM_VIABLE_UNIT in gang.labels:
+            yield refuse(
+                "GM-131",
+                gang.ref,
+                f"/metadata/labels/{_LABEL_MINIMUM_VIABLE_UNIT.replace('/', '~1')}",
+                f"{gang.ref} was made by alpha.10-rc1, which put the hash into object names: it cannot be "
+                "migrated; upgrade without the migrator and accept the roll",
+            )
+
+
+def empty_maps(context: Context) -> Iterator[Finding]:
+    """A PodGangMap without entries holds no hash: alpha.12 leaves such maps (Grove issue 808)."""
+    for gang_map in context.tree.pod_gang_maps:
+        if not gang_map.spec.get("entries"):
+            yield warn(
+                "GM-133",
+                gang_map.ref,
+                "/spec/entries",
+                f"{gang_map.ref} has no entries, so there is nothing to migrate in it; alpha.12 leaves such maps when "
+                "all members were scaled to zero, and new pods stay gated until a later release repairs them",
+            )
+
+
+CHECKS: Final = (hash_in_names, empty_maps)

@@ -1,0 +1,233 @@
+"""Guards on the workload's own state: what the next operator would do whatever the hashes say."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from migrator import durations
+from migrator.grove.model import (
+    LABEL_PART_OF,
+    LABEL_SCALING_GROUP,
+    LABEL_SCALING_GROUP_REPLICA_INDEX,
+    LABEL_SET_REPLICA_INDEX,
+    Finding,
+    PodClique,
+    PodCliqueSet,
+    Ref,
+    Tree,
+)
+from migrator.planning.guards.base import Context, children, condition, refuse, warn, with_status
+
+#: Grove's default from alpha.2 on (``operator/internal/webhook/admission/pcs/defaulting``). Its webhook stores it
+#: in every set, as alpha.1's stores 30 seconds, so it is hardly ever absent.
+DEFAULT_TERMINATION_DELAY: Final = "4h0m0s"
+#: A condition that is younger than its object by no more was set when the object was new
+#: (Grove: ``WasPCLQEverScheduled``, seconds).
+_NEW: Final = 5.0
+
+
+def gated(context: Context) -> Iterator[Finding]:
+    """F14: pods behind Grove's scheduling gate wait for the operator; they are migrated all the same."""
+    for pod_clique in context.tree.pod_cliques:
+        number = pod_clique.status.get("scheduleGatedReplicas")
+        if isinstance(number, int) and number > 0:
+            yield warn(
+                "GM-114",
+                pod_clique.ref,
+                "/status/scheduleGatedReplicas",
+                f"{pod_clique.ref}: {number} pods wait behind a scheduling gate until the operator is back",
+            )
+
+
+def scaling(context: Context) -> Iterator[Finding]:
+    """F10, F15: children that do not exist yet, or exist still; the operator acts on them at its start."""
+    tree = context.tree
+    for pod_clique in tree.pod_cliques:
+        live, wanted = sum(1 for pod in pod_clique.pods if not pod.terminating), pod_clique.spec.get("replicas")
+        if isinstance(wanted, int) and wanted != live:
+            yield warn(
+                "GM-115",
+                pod_clique.ref,
+                "/spec/replicas",
+                f"{pod_clique.ref}: replicas {wanted}, pods {live}; the operator acts on that when it is back",
+            )
+    members: dict[str | None, set[tuple[str, str]]] = defaultdict(set)
+    for child in tree.pod_cliques:
+        index = child.labels.get(LABEL_SCALING_GROUP_REPLICA_INDEX, "")
+        members[child.owner_uid].add((index, child.clique or ""))
+    for group in tree.scaling_groups:
+        yield from _pending(group.ref, group.spec, group.spec.get("cliqueNames") or (), members[group.ref.uid])
+    yield from _pending(tree.ref, tree.pcs.spec, _children_of_a_replica(tree.pcs), _children_found(tree))
+
+
+def gang_termination(context: Context) -> Iterator[Finding]:
+    """F16: the next operator judges by the stored condition, and the downtime counts.
+
+    Grove: ``operator/internal/controller/podcliqueset/components/podcliquesetreplica/gangterminate.go`` ends a
+    gang once ``terminationDelay - (now - lastTransitionTime)`` is not above zero.
+    """
+    text = context.tree.pcs.template.get("terminationDelay") or DEFAULT_TERMINATION_DELAY
+    for item in children(context.tree):
+        breached = condition(item, "MinAvailableBreached")
+        if breached.get("status") != "True":
+            continue
+        since = breached.get("lastTransitionTime")
+        what = f"{item.ref}: MinAvailableBreached is True since {since}"
+        if context.now is None:
+            message = f"{what}; not checked: whether the termination delay of {text} ends during the downtime"
+            yield warn("GM-116", item.ref, "/status/conditions", message)
+            continue
+        left = _seconds_left(text, since, context.now)
+        if left is None or left <= context.downtime:
+            yield refuse(
+                "GM-116",
+                item.ref,
+                "/status/conditions",
+                f"{what}, and its termination delay of {text} ends within the expected downtime of "
+                f"{context.downtime:.0f} s: the next operator would delete the gang; bring its pods back first, or "
+                "raise spec.template.terminationDelay",
+            )
+        else:
+            message = f"{what}; gang termination strikes in {left:.0f} s unless it recovers"
+            yield warn("GM-116", item.ref, "/status/conditions", message)
+
+
+def unscheduled(context: Context) -> Iterator[Finding]:
+    """Grove PR 614: from alpha.12-rc1 on, a gang that ran once and has no pod scheduled counts as breached.
+
+    It ran once if ``PodCliqueScheduled`` became False later than when the PodClique was new.
+    """
+    for pod_clique in context.tree.pod_cliques:
+        if not pod_clique.spec.get("replicas") or pod_clique.status.get("scheduledReplicas"):
+            continue
+        scheduled = condition(pod_clique, "PodCliqueScheduled")
+        since, created = _time(scheduled.get("lastTransitionTime")), _time(pod_clique.created)
+        if scheduled.get("status") != "False" or since is None or created is None:
+            continue
+        if (since - created).total_seconds() > _NEW:
+            yield warn(
+                "GM-127",
+                pod_clique.ref,
+                "/status/scheduledReplicas",
+                f"{pod_clique.ref} once ran and has no pod scheduled now: operators from alpha.12-rc1 on count that as "
+                "a breach from their start, and end the gang after the termination delay, with or without this "
+                "migration",
+            )
+
+
+def operator_errors(context: Context) -> Iterator[Finding]:
+    """F21: errors that the operator wrote into status."""
+    for item in with_status(context.tree):
+        errors = item.status.get("lastErrors")
+        if errors:
+            codes = ", ".join(str(error.get("code")) for error in errors)
+            yield warn("GM-121", item.ref, "/status/lastErrors", f"{item.ref}: the operator reported {codes}")
+
+
+def ownership(context: Context) -> Iterator[Finding]:
+    """Objects whose labels name another owner than their controller: joined by the controller, and said so.
+
+    Operators before alpha.12 find the pods of a PodClique by label *and* controller, so they miss such a pod.
+    """
+    tree = context.tree
+    groups = {group.ref.uid: group for group in tree.scaling_groups}
+    for pod_clique in tree.pod_cliques:
+        group = groups.get(pod_clique.owner_uid or "")
+        expected = {LABEL_PART_OF: tree.ref.name, LABEL_SCALING_GROUP: group.ref.name if group else None}
+        for label, owner in expected.items():
+            if pod_clique.labels.get(label) != owner:
+                yield _disagrees(pod_clique, label, pod_clique.labels.get(label), owner)
+        for pod in pod_clique.pods:
+            if pod.pod_clique_label not in {None, pod_clique.ref.name}:
+                yield warn(
+                    "GM-132",
+                    pod.ref,
+                    "/metadata/labels/grove.io~1podclique",
+                    f"{pod.ref} is labelled as of PodClique {pod.pod_clique_label}, but its controller is "
+                    f"{pod_clique.ref.name}; it is migrated with its controller",
+                )
+
+
+def _disagrees(pod_clique: PodClique, label: str, found: str | None, owner: str | None) -> Finding:
+    return warn(
+        "GM-132",
+        pod_clique.ref,
+        f"/metadata/labels/{label.replace('/', '~1')}",
+        f"{pod_clique.ref} has {label}={found or '(none)'}, but its controller is {owner or 'the PodCliqueSet'}; it is "
+        "migrated with its controller",
+    )
+
+
+def _children_of_a_replica(pcs: PodCliqueSet) -> Sequence[str]:
+    """The standalone cliques and the scaling groups that one replica of a set has."""
+    configs = pcs.template.get("podCliqueScalingGroups") or ()
+    grouped = {name for config in configs for name in config.get("cliqueNames") or ()}
+    cliques = [str(clique.get("name")) for clique in pcs.cliques if clique.get("name") not in grouped]
+    return [*cliques, *(str(config.get("name")) for config in configs)]
+
+
+def _children_found(tree: Tree) -> set[tuple[str, str]]:
+    found = {
+        (child.labels.get(LABEL_SET_REPLICA_INDEX, ""), child.clique or "")
+        for child in tree.pod_cliques
+        if child.standalone
+    }
+    for group in tree.scaling_groups:
+        index = group.labels.get(LABEL_SET_REPLICA_INDEX, "")
+        found.add((index, group.ref.name.removeprefix(f"{tree.ref.name}-{index}-")))
+    return found
+
+
+def _pending(
+    ref: Ref, spec: Mapping[str, Any], names: Sequence[str], found: Collection[tuple[str, str]]
+) -> Iterator[Finding]:
+    """Compare children, by replica index and name, with what ``spec.replicas`` asks for."""
+    replicas = spec.get("replicas")
+    if not isinstance(replicas, int):
+        return
+    extra = sorted(
+        child for child in found if child[1] not in names or not child[0].isdecimal() or int(child[0]) >= replicas
+    )
+    lacking = max(replicas, 0) * len(names) - (len(found) - len(extra))
+    parts = []
+    if lacking:  # found, however many are wanted, after no more steps than there are children
+        wanted = ((str(index), name) for index in range(replicas) for name in names)
+        parts.append(f"lacks {_some(next(child for child in wanted if child not in found), lacking)}")
+    if extra:
+        parts.append(f"still has {_some(extra[0], len(extra))}")
+    if parts:
+        yield warn(
+            "GM-115",
+            ref,
+            "/spec/replicas",
+            f"{ref} {' and '.join(parts)}; the operator acts on that when it is back",
+        )
+
+
+def _some(child: tuple[str, str], number: int) -> str:
+    others = f" and {number - 1} more children" if number > 1 else ""
+    return f"{child[1]} of replica {child[0]}{others}"
+
+
+def _seconds_left(delay: object, since: object, now: datetime) -> float | None:
+    """How long until gang termination; ``None``, which is at once, where the operator cannot tell either."""
+    began = _time(since)
+    try:
+        seconds = durations.parse(str(delay))
+    except ValueError:
+        return None
+    return None if began is None else seconds - (now - began).total_seconds()
+
+
+def _time(text: object) -> datetime | None:
+    try:
+        parsed = datetime.fromisoformat(str(text))
+    except ValueError:
+        return None
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+
+
+CHECKS: Final = (gated, scaling, gang_termination, unscheduled, operator_errors, ownership)

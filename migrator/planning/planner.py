@@ -1,0 +1,313 @@
+"""From trees to a plan: what shall change, what refuses, and what is at stake. Pure.
+
+A change is the substitution of one stored value that equals the source's hash of its own field by the target's.
+Everything else stays as it is, or refuses.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
+
+from migrator.exact_json import dumps
+from migrator.grove.model import (
+    BlastRadius,
+    Change,
+    Finding,
+    Plan,
+    PodCliqueSet,
+    Ref,
+    SetHashes,
+    Severity,
+    Snapshot,
+    StoredHash,
+    Tree,
+    TreePlan,
+    TreeState,
+)
+from migrator.grove.places import stored_hashes
+from migrator.hashing import podcliqueset, schemes
+from migrator.hashing.schemes import Scheme
+from migrator.planning import guards
+from migrator.planning.blast import blast_radius
+from migrator.planning.detect import Detection, Pair, Verdict, detect
+from migrator.planning.guards.base import refuse, warn
+from migrator.planning.hashes import HashesOf
+from migrator.planning.options import Direction, PlanOptions, check_allowed, direction
+from migrator.planning.tables import Table
+
+
+def make_plan(
+    snapshot: Snapshot,
+    options: PlanOptions,
+    *,
+    tables: Mapping[str, Table] | None = None,
+    now: datetime | None = None,
+) -> Plan:
+    """Decide, for every selected tree, what shall change.
+
+    ``tables`` are what earlier runs recorded, by PodCliqueSet uid; ``now`` is the time of the cluster's
+    conditions, ``None`` where it cannot be known. Raises :class:`~migrator.errors.DecodeError` for a
+    PodCliqueSet that Go could not decode, naming it and the path of the value.
+    """
+    check_allowed(options.allow)
+    way = direction(options)
+    planner = _Planner(options, way, dict(tables or {}), now if snapshot.is_cluster else None)
+    plans = [planner.plan_tree(tree) for tree in snapshot.trees]
+    selected = tuple(p for p in plans if options.selection.matches(p.tree.pcs))
+    others = tuple(p for p in plans if not options.selection.matches(p.tree.pcs))
+    findings = [_orphan(o.ref, o.reason) for o in snapshot.orphans]
+    findings += _narrowed(others, options)
+    if not snapshot.is_cluster and snapshot.trees:
+        findings += _not_checked()
+    if options.skip_refused:
+        selected = tuple(_skipped(p) if p.state is TreeState.REFUSED else p for p in selected)
+    return Plan(
+        requested_source=options.source,
+        requested_target=options.target,
+        trees=selected,
+        findings=tuple(findings),
+        cluster_blast=sum((p.blast for p in plans), BlastRadius()),
+    )
+
+
+def template_digest(pcs: PodCliqueSet) -> str:
+    """A digest of all that is hashed of a set, so that a rerun sees whether the spec has changed since."""
+    hashed = {
+        "priorityClassName": pcs.template.get("priorityClassName"),
+        "cliqueStartupType": pcs.template.get("cliqueStartupType"),
+        "cliques": [
+            {
+                "name": clique.get("name"),
+                "labels": clique.get("labels"),
+                "annotations": clique.get("annotations"),
+                "podSpec": (clique.get("spec") or {}).get("podSpec"),
+            }
+            for clique in pcs.cliques
+        ],
+    }
+    return hashlib.sha256(dumps(hashed, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def changes_of(stored: Iterable[StoredHash], old: SetHashes, new: SetHashes, *, pair: Pair) -> tuple[Change, ...]:
+    """The substitutions that turn every value of ``old`` into the one of ``new``, in the order of writing."""
+    return _substitutions(((item, pair.verdict(item)) for item in stored), old, new)
+
+
+def _substitutions(judged: Iterable[tuple[StoredHash, Verdict]], old: SetHashes, new: SetHashes) -> tuple[Change, ...]:
+    changes = []
+    for item, verdict in judged:
+        before, after = old.of(item), new.of(item)
+        if verdict is Verdict.SOURCE and before is not None and after is not None:
+            changes.append(Change(item.ref, item.place, item.field, before, after, item.identity))
+    return tuple(changes)
+
+
+class _Planner:
+    def __init__(self, options: PlanOptions, way: Direction, tables: Mapping[str, Table], now: datetime | None) -> None:
+        self._options = options
+        self._way = way
+        self._tables = tables
+        self._now = now
+
+    def plan_tree(self, tree: Tree) -> TreePlan:
+        """Decide one tree."""
+        hashes = HashesOf(tree.pcs)
+        stored = tuple(stored_hashes(tree))
+        table = self._table(tree)
+        if tree.pcs.terminating:
+            target = self._fallback_target()
+            finding = warn(
+                "GM-106",
+                tree.ref,
+                "/metadata/deletionTimestamp",
+                f"{tree.ref} is being deleted; it is left alone",
+            )
+            return TreePlan(tree, None, target.name, TreeState.SKIPPED, findings=(finding,))
+        if not stored and not tree.pod_cliques and not tree.scaling_groups:
+            finding = warn(
+                "GM-104",
+                tree.ref,
+                "/status/currentGenerationHash",
+                f"{tree.ref} was never reconciled and stores no hash; the next operator starts with its own",
+            )
+            return TreePlan(tree, None, self._fallback_target().name, TreeState.SKIPPED, findings=(finding,))
+        found = self._detect(tree, stored, hashes, table)
+        if table is not None and _unfinished(tree.pcs, table, hashes):
+            # No override helps here: what it would leave are hashes that only the recorded table can translate.
+            decided = self._decide(tree, stored, hashes, found, recorded=table.source, allow=frozenset())
+            back = _restore(decided, stored, table)
+            if decided.state is TreeState.REFUSED and back.changes:
+                return back
+        recorded = table.source if table is not None else None
+        return self._decide(tree, stored, hashes, found, recorded=recorded, allow=self._options.allow)
+
+    def _decide(
+        self,
+        tree: Tree,
+        stored: tuple[StoredHash, ...],
+        hashes: HashesOf,
+        found: Detection,
+        *,
+        recorded: str | None,
+        allow: frozenset[str],
+    ) -> TreePlan:
+        pair = Pair(hashes(found.closest), hashes(found.target), tree.pcs.on_delete)
+        verdicts = [(item, pair.verdict(item)) for item in stored]
+        done = found.done
+        context = guards.Context(
+            tree=tree,
+            source=found.closest,
+            target=found.target,
+            explained=found.source is not None and not done,
+            source_hashes=pair.source,
+            target_hashes=pair.target,
+            foreign=tuple(item for item, verdict in verdicts if verdict is Verdict.FOREIGN),
+            leftovers=tuple(item for item, verdict in verdicts if verdict is Verdict.LEFTOVER),
+            target_values=sum(1 for item, v in verdicts if v is Verdict.TARGET and item.value != pair.source.of(item)),
+            known=any(verdict in {Verdict.SOURCE, Verdict.TARGET} for _, verdict in verdicts),
+            recorded=recorded,
+            unknown_fields=() if done else _newer_fields(tree.pcs, found.closest, found.target),
+            lost_fields=() if done else _newer_fields(tree.pcs, found.target, found.closest),
+            now=self._now,
+            downtime=self._options.downtime,
+        )
+        findings = guards.check_tree(context, allow=allow)
+        if done:
+            # Nothing will be written, so nothing can be hidden: what would refuse a write is only worth knowing.
+            findings = tuple(replace(f, severity=Severity.WARNING) for f in findings)
+        refused = any(f.severity is Severity.REFUSAL for f in findings)
+        source = found.source
+        if source is None and context.foreign and not refused:
+            source = found.closest  # every foreign value was allowed, and stays
+        # A refused tree shows what would change if what refuses were allowed, even where nothing explains all of it.
+        changes = () if done else _substitutions(verdicts, pair.source, pair.target)
+        return TreePlan(
+            tree=tree,
+            source=source.name if source else None,
+            target=found.target.name,
+            state=state_of(refused=refused, changes=changes),
+            changes=changes,
+            findings=findings,
+            blast=blast_radius(
+                tree, source=found.closest, target=found.target, source_hashes=pair.source, target_hashes=pair.target
+            ),
+            source_hashes=pair.source,
+            target_hashes=pair.target,
+        )
+
+    def _detect(self, tree: Tree, stored: tuple[StoredHash, ...], hashes: HashesOf, table: Table | None) -> Detection:
+        candidates = self._way.candidates
+        if table is not None:  # what is recorded decides first
+            candidates = tuple(dict.fromkeys((schemes.by_name(table.source), *candidates)))
+        return detect(
+            stored,
+            on_delete=tree.pcs.on_delete,
+            candidates=candidates,
+            target_of=self._way.target_of,
+            hashes=hashes,
+        )
+
+    def _table(self, tree: Tree) -> Table | None:
+        table = self._tables.get(tree.ref.uid)
+        if table is None:
+            return None
+        return table if is_of(table, self._way) else None
+
+    def _fallback_target(self) -> Scheme:
+        return self._way.target_of(self._way.candidates[-1])
+
+
+def _restore(decided: TreePlan, stored: tuple[StoredHash, ...], table: Table) -> TreePlan:
+    """Bring a tree back whose spec moved after its first write: by its table, target to source.
+
+    Cliques that were not edited get back the very hash that the old operator gives them.
+    """
+    tree = decided.tree
+    pair = Pair(table.target_hashes, table.source_hashes, tree.pcs.on_delete)
+    finding = refuse(
+        "GM-130",
+        tree.ref,
+        "/spec/template",
+        f"{tree.ref} was edited after its migration had begun at generation {table.generation}: it is brought "
+        "back to the old hashes; start the old operator, let it roll the edit out, and run again",
+    )
+    return TreePlan(
+        tree=tree,
+        source=table.target,
+        target=table.source,
+        state=TreeState.REFUSED,
+        changes=without_kept(changes_of(stored, table.target_hashes, table.source_hashes, pair=pair), table),
+        findings=(finding,),
+        blast=decided.blast,
+        source_hashes=table.target_hashes,
+        target_hashes=table.source_hashes,
+    )
+
+
+def _unfinished(pcs: PodCliqueSet, table: Table, hashes: HashesOf) -> bool:
+    """Whether the tree was edited before its migration ended: its commit record is still the source's.
+
+    One that is the target's as well tells nothing, and then no clique that was left alone has two hashes.
+    """
+    if table.template_digest == template_digest(pcs):
+        return False
+    old = {table.source_hashes.generation, hashes(schemes.by_name(table.source)).generation}
+    new = {table.target_hashes.generation, hashes(schemes.by_name(table.target)).generation}
+    return pcs.generation_hash in old - new
+
+
+def _newer_fields(pcs: PodCliqueSet, older: Scheme, newer: Scheme) -> tuple[str, ...]:
+    if older.minor == newer.minor:
+        return ()
+    return podcliqueset.newer_fields({"spec": pcs.spec}, older.minor, newer.minor)
+
+
+def is_of(table: Table, way: Direction) -> bool:
+    """Whether a table was recorded by a run of these schemes."""
+    source = schemes.by_name(table.source)
+    return source in way.candidates and way.target_of(source).name == table.target
+
+
+def without_kept(changes: tuple[Change, ...], table: Table) -> tuple[Change, ...]:
+    """The changes that turn back what the table's run wrote: not what was the target's before it."""
+    kept = {(entry.uid, entry.field) for entry in table.kept}
+    return tuple(c for c in changes if (c.ref.uid, c.field) not in kept)
+
+
+def state_of(*, refused: bool, changes: tuple[Change, ...]) -> TreeState:
+    """What is to become of a tree that is not skipped."""
+    if refused:
+        return TreeState.REFUSED
+    return TreeState.MIGRATE if changes else TreeState.DONE
+
+
+def _skipped(plan: TreePlan) -> TreePlan:
+    findings = tuple(replace(f, severity=Severity.WARNING) for f in plan.findings)
+    return replace(plan, state=TreeState.SKIPPED, changes=(), findings=findings)
+
+
+def _narrowed(others: tuple[TreePlan, ...], options: PlanOptions) -> list[Finding]:
+    pending = [p for p in others if p.state in {TreeState.MIGRATE, TreeState.REFUSED}]
+    if not pending:
+        return []
+    message = (
+        f"{len(pending)} PodCliqueSets outside the selection still need this migration, {pending[0].tree.ref} among "
+        "them: the operator serves the whole cluster and would recreate their pods; run without -n and -l, or "
+        "--allow GM-201"
+    )
+    make = warn if "GM-201" in options.allow else refuse
+    return [make("GM-201", pending[0].tree.ref, None, message)]
+
+
+def _not_checked() -> list[Finding]:
+    return [
+        warn("GM-122", None, None, "not checked on a dump: whether an operator is running"),
+        warn("GM-202", None, None, "not checked on a dump: whether the authorizer webhook refuses label changes"),
+    ]
+
+
+def _orphan(ref: Ref, reason: str) -> Finding:
+    return warn("GM-124", ref, None, f"{ref} is labelled as Grove's, but {reason}; it is left alone")

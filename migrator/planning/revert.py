@@ -1,0 +1,76 @@
+"""The way back: the plan of ``run --revert``. Pure.
+
+Every value of the target's becomes the source's again, but for those that were the target's before the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from migrator.errors import UsageError
+from migrator.grove.model import Plan, Snapshot, Tree, TreePlan
+from migrator.grove.places import stored_hashes
+from migrator.hashing import schemes
+from migrator.planning import guards
+from migrator.planning.detect import Pair, Verdict
+from migrator.planning.guards.base import warn
+from migrator.planning.hashes import HashesOf
+from migrator.planning.options import AUTO, Direction, PlanOptions, direction
+from migrator.planning.planner import changes_of, is_of, state_of, without_kept
+from migrator.planning.tables import Table
+
+
+def make_revert(snapshot: Snapshot, options: PlanOptions, *, tables: Mapping[str, Table] | None = None) -> Plan:
+    """Decide what turns a migrated cluster back: every value of the target's into the source's.
+
+    Takes the same ``--from`` and ``--to`` as the run that it undoes. A recorded table says which schemes those
+    were, and what the hashes were if the spec has changed since; without tables ``--from`` must be spelled out.
+    Values that were the target's before that run, and values of neither scheme, stay as they are.
+    """
+    way = direction(options)
+    recorded = {uid: table for uid, table in (tables or {}).items() if is_of(table, way)}
+    if not recorded and options.source == AUTO and snapshot.trees:
+        raise UsageError("--revert found no record of that run: name the scheme or release to return to with --from")
+    trees = (tree for tree in snapshot.trees if options.source != AUTO or tree.ref.uid in recorded)
+    plans = [_turn_back(tree, way, recorded.get(tree.ref.uid)) for tree in trees]
+    selected = tuple(p for p in plans if options.selection.matches(p.tree.pcs))
+    return Plan(options.source, options.target, selected)
+
+
+def _turn_back(tree: Tree, way: Direction, table: Table | None) -> TreePlan:
+    first = schemes.by_name(table.source) if table is not None else way.candidates[0]
+    then = way.target_of(first)
+    hashes = HashesOf(tree.pcs)
+    pairs = [Pair(hashes(then), hashes(first), tree.pcs.on_delete)]
+    if table is not None:
+        pairs.append(Pair(table.target_hashes, table.source_hashes, tree.pcs.on_delete))
+    stored = tuple(stored_hashes(tree))
+    found = {
+        (change.ref.uid, change.field): change
+        for pair in reversed(pairs)
+        for change in changes_of(stored, pair.source, pair.target, pair=pair)
+    }
+    order = (found.get((item.ref.uid, item.field)) for item in stored)
+    changes = tuple(change for change in order if change is not None)
+    findings = tuple(
+        warn(
+            "GM-112" if pairs[0].verdict(item) is Verdict.LEFTOVER else guards.FOREIGN_CODES[item.place],
+            item.ref,
+            item.field,
+            f"{item.ref} holds {item.value}, which is neither {first.name}'s nor {then.name}'s; it is left alone",
+        )
+        for item in stored
+        if all(pair.verdict(item) in {Verdict.FOREIGN, Verdict.LEFTOVER} for pair in pairs)
+    )
+    if table is not None:
+        changes = without_kept(changes, table)
+    return TreePlan(
+        tree=tree,
+        source=then.name,
+        target=first.name,
+        state=state_of(refused=False, changes=changes),
+        changes=changes,
+        findings=findings,
+        source_hashes=pairs[0].source,
+        target_hashes=pairs[0].target,
+    )

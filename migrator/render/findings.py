@@ -1,0 +1,118 @@
+"""Findings put together for people: by code, with a count, a few names and what to do. Pure.
+
+A guard says one sentence for each object: ``<object> <what was found>; <what to do>``. Four hundred pods make four
+hundred such sentences, which nobody reads; the JSON of a plan has them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from migrator.grove.model import Finding, Ref, Severity
+from migrator.planning.guards import CATALOGUE
+
+#: How many objects, or different sayings of one guard, are spelt out.
+NAMED: Final = 3
+
+_BREAK: Final = "; "
+
+
+@dataclass(frozen=True, slots=True)
+class Saying:
+    """What was found, without the object's name, and every object of which it is true."""
+
+    found: str
+    refs: tuple[Ref, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FindingGroup:
+    """All findings of one code and severity.
+
+    ``title`` is the guard's own, ``remedies`` are what the sentences say after their first semicolon, each once.
+    """
+
+    code: str
+    severity: Severity
+    title: str
+    findings: tuple[Finding, ...]
+    sayings: tuple[Saying, ...]
+    remedies: tuple[str, ...]
+
+    @property
+    def refuses(self) -> bool:
+        """Whether this forbids the migration."""
+        return self.severity is Severity.REFUSAL
+
+
+def grouped(findings: Iterable[Finding]) -> list[FindingGroup]:
+    """Findings by code, what refuses first; objects stay in the order in which they come."""
+    by_code: dict[tuple[bool, str], list[Finding]] = {}
+    for finding in findings:
+        by_code.setdefault((finding.severity is Severity.WARNING, finding.code), []).append(finding)
+    return [_group(members) for _, members in sorted(by_code.items())]
+
+
+def sentence(finding: Finding) -> str:
+    """Code, object, field and message, without saying the object twice."""
+    where = str(finding.ref) if finding.ref else ""
+    place = " ".join(part for part in ("" if where in finding.message else where, finding.field or "") if part)
+    return f"{finding.code} {place}: {finding.message}" if place else f"{finding.code} {finding.message}"
+
+
+def line(group: FindingGroup) -> str:
+    """The whole group on one line: its first sentence, and of what else it is true."""
+    first, *others = group.findings
+    if not others:
+        return sentence(first)
+    refs = tuple(dict.fromkeys(finding.ref for finding in others if finding.ref is not None))
+    where = f": {names(refs)}" if refs else ""
+    return f"{sentence(first)} ({len(others):,} more like it{where})"
+
+
+def names(refs: tuple[Ref, ...], namespace: str = "") -> str:
+    """The objects of a list, or the first few and how many more; the kind is said where it changes.
+
+    ``namespace`` is the one that goes without saying.
+    """
+    shown, kind = [], ""
+    for ref in refs if len(refs) <= NAMED + 1 else refs[:NAMED]:
+        path = f"{ref.namespace}/{ref.name}" if ref.namespace not in {"", namespace} else ref.name
+        shown.append(path if ref.kind == kind else f"{ref.kind} {path}")
+        kind = ref.kind
+    left = len(refs) - len(shown)
+    return ", ".join(shown) + (f" and {left:,} more" if left else "")
+
+
+def _group(findings: list[Finding]) -> FindingGroup:
+    sayings: dict[str, dict[Ref, None]] = {}
+    remedies: dict[str, None] = {}
+    for finding in findings:
+        found, remedy = _split(finding)
+        objects = sayings.setdefault(found, {})
+        if finding.ref is not None:
+            objects[finding.ref] = None
+        if remedy:
+            remedies[remedy] = None
+    first = findings[0]
+    return FindingGroup(
+        code=first.code,
+        severity=first.severity,
+        title=CATALOGUE[first.code].title,
+        findings=tuple(findings),
+        sayings=tuple(Saying(found, tuple(refs)) for found, refs in sayings.items()),
+        remedies=tuple(remedies),
+    )
+
+
+def _split(finding: Finding) -> tuple[str, str]:
+    """What was found, and what to do about it."""
+    message = finding.message
+    if finding.ref is not None:
+        message = message.removeprefix(str(finding.ref)).lstrip(": ") or message
+    found, _, remedy = message.partition(_BREAK)
+    if found.startswith("holds ") and finding.field:
+        found = f"{finding.field} {found}"  # a value without its field tells nobody where to look
+    return found, remedy

@@ -1,0 +1,84 @@
+"""Why the hashes of many sets change: the same few fields and lists, with the number of sets that have them. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from migrator.hashing import schemes
+from migrator.hashing.schemes import Scheme
+from migrator.planning.explain import Explanation, FieldChange
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """What tells two schemes apart in these sets.
+
+    ``fields`` are texts that only one dump prints and ``lists`` those that the canonical order moves, each with the
+    number of sets; the places of a field are not told.
+    """
+
+    source: Scheme
+    target: Scheme
+    sets: int
+    fields: tuple[tuple[FieldChange, int], ...]
+    lists: tuple[tuple[str, int], ...]
+
+    @property
+    def speakers(self) -> str:
+        """Which builds of the operator speak the two schemes."""
+        return f"{self.source.name}: {_speakers(self.source)}. {self.target.name}: {_speakers(self.target)}."
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What happens between the two, in words."""
+        said = []
+        if self.source.minor != self.target.minor:
+            said.append(
+                f"One is built with the Go structs of k8s.io/api v0.{self.source.minor.partition('.')[2]}, the other "
+                f"with those of v0.{self.target.minor.partition('.')[2]}. The dump prints every field that a struct "
+                "has, set or not, so fields that only one of them has are text in only one of the dumps."
+            )
+        if self.source.algorithm != self.target.algorithm:
+            said.append(
+                "The canonical algorithm sorts lists whose order means nothing before it prints them; the legacy one "
+                "prints them as they are stored."
+            )
+        return tuple(said)
+
+
+def reasons(explanations: Iterable[Explanation]) -> list[Reason]:
+    """One reason for each pair of schemes, in table order."""
+    pairs: dict[tuple[Scheme, Scheme], list[Explanation]] = {}
+    for explanation in explanations:
+        pairs.setdefault((explanation.source, explanation.target), []).append(explanation)
+    order = schemes.all_schemes()
+    return [
+        _reason(source, target, members)
+        for (source, target), members in sorted(pairs.items(), key=lambda item: tuple(map(order.index, item[0])))
+    ]
+
+
+def _reason(source: Scheme, target: Scheme, members: list[Explanation]) -> Reason:
+    fields: Counter[tuple[str, str]] = Counter()
+    examples: dict[tuple[str, str], FieldChange] = {}
+    lists: Counter[str] = Counter()
+    for explanation in members:
+        found = {(change.struct, change.field): change for c in explanation.cliques for change in c.fields}
+        fields.update(found.keys())
+        examples = {**found, **examples}
+        lists.update({re.sub(r"\[\d+\]", "[]", move.path) for c in explanation.cliques for move in c.moves})
+        lists.update(["cliques"] if explanation.clique_order else [])
+    return Reason(
+        source=source,
+        target=target,
+        sets=len(members),
+        fields=tuple((examples[key], number) for key, number in sorted(fields.items())),
+        lists=tuple(sorted(lists.items())),
+    )
+
+
+def _speakers(scheme: Scheme) -> str:
+    return ", ".join(release.name for release in schemes.speakers(scheme)) or "no build"

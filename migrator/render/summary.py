@@ -1,0 +1,256 @@
+"""What a plan says, as data: the JSON contract and the headline. Pure.
+
+The JSON is a contract: keys are only ever added, arrays are sorted by namespace, name, kind and field, and what
+is absent is null.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from migrator.grove.model import BlastRadius, Change, Finding, Plan, Ref, Severity, TreePlan, TreeState
+from migrator.planning.blast import live_pods
+
+#: What the counted GPUs leave out.
+DRA_NOTE = "GPUs are counted from the limits of containers; those claimed by dynamic resource allocation are not."
+#: Who speaks the canonical schemes.
+CANONICAL_NOTE = "Only builds of Grove's pull request #566 speak the canonical schemes; no release does."
+#: Why a canonical target over the same layout recreates nothing.
+ACCEPTED_NOTE = "Builds of pull request #566 accept the legacy hash of their own layout, so they recreate nothing."
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeGroup:
+    """Changes of one tree that replace the same value by the same value; ``kinds`` counts objects by kind."""
+
+    what: str
+    old: str
+    new: str
+    kinds: Counter[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """The sets in one state: how many, what is at stake in them, and the codes that refuse."""
+
+    state: TreeState
+    sets: int
+    blast: BlastRadius
+    codes: tuple[str, ...]
+
+
+def plan_json(plan: Plan) -> dict[str, Any]:
+    """The plan as the JSON object of ``plan -o json``."""
+    trees = sorted(plan.trees, key=lambda tree: (tree.tree.ref.namespace, tree.tree.ref.name))
+    return {
+        "from": plan.requested_source,
+        "to": plan.requested_target,
+        "summary": summary(plan),
+        "trees": [_tree(tree) for tree in trees],
+        "refusals": [_finding(finding) for finding in refusals_of(plan)],
+        "warnings": [_finding(finding) for finding in warnings_of(plan)],
+    }
+
+
+def summary(plan: Plan) -> dict[str, int]:
+    """The numbers of a plan: its selected sets, and the blast radius in the whole cluster."""
+    severities = Counter(finding.severity for finding in _findings(plan))
+    return {
+        "podCliqueSets": len(plan.trees),
+        "podCliques": sum(len(tree.tree.pod_cliques) for tree in plan.trees),
+        "podCliqueScalingGroups": sum(len(tree.tree.scaling_groups) for tree in plan.trees),
+        "pods": sum(live_pods(tree.tree) for tree in plan.trees),
+        "changes": sum(len(tree.changes) for tree in plan.trees),
+        "refusals": severities[Severity.REFUSAL],
+        "warnings": severities[Severity.WARNING],
+        "podsRecreatedWithoutMigration": plan.cluster_blast.pods,
+        "gpusRecreatedWithoutMigration": plan.cluster_blast.gpus,
+    }
+
+
+def refusals_of(plan: Plan) -> list[Finding]:
+    """Everything that forbids the migration, sorted."""
+    return _sorted(f for f in _findings(plan) if f.severity is Severity.REFUSAL)
+
+
+def warnings_of(plan: Plan) -> list[Finding]:
+    """Everything that somebody should know, sorted."""
+    return _sorted(f for f in _findings(plan) if f.severity is Severity.WARNING)
+
+
+def has_changes(plan: Plan) -> bool:
+    """Whether a run would write anything."""
+    return any(tree.state is TreeState.MIGRATE for tree in plan.trees)
+
+
+def change_groups(tree: TreePlan) -> list[ChangeGroup]:
+    """The changes of a tree, put together by what they replace: generation hash first, then clique by clique."""
+    groups: dict[tuple[bool, str, str], set[Ref]] = {}
+    for change in tree.changes:
+        groups.setdefault((_holds_template_hash(change), change.old, change.new), set()).add(change.ref)
+    return [
+        ChangeGroup(
+            what=_cliques(tree, new) if template else "generation hash",
+            old=old,
+            new=new,
+            kinds=Counter(ref.kind for ref in refs),
+        )
+        for (template, old, new), refs in sorted(groups.items(), key=lambda item: item[0])
+    ]
+
+
+def headline(plan: Plan) -> str:
+    """The one sentence that matters: what the upgrade recreates without the migration, and with it."""
+    if not plan.trees and not plan.cluster_blast.pods:
+        return "nothing to do: no PodCliqueSets"
+    if not plan.cluster_blast.pods and all(tree.state is TreeState.DONE for tree in plan.trees):
+        return f"nothing to do: {count(len(plan.trees), 'set')} already done, 0 pods would be recreated"
+    refused = sum(1 for tree in plan.trees if tree.state is TreeState.REFUSED)
+    remaining = left_behind(plan)
+    without = f"without migration: {_recreated(plan)} would be recreated"
+    if refused:
+        return f"{without}; the migration is refused by {count(refused, 'set')}"
+    if refusals_of(plan):
+        return f"{without}; the migration is refused"
+    return f"{without}; with it: {_amount(remaining) if remaining.pods else 0}"
+
+
+def totals(plan: Plan) -> list[Total]:
+    """The plan's sets by what shall happen to them, without states that no set is in."""
+    found = []
+    for state in TreeState:
+        members = [tree for tree in plan.trees if tree.state is state]
+        if members:
+            codes = sorted({finding.code for tree in members for finding in tree.refusals})
+            found.append(Total(state, len(members), _sum(members), tuple(codes)))
+    return found
+
+
+def left_behind(plan: Plan) -> BlastRadius:
+    """What would still be recreated if the sets that can be migrated were."""
+    saved = _sum(tree for tree in plan.trees if tree.state is TreeState.MIGRATE)
+    return BlastRadius(plan.cluster_blast.pods - saved.pods, plan.cluster_blast.gpus - saved.gpus)
+
+
+def next_steps(plan: Plan) -> list[str]:
+    """What to do about a plan that is refused."""
+    refusals = refusals_of(plan)
+    if not refusals:
+        return []
+    codes = ", ".join(sorted({finding.code for finding in refusals}))
+    steps = [f"docs/upgrade.md tells for each code how to see it and what to do: {codes}"]
+    migrating = sum(1 for tree in plan.trees if tree.state is TreeState.MIGRATE)
+    if migrating and all(finding.severity is Severity.WARNING for finding in plan.findings):
+        steps.append(
+            f"or migrate the other {count(migrating, 'set')} with run --skip-refused: then "
+            f"{_amount(left_behind(plan))} would be recreated"
+        )
+    return steps
+
+
+def notes(plan: Plan) -> list[str]:
+    """What a reader must know to take the numbers for what they are."""
+    targets = {tree.target for tree in plan.trees if tree.state in {TreeState.MIGRATE, TreeState.REFUSED}}
+    canonical = plan.requested_target == "canonical" or any(target.startswith("canonical-") for target in targets)
+    accepted = any(tree.source and tree.target == tree.source.replace("legacy-", "canonical-") for tree in _live(plan))
+    return [
+        *([DRA_NOTE] if plan.cluster_blast.pods else []),
+        *([CANONICAL_NOTE] if canonical else []),
+        *([ACCEPTED_NOTE] if accepted else []),
+    ]
+
+
+def count(number: int, noun: str, plural: str = "") -> str:
+    """``1 pod``, ``3,296 GPUs``, ``2 patches``."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def _live(plan: Plan) -> Iterator[TreePlan]:
+    return (tree for tree in plan.trees if tree.state in {TreeState.MIGRATE, TreeState.REFUSED} and tree.changes)
+
+
+def _recreated(plan: Plan) -> str:
+    hit = [tree.blast for tree in plan.trees if tree.blast.pods]
+    selected = sum(hit, BlastRadius())
+    if selected == plan.cluster_blast:
+        return f"{_amount(selected)} in {count(len(hit), 'set')}"
+    return (
+        f"{_amount(plan.cluster_blast)} in the whole cluster ({_amount(selected)} in {count(len(hit), 'set')} selected)"
+    )
+
+
+def _sum(trees: Iterable[TreePlan]) -> BlastRadius:
+    return sum((tree.blast for tree in trees), BlastRadius())
+
+
+def _amount(blast: BlastRadius) -> str:
+    return f"{count(blast.pods, 'pod')} and {count(blast.gpus, 'GPU')}"
+
+
+def _holds_template_hash(change: Change) -> bool:
+    # The last step of every pointer to a generation hash says so (currentGenerationHash,
+    # podCliqueSetGenerationHash, podcliqueset-generation-hash); the others are template hashes.
+    return "generation" not in change.field.rsplit("/", 1)[-1].lower()
+
+
+def _cliques(tree: TreePlan, new: str) -> str:
+    known = tree.target_hashes.templates if tree.target_hashes else {}
+    names = [name for name, value in known.items() if value == new]
+    return f"pod template of {', '.join(names)}" if names else "pod template"
+
+
+def _tree(tree: TreePlan) -> dict[str, Any]:
+    return {
+        "namespace": tree.tree.ref.namespace,
+        "name": tree.tree.ref.name,
+        "from": tree.source,
+        "to": tree.target,
+        "state": tree.state.value,
+        "changes": [_change(change) for change in sorted(tree.changes, key=_change_order)],
+    }
+
+
+def _change(change: Change) -> dict[str, Any]:
+    return {
+        "kind": change.ref.kind,
+        "namespace": change.ref.namespace,
+        "name": change.ref.name,
+        "uid": change.ref.uid,
+        "field": change.field,
+        "old": change.old,
+        "new": change.new,
+    }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    ref = finding.ref
+    return {
+        "code": finding.code,
+        "kind": ref.kind if ref else None,
+        "namespace": (ref.namespace or None) if ref else None,
+        "name": ref.name if ref else None,
+        "field": finding.field,
+        "message": finding.message,
+    }
+
+
+def _change_order(change: Change) -> tuple[str, ...]:
+    return (change.ref.namespace, change.ref.name, change.ref.kind, change.field)
+
+
+def _findings(plan: Plan) -> Iterator[Finding]:
+    yield from plan.findings
+    for tree in plan.trees:
+        yield from tree.findings
+
+
+def _sorted(findings: Iterable[Finding]) -> list[Finding]:
+    def order(finding: Finding) -> tuple[str, ...]:
+        ref = finding.ref
+        place = (ref.namespace, ref.name, ref.kind) if ref else ("", "", "")
+        return (*place, finding.field or "", finding.code, finding.message)
+
+    return sorted(findings, key=order)

@@ -1,0 +1,195 @@
+"""What a plan says, for people: a tree on a terminal, lines that stand on their own in a pipe."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TextIO
+
+from migrator.grove.model import Plan, Severity, TreePlan, TreeState
+from migrator.render.findings import NAMED, FindingGroup, grouped, line, names
+from migrator.render.summary import (
+    ChangeGroup,
+    change_groups,
+    count,
+    headline,
+    next_steps,
+    notes,
+    refusals_of,
+    totals,
+    warnings_of,
+)
+from migrator.render.text import columns, printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+    from rich.tree import Tree
+
+_KINDS: Final = {
+    "PodCliqueSet": "set",
+    "PodCliqueScalingGroup": "scaling group",
+    "PodClique": "PodClique",
+    "PodGangMap": "PodGangMap",
+    "PodGang": "PodGang",
+    "Pod": "pod",
+}
+
+#: What needs somebody comes last: a terminal shows the end.
+_ORDER: Final = (TreeState.DONE, TreeState.SKIPPED, TreeState.MIGRATE, TreeState.REFUSED)
+_STYLES: Final = {
+    TreeState.REFUSED: "bold red",
+    TreeState.MIGRATE: "bold blue",
+    TreeState.SKIPPED: "dim",
+    TreeState.DONE: "green",
+}
+_REFUSAL: Final = "red"
+_WARNING: Final = "yellow"
+
+
+def plan_text(plan: Plan) -> str:
+    """The plan for a pipe, a file or a log: one line per set, and per guard that speaks, whatever the width."""
+    parts = [headline(plan) + "\n"]
+    if plan.trees:
+        parts.append(_table(plan))
+    for title, findings in (("refused", refusals_of(plan)), ("warning", warnings_of(plan))):
+        if findings:
+            parts.append("".join(f"{title}: {printable(line(group))}\n" for group in grouped(findings)))
+    remarks = [*(("next", step) for step in next_steps(plan)), *(("note", note) for note in notes(plan))]
+    if remarks:
+        parts.append("".join(f"{title}: {remark}\n" for title, remark in remarks))
+    return "\n".join(parts)
+
+
+def print_plan(plan: Plan, stream: TextIO, *, colour: bool) -> None:
+    """Show the plan on a terminal: a tree per set with what changes, what refuses and why; the headline is last."""
+    from rich.console import Console  # noqa: PLC0415 - only a terminal needs it
+    from rich.text import Text  # noqa: PLC0415
+
+    console = Console(file=stream, color_system="auto" if colour else None, highlight=False)
+    arrow = "→" if console.encoding.startswith("utf") else "->"
+    trees = sorted(plan.trees, key=lambda tree: (_ORDER.index(tree.state), _place(tree)))
+    refused = [tree for tree in trees if tree.state is TreeState.REFUSED]
+    for tree in trees:
+        if tree.state is not TreeState.REFUSED and (tree.state is not TreeState.DONE or tree.findings):
+            console.print(_branch(tree, arrow))
+    for group in grouped(warnings_of(plan)):
+        console.print(_finding(group, arrow))
+    for tree in refused:
+        console.print(_branch(tree, arrow))
+    for group in grouped(finding for finding in plan.findings if finding.severity is Severity.REFUSAL):
+        console.print(_finding(group, arrow))
+    for step in next_steps(plan):
+        console.print(Text(f"{arrow} {step}", style="bold"))
+    for remark in notes(plan):
+        console.print(Text(remark, style="dim"))
+    if plan.trees:
+        _print_totals(console, plan)
+    console.print(Text(headline(plan), style="bold"))
+
+
+def _table(plan: Plan) -> str:
+    rows = [
+        [
+            tree.tree.ref.namespace,
+            tree.tree.ref.name,
+            tree.state.value,
+            tree.source or "-",
+            tree.target,
+            f"{len(tree.changes)}",
+            f"{tree.blast.pods}",
+            f"{tree.blast.gpus}",
+            ",".join(sorted({finding.code for finding in tree.refusals})),
+        ]
+        for tree in sorted(plan.trees, key=_place)
+    ]
+    header = ["NAMESPACE", "NAME", "STATE", "FROM", "TO", "CHANGES", "PODS", "GPUS", "REFUSED BY"]
+    width = len(header) - (not any(row[-1] for row in rows))
+    return columns(header[:width], [row[:width] for row in rows])
+
+
+def _branch(plan: TreePlan, arrow: str) -> Tree:
+    from rich.text import Text  # noqa: PLC0415 - only a terminal needs it
+    from rich.tree import Tree  # noqa: PLC0415
+
+    title = Text()
+    title.append(plan.state.value, style=_STYLES[plan.state])
+    title.append(f" {printable(plan.tree.ref.namespace)}/")
+    title.append(printable(plan.tree.ref.name), style="bold")
+    title.append(f"  {plan.source or 'unknown'} {arrow} {plan.target}", style="dim")
+    if plan.blast.pods:
+        title.append(f"  {count(plan.blast.pods, 'pod')}, {count(plan.blast.gpus, 'GPU')} at stake", style="magenta")
+    branch = Tree(title, guide_style="dim")
+    for group in grouped(plan.refusals):
+        branch.add(_finding(group, arrow, plan.tree.ref.namespace))
+    for group in grouped(plan.warnings):  # in full below, once for all sets
+        branch.add(Text(f"{group.code} {group.title}{_times(len(group.findings))}", style=_WARNING))
+    for changes in change_groups(plan):
+        branch.add(_change(changes, arrow))
+    return branch
+
+
+def _finding(group: FindingGroup, arrow: str, namespace: str = "") -> Tree:
+    """The guard's title; below it what was found, of which objects, and what to do.
+
+    ``namespace`` is the one that goes without saying.
+    """
+    from rich.text import Text  # noqa: PLC0415 - only a terminal needs it
+    from rich.tree import Tree  # noqa: PLC0415
+
+    style = _REFUSAL if group.refuses else _WARNING
+    title = Text(f"{group.code} ", style=f"bold {style}")
+    node = Tree(title, guide_style="dim")
+    if all(finding.ref is None for finding in group.findings):  # of no object, so the sentence is all there is
+        title.append(printable("; ".join(finding.message for finding in group.findings)), style=style)
+        return node
+    title.append(f"{group.title}{_times(len(group.findings))}", style=style)
+    for saying in group.sayings[:NAMED]:
+        where = f"{printable(names(saying.refs, namespace))}: " if saying.refs else ""
+        node.add(Text(f"{where}{printable(saying.found)}"))
+    rest = group.sayings[NAMED:]
+    if rest:
+        refs = tuple(ref for saying in rest for ref in saying.refs)
+        node.add(Text(f"and {len(rest):,} more: {printable(names(refs, namespace))}", style="dim"))
+    for remedy in group.remedies[:NAMED]:
+        node.add(Text(f"{arrow} {printable(remedy)}", style="bold" if group.refuses else ""))
+    return node
+
+
+def _change(changes: ChangeGroup, arrow: str) -> Text:
+    from rich.text import Text  # noqa: PLC0415 - only a terminal needs it
+
+    where = ", ".join(count(number, _KINDS.get(kind, kind)) for kind, number in sorted(changes.kinds.items()))
+    text = Text(f"{printable(changes.what)}: ")
+    text.append(f"{changes.old} {arrow} {changes.new}", style="cyan")
+    text.append(f"  in {where}", style="dim")
+    return text
+
+
+def _print_totals(console: Console, plan: Plan) -> None:
+    from rich.text import Text  # noqa: PLC0415 - only a terminal needs it
+
+    rows = [
+        (
+            total.state.value,
+            count(total.sets, "set"),
+            count(total.blast.pods, "pod"),
+            count(total.blast.gpus, "GPU"),
+            " ".join(total.codes),
+        )
+        for total in sorted(totals(plan), key=lambda total: _ORDER.index(total.state))
+    ]
+    widths = [max(len(row[index]) for row in rows) for index in range(4)]
+    console.print()
+    for row in rows:
+        text = Text(row[0].ljust(widths[0]), style=_STYLES[TreeState(row[0])])
+        cells = (f"  {cell.rjust(width)}" for cell, width in zip(row[1:4], widths[1:], strict=True))
+        text.append("".join(cells), style="not bold default")
+        text.append(f"  {row[4]}".rstrip(), style=_REFUSAL)
+        console.print(text)
+
+
+def _times(number: int) -> str:
+    return f" ({number:,}x)" if number > 1 else ""
+
+
+def _place(tree: TreePlan) -> tuple[str, str]:
+    return (tree.tree.ref.namespace, tree.tree.ref.name)

@@ -1,0 +1,70 @@
+"""The kinds of objects that the migrator touches, and one patch operation on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from migrator.exact_json import JSONObject
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A kind of object as the API server addresses it; ``group`` is empty for the core group."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        """The ``apiVersion`` that its objects carry."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def qualified_name(self) -> str:
+        """The name of its CustomResourceDefinition, for example ``podcliques.grove.io``."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+
+POD_CLIQUE_SETS: Final = Resource("grove.io", "v1alpha1", "podcliquesets", "PodCliqueSet")
+POD_CLIQUE_SCALING_GROUPS: Final = Resource("grove.io", "v1alpha1", "podcliquescalinggroups", "PodCliqueScalingGroup")
+POD_CLIQUES: Final = Resource("grove.io", "v1alpha1", "podcliques", "PodClique")
+PODS: Final = Resource("", "v1", "pods", "Pod")
+POD_GANGS: Final = Resource("scheduler.grove.io", "v1alpha1", "podgangs", "PodGang")
+POD_GANG_MAPS: Final = Resource("grove.io", "v1alpha1", "podgangmaps", "PodGangMap")
+CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap")
+NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+LEASES: Final = Resource("coordination.k8s.io", "v1", "leases", "Lease")
+DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment")
+EVENTS: Final = Resource("events.k8s.io", "v1", "events", "Event")
+CUSTOM_RESOURCE_DEFINITIONS: Final = Resource(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
+)
+VALIDATING_WEBHOOK_CONFIGURATIONS: Final = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "validatingwebhookconfigurations",
+    "ValidatingWebhookConfiguration",
+    namespaced=False,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One JSON Patch operation (RFC 6902). ``test`` of an absent path is spelt ``value=None``.
+
+    ``value`` is always sent: an op without it panics the API server's handler or writes null.
+    """
+
+    op: str  # "test" | "replace" | "add" | "remove"
+    path: str
+    value: Any = None
+
+    def as_json(self) -> JSONObject:
+        """The operation as it goes over the wire."""
+        if self.op == "remove":
+            return {"op": self.op, "path": self.path}
+        return {"op": self.op, "path": self.path, "value": self.value}

@@ -1,0 +1,1 @@
+"""Every side effect on a cluster, through the store only."""

@@ -1,0 +1,89 @@
+"""One Event per PodCliqueSet, for those who look with kubectl: best effort.
+
+A failure to write an Event is logged and never fails a run. Limits and required fields are those of
+events.k8s.io/v1 (Kubernetes: ``pkg/apis/core/validation/events.go``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Final
+
+from migrator.errors import ClusterError, LostReply, NotAuthorised, Unreachable
+from migrator.exact_json import JSONObject
+from migrator.grove.model import Plan, Ref, TreePlan, TreeState
+from migrator.resources import EVENTS, POD_CLIQUE_SETS
+from migrator.run.context import Context
+from migrator.run.lease import micro_time
+from migrator.store import Store
+
+REPORTING_CONTROLLER: Final = "grove.io/migrator"
+MIGRATED: Final = "HashesMigrated"
+REFUSED: Final = "MigrationRefused"
+
+_NOTE_BYTES: Final = 1024
+_INSTANCE_BYTES: Final = 128
+
+
+def migrated(store: Store, plan: Plan, context: Context) -> None:
+    """Tell every PodCliqueSet that was migrated; call it once that is verified."""
+    done = [tree for tree in plan.trees if tree.state is TreeState.MIGRATE]
+    _write(store, ((tree.tree.ref, "Normal", MIGRATED, _migrated_note(tree)) for tree in done), context)
+
+
+def refused(store: Store, plan: Plan, context: Context) -> None:
+    """Tell every PodCliqueSet that a guard refuses, with the guards' codes."""
+    trees = [tree for tree in plan.trees if tree.state is TreeState.REFUSED]
+    _write(store, ((tree.tree.ref, "Warning", REFUSED, _refused_note(tree)) for tree in trees), context)
+
+
+def build(regarding: Ref, *, kind: str, reason: str, note: str, identity: str, now: datetime) -> JSONObject:
+    """An Event about a PodCliqueSet; ``kind`` is ``Normal`` or ``Warning``. Texts too long are cut."""
+    return {
+        "apiVersion": EVENTS.api_version,
+        "kind": EVENTS.kind,
+        "metadata": {"generateName": f"{regarding.name}-", "namespace": regarding.namespace},
+        "eventTime": micro_time(now),
+        "reportingController": REPORTING_CONTROLLER,
+        "reportingInstance": _cut(identity, _INSTANCE_BYTES),
+        "action": "Migrate",
+        "reason": reason,
+        "type": kind,
+        "note": _cut(note, _NOTE_BYTES),
+        "regarding": {
+            "apiVersion": POD_CLIQUE_SETS.api_version,
+            "kind": regarding.kind,
+            "namespace": regarding.namespace,
+            "name": regarding.name,
+            "uid": regarding.uid,
+        },
+    }
+
+
+def _write(store: Store, events: Iterable[tuple[Ref, str, str, str]], context: Context) -> None:
+    for ref, kind, reason, note in events:
+        body = build(ref, kind=kind, reason=reason, note=note, identity=context.identity, now=context.now())
+        try:
+            store.create(EVENTS, ref.namespace, body)
+        except (NotAuthorised, Unreachable) as error:
+            context.log.warning("events_not_written", object=str(ref), error=str(error))
+            return  # the others would fail alike
+        except (ClusterError, LostReply) as error:
+            context.log.warning("event_not_written", object=str(ref), error=str(error))
+
+
+def _migrated_note(plan: TreePlan) -> str:
+    return f"{len(plan.changes)} stored hashes were migrated from {plan.source} to {plan.target}; no pod was touched"
+
+
+def _refused_note(plan: TreePlan) -> str:
+    codes = ", ".join(sorted({finding.code for finding in plan.refusals}))
+    first = next((finding.message for finding in plan.refusals), "")
+    return f"not migrated to {plan.target} ({codes}): {first}"
+
+
+def _cut(text: str, limit: int) -> str:
+    """At most ``limit`` bytes of UTF-8: Go counts bytes."""
+    data = text.encode("utf-8", "replace")
+    return text if len(data) <= limit else data[: limit - 3].decode("utf-8", "ignore") + "..."

@@ -1,0 +1,131 @@
+"""Whether we may do all that a run is going to do: asked before anything is disturbed.
+
+A right that is missing would otherwise show in the middle of a run, with the operator stopped and half of a set
+written. Asked are SelfSubjectAccessReviews, which every authenticated user may create
+(kubernetes.io/docs/reference/access-authn-authz/rbac, ``system:basic-user``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import structlog
+
+from migrator import resources
+from migrator.errors import ApiError, LostReply, NotAuthorised
+from migrator.resources import Resource
+from migrator.run import authorizer, record
+from migrator.run.execute import RESOURCES, Patch
+from migrator.run.operator import Operator
+from migrator.store import DryRun, Store
+
+_REVIEWS: Final = Resource(
+    "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
+)
+_NAMED: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """One verb on one resource; an empty ``namespace`` is all of them, an empty ``name`` every object."""
+
+    verb: str
+    resource: Resource
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+
+    def __str__(self) -> str:
+        what = "/".join(filter(None, (self.resource.plural, self.subresource)))
+        group = f".{self.resource.group}" if self.resource.group else ""
+        named = f" {self.name}" if self.name else ""
+        where = f" in namespace {self.namespace}" if self.namespace else ""
+        return f"{self.verb} {what}{group}{named}{where}"
+
+
+def of_patches(patches: Iterable[Patch]) -> tuple[Right, ...]:
+    """What writing takes: each kind and subresource is patched, and read again after a conflict."""
+    found: dict[Right, None] = {}
+    for patch in patches:
+        resource, namespace = RESOURCES[patch.ref.kind], patch.ref.namespace
+        found[Right("patch", resource, patch.subresource, namespace)] = None
+        found[Right("get", resource, "", namespace)] = None
+    return tuple(found)
+
+
+def of_hold(namespace: str, lease: str, operator: Operator | None, *, stops_it: bool) -> tuple[Right, ...]:
+    """What stopping the operator, the Lease and the record take, all of them in the operator's namespace."""
+    rights = [
+        Right("get", resources.LEASES, "", namespace, lease),
+        Right("patch", resources.LEASES, "", namespace, lease),
+        Right("create", resources.LEASES, "", namespace),
+        *(Right(verb, resources.CONFIG_MAPS, "", namespace) for verb in ("get", "list", "create", "delete")),
+        Right("patch", resources.CONFIG_MAPS, "", namespace, record.RUN_NAME),
+    ]
+    if operator is not None and operator.deployment:
+        rights.append(Right("get", resources.DEPLOYMENTS, "", namespace, operator.deployment))
+        if stops_it:
+            rights.append(Right("patch", resources.DEPLOYMENTS, "scale", namespace, operator.deployment))
+    return tuple(rights)
+
+
+def of_exemption(store: Store) -> tuple[Right, ...]:
+    """What ``--exempt-from-authorizer`` takes, for each authorizer that there is."""
+    names = dict.fromkeys(webhook.configuration for webhook in authorizer.read(store) if webhook.fails_closed)
+    kind = resources.VALIDATING_WEBHOOK_CONFIGURATIONS
+    return tuple(Right(verb, kind, name=name) for name in names for verb in ("get", "patch"))
+
+
+def check(store: Store, rights: Sequence[Right], log: structlog.typing.FilteringBoundLogger) -> None:
+    """Raise :class:`~migrator.errors.NotAuthorised` naming every right that is missing.
+
+    Where the API server does not answer such questions nothing is raised: the run finds out by itself.
+    """
+    asked = store.in_dry_run(DryRun.SERVER)  # the answer is the same, nothing is stored, and a retry is harmless
+    try:
+        missing = sorted(map(str, _missing(asked, rights)))
+    except (ApiError, NotAuthorised, LostReply) as error:
+        log.info("rights_not_asked", error=str(error))
+        return
+    if missing:
+        named = "; ".join(missing[:_NAMED])
+        more = f"; and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+        raise NotAuthorised(
+            f"nothing was begun, for we may not {named}{more}: grant it (manifests/base/rbac.yaml has all that a run "
+            "needs), then run again"
+        )
+
+
+def _missing(store: Store, rights: Sequence[Right]) -> Iterator[Right]:
+    """One question for all namespaces; only where the answer is no, one for each namespace."""
+    everywhere: dict[Right, bool] = {}
+    for right in rights:
+        wide = replace(right, namespace="")
+        if wide not in everywhere:
+            everywhere[wide] = _allowed(store, wide)
+        if not everywhere[wide] and (wide == right or not _allowed(store, right)):
+            yield right
+
+
+def _allowed(store: Store, right: Right) -> bool:
+    attributes = {
+        "verb": right.verb,
+        "group": right.resource.group,
+        "version": right.resource.version,
+        "resource": right.resource.plural,
+        "subresource": right.subresource,
+        "namespace": right.namespace,
+        "name": right.name,
+    }
+    body = {
+        "apiVersion": _REVIEWS.api_version,
+        "kind": _REVIEWS.kind,
+        "metadata": {},
+        "spec": {"resourceAttributes": {key: value for key, value in attributes.items() if value}},
+    }
+    allowed = (store.create(_REVIEWS, "", body).get("status") or {}).get("allowed")
+    if not isinstance(allowed, bool):
+        raise ApiError("the answer to a SelfSubjectAccessReview has no status.allowed")
+    return allowed

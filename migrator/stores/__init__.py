@@ -1,0 +1,1 @@
+"""What stands behind the seam: a cluster, or a dump of one."""

@@ -1,0 +1,89 @@
+"""JSON documents in a text, and where in it their values stand."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from migrator import exact_json
+
+_SPACE: Final = re.compile(r"[ \t\n\r]*")
+
+Span = tuple[int, int]
+Path = tuple[str | int, ...]
+
+
+def documents(text: str) -> Iterator[tuple[Any, int]]:
+    r"""Every document, with the index at which it begins; only JSON's own white space separates them.
+
+    Raises ``ValueError`` naming the line; lines end at ``\n`` only.
+    """
+    index = _after_space(text, 0)
+    while index < len(text):
+        try:
+            value, end = _DECODER.raw_decode(text, index)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"line {line_of(text, error.pos)}: {error.msg}") from error
+        except ValueError as error:
+            raise ValueError(f"line {line_of(text, index)} or later: {error}") from error
+        except RecursionError as error:
+            raise ValueError(f"line {line_of(text, index)} or later: nested too deeply") from error
+        yield value, index
+        index = _after_space(text, end)
+
+
+def line_of(text: str, index: int) -> int:
+    """The line of an index, counted from 1."""
+    return text.count("\n", 0, index) + 1
+
+
+def spans(text: str, start: int, wanted: Mapping[Path, object]) -> Iterator[tuple[Path, Span]]:
+    """Where the values stand that ``wanted`` names by path, in the document that begins at ``start``.
+
+    Only containers on the way are walked through; the rest is passed over at the speed of the JSON library. Of a
+    key that is set twice, the last one counts, as it does for the library.
+    """
+    walker = _Walker(text, wanted)
+    walker.walk(start, ())
+    yield from walker.found.items()
+
+
+class _Walker:
+    def __init__(self, text: str, wanted: Mapping[Path, object]) -> None:
+        self._text = text
+        self._wanted = wanted
+        self._inner = {path[:length] for path in wanted for length in range(len(path))}
+        self.found: dict[Path, Span] = {}
+
+    def walk(self, index: int, path: Path) -> int:
+        """Pass over the value at ``index`` and return its end."""
+        text = self._text
+        if path not in self._inner or text[index] not in "{[":
+            _, end = _DECODER.raw_decode(text, index)
+            if path in self._wanted:
+                self.found[path] = (index, end)
+            return end
+        is_object = text[index] == "{"
+        index = _after_space(text, index + 1)
+        number = 0
+        while text[index] not in "}]":
+            key: str | int = number
+            if is_object:
+                key, index = _DECODER.raw_decode(text, index)
+                colon = _after_space(text, index)
+                index = _after_space(text, colon + 1)
+            index = _after_space(text, self.walk(index, (*path, key)))
+            if text[index] == ",":
+                index = _after_space(text, index + 1)
+            number += 1
+        return index + 1
+
+
+def _after_space(text: str, index: int) -> int:
+    match = _SPACE.match(text, index)
+    return match.end() if match else index
+
+
+_DECODER: Final = exact_json.decoder()

@@ -1,0 +1,216 @@
+"""The store on a file: what ``kubectl get`` printed stands for a cluster.
+
+The same patches apply as on a cluster. Nothing that needs a cluster can be asked of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn, TypeVar
+
+from migrator.errors import ApiError, InputError, NotFound, OutputError
+from migrator.exact_json import JSONObject
+from migrator.resources import (
+    POD_CLIQUE_SCALING_GROUPS,
+    POD_CLIQUE_SETS,
+    POD_CLIQUES,
+    POD_GANG_MAPS,
+    POD_GANGS,
+    PODS,
+    Op,
+    Resource,
+)
+from migrator.selectors import matches_labels
+from migrator.store import DryRun, Listing
+from migrator.stores.dump.file import DumpFile, Path
+from migrator.stores.dump.patching import patched, same
+
+T = TypeVar("T")
+
+_HELD: Final = {
+    (resource.group, resource.kind): resource
+    for resource in (POD_CLIQUE_SETS, POD_CLIQUE_SCALING_GROUPS, POD_CLIQUES, PODS, POD_GANG_MAPS, POD_GANGS)
+}
+_DEFAULT_NAMESPACE: Final = "default"
+_NOT_FOUND: Final = 404
+
+
+@dataclass(slots=True)
+class _Entry:
+    """One object: as it was read, where, and as it is now."""
+
+    original: JSONObject
+    document: int
+    path: Path
+    current: JSONObject
+
+
+class DumpStore:
+    """Objects of Grove and pods from one file."""
+
+    is_cluster = False
+    request_timeout = 0.0
+
+    def __init__(
+        self,
+        file: DumpFile,
+        entries: dict[Resource, dict[tuple[str, str], _Entry]],
+        *,
+        dry_run: DryRun = DryRun.NONE,
+    ) -> None:
+        self.dry_run = dry_run
+        self._file = file
+        self._entries = entries
+
+    @classmethod
+    def read(cls, path: str, *, dry_run: DryRun = DryRun.NONE) -> DumpStore:
+        """Read a dump, ``-`` from stdin; other kinds are passed over.
+
+        Raises :class:`~migrator.errors.InputError` with file and place for what is no dump.
+        """
+        file = DumpFile.read(path)
+        entries: dict[Resource, dict[tuple[str, str], _Entry]] = {resource: {} for resource in _HELD.values()}
+        empty = True
+        for placed in file.objects():
+            empty = False
+            resource = _resource_of(placed.value)
+            if resource is None:
+                continue
+            key = _key(file.name, placed.value)
+            if key in entries[resource]:
+                raise InputError(
+                    f"{file.name}: {resource.kind} {key[0]}/{key[1]} is in it twice; dump every kind once, in one go"
+                )
+            entries[resource][key] = _Entry(placed.value, placed.document, placed.path, placed.value)
+        if empty and not file.text.strip():
+            raise InputError(f"{file.name}: is empty; a dump without objects is an empty List")
+        return cls(file, entries, dry_run=dry_run)
+
+    def in_dry_run(self, mode: DryRun) -> DumpStore:
+        """The same objects, with writes in ``mode``."""
+        return DumpStore(self._file, self._entries, dry_run=mode)
+
+    def write(self, path: str) -> None:
+        """Write the file as it was read, but for the values that patches replaced; ``-`` is stdout.
+
+        Raises :class:`~migrator.errors.OutputError`, and leaves an existing file alone then.
+        """
+        changes: dict[tuple[int, Path], str] = {}
+        for held in self._entries.values():
+            for entry in held.values():
+                if entry.current is not entry.original:
+                    for place, value in _replaced(entry.original, entry.current, entry.path):
+                        changes[entry.document, place] = value
+        self._file.edited(changes).write(path)
+
+    def list(
+        self,
+        resource: Resource,
+        project: Callable[[JSONObject], T],
+        *,
+        namespace: str | None = None,
+        label_selector: str | None = None,
+        metadata_only: bool = False,  # noqa: ARG002 - a file is in memory already
+    ) -> Listing[T]:
+        """See :meth:`migrator.store.Store.list`; a kind of which the dump has no object lists nothing."""
+        found = (
+            project(entry.current)
+            for (home, _), entry in self._held(resource).items()
+            if namespace in {None, home} and matches_labels(label_selector, _labels(entry.current))
+        )
+        return Listing(tuple(found), "")
+
+    def get(self, resource: Resource, namespace: str, name: str, *, subresource: str = "") -> JSONObject:
+        """See :meth:`migrator.store.Store.get`. What is returned must not be changed."""
+        if subresource not in {"", "status"}:
+            raise _missing(f"{resource.kind} {namespace}/{name} has no {subresource} in a dump")
+        return self._entry(resource, namespace, name).current
+
+    def create(self, resource: Resource, namespace: str, body: JSONObject) -> JSONObject:  # noqa: ARG002 - the seam's
+        """A dump never gains objects: :class:`~migrator.errors.NotFound`, but in a dry run."""
+        if self.dry_run is DryRun.NONE:
+            self._refuse(resource)
+        return body
+
+    def patch(
+        self, resource: Resource, namespace: str, name: str, ops: Sequence[Op], *, subresource: str = ""
+    ) -> JSONObject:
+        """See :meth:`migrator.store.Store.patch`."""
+        if self.dry_run is DryRun.CLIENT:
+            return {}
+        entry = self._entry(resource, namespace, name)
+        changed = patched(entry.current, ops, subresource=subresource)
+        if self.dry_run is DryRun.NONE:
+            entry.current = changed
+        return changed
+
+    def delete(self, resource: Resource, namespace: str, name: str, uid: str) -> None:  # noqa: ARG002 - the seam's
+        """A dump never loses objects: :class:`~migrator.errors.NotFound`, but in a dry run."""
+        if self.dry_run is DryRun.NONE:
+            self._refuse(resource)
+
+    def _entry(self, resource: Resource, namespace: str, name: str) -> _Entry:
+        entry = self._held(resource).get((namespace, name))
+        if entry is None:
+            raise _missing(f"{self._file.name}: there is no {resource.kind} {namespace}/{name}")
+        return entry
+
+    def _held(self, resource: Resource) -> dict[tuple[str, str], _Entry]:
+        held = self._entries.get(resource)
+        if held is None:
+            raise _missing(f"{self._file.name}: a dump has no {resource.plural}")
+        return held
+
+    def _refuse(self, resource: Resource) -> NoReturn:
+        raise _missing(f"{self._file.name}: {resource.plural} cannot be created or deleted in a dump")
+
+
+def read_documents(path: str) -> Iterator[JSONObject]:
+    """Every object of a file, Lists opened, of any kind; ``-`` is stdin.
+
+    Raises :class:`~migrator.errors.InputError` at the first place that is unreadable, after the objects before it.
+    """
+    for placed in DumpFile.read(path).objects():
+        yield placed.value
+
+
+def _resource_of(value: JSONObject) -> Resource | None:
+    group, slash, _ = str(value["apiVersion"]).rpartition("/")
+    return _HELD.get((group if slash else "", str(value["kind"])))
+
+
+def _key(file: str, value: JSONObject) -> tuple[str, str]:
+    metadata = value.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    if not isinstance(metadata, dict) or not isinstance(name, str) or not name:
+        raise InputError(f"{file}: a {value['kind']} has no metadata.name")
+    return str(metadata.get("namespace") or _DEFAULT_NAMESPACE), name
+
+
+def _labels(value: JSONObject) -> dict[str, str]:
+    labels = value["metadata"].get("labels")
+    return labels if isinstance(labels, dict) else {}
+
+
+def _replaced(before: Any, after: Any, path: Path) -> Iterator[tuple[Path, str]]:  # noqa: ANN401 - any JSON values
+    """The strings that differ. Raises OutputError for any other difference: no plan of ours makes one."""
+    if before is after:
+        return
+    if isinstance(before, dict) and isinstance(after, dict) and before.keys() == after.keys():
+        for key, value in before.items():
+            yield from _replaced(value, after[key], (*path, key))
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for index, value in enumerate(before):
+            yield from _replaced(value, after[index], (*path, index))
+    elif isinstance(before, str) and isinstance(after, str):
+        if before != after:
+            yield path, after
+    elif not same(before, after):
+        raise OutputError(
+            f"only strings can be replaced in a dump, and {'/'.join(map(str, path))} is changed otherwise"
+        )
+
+
+def _missing(message: str) -> ApiError:
+    return NotFound(message, status=_NOT_FOUND, reason="NotFound")

@@ -1,0 +1,1 @@
+"""A cluster, through the official Kubernetes client."""

@@ -1,0 +1,270 @@
+"""The store on a cluster: raw JSON over the official client's connection pool and authentication.
+
+Typed models are never used: they would lose fields that the client does not know, and the spelling of numbers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from typing import Any, Final, TypeVar
+from urllib.parse import quote
+
+from migrator import exact_json
+from migrator.errors import ClusterError, Conflict, LostReply, NotFound, Unreachable
+from migrator.exact_json import JSONObject
+from migrator.gc_paused import uncollected
+from migrator.resources import LEASES, PODS, Op, Resource
+from migrator.store import FIELD_MANAGER, PAGE_SIZE, Deadline, DryRun, Listing
+from migrator.stores.kube.kubeconfig import api_client
+from migrator.stores.kube.pages import ListMovedError, pages
+from migrator.stores.kube.retry import RateLimit, Retry
+from migrator.stores.kube.transport import JSON, OnRequest, Request, Timing, Transport
+
+T = TypeVar("T")
+
+#: What "no limit" means: it ends where the API server's own limit for a request does (``--request-timeout``).
+LONGEST_REQUEST: Final = 60.0
+
+#: What ``encoding/json`` escapes and JSON need not; these characters occur in strings only.
+_GO_ESCAPES: Final = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
+
+#: How often a list is begun again because its snapshot expired or moved.
+MAX_LIST_STARTS: Final = 5
+
+#: A Lease must be renewed well within its duration, so no request for one may hang for longer; client-go halves its
+#: renew deadline of 10 s in the same way (``tools/leaderelection/resourcelock/interface.go:NewFromKubeconfig``).
+_LEASE_TIMEOUT: Final = 5.0
+
+_METADATA: Final = f"{JSON};as=PartialObjectMetadata;v=v1;g=meta.k8s.io,{JSON}"
+_METADATA_LIST: Final = f"{JSON};as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,{JSON}"
+
+#: The answer to a patch of these is never looked at, and a PodCliqueSet can be large.
+_BRIEF_GROUPS: Final = frozenset({"grove.io", "scheduler.grove.io"})
+
+
+def connect(
+    *,
+    kubeconfig: str | None = None,
+    context: str | None = None,
+    request_timeout: float | None = 15.0,
+    qps: float | None = None,
+    dry_run: DryRun = DryRun.NONE,
+    workers: int = 8,
+    retry: Retry | None = None,
+    deadline: Deadline | None = None,
+    timing: Timing | None = None,
+    on_request: OnRequest | None = None,
+) -> KubeStore:
+    """The cluster that kubectl would talk to with the same flags.
+
+    ``request_timeout`` is in seconds, ``None`` for no limit; ``workers`` threads may send at once. Nothing is sent
+    yet. Raises :class:`~migrator.errors.UsageError` where there is no usable configuration.
+    """
+    timing = timing or Timing()
+    transport = Transport(
+        api_client(kubeconfig, context, connections=workers + 2),  # and the Lease, and the run itself
+        request_timeout=request_timeout or LONGEST_REQUEST,
+        retry=retry,
+        limit=RateLimit(qps, clock=timing.clock, sleep=timing.sleep) if qps else None,
+        deadline=deadline,
+        timing=timing,
+        on_request=on_request,
+    )
+    return KubeStore(transport, dry_run=dry_run)
+
+
+class KubeStore:
+    """A cluster, behind one transport."""
+
+    is_cluster = True
+
+    def __init__(
+        self, transport: Transport, *, dry_run: DryRun = DryRun.NONE, field_manager: str = FIELD_MANAGER
+    ) -> None:
+        self.dry_run = dry_run
+        self._transport = transport
+        self._field_manager = field_manager
+
+    @property
+    def request_timeout(self) -> float:
+        """See :attr:`migrator.store.Store.request_timeout`."""
+        return self._transport.request_timeout
+
+    def in_dry_run(self, mode: DryRun) -> KubeStore:
+        """The same cluster over the same connections, with writes in ``mode``."""
+        return KubeStore(self._transport, dry_run=mode, field_manager=self._field_manager)
+
+    def list(
+        self,
+        resource: Resource,
+        project: Callable[[JSONObject], T],
+        *,
+        namespace: str | None = None,
+        label_selector: str | None = None,
+        metadata_only: bool = False,
+    ) -> Listing[T]:
+        """See :meth:`migrator.store.Store.list`.
+
+        Without ``resourceVersion``, so that every list is consistent: 0 would be a cache of unknown age, and would
+        ignore the limit.
+        """
+        query = {"limit": str(PAGE_SIZE)}
+        if label_selector:
+            query["labelSelector"] = label_selector
+        request = Request(
+            "GET",
+            _path(resource, namespace or ""),
+            query,
+            f"list {resource.qualified_name}",
+            accept=_METADATA_LIST if metadata_only else JSON,
+            repeatable=True,
+        )
+        for _ in range(MAX_LIST_STARTS):
+            try:
+                with uncollected():
+                    return self._listing(request, resource, project, json.loads if metadata_only else exact_json.loads)
+            except ListMovedError:
+                continue
+        raise Unreachable(
+            f"{request.what}: the list expired {MAX_LIST_STARTS} times before its last page; the API server keeps "
+            "its history for too short a time, or answers too slowly"
+        )
+
+    def get(self, resource: Resource, namespace: str, name: str, *, subresource: str = "") -> JSONObject:
+        """See :meth:`migrator.store.Store.get`."""
+        return self._object(
+            Request(
+                "GET",
+                _path(resource, namespace, name, subresource),
+                {},
+                _what("get", resource, namespace, name, subresource),
+                repeatable=True,
+                **_pace(resource),
+            )
+        )
+
+    def create(self, resource: Resource, namespace: str, body: JSONObject) -> JSONObject:
+        """See :meth:`migrator.store.Store.create`."""
+        if self.dry_run is DryRun.CLIENT:
+            return body
+        metadata = body.get("metadata") or {}
+        name = str(metadata.get("name") or metadata.get("generateName") or "")
+        return self._object(
+            Request(
+                "POST",
+                _path(resource, namespace),
+                self._write_query(),
+                _what("create", resource, namespace, name),
+                body=_encode(body),
+                repeatable=self.dry_run is DryRun.SERVER,
+                **_pace(resource),
+            )
+        )
+
+    def patch(
+        self, resource: Resource, namespace: str, name: str, ops: Sequence[Op], *, subresource: str = ""
+    ) -> JSONObject:
+        """See :meth:`migrator.store.Store.patch`."""
+        if self.dry_run is DryRun.CLIENT:
+            return {}
+        brief = resource.group in _BRIEF_GROUPS or resource == PODS
+        return self._object(
+            Request(
+                "PATCH",
+                _path(resource, namespace, name, subresource),
+                self._write_query(),
+                _what("patch", resource, namespace, name, subresource),
+                accept=_METADATA if brief else JSON,
+                body=_encode([op.as_json() for op in ops]),
+                content_type="application/json-patch+json",
+                repeatable=self.dry_run is DryRun.SERVER,
+                **_pace(resource),
+            ),
+            json.loads if brief else exact_json.loads,  # metadata has plain integers only
+        )
+
+    def delete(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
+        """See :meth:`migrator.store.Store.delete`. An object of that name with another uid is not ours: success."""
+        if self.dry_run is DryRun.CLIENT:
+            return
+        options: JSONObject = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
+        if self.dry_run is DryRun.SERVER:
+            options["dryRun"] = ["All"]  # with a body, the API server ignores the query
+        request = Request(
+            "DELETE",
+            _path(resource, namespace, name),
+            {},
+            _what("delete", resource, namespace, name),
+            body=_encode(options),
+            repeatable=self.dry_run is DryRun.SERVER,
+        )
+        try:
+            self._transport.send(request)
+        except (NotFound, Conflict):
+            return
+
+    def _listing(
+        self, first: Request, resource: Resource, project: Callable[[JSONObject], T], parse: Callable[[bytes], Any]
+    ) -> Listing[T]:
+        items: list[T] = []
+        version = ""
+        for found, page in pages(first, self._transport.send, partial(_parsed, parse)):
+            version = found
+            for item in page:
+                item["apiVersion"], item["kind"] = resource.api_version, resource.kind
+                items.append(project(item))
+        return Listing(tuple(items), version)
+
+    def _write_query(self) -> dict[str, str]:
+        query = {"fieldManager": self._field_manager, "fieldValidation": "Strict"}
+        if self.dry_run is DryRun.SERVER:
+            query["dryRun"] = "All"
+        return query
+
+    def _object(self, request: Request, parse: Callable[[bytes], Any] = exact_json.loads) -> JSONObject:
+        return _parsed(parse, request, self._transport.send(request))
+
+
+def _parsed(parse: Callable[[bytes], Any], request: Request, body: bytes) -> JSONObject:
+    try:
+        value = parse(body)
+    except ValueError:
+        value = None
+    if isinstance(value, dict):
+        return value
+    said = f"{request.what}: the answer is not a JSON object; is a proxy in the way?"
+    raise ClusterError(said) if request.repeatable else LostReply(said)
+
+
+def _path(resource: Resource, namespace: str, name: str = "", subresource: str = "") -> str:
+    parts = [_collection(resource, namespace), *(quote(part, safe="") for part in (name, subresource) if part)]
+    return "/".join(parts)
+
+
+@lru_cache(maxsize=1024)
+def _collection(resource: Resource, namespace: str) -> str:
+    parts = ["apis", resource.group, resource.version] if resource.group else ["api", resource.version]
+    if namespace and resource.namespaced:
+        parts += ["namespaces", namespace]
+    return "/" + "/".join(quote(part, safe="") for part in (*parts, resource.plural))
+
+
+def _what(verb: str, resource: Resource, namespace: str, name: str, subresource: str = "") -> str:
+    kind = f"{resource.kind} {subresource}".strip()
+    return f"{verb} {kind} {namespace}/{name}" if namespace else f"{verb} {kind} {name}"
+
+
+def _pace(resource: Resource) -> dict[str, Any]:
+    return {"timeout": _LEASE_TIMEOUT, "urgent": True} if resource == LEASES else {}
+
+
+def _encode(value: object) -> bytes:
+    """JSON in the spelling of Go's ``encoding/json``.
+
+    The API server compares strings of a ``test`` as JSON text, not as values (``gopkg.in/evanphx/json-patch.v4``,
+    ``patch.go:lazyNode.equal``), and its own side has these characters escaped: without it no template with ``&&``
+    in a command would ever equal itself.
+    """
+    return exact_json.dumps(value).translate(_GO_ESCAPES).encode("utf-8", "surrogateescape")

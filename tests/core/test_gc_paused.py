@@ -1,0 +1,28 @@
+"""Who may collect garbage when."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from migrator.gc_paused import uncollected
+
+
+def test_the_collector_rests_inside_and_works_again_afterwards() -> None:
+    """No cycle is looked for inside the block, and after it as before, whatever happened in it."""
+    assert gc.isenabled()
+    with uncollected():
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    with pytest.raises(KeyError), uncollected():
+        raise KeyError
+    assert gc.isenabled()
+
+
+def test_a_collector_that_was_off_stays_off() -> None:
+    """A block within a block, or a caller who switched it off, does not find it on."""
+    with uncollected():
+        with uncollected():
+            pass
+        assert not gc.isenabled()

@@ -1,0 +1,65 @@
+"""Read and write the golden vector files.
+
+A file is gzipped JSON Lines: first `{"schemes": [...]}`, then one `{"id", "input" or "pcs", "hashes"}` a
+vector, where `hashes` has one entry for each scheme, in that order, and null where Go refuses the input.
+Lines are bytes, because an input may hold bytes that are not UTF-8.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from migrator.exact_json import loads
+from tests.oracle.build import MINORS
+from tests.oracle.client import Reply
+
+HERE = Path(__file__).resolve().parent
+TEMPLATES = HERE / "templates.jsonl.gz"
+POD_CLIQUE_SETS = HERE / "podcliquesets.jsonl.gz"
+SCHEMES = tuple(f"{algorithm}-{minor}" for algorithm in ("legacy", "canonical") for minor in MINORS)
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """An input, what each scheme makes of it, and the line that an oracle can be asked."""
+
+    id: str
+    input: Any
+    hashes: dict[str, Any]
+    line: bytes
+
+
+def read(path: Path) -> list[Vector]:
+    """Return all vectors of a file."""
+    header, *lines = gzip.decompress(path.read_bytes()).rstrip(b"\n").split(b"\n")
+    schemes = json.loads(header)["schemes"]
+    vectors = []
+    for line in lines:
+        entry = loads(line)
+        value = entry["pcs"] if "pcs" in entry else entry["input"]
+        vectors.append(Vector(entry["id"], value, dict(zip(schemes, entry["hashes"], strict=True)), line))
+    return vectors
+
+
+def rendered(lines: list[bytes], replies: dict[str, list[Reply]]) -> bytes:
+    """Return the text of a file for the oracle's input lines and, by minor, its replies."""
+    out = [json.dumps({"schemes": SCHEMES}).encode()]
+    for index, line in enumerate(lines):
+        hashes = [by_scheme(replies, index, scheme) for scheme in SCHEMES]
+        out.append(line[:-1] + b',"hashes":' + json.dumps(hashes, separators=(",", ":")).encode() + b"}")
+    return b"\n".join(out) + b"\n"
+
+
+def by_scheme(replies: dict[str, list[Reply]], index: int, scheme: str) -> Any:
+    """Return what a scheme makes of the line at an index: a hash, hashes, or None for a refusal."""
+    algorithm, _, minor = scheme.partition("-")
+    return replies[minor][index].get(algorithm)
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write a file that is the same for the same content: no name and no time in its header."""
+    path.write_bytes(gzip.compress(content, compresslevel=9, mtime=0))

@@ -1,0 +1,134 @@
+"""Logs: one line per event, for people or for machines, and never in the way."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from migrator.cli import log
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        """A terminal."""
+        return True
+
+
+@pytest.fixture(autouse=True)
+def _restored() -> Iterator[None]:
+    """Give back structlog as it was, whatever a test configures."""
+    yield
+    structlog.reset_defaults()
+
+
+def test_off_a_terminal_every_event_is_one_json_object() -> None:
+    """A pipe gets JSON lines that begin with ts, level, event and run_id, whatever else is bound."""
+    stream = io.StringIO()
+    logger = log.configure(stream, run_id="r1")
+    logger.info("patched", name="demo", kind="Pod")
+    logger.warning("other")
+    first, second = (json.loads(line) for line in stream.getvalue().splitlines())
+    assert list(first) == ["ts", "level", "event", "run_id", "name", "kind"]
+    assert (first["level"], first["event"], first["run_id"], first["name"]) == ("info", "patched", "r1", "demo")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", first["ts"])
+    assert second["level"] == "warning"
+
+
+def test_loggers_of_modules_go_to_the_same_stream_with_the_run_id() -> None:
+    """A module that asks structlog for a logger writes where the run writes, never to stdout."""
+    stream = io.StringIO()
+    logger = structlog.get_logger("some.module")
+    log.configure(stream, run_id="r2")
+    logger.info("said")
+    assert json.loads(stream.getvalue())["run_id"] == "r2"
+
+
+def test_debug_events_need_verbose() -> None:
+    """Debug events appear with verbose only."""
+    quiet, loud = io.StringIO(), io.StringIO()
+    log.configure(quiet, run_id="r").debug("detail")
+    log.configure(loud, run_id="r", verbose=True).debug("detail")
+    assert quiet.getvalue() == ""
+    assert json.loads(loud.getvalue())["event"] == "detail"
+
+
+def test_a_terminal_gets_console_style_without_escapes_when_colour_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NO_COLOR gives plain text on a terminal, and no JSON."""
+    monkeypatch.setenv("NO_COLOR", "1")
+    stream = Terminal()
+    log.configure(stream, run_id="r").info("patched", name="demo")
+    assert "\x1b" not in stream.getvalue()
+    assert "patched" in stream.getvalue()
+    assert "name=demo" in stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("environ", "wanted"),
+    [({}, True), ({"NO_COLOR": "1"}, False), ({"NO_COLOR": ""}, True), ({"TERM": "dumb"}, False)],
+)
+def test_colour_follows_no_color_and_term(environ: dict[str, str], wanted: bool) -> None:  # noqa: FBT001
+    """Colour is for terminals, unless NO_COLOR is set and not empty, or the terminal is dumb."""
+    assert log.wants_colour(Terminal(), environ) is wanted
+    assert log.wants_colour(io.StringIO(), environ) is False
+
+
+def test_a_terminal_obeys_nothing_that_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An escape sequence in a value is shown, not sent."""
+    monkeypatch.setenv("NO_COLOR", "1")
+    stream = Terminal()
+    log.configure(stream, run_id="r").info("found", name="a\x1b[2Jb")
+    assert "\x1b" not in stream.getvalue()
+    assert r"\x1b[2Jb" in stream.getvalue()
+
+
+def test_long_texts_are_cut() -> None:
+    """A server's message that quotes a whole object is cut, and says how long it was."""
+    stream = io.StringIO()
+    log.configure(stream, run_id="r").info("rejected", message="x" * 5000)
+    message = json.loads(stream.getvalue())["message"]
+    assert len(message) < 1100
+    assert message.endswith("(5000 characters)")
+
+
+def test_a_log_without_reader_stops_nothing() -> None:
+    """A closed or full stderr is ignored: a migration must not stop half-way because of its log."""
+
+    class Gone(io.StringIO):
+        def write(self, _: str) -> int:
+            raise BrokenPipeError
+
+    log.configure(Gone(), run_id="r").info("patched")
+    closed = io.StringIO()
+    closed.close()
+    log.LineWriter(closed).write("line")
+
+
+def test_a_failure_is_an_object_off_a_terminal_and_a_sentence_on_one() -> None:
+    """What ends a command has code, exit_code and message for machines, one sentence for people."""
+    machine, person = io.StringIO(), Terminal()
+    log.write_failure("refused", 3, "GM-101: no", machine)
+    log.write_failure("refused", 3, "GM-101: \x07no", person)
+    event = json.loads(machine.getvalue())
+    assert (event["level"], event["code"], event["exit_code"], event["message"]) == (
+        "error",
+        "refused",
+        3,
+        "GM-101: no",
+    )
+    assert person.getvalue() == "error: GM-101: \\x07no\n"
+
+
+def test_values_that_json_lacks_become_text() -> None:
+    """Whatever is passed to a log call, the line stays JSON."""
+    stream = io.StringIO()
+    log.configure(stream, run_id="r").info("odd", names={"b", "a"}, where=io)
+    event = json.loads(stream.getvalue())
+    assert event["names"] == ["a", "b"]
+    assert "io" in event["where"]

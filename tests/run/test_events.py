@@ -1,0 +1,156 @@
+"""Events: one per PodCliqueSet, as events.k8s.io/v1 demands, and never a reason to fail."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import structlog
+from structlog.testing import LogCapture
+
+from migrator.errors import ApiError, LostReply, MigratorError, NotAuthorised, Unreachable
+from migrator.grove.model import Change, Finding, Place, Plan, PodCliqueSet, Ref, Severity, Tree, TreePlan, TreeState
+from migrator.resources import EVENTS
+from migrator.run import events
+from migrator.run.context import Context
+from migrator.store import Deadline
+from tests.support.small_cluster import START, Clock, SmallCluster
+
+
+@pytest.fixture
+def logs() -> LogCapture:
+    """What was logged."""
+    return LogCapture()
+
+
+@pytest.fixture
+def context(logs: LogCapture) -> Context:
+    """A context whose log is captured."""
+    clock = Clock()
+    return Context(
+        clock=clock,
+        now=lambda: START,
+        sleep=clock.sleep,
+        identity="grove-migrator-x7k2p_1",
+        run_id="r",
+        log=structlog.wrap_logger(None, processors=[logs]),
+        stop=threading.Event(),
+        deadline=Deadline(clock),
+    )
+
+
+def tree_plan(name: str, state: TreeState, *findings: Finding) -> TreePlan:
+    """A tree with one change."""
+    ref = Ref("PodCliqueSet", "ns", name, f"uid-{name}")
+    pcs = PodCliqueSet(ref, {}, {}, 1, terminating=False, spec={}, status={})
+    change = Change(ref, Place.SET_GENERATION, "/status/currentGenerationHash", "444", "555")
+    return TreePlan(Tree(pcs), "legacy-1.34", "legacy-1.35", state, (change,), findings)
+
+
+def finding(code: str, severity: Severity = Severity.REFUSAL) -> Finding:
+    """A finding with a message."""
+    return Finding(code, severity, Ref("PodCliqueSet", "ns", "a"), None, f"message of {code}")
+
+
+PLAN = Plan(
+    "auto",
+    "v0.1.0-alpha.11",
+    (
+        tree_plan("a", TreeState.MIGRATE),
+        tree_plan("b", TreeState.DONE),
+        tree_plan("c", TreeState.REFUSED, finding("GM-111"), finding("GM-102"), finding("GM-114", Severity.WARNING)),
+        tree_plan("d", TreeState.SKIPPED),
+        tree_plan("e", TreeState.MIGRATE),
+    ),
+)
+
+
+def test_every_migrated_set_gets_one_event(context: Context) -> None:
+    """A Normal event about each set that was migrated, and none about the others."""
+    cluster = SmallCluster()
+    events.migrated(cluster, PLAN, context)
+    found = cluster.list(EVENTS, lambda raw: raw).items
+    assert sorted(event["regarding"]["name"] for event in found) == ["a", "e"]
+    assert {(event["type"], event["reason"], event["metadata"]["namespace"]) for event in found} == {
+        ("Normal", "HashesMigrated", "ns")
+    }
+    assert "1 stored hashes were migrated from legacy-1.34 to legacy-1.35" in found[0]["note"]
+
+
+def test_every_refused_set_gets_its_codes(context: Context) -> None:
+    """A Warning with the codes of the refusals, warnings left out."""
+    cluster = SmallCluster()
+    events.refused(cluster, PLAN, context)
+    (event,) = cluster.list(EVENTS, lambda raw: raw).items
+    assert (event["type"], event["reason"]) == ("Warning", "MigrationRefused")
+    assert event["note"] == "not migrated to legacy-1.35 (GM-102, GM-111): message of GM-111"
+
+
+def test_an_event_has_what_the_api_requires(context: Context) -> None:
+    """The fields of events.k8s.io/v1, with six fraction digits and no deprecated ones."""
+    event = events.build(
+        Ref("PodCliqueSet", "ns", "demo", "u"),
+        kind="Normal",
+        reason="HashesMigrated",
+        note="done",
+        identity=context.identity,
+        now=START,
+    )
+    assert event == {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"generateName": "demo-", "namespace": "ns"},
+        "eventTime": "2026-01-02T03:04:05.000000Z",
+        "reportingController": "grove.io/migrator",
+        "reportingInstance": "grove-migrator-x7k2p_1",
+        "action": "Migrate",
+        "reason": "HashesMigrated",
+        "type": "Normal",
+        "note": "done",
+        "regarding": {
+            "apiVersion": "grove.io/v1alpha1",
+            "kind": "PodCliqueSet",
+            "namespace": "ns",
+            "name": "demo",
+            "uid": "u",
+        },
+    }
+
+
+@pytest.mark.parametrize("letter", ["x", "é", "漢", "😀"])
+@pytest.mark.parametrize("length", [1, 250, 1024, 1025, 5000])
+def test_texts_are_cut_by_bytes(letter: str, length: int) -> None:
+    """Go counts bytes: at most 1024 of the note and 128 of the instance, and whole letters only."""
+    event = events.build(
+        Ref("PodCliqueSet", "ns", "demo"),
+        kind="Normal",
+        reason="r",
+        note=letter * length,
+        identity=letter * length,
+        now=START,
+    )
+    for field, limit in (("note", 1024), ("reportingInstance", 128)):
+        text = event[field]
+        assert len(text.encode()) <= limit
+        assert (text == letter * length) is (len((letter * length).encode()) <= limit)
+        assert set(text) <= {letter, "."}
+
+
+@pytest.mark.parametrize("error", [ApiError("no", status=500), LostReply("no reply")])
+def test_a_failure_is_logged_and_the_next_is_written(context: Context, logs: LogCapture, error: MigratorError) -> None:
+    """One event that cannot be written keeps no other from being written, and fails nothing."""
+    cluster = SmallCluster()
+    cluster.fail(lambda: error, verb="create")
+    events.migrated(cluster, PLAN, context)
+    assert len(cluster.names(EVENTS)) == 1
+    assert [(entry["event"], entry["log_level"]) for entry in logs.entries] == [("event_not_written", "warning")]
+
+
+@pytest.mark.parametrize("error", [NotAuthorised("forbidden"), Unreachable("connection refused")])
+def test_what_would_fail_for_all_is_tried_once(context: Context, logs: LogCapture, error: MigratorError) -> None:
+    """Without the right, or without a server, one attempt and one warning are enough."""
+    cluster = SmallCluster()
+    cluster.fail(lambda: error, verb="create", times=100)
+    events.migrated(cluster, PLAN, context)
+    assert len(cluster.writes()) == 1
+    assert [entry["event"] for entry in logs.entries] == ["events_not_written"]

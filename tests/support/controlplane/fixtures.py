@@ -1,0 +1,59 @@
+"""Fixtures of the tests that need a real API server; tests/conftest.py takes them in."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.controlplane.build import ControlPlaneUnavailableError
+from tests.support.controlplane.client import Client
+from tests.support.controlplane.options import Options
+from tests.support.controlplane.server import ControlPlane
+
+
+def start_or_skip(control_plane: ControlPlane) -> ControlPlane:
+    """Start a control plane, or skip the test with the reason; in CI, fail instead."""
+    try:
+        return control_plane.start()
+    except ControlPlaneUnavailableError as error:
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"a real API server is required in CI: {error}", pytrace=False)
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """An API server without controllers, one for each test process."""
+    server = ControlPlane(tmp_path_factory.mktemp("controlplane"))
+    start_or_skip(server)
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def managed_control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """An API server with kube-controller-manager, one for each test process."""
+    server = ControlPlane(tmp_path_factory.mktemp("managed"), Options(controller_manager=True))
+    start_or_skip(server)
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def api(control_plane: ControlPlane) -> Iterator[Client]:
+    """The administrator's client of the API server without controllers."""
+    client = control_plane.client()
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def namespace(api: Client) -> Iterator[str]:
+    """A fresh namespace, removed afterwards with all that is in it."""
+    name = f"test-{secrets.token_hex(4)}"
+    api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    yield name
+    api.delete_namespace(name)
