@@ -26,9 +26,10 @@ def main(path: Path, names: Sequence[str]) -> None:
     spent = process_time()
     from migrator.exact_json import loads  # noqa: PLC0415
 
-    start, count, template = 0.0, 0, {}
+    start, count = 0.0, 0
     with path.open("rb") as lines:
-        for count, line in enumerate(lines, start=1):
+        for line in lines:
+            count += 1
             template = loads(line)
             began = process_time()
             hasher = TemplateHasher(template)

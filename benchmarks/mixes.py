@@ -139,7 +139,9 @@ def _text(text: str, chance: Chance) -> str:
 def _thinned(container: Object, chance: Chance) -> Object:
     """A container without some of its fields, variables and mounts."""
     kept = {
-        name: value for name, value in container.items() if name in {"name", "image", "env"} or chance.random() < 0.8  # noqa: PLR2004
+        name: value
+        for name, value in container.items()
+        if name in {"name", "image", "env"} or chance.random() < 0.8  # noqa: PLR2004
     }
     kept["env"] = [variable for variable in container["env"] for _ in range(chance.choice((0, 1, 1, 1, 1, 2)))]
     if "volumeMounts" in kept:

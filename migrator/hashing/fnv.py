@@ -32,6 +32,10 @@ _ASCII: Final = 0x7F
 #: So many values of one text are computed one by one, then all that are left at once: that costs as much as 14.
 _ONE_BY_ONE: Final = 8
 
+#: How many texts are held as recurring that are no part of a struct, and up to which length.
+_RECURRING: Final = 1 << 9
+_LONGEST: Final = 1 << 15
+
 # All 128 values at once: one integer with a lane of 16 bytes for each. 64 bits times p never reach the next lane.
 _COUNT: Final = _ASCII + 1
 _LANE: Final = 16
@@ -82,15 +86,21 @@ class Joined(Fixed):
         return added
 
 
-#: A text, remembered or met by the way.
+#: A text that recurs, or one that nothing is known of.
 Piece: TypeAlias = Fixed | str
+
+
+@lru_cache(maxsize=_RECURRING)
+def recurring(text: str) -> Piece:
+    """A text that is likely to recur, such as the key of a label, or costs much if it does."""
+    return Fixed(text) if text.isascii() and len(text) <= _LONGEST else text
 
 
 def fold(state: int, pieces: Iterable[Piece]) -> int:
     """The sum after ``pieces`` when it was ``state`` before."""
     prime, mask, low = PRIME, MASK, _ASCII
     for piece in pieces:
-        if type(piece) is str:
+        if isinstance(piece, str):
             try:
                 data = piece.encode()
             except UnicodeEncodeError:
@@ -112,7 +122,7 @@ def feed(state: int, data: bytes) -> int:
 
 def plain(pieces: Iterable[Piece]) -> str:
     """The text that pieces are; lone surrogates are still in it."""
-    return "".join([piece if type(piece) is str else piece.text for piece in pieces])
+    return "".join([piece if isinstance(piece, str) else piece.text for piece in pieces])
 
 
 def encode(total: int) -> str:

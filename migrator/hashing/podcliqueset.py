@@ -16,7 +16,7 @@ from typing import Any, Final
 from migrator.errors import DecodeError
 from migrator.exact_json import JSONObject
 from migrator.hashing.canonical import canonicalize
-from migrator.hashing.fnv import OFFSET, Fixed, Piece, clean, encode, feed, fold, plain
+from migrator.hashing.fnv import OFFSET, Fixed, Piece, clean, encode, fold, plain
 from migrator.hashing.schemes import CANONICAL, Scheme
 from migrator.hashing.spew import Struct, root
 
@@ -41,7 +41,7 @@ class TemplateHasher:
 
     def __init__(self, template: Mapping[str, Any]) -> None:
         self._template = template
-        self._printed: dict[Scheme, Sequence[Piece]] = {}
+        self._printed: dict[tuple[str, bool], Sequence[Piece]] = {}
 
     def under(self, scheme: Scheme) -> str:
         """The pod-template hash.
@@ -52,9 +52,23 @@ class TemplateHasher:
 
     def after(self, state: int, scheme: Scheme) -> int:
         """The FNV sum after the template when it was ``state`` before. Raises as :meth:`under` does."""
-        if scheme not in self._printed:
-            self._printed[scheme] = printed(self._template, scheme)
-        return fold(state, self._printed[scheme])
+        return fold(state, self.pieces(scheme))
+
+    def pieces(self, scheme: Scheme) -> Sequence[Piece]:
+        """What is hashed. Raises as :meth:`under` does."""
+        moved = scheme.algorithm == CANONICAL and self._canonical is not self._pod_spec
+        if (scheme.minor, moved) not in self._printed:
+            pod_spec = self._canonical if moved else self._pod_spec
+            self._printed[scheme.minor, moved] = _printed(self._template, pod_spec, scheme.minor)
+        return self._printed[scheme.minor, moved]
+
+    @cached_property
+    def _pod_spec(self) -> JSONObject:
+        return _pod_spec(self._template)
+
+    @cached_property
+    def _canonical(self) -> JSONObject:
+        return canonicalize(self._pod_spec)
 
 
 def hash_template(template: Mapping[str, Any], scheme: Scheme) -> str:
@@ -64,12 +78,7 @@ def hash_template(template: Mapping[str, Any], scheme: Scheme) -> str:
 
 def dump_template(template: Mapping[str, Any], scheme: Scheme) -> str:
     """The very text that is hashed. Raises as :meth:`TemplateHasher.under` does."""
-    return clean(plain(printed(template, scheme)))
-
-
-def hash_text(text: str) -> str:
-    """The hash of a dump, byte by byte: what :func:`hash_template` must equal."""
-    return encode(feed(OFFSET, text.encode()))
+    return clean(plain(TemplateHasher(template).pieces(scheme)))
 
 
 class SetHasher:
@@ -138,18 +147,11 @@ def newer_fields(pcs: Mapping[str, Any], older: str, newer: str) -> tuple[str, .
     return tuple(pointer for pointer in unknown_fields(pcs, older) if pointer not in unseen)
 
 
-def printed(template: Mapping[str, Any], scheme: Scheme) -> Sequence[Piece]:
-    """What is hashed, in chunks. Raises as :meth:`TemplateHasher.under` does."""
-    pod_spec = _pod_spec(template)
-    if scheme.algorithm == CANONICAL:
-        pod_spec = canonicalize(pod_spec)
-    value = {
-        "metadata": {key: template.get(key) for key in ("labels", "annotations")},
-        "spec": pod_spec,
-    }
+def _printed(template: Mapping[str, Any], pod_spec: JSONObject, minor: str) -> Sequence[Piece]:
+    value = {"metadata": {key: template.get(key) for key in ("labels", "annotations")}, "spec": pod_spec}
     out: list[Piece] = [_POINTER]
     try:
-        root(scheme.minor).emit(value, out)
+        root(minor).emit(value, out)
     except DecodeError as error:
         path = error.path.removeprefix(".metadata.")
         path = f"podSpec{path.removeprefix('.spec')}" if path.startswith(".spec") else path
@@ -218,7 +220,8 @@ def _object(value: object, path: str) -> Mapping[str, Any]:
 
 
 def _unknown(value: object, printer: object, pointer: str) -> Iterator[str]:
-    printer = getattr(printer, "element", printer)
+    while hasattr(printer, "element"):
+        printer = printer.element
     if isinstance(value, dict) and isinstance(printer, Struct):
         fields = printer.fields
         for key, item in value.items():

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from migrator.errors import DecodeError
-from migrator.hashing.fnv import Fixed
+from migrator.hashing.fnv import Fixed, Piece
 
 DECIMAL_SI: Final = "DecimalSI"
 BINARY_SI: Final = "BinarySI"
@@ -40,11 +40,17 @@ _NONE: Final = "the text there is no quantity"
 _TEXT_AT_MOST: Final = 4000  # below CPython's own limit for str to int; Go has none
 
 
-_V = Fixed("{i:(resource.int64Amount){value:(int64)")
-_S = Fixed(" scale:(resource.Scale)")
-_D = Fixed("} d:(resource.infDecAmount){Dec:(*inf.Dec)")
-_T = Fixed("} s:(string)")
-_F = Fixed(" Format:(resource.Format)")
+_FIXED: Final = tuple(
+    Fixed(text)
+    for text in (
+        "{i:(resource.int64Amount){value:(int64)",
+        " scale:(resource.Scale)",
+        "} d:(resource.infDecAmount){Dec:(*inf.Dec)",
+        "} s:(string)",
+        " Format:(resource.Format)",
+    )
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
@@ -57,15 +63,21 @@ class Quantity:
     unscaled: int | None = None
     decimal_scale: int = 0
 
-    def pieces(self):
-        return (_V, str(self.value), _S, str(self.scale), _D, self._dec(), _T, self.text, _F, self.format, "}")
-
-    def dump(self) -> str:
+    def pieces(self) -> tuple[Piece, ...]:
         """The struct's body as spew prints it, without its type."""
+        amount, scale, decimal, text, form = _FIXED
         return (
-            f"{{i:(resource.int64Amount){{value:(int64){self.value} scale:(resource.Scale){self.scale}}} "
-            f"d:(resource.infDecAmount){{Dec:(*inf.Dec){self._dec()}}} s:(string){self.text} "
-            f"Format:(resource.Format){self.format}}}"
+            amount,
+            str(self.value),
+            scale,
+            str(self.scale),
+            decimal,
+            self._dec(),
+            text,
+            self.text,
+            form,
+            self.format,
+            "}",
         )
 
     def _dec(self) -> str:

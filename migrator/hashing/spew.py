@@ -10,55 +10,41 @@ empty list or map is not nil.
 
 from __future__ import annotations
 
-import marshal
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property, lru_cache, partial
-from itertools import count
-from typing import Any, ClassVar, Final, NamedTuple, Protocol
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 from migrator.errors import DecodeError
-from migrator.exact_json import JSONNumber, dumps
+from migrator.exact_json import JSONNumber
 from migrator.hashing import quantity
-from migrator.hashing.fnv import Fixed, Joined, Piece, clean
+from migrator.hashing.fnv import Fixed, Piece, clean, plain, recurring
 from migrator.hashing.layouts import Field, Layout, load
+from migrator.hashing.remembered import Printer, Remembered
 
 ROOT: Final = "v1.PodTemplateSpec"
 NIL: Final = "<nil>"
 
-#: The structs of which no two are alike. What stands in them often is, and is remembered by its content.
+#: The structs of which no two are alike, so that they are not remembered; what stands in them is.
 _PARTED: Final = frozenset({ROOT, "v1.ObjectMeta", "v1.PodSpec", "v1.Container", "v1.EphemeralContainer"})
 
-#: How many contents are remembered at least, and at most twice as many, each of up to so many bytes.
-_CONTENTS: Final = 1 << 13
-_CONTENT: Final = 1 << 12
+#: A string that is as long is worth a piece of its own.
+_LONG: Final = 64
 
-#: Strings that are as long are remembered by themselves: how many of them, and up to which length.
-_LONG, _LONG_AT_MOST = 64, 1 << 16
-_LONG_ONES: Final = 1 << 8
+#: How many quantities are parsed once only.
+_QUANTITIES: Final = 1 << 10
 
-#: How many combinations of fields are kept for each struct.
+#: How many combinations of set fields are prepared for each struct.
 _PLANS: Final = 1 << 10
 
-# The version without references: equal values have equal bytes, whoever else holds them.
-_MARSHAL_VERSION: Final = 2
-
-_SECOND: Final = timedelta(seconds=1)
 _INTEGER: Final = re.compile(r"u?int(\d*)")
 _MAP: Final = re.compile(r"map\[([^\]]+)\](.+)")
-
-#: What stands before an element of a list: the bracket or a space.
 _FIRST, _NEXT, _LAST = Fixed("["), Fixed(" "), Fixed("]")
 
+Emit: TypeAlias = Callable[[Any, list[Piece]], None]
 
-class Printer(Protocol):
-    """Prints values of one Go type: ``zero`` is the body of an absent one."""
-
-    zero: str
-
-    def emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401 - any JSON value
-        """Append the body of a value that is not null. Raises :class:`~migrator.errors.DecodeError`."""
+#: For each set field its key, the text before it, and what prints it (nothing for strings); then the text at the end.
+Plan: TypeAlias = tuple[Sequence[tuple[str, Fixed, Emit | None]], Fixed]
 
 
 class _String:
@@ -67,12 +53,7 @@ class _String:
     def emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401
         if type(value) is not str:
             raise mismatch(value, "string")
-        out.append(value if len(value) < _LONG or not value.isascii() else _long(value))
-
-
-@lru_cache(maxsize=_LONG_ONES)
-def _long(text: str) -> Piece:
-    return Fixed(text)
+        out.append(value if len(value) < _LONG else recurring(value))
 
 
 _STRING: Final = _String()
@@ -136,17 +117,16 @@ class Slice(Elements):
         if type(value) is not list:
             raise mismatch(value, "list")
         element, separator = self.element, _FIRST
-        number = 0
-        try:
-            for number, item in enumerate(value):
-                out.append(separator)
-                separator = _NEXT
+        for number, item in enumerate(value):
+            out.append(separator)
+            separator = _NEXT
+            try:
                 if item is None:
                     out.append(element.zero)
                 else:
                     element.emit(item, out)
-        except DecodeError as error:
-            raise _within(f"[{number}]", error) from None
+            except DecodeError as error:
+                raise _within(f"[{number}]", error) from None
         out.append(_LAST if value else "[]")
 
 
@@ -154,9 +134,12 @@ class _Map(Elements):
     def emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401
         if type(value) is not dict:
             raise mismatch(value, "object")
-        element, separator = self.element, "map["
+        element, separator, previous = self.element, "map[", None
         for key, name in sorted([(clean(name), name) for name in value]):
-            out.append(f"{separator}{key}:")
+            if key == previous:
+                raise DecodeError("two keys that are not UTF-8 are one key to Go", path=f".{key}")
+            previous = key
+            out.append(recurring(f"{separator}{key}:"))
             separator = " "
             item = value[name]
             try:
@@ -204,22 +187,25 @@ class Struct:
         try:
             for key, before, emit in steps:
                 item = value[key]
-                if item is None:  # as good as absent
-                    del out[began:]
-                    self.emit({key: item for key, item in value.items() if item is not None}, out)
-                    return
+                if item is None:
+                    break
                 out.append(before)
                 if emit is None and type(item) is str and len(item) < _LONG:
                     out.append(item)
                 else:
                     (emit or _STRING.emit)(item, out)
+            else:
+                out.append(end)
+                return
         except DecodeError as error:
             raise _within(f".{key}", error) from None
-        out.append(end)
+        del out[began:]  # null is as good as absent
+        self.emit({key: item for key, item in value.items() if item is not None}, out)
 
     def _planned(self, keys: tuple[str, ...]) -> Plan:
         """What to print for these fields, in Go's order, and the text after the last."""
-        steps, last = [], -1
+        steps: list[tuple[str, Fixed, Emit | None]] = []
+        last = -1
         for number in sorted([self._index[key] for key in keys if key in self._index]):
             slot = self.slots[number]
             emit = None if slot.printer is _STRING else slot.printer.emit
@@ -256,67 +242,8 @@ class Struct:
         return pending + "}"
 
 
-class Remembered(Elements):
-    """Prints what it has printed before as one piece."""
-
-    _numbers: ClassVar[Iterator[int]] = count()
-
-    def __init__(self, printer: Printer) -> None:
-        super().__init__(lambda: printer)
-        self.zero = printer.zero
-        self._number = next(self._numbers)
-        self._emit = printer.emit
-
-    def emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401
-        """Print a value as a whole, or as ever if its content has no bytes (a number that keeps its spelling)."""
-        try:
-            content = _content((self._number, value), _MARSHAL_VERSION)
-        except ValueError:
-            self._emit(value, out)
-            return
-        known = _RECENT.young.get(content)
-        if known is None:
-            known = _RECENT.old.get(content)
-            _RECENT.keep(content, known or ())
-        if known:
-            out += known
-        elif known is None:
-            self._emit(value, out)
-        else:
-            began = len(out)
-            self._emit(value, out)
-            _RECENT.keep(content, _joined(out[began:]))
-
-
-def _joined(pieces: list[Piece]) -> Sequence[Piece]:
-    """One piece, if all is ASCII."""
-    return (Joined(pieces),) if all([type(piece) is not str or piece.isascii() for piece in pieces]) else tuple(pieces)
-
-
-class _Recent:
-    """What was met lately, by its content: nothing the first time, then what it was printed as.
-
-    In two generations: what was not met during a whole one is forgotten.
-    """
-
-    def __init__(self) -> None:
-        self.young: dict[bytes, Sequence[Piece]] = {}
-        self.old: dict[bytes, Sequence[Piece]] = {}
-
-    def keep(self, content: bytes, printed: Sequence[Piece]) -> None:
-        """Remember it."""
-        if len(content) <= _CONTENT:
-            self.young[content] = printed
-            if len(self.young) > _CONTENTS:
-                self.old, self.young = self.young, {}
-
-
-_RECENT: Final = _Recent()
-_content = marshal.dumps
-
-
 class _Quantity:
-    zero = quantity.Quantity().dump()
+    zero = plain(quantity.Quantity().pieces())
 
     def emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401
         if type(value) not in {str, int, JSONNumber}:
@@ -324,7 +251,7 @@ class _Quantity:
         out += _quantity(str(value))
 
 
-@lru_cache(maxsize=1 << 10)
+@lru_cache(maxsize=_QUANTITIES)
 def _quantity(text: str) -> tuple[Piece, ...]:
     return quantity.parse(text).pieces()
 
@@ -343,48 +270,28 @@ class _IntOrString:
             out += (self._number, str(self._int32.read(value)), self._end)
 
 
-class _Time:
-    """metav1.Time, printed as a process in UTC prints it; a live object never holds one in a pod template."""
+class _Refused:
+    """A type whose set values are refused; a live object never holds one in a pod template."""
 
-    zero = "{Time:(time.Time){wall:(uint64)0 ext:(int64)0 loc:(*time.Location)<nil>}}"
-    _utc: Final = (
-        "{name:(string)UTC zone:([]time.zone)<nil> tx:([]time.zoneTrans)<nil> extend:(string) "
-        "cacheStart:(int64)0 cacheEnd:(int64)0 cacheZone:(*time.zone)<nil>}"
-    )
-    _syntax: Final = r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:\d\d)"
-    _year_one: Final = datetime(1, 1, 1, tzinfo=UTC)
+    def __init__(self, zero: str, why: str) -> None:
+        self.zero = zero
+        self._why = why
 
-    def emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401
-        match = re.fullmatch(self._syntax, value, re.ASCII) if type(value) is str else None
-        try:
-            moment = datetime.fromisoformat(match[1] + match[3]) if match else None
-        except ValueError:
-            moment = None
-        if match is None or moment is None:
-            raise DecodeError(f"{_short(value)} is no RFC 3339 time")
-        nanoseconds = int((match[2] or "").ljust(9, "0")[:9])
-        seconds = (moment - self._year_one) // _SECOND
-        out.append(
-                f"{{Time:(time.Time){{wall:(uint64){nanoseconds} ext:(int64){seconds} "
-                f"loc:(*time.Location){self._utc}}}}}"
-        )
-
-
-class _Fields:
-    """metav1.FieldsV1: the value's JSON bytes, here in compact form."""
-
-    zero = "{Raw:([]uint8)<nil>}"
-
-    def emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401
-        raw = " ".join(str(byte) for byte in dumps(value).encode("utf-8", "replace"))
-        out.append(f"{{Raw:([]uint8)[{raw}]}}")
+    def emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401, ARG002
+        raise DecodeError(self._why)
 
 
 _CUSTOM: Final[Mapping[str, Printer]] = {
     "resource.Quantity": _Quantity(),
     "intstr.IntOrString": _IntOrString(),
-    "v1.Time": _Time(),
-    "v1.FieldsV1": _Fields(),
+    "v1.Time": _Refused(
+        "{Time:(time.Time){wall:(uint64)0 ext:(int64)0 loc:(*time.Location)<nil>}}",
+        "an operator hashes the time zone of its own process with a time, which is not known here",
+    ),
+    "v1.FieldsV1": _Refused(
+        "{Raw:([]uint8)<nil>}",
+        "an operator hashes the bytes of this value as they were written, which are not known here",
+    ),
 }
 
 
@@ -426,7 +333,7 @@ class Types:
             return self.printer(definition, part=part)
         if definition is not None:
             struct = Struct(kind, definition, self)
-            return Remembered(struct) if part and kind not in _PARTED else struct
+            return Remembered(struct, self._signature(kind)) if part and kind not in _PARTED else struct
         if kind.startswith("*"):
             return _Pointer(partial(self.printer, kind[1:], part=part))
         if kind.startswith("[]"):
