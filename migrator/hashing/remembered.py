@@ -39,12 +39,10 @@ class Contents:
         self.young: dict[bytes, Sequence[Piece]] = {}
         self.old: dict[bytes, Sequence[Piece]] = {}
 
-    def keep(self, content: bytes, printed: Sequence[Piece]) -> None:
-        """Remember it."""
-        if len(content) <= _CONTENT:
-            self.young[content] = printed
-            if len(self.young) > _CONTENTS:
-                self.old, self.young = self.young, {}
+    def age(self) -> None:
+        """Begin a generation if the young one is full."""
+        if len(self.young) > _CONTENTS:
+            self.old, self.young = self.young, {}
 
 
 _MET: Final = Contents()
@@ -64,12 +62,16 @@ class Remembered:
         try:
             content = marshal.dumps((self._number, value), _MARSHAL_VERSION)
         except ValueError:  # a number that keeps its spelling has no bytes, nor has what is nested too deep
+            content = b""
+        if not 0 < len(content) <= _CONTENT:
             self._emit(value, out)
             return
-        known = _MET.young.get(content)
+        young = _MET.young
+        known = young.get(content)
         if known is None:
             known = _MET.old.get(content)
-            _MET.keep(content, known or ())
+            young[content] = known or ()
+            _MET.age()
         if known:
             out += known
         elif known is None:
@@ -77,7 +79,7 @@ class Remembered:
         else:
             began = len(out)
             self._emit(value, out)
-            _MET.keep(content, _as_one(out[began:]))
+            young[content] = _as_one(out[began:])
 
 
 def _as_one(pieces: Sequence[Piece]) -> Sequence[Piece]:

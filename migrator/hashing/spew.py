@@ -39,7 +39,7 @@ _PLANS: Final = 1 << 10
 
 _INTEGER: Final = re.compile(r"u?int(\d*)")
 _MAP: Final = re.compile(r"map\[([^\]]+)\](.+)")
-_FIRST, _NEXT, _LAST = Fixed("["), Fixed(" "), Fixed("]")
+_FIRST, _NEXT, _LAST, _TRUE, _FALSE = map(Fixed, ("[", " ", "]", "true", "false"))
 
 Emit: TypeAlias = Callable[[Any, list[Piece]], None]
 
@@ -65,7 +65,7 @@ class _Bool:
     def emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401
         if type(value) is not bool:
             raise mismatch(value, "bool")
-        out.append("true" if value else "false")
+        out.append(_TRUE if value else _FALSE)
 
 
 class _Integer:
