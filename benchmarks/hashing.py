@@ -22,7 +22,8 @@ from typing import Final
 from benchmarks.mixes import MIXES
 from benchmarks.rows import Row
 from migrator.hashing.schemes import all_schemes
-from tests.oracle.build import OracleUnavailableError, oracle_binary
+from tests.oracle.build import oracle_binary
+from tests.support.go_programs import GoProgramError
 
 ROUNDS: Final = 3
 _MINOR: Final = "1.35"
@@ -83,7 +84,7 @@ def _fresh(templates: Path, schemes: Sequence[str]) -> Mapping[str, float]:
 def _has_oracle() -> bool:
     try:
         oracle_binary(_MINOR)
-    except OracleUnavailableError as error:
+    except GoProgramError as error:
         print(f"no reference for hashing: {error}", file=sys.stderr)
         return False
     return True
