@@ -18,7 +18,7 @@ from migrator.exact_json import JSONObject
 from migrator.hashing.canonical import canonicalize
 from migrator.hashing.fnv import OFFSET, Fixed, Piece, clean, encode, fold, plain
 from migrator.hashing.schemes import CANONICAL, Scheme
-from migrator.hashing.spew import Struct, root
+from migrator.hashing.spew import root
 
 _IN_ORDER: Final = "CliqueStartupTypeInOrder"
 _POINTER: Final = Fixed("(*v1.PodTemplateSpec)")
@@ -131,22 +131,6 @@ def hash_pod_clique_set(pcs: Mapping[str, Any], scheme: Scheme) -> PodCliqueSetH
     return SetHasher(pcs).under(scheme)
 
 
-def unknown_fields(pcs: Mapping[str, Any], minor: str) -> tuple[str, ...]:
-    """JSON Pointers, from the PodCliqueSet, of the set pod spec fields that a minor's structs do not know."""
-    known = root(minor).fields["spec"]
-    found: list[str] = []
-    for number, (_, template) in enumerate(_templates(pcs)):
-        pod_spec = template.get("podSpec")
-        found += _unknown(pod_spec, known, f"/spec/template/cliques/{number}/spec/podSpec")
-    return tuple(found)
-
-
-def newer_fields(pcs: Mapping[str, Any], older: str, newer: str) -> tuple[str, ...]:
-    """The set fields that ``newer`` knows and ``older`` does not: what an upgrade would suddenly see."""
-    unseen = set(unknown_fields(pcs, newer))
-    return tuple(pointer for pointer in unknown_fields(pcs, older) if pointer not in unseen)
-
-
 def _printed(template: Mapping[str, Any], pod_spec: JSONObject, minor: str) -> Sequence[Piece]:
     value = {"metadata": {key: template.get(key) for key in ("labels", "annotations")}, "spec": pod_spec}
     out: list[Piece] = [_POINTER]
@@ -217,21 +201,3 @@ def _object(value: object, path: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise DecodeError("it is not an object", path=path)
     return value
-
-
-def _unknown(value: object, printer: object, pointer: str) -> Iterator[str]:
-    while hasattr(printer, "element"):
-        printer = printer.element
-    if isinstance(value, dict) and isinstance(printer, Struct):
-        fields = printer.fields
-        for key, item in value.items():
-            below = f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}"
-            if item is None:
-                continue
-            if key not in fields:
-                yield below
-            else:
-                yield from _unknown(item, fields[key], below)
-    elif isinstance(value, list):
-        for number, item in enumerate(value):
-            yield from _unknown(item, printer, f"{pointer}/{number}")

@@ -40,16 +40,11 @@ _NONE: Final = "the text there is no quantity"
 _TEXT_AT_MOST: Final = 4000  # below CPython's own limit for str to int; Go has none
 
 
-_FIXED: Final = tuple(
-    Fixed(text)
-    for text in (
-        "{i:(resource.int64Amount){value:(int64)",
-        " scale:(resource.Scale)",
-        "} d:(resource.infDecAmount){Dec:(*inf.Dec)",
-        "} s:(string)",
-        " Format:(resource.Format)",
-    )
-)
+_AMOUNT: Final = Fixed("{i:(resource.int64Amount){value:(int64)")
+_SCALE: Final = Fixed(" scale:(resource.Scale)")
+_DECIMAL: Final = Fixed("} d:(resource.infDecAmount){Dec:(*inf.Dec)")
+_CACHED: Final = Fixed("} s:(string)")
+_FORMAT: Final = Fixed(" Format:(resource.Format)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,20 +60,8 @@ class Quantity:
 
     def pieces(self) -> tuple[Piece, ...]:
         """The struct's body as spew prints it, without its type."""
-        amount, scale, decimal, text, form = _FIXED
-        return (
-            amount,
-            str(self.value),
-            scale,
-            str(self.scale),
-            decimal,
-            self._dec(),
-            text,
-            self.text,
-            form,
-            self.format,
-            "}",
-        )
+        amount = (_AMOUNT, str(self.value), _SCALE, str(self.scale), _DECIMAL, self._dec())
+        return (*amount, _CACHED, self.text, _FORMAT, self.format, "}")
 
     def _dec(self) -> str:
         if self.unscaled is None:

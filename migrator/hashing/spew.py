@@ -2,7 +2,7 @@
 
 k8s.io/apimachinery ``pkg/util/dump`` configures go-spew to print ``%#v`` on one line: every field of every
 struct, zero or not, in declaration order. So most of the text is fixed. A type is compiled once into its fixed
-text and the slots between; printing walks only the fields that are set and jumps over the rest.
+text and the places between; printing walks only the fields that are set and jumps over the rest.
 
 Decoding follows sigs.k8s.io/json: field names match exactly, unknown ones are ignored, null is absent, and an
 empty list or map is not nil.
@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property, lru_cache, partial
-from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 from migrator.errors import DecodeError
 from migrator.exact_json import JSONNumber
@@ -91,7 +91,7 @@ class _Integer:
 
 
 class Elements:
-    """A pointer, list or map, zero as nil; its elements' printer is compiled at its first use."""
+    """A pointer, list or map; its elements' printer is compiled at its first use."""
 
     zero = NIL
 
@@ -152,30 +152,20 @@ class _Map(Elements):
         out.append(_LAST if value else "map[]")
 
 
-class Slot(NamedTuple):
-    """Where one JSON field's value stands: the fixed text before it, and what prints it."""
-
-    key: str
-    before: str
-    printer: Printer
-
-
 class Struct:
-    """A Go struct, embedded ones included: fixed text with a slot for each JSON field."""
+    """A Go struct, embedded ones included: fixed text with a place for each JSON field."""
 
     def __init__(self, name: str, fields: Sequence[Field], types: Types) -> None:
         self.name = name
-        self.slots: list[Slot] = []
+        #: The printer of each JSON field that the struct knows, in Go's order, and the fixed text before each.
+        self.fields: dict[str, Printer] = {}
+        self._before: list[str] = []
         self._tail = self._compile(fields, types, "")
-        self._index = {slot.key: number for number, slot in enumerate(self.slots)}
+        self._numbers = {key: number for number, key in enumerate(self.fields)}
+        self._zeros = [printer.zero for printer in self.fields.values()]
+        self.zero = self._text(-1, len(self._zeros))
         self._fixed: dict[tuple[int, int], Fixed] = {}
-        self.zero = "".join(slot.before + slot.printer.zero for slot in self.slots) + self._tail
         self._plans: dict[tuple[str, ...], Plan] = {}
-
-    @property
-    def fields(self) -> Mapping[str, Printer]:
-        """The printer of each JSON field that the struct knows."""
-        return {slot.key: slot.printer for slot in self.slots}
 
     def emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401
         """Print the fields that are set, and the fixed text around them."""
@@ -206,27 +196,28 @@ class Struct:
         """What to print for these fields, in Go's order, and the text after the last."""
         steps: list[tuple[str, Fixed, Emit | None]] = []
         last = -1
-        for number in sorted([self._index[key] for key in keys if key in self._index]):
-            slot = self.slots[number]
-            emit = None if slot.printer is _STRING else slot.printer.emit
-            steps.append((slot.key, self._between(last, number), emit))
+        for number, key in sorted([(self._numbers[key], key) for key in keys if key in self._numbers]):
+            printer = self.fields[key]
+            steps.append((key, self._between(last, number), None if printer is _STRING else printer.emit))
             last = number
-        plan = steps, self._between(last, len(self.slots))
+        plan = steps, self._between(last, len(self._zeros))
         if len(self._plans) < _PLANS:
             self._plans[keys] = plan
         return plan
 
     def _between(self, last: int, number: int) -> Fixed:
-        """Everything between two slots: what follows the first, unset fields, and what introduces the second."""
-        fixed = self._fixed.get((last, number))
-        if fixed is None:
-            text = "".join([slot.before + slot.printer.zero for slot in self.slots[last + 1 : number]])
-            text += self.slots[number].before if number < len(self.slots) else self._tail
-            fixed = self._fixed[last, number] = Fixed(text)
-        return fixed
+        """The text between two fields as a piece."""
+        if (last, number) not in self._fixed:
+            self._fixed[last, number] = Fixed(self._text(last, number))
+        return self._fixed[last, number]
+
+    def _text(self, last: int, number: int) -> str:
+        """The text between two fields: those that are not set, and what introduces the second or ends the struct."""
+        unset = [self._before[at] + self._zeros[at] for at in range(last + 1, number)]
+        return "".join(unset) + (self._before[number] if number < len(self._before) else self._tail)
 
     def _compile(self, fields: Sequence[Field], types: Types, pending: str) -> str:
-        """Fill the slots; returns the fixed text after the last one."""
+        """Fill in the fields; returns the fixed text after the last one."""
         pending += "{"
         for number, (go, key, kind) in enumerate(fields):
             pending += f"{' ' if number else ''}{go}:({kind})"
@@ -237,7 +228,8 @@ class Struct:
             if key is None:
                 pending += printer.zero
                 continue
-            self.slots.append(Slot(key, pending, printer))
+            self.fields[key] = printer
+            self._before.append(pending)
             pending = ""
         return pending + "}"
 
