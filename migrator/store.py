@@ -22,7 +22,7 @@ PAGE_SIZE: Final = 500
 
 
 class DryRun(StrEnum):
-    """What a write does: happens, stays with us, or is sent as ``dryRun=All``."""
+    """How writes are made: for real, not at all, or with ``dryRun=All``."""
 
     NONE = "none"
     CLIENT = "client"
@@ -40,8 +40,8 @@ class Listing(Generic[T]):
 class Deadline:
     """When a run must stop waiting, on a monotonic clock; without ``seconds`` there is no limit.
 
-    It is shared between the run and its store and may move: a revert must not be cut off by the time that the
-    migration used up.
+    The run and its store share it, and it may be extended: a revert needs time even if the migration used all of its
+    own.
     """
 
     def __init__(self, clock: Callable[[], float], seconds: float | None = None) -> None:

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 LABEL_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 LABEL_PART_OF: Final = "app.kubernetes.io/part-of"
-LABEL_COMPONENT: Final = "app.kubernetes.io/component"
 LABEL_POD_TEMPLATE_HASH: Final = "grove.io/pod-template-hash"
 LABEL_POD_CLIQUE: Final = "grove.io/podclique"
 LABEL_SCALING_GROUP: Final = "grove.io/podcliquescalinggroup"

@@ -23,6 +23,7 @@ from migrator.grove.model import (
     PodGangMap,
     Ref,
 )
+from migrator.resources import DEFAULT_NAMESPACE
 
 Check = Callable[[object], bool]
 
@@ -194,7 +195,7 @@ def _ref(raw: JSONObject, meta: Mapping[str, Any]) -> Ref:
     uid = meta.get("uid")
     if not isinstance(uid, str) or not uid:
         raise InputError(f"{kind} {name} has no metadata.uid: a dump of live objects is needed, not a manifest")
-    return Ref(kind, sys.intern(str(meta.get("namespace") or "default")), name, uid)
+    return Ref(kind, sys.intern(str(meta.get("namespace") or DEFAULT_NAMESPACE)), name, uid)
 
 
 def _metadata(raw: JSONObject) -> Mapping[str, Any]:

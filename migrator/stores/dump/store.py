@@ -1,6 +1,6 @@
-"""The store on a file: what ``kubectl get`` printed stands for a cluster.
+"""The store on a file: the output of ``kubectl get`` stands for a cluster.
 
-The same patches apply as on a cluster. Nothing that needs a cluster can be asked of it.
+Patches apply as on a cluster. Requests that only a cluster can answer raise :class:`~migrator.errors.NotFound`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, Final, NoReturn, TypeVar
 from migrator.errors import ApiError, InputError, NotFound, OutputError
 from migrator.exact_json import JSONObject
 from migrator.resources import (
+    DEFAULT_NAMESPACE,
     POD_CLIQUE_SCALING_GROUPS,
     POD_CLIQUE_SETS,
     POD_CLIQUES,
@@ -34,7 +35,6 @@ _HELD: Final = {
     for resource in (POD_CLIQUE_SETS, POD_CLIQUE_SCALING_GROUPS, POD_CLIQUES, PODS, POD_GANG_MAPS, POD_GANGS)
 }
 _GROUPS: Final = frozenset(resource.group for resource in _HELD.values() if resource.group)
-_DEFAULT_NAMESPACE: Final = "default"
 _NOT_FOUND: Final = 404
 
 
@@ -102,7 +102,7 @@ class DumpStore:
         return DumpStore(self._files, self._entries, found=self.found, dry_run=mode)
 
     def write(self, path: str) -> None:
-        """Write the file as it was read, but for the values that patches replaced; ``-`` is stdout.
+        """Write the file as it was read, except for the values that patches replaced; ``-`` is stdout.
 
         Raises :class:`~migrator.errors.OutputError`, and leaves an existing file alone then; several files cannot be
         written as one.
@@ -127,7 +127,7 @@ class DumpStore:
         field_selector: str | None = None,  # noqa: ARG002 - what it asks for is in the object
         metadata_only: bool = False,  # noqa: ARG002 - a file is in memory already
     ) -> Listing[T]:
-        """See :meth:`migrator.store.Store.list`; a kind of which the dump has no object lists nothing."""
+        """See :meth:`migrator.store.Store.list`; a kind without objects in the dump is an empty list."""
         found = (
             project(entry.current)
             for (home, _), entry in self._held(resource).items()
@@ -146,7 +146,7 @@ class DumpStore:
         return self._entry(resource, namespace, name).current
 
     def create(self, resource: Resource, namespace: str, body: JSONObject) -> JSONObject:  # noqa: ARG002 - the seam's
-        """A dump never gains objects: :class:`~migrator.errors.NotFound`, but in a dry run."""
+        """A dump never gains objects: raises :class:`~migrator.errors.NotFound`, except in a dry run."""
         if self.dry_run is DryRun.NONE:
             self._refuse(resource)
         return body
@@ -164,7 +164,7 @@ class DumpStore:
         return changed
 
     def delete(self, resource: Resource, namespace: str, name: str, uid: str) -> None:  # noqa: ARG002 - the seam's
-        """A dump never loses objects: :class:`~migrator.errors.NotFound`, but in a dry run."""
+        """A dump never loses objects: raises :class:`~migrator.errors.NotFound`, except in a dry run."""
         if self.dry_run is DryRun.NONE:
             self._refuse(resource)
 
@@ -206,7 +206,7 @@ def _key(file: str, value: JSONObject) -> tuple[str, str]:
     name = metadata.get("name") if isinstance(metadata, dict) else None
     if not isinstance(metadata, dict) or not isinstance(name, str) or not name:
         raise InputError(f"{file}: a {value['kind']} has no metadata.name")
-    return str(metadata.get("namespace") or _DEFAULT_NAMESPACE), name
+    return str(metadata.get("namespace") or DEFAULT_NAMESPACE), name
 
 
 def _labels(value: JSONObject) -> dict[str, str]:

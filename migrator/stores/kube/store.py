@@ -24,13 +24,13 @@ from migrator.stores.kube.transport import JSON, OnRequest, Request, Timing, Tra
 
 T = TypeVar("T")
 
-#: What "no limit" means: it ends where the API server's own limit for a request does (``--request-timeout``).
+#: The request timeout, in seconds, where the user asks for none: the API server's own (``--request-timeout``).
 LONGEST_REQUEST: Final = 60.0
 
 #: What ``encoding/json`` escapes and JSON need not; these characters occur in strings only.
 _GO_ESCAPES: Final = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 
-#: How often a list is begun again because its snapshot expired or moved.
+#: How many times a list is started before it is given up, because its snapshot expired or moved.
 MAX_LIST_STARTS: Final = 5
 
 #: A Lease must be renewed well within its duration, so no request for one may hang for longer; client-go halves its
@@ -40,7 +40,7 @@ _LEASE_TIMEOUT: Final = 5.0
 _METADATA: Final = f"{JSON};as=PartialObjectMetadata;v=v1;g=meta.k8s.io,{JSON}"
 _METADATA_LIST: Final = f"{JSON};as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,{JSON}"
 
-#: The answer to a patch of these is never looked at, and a PodCliqueSet can be large.
+#: Nothing reads the answer to a patch of these, and a PodCliqueSet can be large.
 _BRIEF_GROUPS: Final = frozenset({"grove.io", "scheduler.grove.io"})
 
 
@@ -256,8 +256,8 @@ def _parsed(parse: Callable[[bytes], Any], request: Request, body: bytes) -> JSO
         value = None
     if isinstance(value, dict):
         return value
-    said = f"{request.what}: the answer is not a JSON object; is a proxy in the way?"
-    raise ClusterError(said) if request.repeatable else LostReply(said)
+    message = f"{request.what}: the answer is not a JSON object; is a proxy in the way?"
+    raise ClusterError(message) if request.repeatable else LostReply(message)
 
 
 def _path(resource: Resource, namespace: str, name: str = "", subresource: str = "") -> str:

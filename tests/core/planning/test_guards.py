@@ -286,7 +286,7 @@ PLACES = [
     ("PodCliqueScalingGroup", "web-0-sg", "/status/updateProgress/podCliqueSetGenerationHash", "GM-110"),
     ("Pod", "web-0-sg-1-work-1", POINTER, "GM-111"),
     ("PodGangMap", "web-0", "/spec/entries/1/podCliqueSetGenerationHash", "GM-128"),
-    ("PodGang", "web-0-1788454964123456789", "/metadata/labels/grove.io~1podcliqueset-generation-hash", "GM-128"),
+    ("PodGang", "web-0-1767323045000000000", "/metadata/labels/grove.io~1podcliqueset-generation-hash", "GM-128"),
 ]
 
 
@@ -475,7 +475,7 @@ LEFTOVER_FIELDS = [
     ("PodClique", "web-0-front", "/status/currentPodCliqueSetGenerationHash"),
     ("PodCliqueScalingGroup", "web-0-sg", "/status/currentPodCliqueSetGenerationHash"),
     ("PodGangMap", "web-0", "/spec/entries/0/podCliqueSetGenerationHash"),
-    ("PodGang", "web-0-1788454964123456789", "/metadata/labels/grove.io~1podcliqueset-generation-hash"),
+    ("PodGang", "web-0-1767323045000000000", "/metadata/labels/grove.io~1podcliqueset-generation-hash"),
 ]
 
 
@@ -684,7 +684,7 @@ def test_hashes_in_names_refuse() -> None:
     world = World().grow(maps=True)
     for entry in world.of("PodGangMap", "web-0")["spec"]["entries"]:
         del entry["epoch"]
-    gang = "web-0-1788454964123456789"
+    gang = "web-0-1767323045000000000"
     world.of("PodGang", gang)["metadata"]["labels"]["grove.io/minimum-viable-unit"] = "x"
     assert refusals(world.findings()) == [
         ("GM-131", "web-0", "/spec/entries"),

@@ -6,17 +6,18 @@ import re
 from dataclasses import dataclass, field
 from functools import cache
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from migrator.grove.model import BlastRadius, Finding, Plan, Ref, Severity, TreeState
+from migrator.render import page as page_module
 from migrator.render import summary as report
 from migrator.render.page import render
 from tests.core.render.test_terminal import many, plan, tree, tree_plan
 from tests.support.builders import World, clique
 from tests.support.fleet import LONG, fleet
-from tests.support.paths import ROOT
 
 VOID = {"meta", "br", "wbr", "link", "img", "input", "hr"}
 HOSTILE = "</style><script src='https://evil.example/x.js'>alert(1)</script><img src=x onerror=alert(1)>&\"'"
@@ -102,7 +103,7 @@ def test_hostile_names_are_only_text() -> None:
 
 def test_no_value_is_marked_as_safe() -> None:
     """The template has no way around the escaping of values."""
-    text = (ROOT / "migrator" / "render" / "page.html").read_text(encoding="utf-8")
+    text = Path(page_module.__file__).with_suffix(".html").read_text(encoding="utf-8")
     assert not re.search(r"\|\s*safe|autoescape|Markup", text)
 
 
