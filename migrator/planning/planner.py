@@ -26,13 +26,8 @@ from migrator.grove.model import (
     TreePlan,
     TreeState,
 )
-<<<<<<< HEAD
 from migrator.grove.places import POINTER_SET_GENERATION, stored_hashes
-from migrator.hashing import podcliqueset, schemes
-=======
-from migrator.grove.places import stored_hashes
 from migrator.hashing import schemes
->>>>>>> hashing
 from migrator.hashing.schemes import Scheme
 from migrator.planning import guards
 from migrator.planning.advisories import advise_plan, unknown_target
@@ -41,14 +36,10 @@ from migrator.planning.cluster_findings import lacking_kinds, narrowed, not_chec
 from migrator.planning.detect import Detection, Pair, Verdict, detect
 from migrator.planning.guards.base import refuse, warn
 from migrator.planning.hashes import HashesOf
-<<<<<<< HEAD
 from migrator.planning.lag import lagging
 from migrator.planning.lineage import builds_of, span, speakers
-from migrator.planning.options import AUTO, Direction, PlanOptions, check_allowed, direction
-=======
 from migrator.planning.newer_fields import newer_fields
-from migrator.planning.options import Direction, PlanOptions, check_allowed, direction
->>>>>>> hashing
+from migrator.planning.options import AUTO, Direction, PlanOptions, check_allowed, direction
 from migrator.planning.tables import Table
 
 
