@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
 import signal
 import subprocess
@@ -247,7 +248,7 @@ def test_a_paused_process_is_denied_when_it_wakes_up(held: Fenced, *, taken: boo
     path = site.admin.kind_of(item).path(WORKLOADS, item["metadata"]["name"])
     before = site.admin.call("GET", path)["metadata"]["labels"]
     token = site.admin.service_account_token(NAMESPACE, ACCOUNT, pod=site.job_pod(FIRST))
-    body = '[{"op":"replace","path":"%s","value":"%s"}]' % (TEMPLATE_LABEL, HASH)
+    body = json.dumps(replace(TEMPLATE_LABEL, HASH))
     arguments = [sys.executable, "-c", _PAUSED, site.server.url, str(site.server.ca), path, body]
     environment = {**os.environ, "TOKEN": token}
     with subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE, text=True) as process:

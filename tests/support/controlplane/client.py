@@ -215,7 +215,7 @@ class Client:
     def service_account_token(
         self, namespace: str, name: str, *, seconds: int = 3600, pod: Object | None = None
     ) -> str:
-        """Return a fresh token of a ServiceAccount, good for at least ten minutes; bound to a pod, as a kubelet's are."""
+        """Return a fresh token of a ServiceAccount, good for ten minutes or more; a kubelet binds it to a pod."""
         path = self.kind("v1", "ServiceAccount").path(namespace, name, "token")
         spec: Object = {"expirationSeconds": seconds}
         if pod is not None:
