@@ -6,8 +6,9 @@ from typing import Final
 
 import pytest
 
-from tests.cluster.helm.release import NAME, Release, Way
-from tests.cluster.manifests.site import MANIFESTS, NAMESPACE, NEW, OLD, documents
+from tests.cluster.helm.release import NAME, Release, Way, hooks
+from tests.cluster.manifests import today
+from tests.cluster.manifests.site import NAMESPACE, NEW, OLD, documents
 from tests.support.controlplane.client import eventually
 
 pytestmark = pytest.mark.controlplane
@@ -18,7 +19,7 @@ HELM: Final = Way("helm4")
 @pytest.fixture
 def upgraded(release: Release) -> Release:
     """A release that the hook has migrated, with the new operator running."""
-    release.hooks = (MANIFESTS / "job.yaml").read_text(encoding="utf-8")
+    release.hooks = hooks()
     release.install(HELM, OLD)
     release.site.plant()
     done = release.upgrade(HELM, NEW)
@@ -43,7 +44,7 @@ def test_the_reverse_job_before_the_rollback_brings_every_hash_back(upgraded: Re
     """The Job stops the new operator and translates everything back; the rollback then starts the old one."""
     site = upgraded.site
     migrated = site.objects()
-    for item in documents("revert.yaml"):
+    for item in today.fit(documents("revert.yaml")):
         site.admin.apply(item)
     eventually(lambda: "Complete" in _conditions(upgraded), what="the reverse Job is not complete", seconds=180)
     assert site.objects() == site.expected(migrated, NEW, OLD) != migrated

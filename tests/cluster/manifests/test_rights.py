@@ -18,7 +18,7 @@ from tests.support.controlplane.client import Object, eventually
 
 pytestmark = pytest.mark.controlplane
 
-RIGHTS: Final = today.fit(documents("base/rbac.yaml"))
+RIGHTS: Final = documents("base/rbac.yaml")
 GRANTS: Final = grants(RIGHTS)
 
 #: What the run needs now.
