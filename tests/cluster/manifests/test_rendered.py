@@ -143,6 +143,34 @@ def test_an_overlay_moves_everything_to_another_namespace_and_image(tmp_path: Pa
     assert plain(objects)["ValidatingAdmissionPolicyBinding", FENCE]["spec"]["paramRef"]["namespace"] == "elsewhere"
 
 
+def test_the_overlays_other_values_arrive(tmp_path: Path) -> None:
+    """Without its comment marks the last block adds the operator's own Lease and raises the most replicas to 5."""
+    text = (MANIFESTS / "overlay" / "kustomization.yaml").read_text(encoding="utf-8")
+    head, mark, patches = text.partition("# patches:\n")
+    head = head.replace("- ../base\n", f"- {os.path.relpath(MANIFESTS / 'base', tmp_path)}\n")
+    (tmp_path / "kustomization.yaml").write_text(head + (mark + patches).replace("# ", ""), encoding="utf-8")
+    objects = plain(build(tmp_path))
+    leases = ["grove-operator-leader-election", "grove-migrator", "my-operator"]
+    assert leases in [rule.get("resourceNames") for rule in objects["Role", "grove-migrator"]["rules"]]
+    policy = "ValidatingAdmissionPolicy"
+    [names] = [v for v in objects[policy, "grove-migrator-own"]["spec"]["variables"] if v["name"] == "leases"]
+    assert sorted(yaml.safe_load(names["expression"])) == sorted(leases)
+    assert {"name": "most", "expression": "5"} in objects[policy, "grove-migrator-scale"]["spec"]["variables"]
+
+
+def test_role_and_policy_name_the_same_leases() -> None:
+    """What the Role lets the account renew is what the policy lets it write."""
+    objects = plain(documents("job.yaml"))
+    [rule] = [
+        found
+        for found in objects["Role", "grove-migrator"]["rules"]
+        if "patch" in found["verbs"] and found["resources"] == ["leases"]
+    ]
+    variables = objects["ValidatingAdmissionPolicy", "grove-migrator-own"]["spec"]["variables"]
+    [names] = [found["expression"] for found in variables if found["name"] == "leases"]
+    assert yaml.safe_load(names) == rule["resourceNames"]
+
+
 def test_a_namespace_alone_does_not_reach_the_fence(tmp_path: Path) -> None:
     """The trap: without the overlay's replacement kustomize leaves the Lease's namespace as it is in the base."""
     overlay = {"resources": [os.path.relpath(MANIFESTS / "base", tmp_path)], "namespace": "elsewhere"}
