@@ -7,7 +7,6 @@ from typing import Final
 import pytest
 
 from tests.cluster.helm.release import NAME, Release, Way, hooks
-from tests.cluster.manifests import today
 from tests.cluster.manifests.site import NAMESPACE, NEW, OLD, documents
 from tests.support.controlplane.client import eventually
 
@@ -44,7 +43,7 @@ def test_the_reverse_job_before_the_rollback_brings_every_hash_back(upgraded: Re
     """The Job stops the new operator and translates everything back; the rollback then starts the old one."""
     site = upgraded.site
     migrated = site.objects()
-    for item in today.fit(documents("revert.yaml")):
+    for item in documents("revert.yaml"):
         site.admin.apply(item)
     eventually(lambda: "Complete" in _conditions(upgraded), what="the reverse Job is not complete", seconds=180)
     assert site.objects() == site.expected(migrated, NEW, OLD) != migrated

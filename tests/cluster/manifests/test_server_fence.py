@@ -11,11 +11,10 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
-from tests.cluster.manifests import today
 from tests.cluster.manifests.policy_requests import EVENT, HASH, LEASE, made, replace
 from tests.cluster.manifests.site import ACCOUNT, NAMESPACE, WORKLOADS, Site, documents
 from tests.support.controlplane.client import JSON_PATCH, Answer, Client, Object, eventually
@@ -94,8 +93,6 @@ def fenced(site: Site) -> Iterator[Fenced]:
     yield found
     for client in clients.values():
         client.close()
-    for item in reversed(FENCE):
-        admin.delete(item)
     found.hold(None)
 
 
@@ -288,9 +285,3 @@ def test_a_second_api_server_denies_the_former_holder_too(held: Fenced, second_s
         assert by_fence(there.write(FIRST))
     finally:
         elsewhere.close()
-
-
-def test_the_run_of_today_is_not_fenced_yet() -> None:
-    """When the run keeps its own Lease, `today` goes, and every other test of the manifests runs under the fence."""
-    names: Any = {item["metadata"]["name"] for item in FENCE}
-    assert today.UNFIT == names == {NAME}
