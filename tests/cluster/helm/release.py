@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from scripts.render_manifests import AFTER
-from tests.cluster.helm.programs import program_or_skip
+from tests.cluster.helm.programs import PROGRAMS
 from tests.cluster.manifests.kubelet import Kubelet
 from tests.cluster.manifests.site import MANIFESTS, NAMESPACE, Site
 from tests.support.controlplane.client import Object, eventually
@@ -47,7 +47,7 @@ class Helm:
             "KUBECONFIG": str(self.kubeconfig),
             "HELM_NAMESPACE": NAMESPACE,
         }
-        command = [str(program_or_skip(program)), *arguments]
+        command = [str(PROGRAMS[program].binary()), *arguments]
         return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
