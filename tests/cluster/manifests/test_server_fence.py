@@ -226,20 +226,17 @@ def test_a_binding_without_a_namespace_would_ask_a_tenants_lease(held: Fenced) -
     binding = copy.deepcopy(FENCE[1])
     assert binding["spec"]["paramRef"].pop("namespace") == NAMESPACE
     held.hold(f"{SECOND}_of-a-tenant", WORKLOADS)
-    admin = held.site.admin
     try:
-        admin.delete(FENCE[1])
-        admin.create(binding)
+        held.site.admin.apply(binding)
         eventually(lambda: held.allowed(SECOND), what="the tenant's Lease does not decide")
         assert by_fence(held.write(FIRST))
     finally:
-        admin.delete(binding)
-        admin.apply(FENCE[1])
+        held.apply()
         held.hold(None, WORKLOADS)
         eventually(lambda: held.allowed(FIRST) and not held.allowed(SECOND), what="the fence is not back")
 
 
-def test_a_policy_that_is_deleted_and_created_again_goes_by_the_lease_of_then(tmp_path: Path) -> None:
+def test_a_fence_that_is_deleted_and_created_again_goes_by_the_lease_of_then(tmp_path: Path) -> None:
     """The trap, and why the fence is no hook: the API server never looks at the Lease again before it restarts.
 
     A former holder may write, and the present one may not.
