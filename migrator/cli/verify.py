@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from migrator.cli import output
+from migrator.cli.operators import named_by_binaries, to_binary_option
 from migrator.cli.options import ClusterFlags, Seconds, Session, cluster_options, complete_scheme, verbose_option
 from migrator.errors import VerificationFailed
 from migrator.render.text import printable
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 @click.option(
     "--to",
     "target",
-    required=True,
     metavar="SCHEME|RELEASE|canonical",
     shell_complete=complete_scheme,
     help="What every stored hash must be.",
@@ -68,8 +68,10 @@ if TYPE_CHECKING:
     show_default=True,
     help="Output format.",
 )
+@to_binary_option
 @cluster_options
 @verbose_option
+@named_by_binaries(required=True)
 @click.pass_obj
 def verify(
     session: Session,
@@ -92,7 +94,13 @@ def verify(
     from migrator.store import DryRun  # noqa: PLC0415
 
     direction(PlanOptions(target=target))  # a mistyped release is answered before a cluster is asked
-    options = core.VerifyOptions(target=target, settle=settle, interval=interval, after_upgrade=after_upgrade)
+    options = core.VerifyOptions(
+        target=target,
+        settle=settle,
+        interval=interval,
+        after_upgrade=after_upgrade,
+        target_digests=session.target_digests,
+    )
     shown = progress.shown(sys.stderr)
     with wiring.stopping(signal.SIGTERM) as stop, shown:
         surroundings = wiring.context(session, stop, stream=shown.stream)

@@ -104,6 +104,16 @@ def recorder(store: Store, surroundings: Context) -> Recorder:
     return record.Recorder(store, found.namespace if found else surroundings.namespace or DEFAULT_NAMESPACE)
 
 
+def adopt_recorded(cluster: ClusterFlags) -> None:
+    """Make the layouts known that the record holds; nothing happens where there is none."""
+    from migrator.run import operator, record  # noqa: PLC0415 - --help needs none of it
+    from migrator.store import DryRun  # noqa: PLC0415
+
+    store = connect(cluster, dry_run=DryRun.CLIENT)
+    found = operator.find(store, namespace=None, deployment=None, lease_name="any")
+    record.Recorder(store, found.namespace if found else own_namespace() or DEFAULT_NAMESPACE).load()
+
+
 def own_namespace() -> str | None:
     """The namespace of the pod that this process runs in; ``None`` outside a cluster."""
     try:

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from migrator.grove.model import Ref, SetHashes
+from migrator.hashing import schemes
 
 FORMAT: Final = 1
 
@@ -115,17 +116,22 @@ class RunDocument:
 
 def encode_tables(tables: Iterable[Table]) -> bytes:
     """Compress tables; equal tables give equal bytes."""
-    document = {"format": FORMAT, "tables": [_table_json(t) for t in sorted(tables, key=lambda t: t.uid)]}
+    ordered = sorted(tables, key=lambda table: table.uid)
+    document: dict[str, Any] = {"format": FORMAT, "tables": [_table_json(table) for table in ordered]}
+    read_elsewhere = schemes.layouts_of(name for table in ordered for name in (table.source, table.target))
+    if read_elsewhere:  # a rerun, a revert and verify need no file
+        document["layouts"] = read_elsewhere
     return gzip.compress(json.dumps(document, separators=(",", ":"), sort_keys=True).encode(), mtime=0)
 
 
 def decode_tables(data: bytes) -> dict[str, Table]:
-    """Read tables by PodCliqueSet uid; raises ``ValueError`` where they cannot be understood."""
+    """Read tables by PodCliqueSet uid, and adopt their layouts; raises ``ValueError`` for what is not understood."""
     try:
         text = gzip.decompress(data).decode()
     except (OSError, EOFError, UnicodeDecodeError) as error:
         raise ValueError(f"broken gzip stream: {error}") from error
     document = _document(text)
+    schemes.adopt_layouts(document.get("layouts", {}))
     try:
         return {table.uid: table for table in map(_table, document["tables"])}
     except (KeyError, TypeError, IndexError) as error:

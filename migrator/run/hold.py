@@ -228,7 +228,9 @@ class Hold:
         return None
 
     def _is_target(self, image: str, speak: Iterable[Scheme]) -> bool:
-        return any(operator.is_target(image, scheme, self._options.target_image) for scheme in speak)
+        return any(
+            operator.is_target(image, one, self._options.target_image, self._options.target_digests) for one in speak
+        )
 
     # --- the record ---------------------------------------------------------------------------------------------
 

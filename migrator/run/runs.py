@@ -44,6 +44,7 @@ class RunOptions:
     operator_deployment: str | None = None
     lease_name: str | None = None
     target_image: str | None = None
+    target_digests: frozenset[str] = frozenset()
     interval: float = 1.0
 
 

@@ -29,6 +29,7 @@ from migrator.planning.detect import Pair, Verdict, detect
 from migrator.planning.options import PlanOptions, direction
 from migrator.planning.tables import CliqueBaseline, ReplicaBaseline, Table
 from migrator.resources import EVENTS
+from migrator.run import target_image
 from migrator.run.context import Context
 from migrator.run.execute import Job
 from migrator.run.record import Recorded, Recorder
@@ -64,6 +65,7 @@ class VerifyOptions:
     settle: float = 0.0
     interval: float = 2.0
     after_upgrade: bool = False
+    target_digests: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,9 @@ def verify(store: Store, options: VerifyOptions, context: Context, *, recorder: 
         attempts += 1
         snapshot = take(store)
         problems = tuple(problems_of(snapshot, options, recorded.tables))
+        if options.after_upgrade and options.target_digests:
+            others = target_image.others(store, options.target_digests)
+            problems += tuple(Problem(ref, None, message) for ref, message in others)
         context.log.info("verified", attempt=attempts, problems=len(problems), trees=len(snapshot.trees))
         stuck = any(not problem.settles for problem in problems)
         if not problems or stuck or context.clock() + options.interval > deadline:
