@@ -39,10 +39,11 @@ test-upgrade: $(VENV)/.dev ## real Grove operators from GROVE_OPERATORS_DIR: the
 e2e: $(VENV)/.dev ## upgrades of real operators, in our cluster and on kind (docker, kind, helm, kubectl, the network)
 	$(PYTEST) -m "upgrade or kind"
 
-lint: $(VENV)/.dev ## ruff and mypy
+lint: $(VENV)/.dev ## ruff, mypy and the contracts between packages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
 
 format: $(VENV)/.dev ## let ruff format and fix
 	$(BIN)/ruff format .
@@ -55,7 +56,7 @@ lock: $(VENV)/.dev ## requirements/*.txt anew, with the newest versions that pyp
 	$(BIN)/python scripts/lock.py --upgrade
 
 clean: ## what these verbs have made, the cache of built Go programs aside
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) .import_linter_cache .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
 
 $(VENV)/pyvenv.cfg:
 	$(PYTHON) -m venv $(VENV)

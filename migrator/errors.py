@@ -34,14 +34,39 @@ write :mod:`migrator.run.migrate` turns any of them into :class:`Reverted` or :c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
+
+
+class Named(Protocol):
+    """An object by its names: what :class:`migrator.grove.model.Ref` is, as far as an error needs it."""
+
+    @property
+    def kind(self) -> str: ...  # noqa: D102 - above
+
+    @property
+    def namespace(self) -> str: ...  # noqa: D102 - above
+
+    @property
+    def name(self) -> str: ...  # noqa: D102 - above
 
 
 class MigratorError(Exception):
-    """Something ended the command; ``str(error)`` is one clear sentence for a person."""
+    """Something ended the command; ``str(error)`` is one clear sentence for a person.
+
+    What a program decides upon is data: the class, ``code``, and where they are known the code of the ``guard``
+    (``GM-nnn``, else empty), the object (``ref``) and its ``field`` (a JSON Pointer). ``message`` is the sentence
+    without the guard's code, with which ``str(error)`` begins.
+    """
 
     exit_code: ClassVar[int] = 1
     code: ClassVar[str] = "error"
+
+    def __init__(self, message: str, *, guard: str = "", ref: Named | None = None, field: str | None = None) -> None:
+        super().__init__(f"{guard}: {message}" if guard else message)
+        self.message = message
+        self.guard = guard
+        self.ref = ref
+        self.field = field
 
 
 class ClusterError(MigratorError):

@@ -10,12 +10,12 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from migrator.grove.model import Finding, Severity
-from migrator.planning.guards import gangs, template, updates, values, workload
+from migrator.planning.guards import gangs, spec, updates, values, workload
 from migrator.planning.guards.base import CATALOGUE, FOREIGN_CODES, Context, Guard, guard, overridable
 
 __all__ = ["CATALOGUE", "FOREIGN_CODES", "Context", "Guard", "check_tree", "guard", "overridable"]
 
-_MODULES = (values, template, gangs, updates, workload)
+_MODULES = (values, spec, gangs, updates, workload)
 
 
 def check_tree(context: Context, *, allow: frozenset[str] = frozenset()) -> tuple[Finding, ...]:

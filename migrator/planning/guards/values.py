@@ -8,7 +8,7 @@ from typing import Final
 from migrator.grove.model import LABEL_POD_TEMPLATE_HASH, POINTER_TEMPLATE_HASH_LABEL, Finding, StoredHash
 from migrator.grove.places import POINTER_SET_GENERATION
 from migrator.planning.guards.base import FOREIGN_CODES, Context, refuse, warn
-from migrator.planning.guards.template import causes
+from migrator.planning.guards.causes import causes
 
 _REMEDY: Final = {
     "GM-101": "the spec changed after the operator last reconciled it, or another operator version wrote it: "
@@ -35,7 +35,7 @@ def never_reconciled(context: Context) -> Iterator[Finding]:
 def foreign(context: Context) -> Iterator[Finding]:
     """F1, F9, F10, F11: a stored value that neither scheme gives for the current spec.
 
-    Values that :func:`migrator.planning.guards.template.causes` accounts for are reported there, once.
+    Values that :func:`migrator.planning.guards.causes.causes` accounts for are reported there, once.
     """
     if not context.foreign:
         return

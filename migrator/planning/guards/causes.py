@@ -1,11 +1,11 @@
-"""Guards on a set's template: why a hash that the operator computed cannot be recomputed from the spec.
+"""Why a hash that the operator computed cannot be recomputed from the spec.
 
 Each such cause is reported once for its PodClique, in place of every value that follows from it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ from migrator.grove.model import (
 )
 from migrator.hashing.schemes import LEGACY
 from migrator.planning.blast import whole_units
-from migrator.planning.guards.base import Context, refuse, warn
+from migrator.planning.guards.base import Context, refuse
 
 _ANNOTATION_AUTO_MNNVL: Final = "grove.io/auto-mnnvl"
 _MNNVL_MINOR: Final = "1.34"  # alpha.6 and alpha.7; those before have no MNNVL, those after copy the template
@@ -49,34 +49,6 @@ def causes(context: Context) -> Mapping[str, Cause]:
         if cause is not None:
             found[pod_clique.ref.uid] = cause
     return found
-
-
-def template(context: Context) -> Iterator[Finding]:
-    """F23: what makes a PodClique's hash another one than its template's."""
-    for cause in causes(context).values():
-        yield cause.finding
-
-
-def fields(context: Context) -> Iterator[Finding]:
-    """F23: fields that only one side's structs have are a real template change."""
-    pcs = context.tree.pcs
-    for pointer in context.unknown_fields:
-        yield refuse(
-            "GM-125",
-            pcs.ref,
-            pointer,
-            f"{pcs.ref} sets {pointer}, which the {context.source.minor} structs of the running operator ignore and "
-            f"the {context.target.minor} structs see: the upgrade changes the pods for real, and rewriting hashes "
-            "would hide that; remove the field before the upgrade and add it again afterwards",
-        )
-    for pointer in context.lost_fields:
-        yield warn(
-            "GM-134",
-            pcs.ref,
-            pointer,
-            f"{pcs.ref} sets {pointer}, which the {context.target.minor} structs ignore: its pods keep what the "
-            "field gave them until they are recreated, and get it no more afterwards",
-        )
 
 
 def _not_in_template(context: Context, pod_clique: PodClique) -> Cause | None:
@@ -158,6 +130,3 @@ def _has_gpu(clique: Mapping[str, Any]) -> bool:
         for kind in ("limits", "requests")
     ]
     return any(whole_units(quantities.get(_GPU)) for quantities in wanted)
-
-
-CHECKS: Final = (template, fields)
