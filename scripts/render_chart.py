@@ -26,7 +26,12 @@ TEMPLATES: Final = ROOT / "charts" / "grove-migrator" / "templates"
 #: The chart's mode by the manifest whose annotations it has.
 HOOKS: Final = {"hook": "job.yaml", "argocd": "argo-cd.yaml"}
 
+#: The chart's target belongs to its revision, so a rollback runs the hook of the revision that it goes back to, with
+#: the right direction. In a manifest the target is whatever somebody wrote.
+_WHEN: Final = "pre-upgrade,pre-rollback"
+
 _HOW_MADE: Final = "{{- /* Made by `python -m scripts.render_chart` from manifests/base: change it there. */}}\n"
+_Hooks = Mapping[str, Mapping[tuple[str, str], Mapping[str, str]]]
 _SEPARATOR: Final = "---\n"
 _NAMESPACE: Final = "grove-system"
 _LEASE: Final = "grove-operator-leader-election"
@@ -129,9 +134,13 @@ def templates() -> dict[str, str]:
     return found
 
 
-def _annotations(name: str) -> dict[tuple[str, str], Mapping[str, str]]:
+def _annotations(name: str) -> dict[tuple[str, str], dict[str, str]]:
     objects: list[dict[str, Any]] = list(yaml.safe_load_all((MANIFESTS / name).read_text(encoding="utf-8")))
-    return {(item["kind"], item["metadata"]["name"]): item["metadata"].get("annotations", {}) for item in objects}
+    found = {(item["kind"], item["metadata"]["name"]): item["metadata"].get("annotations", {}) for item in objects}
+    for of_one in found.values():
+        if of_one.get("helm.sh/hook") == "pre-upgrade":
+            of_one["helm.sh/hook"] = _WHEN
+    return found
 
 
 def _key(text: str) -> tuple[str, str]:
@@ -155,7 +164,7 @@ def _moved(text: str) -> str:
     return text
 
 
-def _annotated(text: str, hooks: Mapping[str, Mapping[tuple[str, str], Mapping[str, str]]]) -> str:
+def _annotated(text: str, hooks: _Hooks) -> str:
     head, metadata, rest = text.partition("\nmetadata:\n")
     if not metadata or re.search(r"(?m)^  annotations:", rest):
         raise ValueError(f"manifests/base: annotations do not fit into {text[:60]!r}")
@@ -170,20 +179,20 @@ def _key_of_template(text: str) -> tuple[str, str]:
     return kind[1], name[1]
 
 
-def _choice(key: tuple[str, str], hooks: Mapping[str, Mapping[tuple[str, str], Mapping[str, str]]]) -> Iterator[str]:
-    for number, (mode, annotations) in enumerate(hooks.items()):
+def _choice(key: tuple[str, str], hooks: _Hooks) -> Iterator[str]:
+    for number, (mode, found) in enumerate(hooks.items()):
         yield f'  {{{{- {"else if" if number else "if"} eq .Values.mode "{mode}" }}}}\n  annotations:\n'
-        yield from (f"    {name}: {_quoted(value)}\n" for name, value in annotations[key].items())
+        yield from (f"    {name}: {_quoted(value)}\n" for name, value in found[key].items())
     yield "  {{- end }}\n"
 
 
-def _of_jobs(hooks: Mapping[str, Mapping[tuple[str, str], Mapping[str, str]]]) -> str:
+def _of_jobs(hooks: _Hooks) -> str:
     """The annotations of the run as a named template for each mode."""
     return "".join(
         f'{{{{- define "grove-migrator.annotations.{mode}" -}}}}\n'
-        + "".join(f"{name}: {_quoted(value)}\n" for name, value in annotations["Job", "grove-migrator"].items())
+        + "".join(f"{name}: {_quoted(value)}\n" for name, value in found["Job", "grove-migrator"].items())
         + "{{- end }}\n"
-        for mode, annotations in hooks.items()
+        for mode, found in hooks.items()
     )
 
 

@@ -1,6 +1,6 @@
 {{- /* Made by `python -m scripts.render_chart` from manifests/base: change it there. */}}
 {{- define "grove-migrator.annotations.hook" -}}
-helm.sh/hook: pre-upgrade
+helm.sh/hook: pre-upgrade,pre-rollback
 helm.sh/hook-weight: "0"
 helm.sh/hook-delete-policy: before-hook-creation
 helm.sh/hook-output-log-policy: hook-failed
