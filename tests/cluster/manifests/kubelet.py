@@ -89,7 +89,7 @@ class Kubelet:
         self._report(pod, "Running", {"running": {"startedAt": _now()}})
         if image is None:
             return
-        token = self._admin.service_account_token(self._namespace, spec["serviceAccountName"])
+        token = self._admin.service_account_token(self._namespace, spec["serviceAccountName"], pod=pod)
         container = Container(pod, token, self._server, self._directory / metadata["name"])
         self.containers.append(container)
         self._running[uid] = container
