@@ -18,9 +18,9 @@ from typing import Any, Final
 
 import yaml
 
+from scripts.render_manifests import AFTER, BASE, HOW_MADE, MANIFESTS, PARTS
+
 ROOT: Final = Path(__file__).resolve().parent.parent
-MANIFESTS: Final = ROOT / "manifests"
-BASE: Final = MANIFESTS / "base"
 TEMPLATES: Final = ROOT / "charts" / "grove-migrator" / "templates"
 
 #: The chart's mode by the manifest whose annotations it has.
@@ -29,6 +29,9 @@ HOOKS: Final = {"hook": "job.yaml", "argocd": "argo-cd.yaml"}
 #: The chart's target belongs to its revision, so a rollback runs the hook of the revision that it goes back to, with
 #: the right direction. In a manifest the target is whatever somebody wrote.
 _WHEN: Final = "pre-upgrade,pre-rollback"
+_AFTER_WHEN: Final = "post-upgrade,post-rollback"
+
+_JOB_FILE: Final = "job.yaml"
 
 _HOW_MADE: Final = "{{- /* Made by `python -m scripts.render_chart` from manifests/base: change it there. */}}\n"
 _Hooks = Mapping[str, Mapping[tuple[str, str], Mapping[str, str]]]
@@ -44,7 +47,10 @@ _OURS: Final = {"ServiceAccount", "Job"}
 #: Each piece of the Job's text, as a pattern that fits once, and what stands there in the chart.
 _JOB: Final = (
     (r"  name: grove-migrator\n(?=  namespace)", "  name: {{ .name }}\n"),
-    (r"activeDeadlineSeconds: \d+", "activeDeadlineSeconds: {{ .deadline }}"),
+    (
+        r"(?:  # [^\n]*\n)*  activeDeadlineSeconds: \d+",
+        "  # For all attempts together; _helpers.tpl has the sum.\n  activeDeadlineSeconds: {{ .deadline }}",
+    ),
     (r"          values: \[2, 3, 5\]", '          values: [2, 3, 5{{ if eq .command "verify" }}, 7{{ end }}]'),
     (
         r"      restartPolicy: Never\n",
@@ -122,16 +128,30 @@ def templates() -> dict[str, str]:
     """The text of each template by its name. Raises ``ValueError`` where the base does not fit."""
     hooks = {mode: _annotations(name) for mode, name in HOOKS.items()}
     found = {}
-    for part in ("serviceaccount.yaml", "rbac.yaml", "policy.yaml"):
-        texts = (BASE / part).read_text(encoding="utf-8").split(_SEPARATOR)
-        body = _SEPARATOR.join(_annotated(_moved(text), hooks) for text in texts)
-        found[part] = _HOW_MADE + (
-            f"{{{{- if .Values.policies }}}}\n{body}{{{{- end }}}}\n" if "policy" in part else body
-        )
-    job = (BASE / "job.yaml").read_text(encoding="utf-8")
-    found["_job.tpl"] = f'{_HOW_MADE}{{{{- define "grove-migrator.job" }}}}\n{_parametrised(job)}{{{{- end }}}}\n'
+    for part in PARTS:
+        if part != _JOB_FILE:
+            texts = (BASE / part).read_text(encoding="utf-8").split(_SEPARATOR)
+            body = _SEPARATOR.join(_annotated(_moved(text), hooks) for text in texts)
+            found[part] = _HOW_MADE + (_only_if(".Values.policies", body) if "AdmissionPolicy" in body else body)
+    after = (MANIFESTS / AFTER).read_text(encoding="utf-8").replace(": post-upgrade\n", f": {_AFTER_WHEN}\n")
+    comment, _, objects = after.partition(_SEPARATOR)
+    body = _SEPARATOR.join(
+        _only_if(".Values.policies", _moved(text)) if "AdmissionPolicy" in text else _moved(text)
+        for text in objects.split(_SEPARATOR)
+    )
+    found["after.yaml"] = _HOW_MADE + _only_if('eq .Values.mode "hook"', comment.partition(HOW_MADE)[0] + body)
+    job = (BASE / _JOB_FILE).read_text(encoding="utf-8")
+    [deadline] = re.findall(r"activeDeadlineSeconds: (\d+)", job)
+    found["_job.tpl"] = (
+        f'{_HOW_MADE}{{{{- define "grove-migrator.job" }}}}\n{_parametrised(job)}{{{{- end }}}}\n'
+        f'{{{{- define "grove-migrator.attempts" }}}}{deadline}{{{{ end }}}}\n'
+    )
     found["_annotations.tpl"] = _HOW_MADE + _of_jobs(hooks)
     return found
+
+
+def _only_if(condition: str, body: str) -> str:
+    return f"{{{{- if {condition} }}}}\n{body}{{{{- end }}}}\n"
 
 
 def _annotations(name: str) -> dict[tuple[str, str], dict[str, str]]:
@@ -156,10 +176,14 @@ def _moved(text: str) -> str:
         rf"(?m)^(  - kind: ServiceAccount\n    name: \S+\n    namespace: ){_NAMESPACE}$", rf"\g<1>{_HERE}", text
     )
     text = re.sub(rf"(?m)^(    +namespace: ){_NAMESPACE}$", rf"\g<1>{_OPERATOR}", text)
-    text = text.replace("resourceNames: [grove-operator]", "resourceNames: [{{ .Values.operator.deployment }}]")
+    text = re.sub(
+        r"(resources: \[deployments(?:/scale)?\]\n +resourceNames: )\[grove-operator\]",
+        r"\1[{{ .Values.operator.deployment }}]",
+        text,
+    )
     text = text.replace(f"[{_LEASE}", f"[{_LEASE}{{{{ with .Values.operator.lease }}}}, {{{{ . }}}}{{{{ end }}}}")
     text = text.replace(f"'{_LEASE}'", f"'{_LEASE}'{{{{ with .Values.operator.lease }}}}, '{{{{ . }}}}'{{{{ end }}}}")
-    if _NAMESPACE in text or re.search(r"resourceNames: \[grove-operator\b(?!-leader)", text):
+    if _NAMESPACE in text:
         raise ValueError(f"manifests/base: {kind} {name} names the default place where no value replaces it")
     return text
 

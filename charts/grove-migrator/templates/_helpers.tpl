@@ -106,7 +106,7 @@ grace of 300 s to end, and Helm needs a while to see it: 60 s.
 {{- fail (printf "helmTimeout is %q: mode hook needs the --timeout that Helm is given, at least 20m" .Values.helmTimeout) }}
 {{- end }}
 {{- sub $seconds 360 }}
-{{- else }}1800{{ end }}
+{{- else }}{{ include "grove-migrator.attempts" . }}{{ end }}
 {{- end }}
 
 {{- /* How long a run waits for others: ten minutes, or what the deadline leaves beside ten for putting things back. */}}

@@ -18,23 +18,24 @@ spec:
   parallelism: 1
   podReplacementPolicy: Failed
   backoffLimit: 3
-  # The run gives up waiting after --timeout, and may then take ten minutes to put things back. The deadline is for
-  # all attempts together; give Helm a longer one (--timeout 35m).
+  # For all attempts together; _helpers.tpl has the sum.
   activeDeadlineSeconds: {{ .deadline }}
   # No ttlSecondsAfterFinished: the Job and its pods stay as evidence, until the next upgrade or until you delete them.
   podFailurePolicy:
     rules:
+      # Drained, preempted, evicted: not the run's fault, so it does not count, however the run ended. The next pod
+      # finishes what was begun. This rule is first: the first one that fits decides.
+      - action: Ignore
+        onPodConditions:
+          - type: DisruptionTarget
+            status: "True"
       # Wrong flags (2), refused (3), failed and put back (5): a person must look, another attempt would end alike.
+      # A run that was asked to stop ends with 1 or 6, never with one of these.
       - action: FailJob
         onExitCodes:
           containerName: grove-migrator
           operator: In
           values: [2, 3, 5{{ if eq .command "verify" }}, 7{{ end }}]
-      # Drained, preempted, evicted: not the run's fault, so it does not count. The next pod finishes what was begun.
-      - action: Ignore
-        onPodConditions:
-          - type: DisruptionTarget
-            status: "True"
       # API server away (1), race lost (4), interrupted while writing (6): a rerun finishes it. So it does after 137.
       - action: Count
         onExitCodes:
@@ -126,3 +127,4 @@ spec:
             {{- . | nindent 12 }}
           {{- end }}
 {{- end }}
+{{- define "grove-migrator.attempts" }}6000{{ end }}

@@ -109,7 +109,7 @@ def _ours(site: Site, api_version: str, kind: str) -> list[Object]:
 def test_a_release_of_its_own_before_the_upgrade(cluster: Cluster, helm: str) -> None:
     """Four commands: migrate, upgrade the operator, verify, uninstall. Each is over when Helm returns."""
     cluster.program = helm
-    ours = str(packed(cluster.directory / "packed"))
+    ours = str(packed(cluster.directory / "packed", fit=True))
     cluster.succeed("install", "grove", str(OPERATOR), *cluster.grove(f"image.tag={OLD}"))
     cluster.running(2)
     cluster.site.plant()
@@ -131,7 +131,7 @@ def test_a_release_of_its_own_before_the_upgrade(cluster: Cluster, helm: str) ->
 
 def test_a_refused_run_fails_and_the_same_command_runs_it_again(cluster: Cluster) -> None:
     """A target that is not a release fails the Job and Helm, disturbs nothing, and does not stand in the way."""
-    ours = str(packed(cluster.directory / "packed"))
+    ours = str(packed(cluster.directory / "packed", fit=True))
     cluster.succeed("install", "grove", str(OPERATOR), *cluster.grove(f"image.tag={OLD}"))
     cluster.running(2)
     cluster.site.plant()

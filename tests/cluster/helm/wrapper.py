@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any, Final
 import yaml
 
 from tests.cluster.helm.programs import program_or_skip
+from tests.cluster.manifests import today
 from tests.support.paths import ROOT
 
 OURS: Final = ROOT / "charts" / "grove-migrator"
@@ -23,10 +25,15 @@ def run(program: str, *arguments: str, **options: Any) -> subprocess.CompletedPr
     return subprocess.run(command, capture_output=True, text=True, check=False, **options)
 
 
-def packed(directory: Path, program: str = "helm4") -> Path:
-    """Our chart as a release packs it."""
+def packed(directory: Path, *, fit: bool = False) -> Path:
+    """Our chart as a release packs it; or, if it is to ``fit``, as the run of today needs it (tests/.../today.py)."""
     directory.mkdir(parents=True, exist_ok=True)
-    done = run(program, "package", str(OURS), "--destination", str(directory))
+    chart = OURS
+    if fit:
+        chart = directory.with_name(f"{directory.name}-fit") / OURS.name
+        shutil.copytree(OURS, chart)
+        _fit(chart / "templates")
+    done = run("helm4", "package", str(chart), "--destination", str(directory))
     assert done.returncode == 0, done.stderr
     [found] = directory.glob("grove-migrator-*.tgz")
     return found
@@ -36,7 +43,7 @@ def wrapper(kind: str, directory: Path, tag: str) -> Path:
     """The wrapper chart of examples/helm/KIND, whose Grove is of this tag; its charts are there as if downloaded."""
     chart = directory / f"{kind}-{tag}"
     shutil.copytree(EXAMPLES / kind, chart)
-    packed(chart / "charts")
+    packed(chart / "charts", fit=True)
     version = yaml.safe_load((chart / "Chart.yaml").read_text(encoding="utf-8"))["dependencies"][0]["version"]
     if kind == "grove":
         _grove(chart / "charts" / "grove-charts", version, tag)
@@ -49,6 +56,15 @@ def wrapper(kind: str, directory: Path, tag: str) -> Path:
     values = {"global": {"grove": {"install": False}}}
     (platform / "values.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
     return chart
+
+
+def _fit(templates: Path) -> None:
+    for name in today.UNFIT:
+        (templates / f"{name.removeprefix('grove-migrator-')}.yaml").unlink()
+    roles = templates / "rbac.yaml"
+    text = roles.read_text(encoding="utf-8")
+    rules = "".join(f"  - {json.dumps(rule)}\n" for rule in today.STILL)
+    roles.write_text(text.replace("\nrules:\n", f"\nrules:\n{rules}", 1), encoding="utf-8")
 
 
 def _grove(directory: Path, version: str, tag: str) -> None:

@@ -38,7 +38,7 @@ class Ready:
     url: str
     token: str
     ca: Path
-    etcd: str
+    etcd: str = ""
 
 
 def tail(log: Path) -> str:
