@@ -9,12 +9,14 @@ ifdef CI
 PYTEST += -p tests.support.plugins
 endif
 
-# The first build takes minutes, which no test should be charged for. Without Go the tests that need it skip.
-BUILD_PROGRAMS = @$(BIN)/python -m tests.cluster.helm.programs || test -z "$$CI"
-BUILD_API_SERVER = @test -n "$$KUBEBUILDER_ASSETS" || $(BIN)/python -m tests.support.controlplane.build || test -z "$$CI"
+# Test processes start an API server each, so that a file's tests stay together.
+PARALLEL := -n auto --dist loadfile
+
+# The first build takes minutes, which no test should be charged for.
+BUILD_PROGRAMS = @$(BIN)/python -m tests.support.go_programs
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-upgrade lint format e2e bench lock clean
+.PHONY: help demo quick test test-all test-upgrade lint format e2e bench lock clean
 
 help: ## show this
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -22,18 +24,19 @@ help: ## show this
 demo: $(VENV)/.runtime ## migrate the recorded cluster in examples/: before, the run, after
 	@PATH="$(abspath $(BIN)):$$PATH" examples/demo.sh
 
+quick: lint ## two minutes: lint, and the tests of the pure core and of the run in memory; builds nothing
+	$(PYTEST) -n auto --dist worksteal tests/core tests/run
+
 test: $(VENV)/.dev ## the tests, bounded: everything but what is marked slow, upgrade or kind
-	$(BUILD_API_SERVER)
 	$(BUILD_PROGRAMS)
-	$(PYTEST) -m "not slow and not upgrade and not kind"
+	$(PYTEST) $(PARALLEL) -m "not slow and not upgrade and not kind"
 
 test-all: $(VENV)/.dev ## every test that this machine can run
-	$(BUILD_API_SERVER)
 	$(BUILD_PROGRAMS)
 	$(PYTEST)
 
 test-upgrade: $(VENV)/.dev ## real Grove operators from GROVE_OPERATORS_DIR: the upgrades of docs/compatibility.md
-	$(BUILD_API_SERVER)
+	$(BUILD_PROGRAMS)
 	$(PYTEST) tests/upgrade
 
 e2e: $(VENV)/.dev ## upgrades of real operators, in our cluster and on kind (docker, kind, helm, kubectl, the network)

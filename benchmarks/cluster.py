@@ -18,7 +18,7 @@ from typing import IO, Any, Final
 
 import structlog
 
-from benchmarks.reference.build import patcher
+from benchmarks.reference.build import PATCHER
 from benchmarks.shapes import LINE, SOURCE, TARGET, Object
 from migrator.planning.options import PlanOptions
 from migrator.planning.planner import make_plan
@@ -147,7 +147,7 @@ class Bench:
         answer = self.directory / "answer.json"
         # fmt: off
         command = [
-            str(patcher()), f"-kubeconfig={self.control_plane.kubeconfig}", f"-file={patches}",
+            str(PATCHER.binary()), f"-kubeconfig={self.control_plane.kubeconfig}", f"-file={patches}",
             f"-concurrency={concurrency}",
         ]
         # fmt: on

@@ -20,8 +20,9 @@ from typing import Any, Final
 from benchmarks.rows import Row
 from benchmarks.templates import dynamo, mix, small
 from migrator.hashing.schemes import all_schemes
-from tests.oracle.build import OracleUnavailableError, oracle_binary
+from tests.oracle.build import oracle_binary
 from tests.oracle.client import line
+from tests.support.go_programs import GoProgramError
 
 ROUNDS: Final = 5
 _MINOR: Final = "1.35"
@@ -88,7 +89,7 @@ def _fresh(templates: Path, schemes: Sequence[str]) -> Mapping[str, float]:
 def _has_oracle() -> bool:
     try:
         oracle_binary(_MINOR)
-    except OracleUnavailableError as error:
+    except GoProgramError as error:
         print(f"no reference for hashing: {error}", file=sys.stderr)
         return False
     return True

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
 
 from benchmarks.cluster import Bench, running
-from benchmarks.reference.build import ReferenceUnavailableError, patcher
 from benchmarks.shapes import SHAPES
-from tests.support.controlplane.build import ControlPlaneUnavailableError
 
 pytestmark = pytest.mark.controlplane
 
@@ -18,16 +15,10 @@ pytestmark = pytest.mark.controlplane
 @pytest.fixture(scope="module")
 def bench() -> Iterator[Bench]:
     """An API server to measure on, with a few pods in every shape."""
-    try:
-        patcher()
-        with running() as found:
-            for make in SHAPES.values():
-                found.load(make(20))
-            yield found
-    except (ControlPlaneUnavailableError, ReferenceUnavailableError) as error:
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"the benchmark's servers are required in CI: {error}", pytrace=False)
-        pytest.skip(str(error))
+    with running() as found:
+        for make in SHAPES.values():
+            found.load(make(20))
+        yield found
 
 
 def test_the_reference_sends_the_very_patches_of_a_run(bench: Bench) -> None:

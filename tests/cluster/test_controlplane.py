@@ -14,7 +14,6 @@ from kubernetes.config.incluster_config import InClusterConfigLoader
 
 from tests.support.controlplane.client import MERGE_PATCH, AnswerError, Client, Object, eventually
 from tests.support.controlplane.crds import apply_crds
-from tests.support.controlplane.fixtures import start_or_skip
 from tests.support.controlplane.options import Options
 from tests.support.controlplane.server import ControlPlane
 
@@ -57,7 +56,7 @@ def grove(control_plane: ControlPlane) -> None:
 def own(tmp_path: Path) -> Iterator[ControlPlane]:
     """A control plane that a test may kill."""
     server = ControlPlane(tmp_path / "own")
-    start_or_skip(server)
+    server.start()
     yield server
     server.stop()
 
@@ -265,7 +264,7 @@ def test_every_request_is_in_the_audit_log(tmp_path: Path) -> None:
     """With an audit log each request is one line with its verb and its user."""
     log = tmp_path / "audit.jsonl"
     server = ControlPlane(tmp_path / "audited", Options(audit_log=log))
-    start_or_skip(server)
+    server.start()
     try:
         client = server.client()
         missing = client.request("PATCH", "/api/v1/namespaces/default/pods/none", {}, content_type=MERGE_PATCH)

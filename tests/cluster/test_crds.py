@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.crds.generate import GeneratorUnavailableError, build_controller_gen, crds
+from tests.support.crds.generate import CONTROLLER_GEN, crds
 from tests.support.crds.lines import LINES, load
 
 KINDS = {"PodCliqueSet", "PodClique", "PodCliqueScalingGroup", "PodGang"}
@@ -20,22 +19,11 @@ def _schema(line: str, kind: str) -> dict[str, Any]:
     return schema
 
 
-@pytest.fixture(scope="module")
-def controller_gen(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The generator, or a skip with the reason; in CI a failure."""
-    try:
-        return build_controller_gen(tmp_path_factory.mktemp("controller-gen"))
-    except GeneratorUnavailableError as error:
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"the generator is required in CI: {error}", pytrace=False)
-        pytest.skip(str(error))
-
-
 @pytest.mark.parametrize("line", LINES)
-def test_checked_in_crds_are_current(line: str, controller_gen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checked_in_crds_are_current(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is checked in equals what controller-gen makes of the types today."""
     monkeypatch.delenv("GROVE_CRDS_DIR", raising=False)
-    assert load(line) == crds(LINES[line], controller_gen)
+    assert load(line) == crds(LINES[line], CONTROLLER_GEN.binary())
 
 
 @pytest.mark.parametrize("line", LINES)

@@ -14,7 +14,6 @@ from tests.simulation import proxy
 from tests.simulation.live import LEASE_SECONDS, LiveCluster
 from tests.simulation.proxy import Exchange, Seen
 from tests.simulation.truth import DONE, FAILED, LOST, REVERTED, STUCK, lies
-from tests.support.controlplane.fixtures import start_or_skip
 from tests.support.controlplane.server import ControlPlane
 from tests.support.counts import record
 
@@ -82,7 +81,7 @@ def test_sigterm_may_come_at_any_request(live: LiveCluster, number: int) -> None
 def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """An API server that nobody else needs."""
     server = ControlPlane(tmp_path_factory.mktemp("mortal"))
-    start_or_skip(server)
+    server.start()
     yield server
     server.stop()
 

@@ -25,7 +25,7 @@ from migrator.run import execute, migrate
 from migrator.run.execute import Executor, Outcome, Patch
 from migrator.run.hold import Hold
 from migrator.run.record import Recorder
-from tests.run import (
+from tests.simulation import (
     test_migrate_crash,
     test_migrate_edit,
     test_migrate_faults,

@@ -13,7 +13,6 @@ from tests.cluster.manifests.kubelet import Kubelet
 from tests.cluster.manifests.site import NAMESPACE, WORKLOADS, Site
 from tests.support.controlplane.client import eventually
 from tests.support.controlplane.crds import apply_crds
-from tests.support.controlplane.fixtures import start_or_skip
 from tests.support.controlplane.options import Options
 from tests.support.controlplane.server import ControlPlane
 from tests.support.gangs import MAPPED
@@ -23,9 +22,7 @@ from tests.support.gangs import MAPPED
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """An API server with controllers and Grove's CRDs, and without anything of ours."""
     directory = tmp_path_factory.mktemp("helm")
-    server = start_or_skip(
-        ControlPlane(directory, Options(controller_manager=True, audit_log=directory / "audit.jsonl"))
-    )
+    server = ControlPlane(directory, Options(controller_manager=True, audit_log=directory / "audit.jsonl")).start()
     admin = server.client()
     found = Site(server, admin, directory)
     apply_crds(server, MAPPED)

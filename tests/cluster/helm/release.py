@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tests.cluster.helm.programs import program_or_skip
+from tests.cluster.helm.programs import PROGRAMS
 from tests.cluster.manifests.kubelet import Kubelet
 from tests.cluster.manifests.site import NAMESPACE, Site
 from tests.support.controlplane.client import Object, eventually
@@ -41,7 +41,7 @@ class Helm:
             "KUBECONFIG": str(self.kubeconfig),
             "HELM_NAMESPACE": NAMESPACE,
         }
-        command = [str(program_or_skip(program)), *arguments]
+        command = [str(PROGRAMS[program].binary()), *arguments]
         return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import yaml
 
-from tests.cluster.helm.programs import program_or_skip
+from tests.cluster.helm.programs import PROGRAMS
 from tests.cluster.manifests import today
 from tests.support.paths import ROOT
 
@@ -21,7 +21,7 @@ _GROVE: Final = Path(__file__).resolve().parent / "chart"
 
 def run(program: str, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run one command of a helm to its end, however it ends."""
-    command = [str(program_or_skip(program)), *arguments]
+    command = [str(PROGRAMS[program].binary()), *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, **options)
 
 

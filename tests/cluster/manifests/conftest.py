@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.manifests.site import Pod, Site
-from tests.support.controlplane.fixtures import start_or_skip
 from tests.support.controlplane.options import Options
 from tests.support.controlplane.server import ControlPlane
 
@@ -18,7 +17,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """An API server with controllers and an audit log, with our manifests applied; one for each test process."""
     directory = tmp_path_factory.mktemp("site")
     server = ControlPlane(directory, Options(controller_manager=True, audit_log=directory / "audit.jsonl"))
-    start_or_skip(server)
+    server.start()
     admin = server.client()
     found = Site(server, admin, directory)
     found.prepare()

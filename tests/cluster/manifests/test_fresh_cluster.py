@@ -11,7 +11,6 @@ from tests.cluster.manifests.container import Container
 from tests.cluster.manifests.kubelet import Kubelet
 from tests.cluster.manifests.site import NAMESPACE, documents
 from tests.support.controlplane.client import Client, Object, eventually
-from tests.support.controlplane.fixtures import start_or_skip
 from tests.support.controlplane.options import Options
 from tests.support.controlplane.server import ControlPlane
 
@@ -21,7 +20,7 @@ pytestmark = pytest.mark.controlplane
 @pytest.fixture
 def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """A cluster that nobody has touched: no CRDs, no operator, and nothing of ours but the namespace."""
-    server = start_or_skip(ControlPlane(tmp_path_factory.mktemp("fresh"), Options(controller_manager=True)))
+    server = ControlPlane(tmp_path_factory.mktemp("fresh"), Options(controller_manager=True)).start()
     yield server
     server.stop()
 

@@ -13,7 +13,7 @@ import yaml
 
 from scripts.render_manifests import AFTER, IMAGE, VARIANTS, files
 from scripts.render_manifests import main as render
-from tests.cluster.helm.programs import program_or_skip
+from tests.cluster.helm.programs import PROGRAMS
 from tests.cluster.manifests.site import MANIFESTS, NAMESPACE, Site, documents, of_kind
 from tests.support.controlplane.client import APPLY_PATCH, Answer, Object
 
@@ -25,7 +25,7 @@ _HOOKS: Final = ("helm.sh/", "argocd.argoproj.io/")
 
 def build(directory: Path) -> list[Object]:
     """What kustomize makes of a directory."""
-    command = [str(program_or_skip("kustomize")), "build", str(directory)]
+    command = [str(PROGRAMS["kustomize"].binary()), "build", str(directory)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return list(yaml.safe_load_all(done.stdout))

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from migrator.exact_json import loads
 from tests.oracle.build import MINORS
-from tests.oracle.client import Oracle, line, require, running
+from tests.oracle.client import Oracle, line, running
 from tests.oracle.differential.compare import template_mismatch
 from tests.oracle.differential.strategies import templates
 from tests.support.counts import record
@@ -23,7 +23,6 @@ EXAMPLES = 400
 @pytest.fixture(scope="module")
 def oracles() -> Iterator[dict[str, Oracle]]:
     """One process a minor, for all examples."""
-    require(*MINORS)
     with ExitStack() as processes:
         yield {minor: processes.enter_context(running(minor)) for minor in MINORS}
 

@@ -16,7 +16,6 @@ from typing import Final
 
 import yaml
 
-from tests.support.controlplane.build import ControlPlaneUnavailableError
 from tests.support.controlplane.options import READY_SECONDS, STOP_SECONDS, Options, Ready, tail
 
 _NAMES: Final = "IP:127.0.0.1,IP:10.96.0.1,DNS:localhost,DNS:kubernetes.default.svc"
@@ -34,7 +33,7 @@ class Assets:
         self._processes: list[subprocess.Popen[bytes]] = []
         for name in ("etcd", "kube-apiserver", *(["kube-controller-manager"] if options.controller_manager else [])):
             if not (assets / name).is_file():
-                raise ControlPlaneUnavailableError(f"KUBEBUILDER_ASSETS={assets} has no {name}")
+                raise RuntimeError(f"KUBEBUILDER_ASSETS={assets} has no {name}")
         pki = _ensure_pki(directory / "pki")
         token = (pki / "tokens.csv").read_text(encoding="utf-8").partition(",")[0]
         port = port or _free_port()
@@ -119,9 +118,7 @@ def _ensure_pki(pki: Path) -> Path:
         return pki
     openssl = shutil.which("openssl")
     if openssl is None:
-        raise ControlPlaneUnavailableError(
-            "KUBEBUILDER_ASSETS is set, but making its certificate needs openssl on PATH"
-        )
+        raise RuntimeError("KUBEBUILDER_ASSETS is set, but making its certificate needs openssl on PATH")
     pki.mkdir(parents=True, exist_ok=True)
     key, certificate = pki / "server.key", pki / "ca.crt"
     options = f"-x509 -newkey rsa:2048 -nodes -days 365 -subj /CN=kube-apiserver -addext subjectAltName={_NAMES}"

@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Iterator
 
 import pytest
 
-from tests.support.controlplane.build import ControlPlaneUnavailableError
 from tests.support.controlplane.client import Client
 from tests.support.controlplane.options import Options
 from tests.support.controlplane.server import ControlPlane
 
 
-def start_or_skip(control_plane: ControlPlane) -> ControlPlane:
-    """Start a control plane, or skip the test with the reason; in CI, fail instead."""
-    try:
-        return control_plane.start()
-    except ControlPlaneUnavailableError as error:
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"a real API server is required in CI: {error}", pytrace=False)
-        pytest.skip(str(error))
-
-
 @pytest.fixture(scope="session")
 def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """An API server without controllers, one for each test process."""
-    server = ControlPlane(tmp_path_factory.mktemp("controlplane"))
-    start_or_skip(server)
+    server = ControlPlane(tmp_path_factory.mktemp("controlplane")).start()
     yield server
     server.stop()
 
@@ -36,8 +23,7 @@ def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlP
 @pytest.fixture(scope="session")
 def managed_control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """An API server with kube-controller-manager, one for each test process."""
-    server = ControlPlane(tmp_path_factory.mktemp("managed"), Options(controller_manager=True))
-    start_or_skip(server)
+    server = ControlPlane(tmp_path_factory.mktemp("managed"), Options(controller_manager=True)).start()
     yield server
     server.stop()
 

@@ -9,7 +9,7 @@ import signal
 import subprocess
 from pathlib import Path
 
-from tests.support.controlplane.build import control_plane_binary
+from tests.support.controlplane.build import CONTROL_PLANE
 from tests.support.controlplane.options import READY_SECONDS, STOP_SECONDS, Options, Ready, tail
 
 
@@ -17,7 +17,7 @@ class Program:
     """A running program; it ends with this process, whatever happens to it, because it watches its standard input."""
 
     def __init__(self, directory: Path, log: Path, options: Options, port: int) -> None:
-        arguments = [str(control_plane_binary()), *_flags(directory, options, port)]
+        arguments = [str(CONTROL_PLANE.binary()), *_flags(directory, options, port)]
         with log.open("ab") as output:
             self._process = subprocess.Popen(
                 arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=output, start_new_session=True

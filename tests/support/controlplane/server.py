@@ -43,7 +43,7 @@ class ControlPlane:
         self.stop()
 
     def start(self) -> ControlPlane:
-        """Start, and wait until it is ready. Raises ControlPlaneUnavailableError where none can be had."""
+        """Start, and wait until it is ready. Raises GoProgramError if it cannot be built."""
         if self._process is not None:
             raise RuntimeError(f"the control plane in {self.directory} runs already")
         self.directory.mkdir(parents=True, exist_ok=True)

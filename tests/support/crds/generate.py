@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -19,39 +18,13 @@ from typing import Any, Final
 import yaml
 
 from tests.support.crds.lines import GENERATED, HERE, LINES, Line
+from tests.support.go_programs import GoProgram, environment
 
 _TYPES: Final = HERE / "types"
 _GENERATOR: Final = "crd:maxDescLen=0,allowDangerousTypes=true"
 
-
-class GeneratorUnavailableError(Exception):
-    """controller-gen cannot be had on this machine; the message says why."""
-
-
-def build_controller_gen(directory: Path) -> Path:
-    """Build controller-gen into a directory, in the version that types/go.mod names, and return its path.
-
-    Raises GeneratorUnavailableError without Go, or when the build fails.
-    """
-    go = shutil.which("go")
-    if go is None:
-        raise GeneratorUnavailableError("generating CRDs needs Go 1.24 or newer on PATH; found no go command")
-    binary = directory / "controller-gen"
-    built = subprocess.run(
-        [go, "build", "-o", binary, "sigs.k8s.io/controller-tools/cmd/controller-gen"],
-        cwd=_TYPES,
-        env=_environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if built.returncode != 0:
-        raise GeneratorUnavailableError(f"go build of controller-gen failed:\n{built.stderr.strip()}")
-    return binary
-
-
-def _environment() -> dict[str, str]:
-    return {**os.environ, "GOWORK": "off", "CGO_ENABLED": "0"}
+#: In the version that types/go.mod names.
+CONTROLLER_GEN: Final = GoProgram("controller-gen", _TYPES, "sigs.k8s.io/controller-tools/cmd/controller-gen")
 
 
 def crds(line: Line, controller_gen: Path) -> list[dict[str, Any]]:
@@ -66,7 +39,7 @@ def crds(line: Line, controller_gen: Path) -> list[dict[str, Any]]:
         subprocess.run(
             [controller_gen, _GENERATOR, *paths, f"output:crd:dir={output}"],
             cwd=source,
-            env=_environment(),
+            env=environment(),
             check=True,
             capture_output=True,
         )
@@ -79,17 +52,12 @@ def crds(line: Line, controller_gen: Path) -> list[dict[str, Any]]:
 def main() -> int:
     """Write all lines anew."""
     GENERATED.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as temporary:
-        try:
-            controller_gen = build_controller_gen(Path(temporary))
-        except GeneratorUnavailableError as error:
-            sys.stderr.write(f"{error}\n")
-            return 1
-        for line in LINES.values():
-            text = json.dumps(crds(line, controller_gen), sort_keys=True, separators=(",", ":"))
-            target = GENERATED / f"{line.name}.json.gz"
-            target.write_bytes(gzip.compress(text.encode(), mtime=0))
-            sys.stdout.write(f"{target.relative_to(HERE)}: {target.stat().st_size} bytes\n")
+    controller_gen = CONTROLLER_GEN.binary()
+    for line in LINES.values():
+        text = json.dumps(crds(line, controller_gen), sort_keys=True, separators=(",", ":"))
+        target = GENERATED / f"{line.name}.json.gz"
+        target.write_bytes(gzip.compress(text.encode(), mtime=0))
+        sys.stdout.write(f"{target.relative_to(HERE)}: {target.stat().st_size} bytes\n")
     return 0
 
 

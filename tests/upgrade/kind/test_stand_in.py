@@ -11,7 +11,6 @@ import pytest
 from tests.cluster.manifests.container import Container
 from tests.cluster.manifests.kubelet import Kubelet
 from tests.cluster.manifests.site import NAMESPACE, NEW, OLD, Site
-from tests.support.controlplane.fixtures import start_or_skip
 from tests.support.controlplane.options import Options
 from tests.support.controlplane.server import ControlPlane
 from tests.support.crds.lines import load
@@ -37,7 +36,7 @@ class Stage:
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """An API server with controllers, a kubelet for our image, and KindCluster in front of both."""
     directory = tmp_path_factory.mktemp("stage")
-    server = start_or_skip(ControlPlane(directory / "server", Options(controller_manager=True)))
+    server = ControlPlane(directory / "server", Options(controller_manager=True)).start()
     admin = server.client()
     site = Site(server, admin, directory)
     site.prepare()

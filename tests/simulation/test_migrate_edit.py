@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from migrator import resources
@@ -11,17 +9,11 @@ from tests.simulation import cluster
 from tests.simulation.operators import would_roll
 from tests.simulation.points import CHOICE, of_trees, tree_points
 from tests.simulation.truth import DONE, LOST, REVERTED
-from tests.simulation.world import KILLED, MOMENTS, Moment, World, do_at, kill_at, stepped_fences
+from tests.simulation.world import KILLED, MOMENTS, Moment, World, do_at, kill_at
 from tests.support.counts import record
 from tests.support.trees import Object
 
 Objects = dict[cluster.Key, Object]
-
-
-@pytest.fixture(autouse=True)
-def _stepped() -> Iterator[None]:
-    with stepped_fences():
-        yield
 
 
 def edit(world: World, name: str, clique: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,15 +11,9 @@ from migrator.errors import Reverted
 from tests.simulation import cluster
 from tests.simulation.points import CHOICE, GROVE, first, points, tree_points
 from tests.simulation.truth import DONE, FAILED, REFUSED, REVERTED, STUCK, lies
-from tests.simulation.world import KILLED, MOMENTS, Moment, World, Write, do_at, kill_at, operator_pod, stepped_fences
+from tests.simulation.world import KILLED, MOMENTS, Moment, World, Write, do_at, kill_at, operator_pod
 from tests.support.counts import record
 from tests.support.trees import Object
-
-
-@pytest.fixture(autouse=True)
-def _stepped() -> Iterator[None]:
-    with stepped_fences():
-        yield
 
 
 @pytest.fixture

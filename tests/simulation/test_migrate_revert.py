@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from migrator import resources
@@ -11,14 +9,8 @@ from migrator.errors import Rejected
 from migrator.run.record import Recorder
 from tests.simulation import cluster
 from tests.simulation.truth import DONE, REVERTED
-from tests.simulation.world import KILLED, MOMENTS, Moment, World, Write, kill_at, stepped_fences
+from tests.simulation.world import KILLED, MOMENTS, Moment, World, Write, kill_at
 from tests.support.counts import record
-
-
-@pytest.fixture(autouse=True)
-def _stepped() -> Iterator[None]:
-    with stepped_fences():
-        yield
 
 
 def migrated_world(*, upgraded: bool = False) -> World:

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from migrator import resources
 from tests.simulation.points import CHOICE, of_trees, tree_points
 from tests.simulation.truth import DONE, LOST, STUCK, lies
-from tests.simulation.world import MOMENTS, Moment, World, Write, do_at, kill_at, stepped_fences
+from tests.simulation.world import MOMENTS, Moment, World, Write, do_at, kill_at
 from tests.support.counts import record
 
 LONGER_THAN_A_LEASE = 20.0
-
-
-@pytest.fixture(autouse=True)
-def _stepped() -> Iterator[None]:
-    with stepped_fences():
-        yield
 
 
 def half_done(world: World) -> bool:

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.simulation.points import undisturbed
-from tests.simulation.world import KILLED, MOMENTS, Moment, World, kill_at, stepped_fences
+from tests.simulation.world import KILLED, MOMENTS, Moment, World, kill_at
 from tests.support.counts import record
-
-
-@pytest.fixture(autouse=True)
-def _stepped() -> Iterator[None]:
-    with stepped_fences():
-        yield
 
 
 def check_migrated(world: World) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
 from migrator.errors import ApiError, Conflict, LostReply, NotAuthorised, Rejected, TestFailed, Unreachable
 from tests.simulation.points import CHOICE, points
 from tests.simulation.truth import DONE, lies
-from tests.simulation.world import MOMENTS, Moment, World, Write, raise_at, stepped_fences
+from tests.simulation.world import MOMENTS, Moment, World, Write, raise_at
 from tests.support.counts import record
 
 ERRORS: dict[str, Callable[[], BaseException]] = {
@@ -20,12 +20,6 @@ ERRORS: dict[str, Callable[[], BaseException]] = {
     "a bug of the server": lambda: ApiError("HTTP 400", status=400),
     "a missing right": lambda: NotAuthorised("HTTP 403"),
 }
-
-
-@pytest.fixture(autouse=True)
-def _stepped() -> Iterator[None]:
-    with stepped_fences():
-        yield
 
 
 def check(world: World, fault: Callable[[Write], None]) -> int:
