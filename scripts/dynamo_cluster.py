@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -69,11 +68,11 @@ def fill(lab: Lab) -> None:
         if item["metadata"]["name"] == UPDATED:
             _container(first)["image"] = "example.test/search/embedder:0.8"
         lab.create_set(first)
-    settle(lab)
+    _settle(lab)
     [item] = [item for item in objects if item["metadata"]["name"] == UPDATED]
     lab.client.apply(item, manager="users")
     eventually(lambda: _ended(lab), what="the update has not ended", seconds=_SECONDS)
-    settle(lab)
+    _settle(lab)
 
 
 def _container(pcs: dict[str, Any]) -> dict[str, Any]:
@@ -87,9 +86,9 @@ def _ended(lab: Lab) -> bool:
     return bool((status.get("updateProgress") or {}).get("updateEndedAt"))
 
 
-def settle(lab: Lab, also: Callable[[], bool] = lambda: True) -> None:
-    """Wait until every pod is up, and something else holds, and both stay so."""
-    eventually(lambda: _complete(lab) and also(), what="not all pods are up", seconds=_SECONDS)
+def _settle(lab: Lab) -> None:
+    """Wait until every pod is up, and stays up."""
+    eventually(lambda: _complete(lab), what="not all pods are up", seconds=_SECONDS)
     time.sleep(_QUIET_SECONDS)
     eventually(lambda: _complete(lab), what="not all pods stay up", seconds=_SECONDS)
 

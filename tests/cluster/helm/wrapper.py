@@ -47,15 +47,27 @@ def wrapper(kind: str, directory: Path, tag: str) -> Path:
     version = yaml.safe_load((chart / "Chart.yaml").read_text(encoding="utf-8"))["dependencies"][0]["version"]
     if kind == "grove":
         _grove(chart / "charts" / "grove-charts", version, tag)
-        return chart
-    platform = chart / "charts" / "dynamo-platform"
+    else:
+        platform_chart(chart / "charts", tag, version)
+    return chart
+
+
+def operator_chart(directory: Path, tag: str) -> Path:
+    """A release of Grove's chart."""
+    _grove(directory / "grove-charts", tag, tag)
+    return directory / "grove-charts"
+
+
+def platform_chart(directory: Path, tag: str, version: str = "1.0.0") -> Path:
+    """A stand-in of dynamo-platform with Grove as its subchart, which it installs."""
+    platform = directory / "dynamo-platform"
     _grove(platform / "charts" / "grove-charts", tag, tag)
     dependency = {"name": "grove-charts", "alias": "grove", "version": tag, "condition": "global.grove.install"}
     about = {"apiVersion": "v2", "name": "dynamo-platform", "version": version, "dependencies": [dependency]}
     (platform / "Chart.yaml").write_text(yaml.safe_dump(about), encoding="utf-8")
-    values = {"global": {"grove": {"install": False}}}
+    values = {"global": {"grove": {"install": True}}}
     (platform / "values.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
-    return chart
+    return platform
 
 
 def _fit(templates: Path) -> None:
