@@ -7,8 +7,10 @@ from typing import Final
 import pytest
 
 from tests.cluster.helm.cluster import OPERATOR, RIGHTS, Cluster
-from tests.cluster.helm.wrapper import packed, wrapper
+from tests.cluster.helm.test_chart import template
+from tests.cluster.helm.wrapper import OURS, packed, wrapper
 from tests.cluster.manifests.site import NEW, OLD
+from tests.cluster.manifests.test_rendered import apply_strictly
 
 pytestmark = pytest.mark.controlplane
 
@@ -91,3 +93,21 @@ def test_a_wrapper_migrates_before_its_upgrade_and_before_its_rollback(
     cluster.succeed("rollback", "platform", "1", "--timeout=35m")
     assert (cluster.tag(), cluster.site.objects()) == (OLD, before)
     cluster.running(2)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ("mode=hook", "helmTimeout=35m", f"operator.image.tag={NEW}", "verify.enabled=true"),
+        ("mode=argocd", f"target={NEW}", "verify.enabled=true"),
+        ("mode=job", "targetBinary.image=example.test/grove-operator:mine"),
+        ("mode=job", "targetBinary.configMap=next", "operator.lease=other", "operator.deployment=another"),
+        ("mode=verify", f"target={NEW}", "tolerations[0].operator=Exists", "imagePullSecrets[0].name=pull"),
+    ],
+)
+def test_the_server_knows_every_field(cluster: Cluster, values: tuple[str, ...]) -> None:
+    """A server-side apply with strict validation takes whatever the values make of the chart, and warns of nothing."""
+    for item in template("helm4", OURS, *values, namespace=cluster.site.namespace):
+        answer = apply_strictly(cluster.site, item)
+        assert answer.status in {200, 201}, answer.body
+        assert "Warning" not in answer.headers
