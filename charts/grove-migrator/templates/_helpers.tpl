@@ -126,3 +126,9 @@ migrates to must be that.
 {{- fail (printf "this upgrade installs Grove %s, but grove-migrator was given %s: set grove-migrator.operator.image.tag too" $installed $imported) }}
 {{- end }}
 {{- end }}
+
+{{- define "grove-migrator.annotations.own" -}}
+helm.sh/hook: post-install,post-upgrade
+helm.sh/hook-delete-policy: before-hook-creation
+helm.sh/hook-output-log-policy: hook-failed
+{{- end }}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import pytest
 
 from tests.cluster.helm.cluster import OPERATOR, RIGHTS, Cluster
@@ -13,9 +11,6 @@ from tests.cluster.manifests.site import NEW, OLD
 from tests.cluster.manifests.test_rendered import apply_strictly
 
 pytestmark = pytest.mark.controlplane
-
-#: `helm install` and `helm upgrade` then return when the Job has ended.
-WAIT: Final = ("--wait", "--wait-for-jobs", "--timeout=5m")
 
 
 @pytest.mark.parametrize("helm", ["helm3", "helm4"])
@@ -27,34 +22,41 @@ def test_a_release_of_its_own_before_the_upgrade(cluster: Cluster, helm: str) ->
     cluster.running(2)
     cluster.site.plant()
     before = cluster.site.objects()
-    cluster.succeed("upgrade", "--install", "grove-migrator", ours, "--set", f"target={NEW}", *WAIT)
-    assert cluster.jobs() == {"grove-migrator-1": "Complete"}
+    cluster.succeed("upgrade", "--install", "grove-migrator", ours, "--set", f"target={NEW}")
+    assert cluster.jobs() == {"grove-migrator": "Complete"}
     after = cluster.site.expected(before, OLD, NEW)
     assert cluster.site.objects() == after != before
     assert (cluster.site.replicas(), cluster.site.names("ConfigMap")[:1]) == (0, ["grove-migrator-run"])
     cluster.succeed("upgrade", "grove", str(OPERATOR), *cluster.grove(f"image.tag={NEW}"))
     cluster.running(2)
     verify = ("--set", f"target={NEW}", "--set", "mode=verify", "--set", "verify.settle=60s")
-    cluster.succeed("upgrade", "--install", "grove-migrator", ours, *verify, *WAIT)
-    assert cluster.jobs() == {"grove-migrator-verify-2": "Complete"}
+    cluster.succeed("upgrade", "--install", "grove-migrator", ours, *verify)
+    assert cluster.jobs() == {"grove-migrator": "Complete", "grove-migrator-verify": "Complete"}
     assert (cluster.site.names("ConfigMap"), cluster.site.objects()) == ([], after)
     cluster.succeed("uninstall", "grove-migrator")
     assert cluster.ours(RIGHTS, "ClusterRole") == []
 
 
-def test_a_refused_run_fails_and_the_same_command_runs_it_again(cluster: Cluster) -> None:
-    """A target that is not a release fails the Job and Helm, disturbs nothing, and does not stand in the way."""
+@pytest.mark.parametrize("helm", ["helm3", "helm4"])
+def test_a_refused_run_fails_and_the_same_command_runs_it_again(cluster: Cluster, helm: str) -> None:
+    """A target that is not a release fails the Job and Helm, which prints its log; nothing is disturbed or in the way.
+
+    Helm ends when the Job fails, and does not wait for its own timeout.
+    """
+    cluster.program = helm
     ours = str(packed(cluster.directory / "packed", fit=True))
     cluster.succeed("install", "grove", str(OPERATOR), *cluster.grove(f"image.tag={OLD}"))
     cluster.running(2)
     cluster.site.plant()
     before = cluster.site.objects()
-    again = ("upgrade", "--install", "grove-migrator", ours, *WAIT, "--set")
-    assert cluster.do(*again, "target=v0.1.0-alpha.99").returncode != 0
-    assert cluster.jobs() == {"grove-migrator-1": "Failed"}
+    again = ("upgrade", "--install", "grove-migrator", ours, "--timeout=105m", "--set")
+    refused = cluster.do(*again, "target=v0.1.0-alpha.99")
+    assert refused.returncode != 0
+    assert "alpha.99" in refused.stderr
+    assert cluster.jobs() == {"grove-migrator": "Failed"}
     assert (cluster.site.objects(), cluster.site.replicas()) == (before, 2)
     cluster.succeed(*again, f"target={NEW}")
-    assert cluster.jobs() == {"grove-migrator-2": "Complete"}
+    assert cluster.jobs() == {"grove-migrator": "Complete"}
     assert cluster.site.objects() == cluster.site.expected(before, OLD, NEW)
 
 
