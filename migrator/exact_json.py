@@ -1,8 +1,8 @@
 """JSON with the spelling of numbers kept.
 
 ``1e3`` and ``1000`` are one number to Python and two different quantities to Go (the text is parsed), and a
-file that we write back must differ in planned values only. So a number that is not a plain integer is kept
-as its token.
+file that is written back must differ in planned values only. So a number that is not a plain integer is kept as
+it is spelt.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from tests.upgrade.lab import Lab
 
 SOURCE: Final = Path(__file__).resolve().parent.parent / "examples" / "dynamo" / "podcliquesets.yaml"
 OPERATOR: Final = BUILDS["v0.1.0-alpha.8"]
-KINDS: Final = "podcliquesets,podcliques,podcliquescalinggroups,pods"
+KINDS: Final = "podcliquesets,podcliques,podcliquescalinggroups,pods,podgangs.scheduler.grove.io"
 UPDATED: Final = "embedder"
 GROVE: Final = "grove.io/v1alpha1"
 _SECONDS: Final = 180.0

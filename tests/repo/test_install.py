@@ -6,14 +6,13 @@ import os
 import subprocess
 import sys
 import tarfile
-import tomllib
 import venv
 from pathlib import Path
 from typing import Final
 
+from migrator import __version__
 from tests.support.paths import ROOT
 
-VERSION: Final = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
 DUMP: Final = ROOT / "examples" / "cluster.yaml"
 
 
@@ -35,14 +34,14 @@ def names(archive: Path) -> set[str]:
 def test_the_sdist_builds_the_same_wheel_and_holds_no_more_than_it_needs(tmp_path: Path) -> None:
     """The wheel built of the unpacked sdist has the same files; tests, chart and workflows are not in the sdist."""
     sdist = build(tmp_path / "sdist", "sdist")
-    assert sdist.name == f"grove_migrator-{VERSION}.tar.gz"
+    assert sdist.name == f"grove_migrator-{__version__}.tar.gz"
     found = names(sdist)
     assert {name.partition("/")[0] for name in found} <= {
         *("", "migrator", "pyproject.toml", "README.md", "LICENSE", "PKG-INFO", ".gitignore"),
     }
     with tarfile.open(sdist) as opened:
         opened.extractall(tmp_path, filter="data")
-    again = build(tmp_path / "again", "wheel", tmp_path / f"grove_migrator-{VERSION}")
+    again = build(tmp_path / "again", "wheel", tmp_path / f"grove_migrator-{__version__}")
     wheel = build(tmp_path / "wheel", "wheel")
     assert again.read_bytes() == wheel.read_bytes()
 
@@ -69,7 +68,7 @@ def test_the_wheel_runs_where_nothing_else_of_the_project_is(tmp_path: Path) -> 
         about = subprocess.run(
             [command, "--version"], env=environment, cwd=tmp_path, capture_output=True, text=True, check=True
         )
-        assert VERSION in about.stdout
+        assert __version__ in about.stdout
     where = [str(home / "bin" / "python"), "-c", "import migrator; print(migrator.__file__)"]
     at = subprocess.run(where, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
     assert at.startswith(str(library)), at

@@ -1,4 +1,4 @@
-"""JSON documents in a text, and where in it their values stand."""
+"""JSON documents in a text, and the positions of their values."""
 
 from __future__ import annotations
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from pathlib import Path
 from typing import Final
 
 import pytest
 import yaml
 
+from migrator import __version__
 from migrator.cli import cli
 from scripts import render_chart
 from tests.cluster.helm.wrapper import EXAMPLES, OURS, packed, run, wrapper
 from tests.cluster.manifests.site import NAMESPACE, documents, of_kind
 from tests.support.controlplane.client import Object
-from tests.support.paths import ROOT
 
 OLD, NEW = "v0.1.0-alpha.8", "v0.1.0-alpha.12-rc1"
 HOOK: Final = ("mode=hook", "helmTimeout=35m", "operator.image.repository=example.test/grove-operator")
@@ -103,12 +102,11 @@ def test_each_mode_is_the_manifest_of_that_kind(helm: str, names: tuple[str, ...
 
 def test_versions_agree() -> None:
     """Chart, appVersion and project have one version, and so have the wrappers of the examples."""
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     about = yaml.safe_load((OURS / "Chart.yaml").read_text(encoding="utf-8"))
-    assert (about["version"], about["appVersion"]) == (version, version)
+    assert (about["version"], about["appVersion"]) == (__version__, __version__)
     for example in EXAMPLES.iterdir():
         dependencies = yaml.safe_load((example / "Chart.yaml").read_text(encoding="utf-8"))["dependencies"]
-        assert [item["version"] for item in dependencies if item["name"] == "grove-migrator"] == [version]
+        assert [item["version"] for item in dependencies if item["name"] == "grove-migrator"] == [__version__]
 
 
 @helms

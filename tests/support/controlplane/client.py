@@ -57,7 +57,7 @@ class Answer:
 
 
 class AnswerError(Exception):
-    """The server refused; ``answer`` is what it said."""
+    """The server refused; ``answer`` is its answer."""
 
     def __init__(self, request: str, answer: Answer) -> None:
         message = answer.body.get("message") if isinstance(answer.body, dict) else answer.body
@@ -203,7 +203,7 @@ class Client:
         )
 
     def delete(self, item: Object) -> None:
-        """Delete an object at once, without waiting for what it owns; one that is gone is no error."""
+        """Delete an object at once, without waiting for what it owns; one that is gone is not an error."""
         metadata = item["metadata"]
         path = self.kind_of(item).path(metadata.get("namespace"), metadata["name"])
         try:
@@ -227,7 +227,7 @@ class Client:
     # Namespaces.
 
     def empty_namespace(self, namespace: str) -> None:
-        """Delete everything in a namespace, whatever its finalizers say."""
+        """Delete everything in a namespace, finalizers or not."""
         self._kinds = dict(self._discover())
         kinds = {(k.api_version.rpartition("/")[0], k.plural): k for k in self._kinds.values()}
         removable = [k for k in kinds.values() if k.namespaced and {"deletecollection", "list"} <= k.verbs]
@@ -255,7 +255,7 @@ class Client:
 
 
 def eventually(condition: Callable[[], object], *, what: str, seconds: float = 60) -> None:
-    """Wait until a condition holds; raises TimeoutError saying what did not happen."""
+    """Wait until a condition holds; raises TimeoutError with what did not happen."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
