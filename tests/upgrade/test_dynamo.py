@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from scripts import dynamo_cluster
 from tests.support.controlplane.client import Object, eventually
+from tests.upgrade import dynamo_cluster
 from tests.upgrade.builds import BUILDS
 from tests.upgrade.lab import Lab
 

@@ -1,6 +1,6 @@
 """Record examples/dynamo/cluster.yaml: what kubectl prints of the sets in podcliquesets.yaml beside it, once they run.
 
-    GROVE_OPERATORS_DIR=... python -m scripts.dynamo_cluster > examples/dynamo/cluster.yaml
+    GROVE_OPERATORS_DIR=... python -m tests.upgrade.dynamo_cluster > examples/dynamo/cluster.yaml
 
 A real operator of v0.1.0-alpha.8 makes everything of them, on a real API server with imitated nodes; kubectl, which
 must be on PATH, reads it back. One set has had a rolling update, so that its progress is recorded too.
@@ -18,10 +18,11 @@ from typing import Any, Final
 
 from migrator.stores.dump.store import read_documents
 from tests.support.controlplane.client import eventually
+from tests.support.paths import ROOT
 from tests.upgrade.builds import BUILDS
 from tests.upgrade.lab import Lab
 
-SOURCE: Final = Path(__file__).resolve().parent.parent / "examples" / "dynamo" / "podcliquesets.yaml"
+SOURCE: Final = ROOT / "examples" / "dynamo" / "podcliquesets.yaml"
 OPERATOR: Final = BUILDS["v0.1.0-alpha.8"]
 KINDS: Final = "podcliquesets,podcliques,podcliquescalinggroups,pods,podgangs.scheduler.grove.io"
 UPDATED: Final = "embedder"
