@@ -24,7 +24,7 @@ MANIFESTS: Final = Path(__file__).resolve().parent.parent / "manifests"
 BASE: Final = MANIFESTS / "base"
 
 #: The files of the base, and when a hook applies each: the policies hold before there are rights that they limit.
-PARTS: Final = {"serviceaccount.yaml": -20, "policy.yaml": -20, "fence.yaml": -20, "rbac.yaml": -10, "job.yaml": 0}
+PARTS: Final = {"serviceaccount.yaml": -20, "policy.yaml": -20, "rbac.yaml": -10, "job.yaml": 0}
 
 #: The image as the base names it, once.
 IMAGE: Final = "grove-migrator:0.1.0"
@@ -127,7 +127,7 @@ _AFTER_HEADING: Final = """\
 # permit and forbid nothing. If the upgrade fails, the Job may live on, and so do its rights and policies.
 """
 #: Rights go before the policies that limit them.
-_AFTER_WEIGHTS: Final = {"serviceaccount.yaml": -10, "policy.yaml": 0, "fence.yaml": 0, "rbac.yaml": -20}
+_AFTER_WEIGHTS: Final = {"serviceaccount.yaml": -10, "policy.yaml": 0, "rbac.yaml": -20}
 
 
 def files(image: str = IMAGE) -> dict[str, str]:

@@ -27,7 +27,7 @@ from migrator.grove.model import (
     TreeState,
 )
 from migrator.grove.places import POINTER_SET_GENERATION, stored_hashes
-from migrator.hashing import podcliqueset, schemes
+from migrator.hashing import schemes
 from migrator.hashing.schemes import Scheme
 from migrator.planning import guards
 from migrator.planning.advisories import advise_plan, unknown_target
@@ -38,6 +38,7 @@ from migrator.planning.guards.base import refuse, warn
 from migrator.planning.hashes import HashesOf
 from migrator.planning.lag import lagging
 from migrator.planning.lineage import builds_of, span, speakers
+from migrator.planning.newer_fields import newer_fields
 from migrator.planning.options import AUTO, Direction, PlanOptions, check_allowed, direction
 from migrator.planning.tables import Table
 
@@ -350,7 +351,7 @@ def _unfinished(pcs: PodCliqueSet, table: Table, hashes: HashesOf) -> bool:
 def _newer_fields(pcs: PodCliqueSet, older: Scheme, newer: Scheme) -> tuple[str, ...]:
     if older.minor == newer.minor:
         return ()
-    return podcliqueset.newer_fields({"spec": pcs.spec}, older.minor, newer.minor)
+    return newer_fields(pcs.spec, older.minor, newer.minor)
 
 
 def is_of(table: Table, way: Direction) -> bool:

@@ -167,8 +167,11 @@ class DumpFile:
         for number, (_, start) in enumerate(json_text.documents(self.text)):
             news = dict(wanted.get(number, {}))
             if news:
-                for path, (begin, end) in json_text.spans(self.text, start, news):
-                    yield begin, end, exact_json.dumps(news[path])
+                try:
+                    for path, (begin, end) in json_text.spans(self.text, start, news):
+                        yield begin, end, exact_json.dumps(news[path])
+                except RecursionError as error:
+                    raise OutputError(f"{self.name}: nested too deeply to be changed in place") from error
 
     def _yaml_places(self, wanted: Mapping[int, Mapping[Path, str]]) -> Iterator[tuple[int, int, str]]:
         for number, path, (begin, end) in yaml_text.spans(self.text, wanted):

@@ -20,7 +20,6 @@ from kubernetes.config import incluster_config
 from migrator import cli
 from migrator.cli import termination, wiring
 from migrator.hashing import podcliqueset, schemes
-from tests.cluster.manifests import today
 from tests.support import workloads
 from tests.support.controlplane.client import Client, Object, eventually
 from tests.support.controlplane.crds import apply_crds
@@ -158,7 +157,7 @@ class Site:
         apply_crds(self.server, MAPPED)
         for name in (NAMESPACE, WORKLOADS):
             self.admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        self.apply(today.fit([item for item in documents("job.yaml") if item["kind"] != "Job"]))
+        self.apply([item for item in documents("job.yaml") if item["kind"] != "Job"])
 
     def apply(self, objects: Sequence[Object]) -> None:
         """Apply objects, and wait until the policies among them are in force."""

@@ -18,7 +18,6 @@ from migrator.hashing import podcliqueset, schemes
 from migrator.resources import CONFIG_MAPS
 from migrator.resources import POD_CLIQUE_SETS as _PCS
 from migrator.stores.kube import store as kube_store
-from tests.cluster.manifests import today
 from tests.support import workloads
 from tests.support.controlplane.client import Client
 from tests.support.controlplane.crds import apply_crds
@@ -30,7 +29,7 @@ from tests.support.trees import PROGRESS, State, grow
 pytestmark = pytest.mark.controlplane
 
 MANIFEST = ROOT / "manifests" / "job.yaml"
-DOCUMENTS: list[dict[str, Any]] = today.fit(list(yaml.safe_load_all(MANIFEST.read_text(encoding="utf-8"))))
+DOCUMENTS: list[dict[str, Any]] = list(yaml.safe_load_all(MANIFEST.read_text(encoding="utf-8")))
 NAMESPACE = "grove-system"
 
 

@@ -13,7 +13,6 @@ from tests.cluster.manifests.container import Container, Ended
 from tests.cluster.manifests.kubelet import Kubelet
 from tests.cluster.manifests.site import Site, documents, of_kind
 from tests.support.controlplane.client import Object, eventually
-from tests.support.controlplane.fixtures import start_or_skip
 from tests.support.controlplane.options import Options
 from tests.support.controlplane.server import ControlPlane
 
@@ -34,7 +33,7 @@ CONTROLLERS: Final = (
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """An API server whose controllers give up pods of nodes that are out of service."""
     options = Options(controller_manager=True, controllers=CONTROLLERS)
-    server = start_or_skip(ControlPlane(tmp_path_factory.mktemp("lost-node"), options))
+    server = ControlPlane(tmp_path_factory.mktemp("lost-node"), options).start()
     admin = server.client()
     yield Site(server, admin, server.directory)
     admin.close()

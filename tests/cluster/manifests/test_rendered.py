@@ -116,6 +116,15 @@ def test_policies_come_before_the_rights_that_they_limit(name: str) -> None:
     )
 
 
+def test_labels_neither_switch_a_policy_off_nor_on() -> None:
+    """Tenants label their objects and namespaces as they like: no policy or binding selects by labels or by name."""
+    shipped = [*documents("job.yaml"), *documents("fence/fence.yaml")]
+    for item in of_kind(shipped, "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"):
+        text = yaml.safe_dump(item["spec"])
+        for selector in ("objectSelector", "namespaceSelector", "resourceNames", "matchResources"):
+            assert selector not in text, item["metadata"]["name"]
+
+
 def test_helm_deletes_no_right_or_policy_while_the_job_may_live() -> None:
     """Before the upgrade nothing goes when a hook succeeded or failed: at its timeout Helm counts these as such."""
     for item in documents("job.yaml"):
@@ -130,6 +139,7 @@ def test_an_overlay_moves_everything_to_another_namespace_and_image(tmp_path: Pa
         ("namespace: grove-system ", "namespace: elsewhere "),
         ("newName: grove-migrator ", "newName: registry.example/gm "),
         ("newTag: 0.1.0 ", "newTag: 9.9.9 "),
+        ("# - ../fence\n", f"- {os.path.relpath(MANIFESTS / 'fence', tmp_path)}\n"),
     ):
         assert text.count(old) == 1
         text = text.replace(old, new)
@@ -143,16 +153,44 @@ def test_an_overlay_moves_everything_to_another_namespace_and_image(tmp_path: Pa
     assert plain(objects)["ValidatingAdmissionPolicyBinding", FENCE]["spec"]["paramRef"]["namespace"] == "elsewhere"
 
 
+def test_the_overlays_other_values_arrive(tmp_path: Path) -> None:
+    """Without its comment marks the last block adds the operator's own Lease and raises the most replicas to 5."""
+    text = (MANIFESTS / "overlay" / "kustomization.yaml").read_text(encoding="utf-8")
+    head, mark, patches = text.partition("# patches:\n")
+    head = head.replace("- ../base\n", f"- {os.path.relpath(MANIFESTS / 'base', tmp_path)}\n")
+    (tmp_path / "kustomization.yaml").write_text(head + (mark + patches).replace("# ", ""), encoding="utf-8")
+    objects = plain(build(tmp_path))
+    leases = ["grove-operator-leader-election", "grove-migrator", "my-operator"]
+    assert leases in [rule.get("resourceNames") for rule in objects["Role", "grove-migrator"]["rules"]]
+    policy = "ValidatingAdmissionPolicy"
+    [names] = [v for v in objects[policy, "grove-migrator-own"]["spec"]["variables"] if v["name"] == "leases"]
+    assert sorted(yaml.safe_load(names["expression"])) == sorted(leases)
+    assert {"name": "most", "expression": "5"} in objects[policy, "grove-migrator-scale"]["spec"]["variables"]
+
+
+def test_role_and_policy_name_the_same_leases() -> None:
+    """What the Role lets the account renew is what the policy lets it write."""
+    objects = plain(documents("job.yaml"))
+    [rule] = [
+        found
+        for found in objects["Role", "grove-migrator"]["rules"]
+        if "patch" in found["verbs"] and found["resources"] == ["leases"]
+    ]
+    variables = objects["ValidatingAdmissionPolicy", "grove-migrator-own"]["spec"]["variables"]
+    [names] = [found["expression"] for found in variables if found["name"] == "leases"]
+    assert yaml.safe_load(names) == rule["resourceNames"]
+
+
 def test_a_namespace_alone_does_not_reach_the_fence(tmp_path: Path) -> None:
     """The trap: without the overlay's replacement kustomize leaves the Lease's namespace as it is in the base."""
-    overlay = {"resources": [os.path.relpath(MANIFESTS / "base", tmp_path)], "namespace": "elsewhere"}
+    overlay = {"resources": [os.path.relpath(MANIFESTS / "fence", tmp_path)], "namespace": "elsewhere"}
     (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(overlay), encoding="utf-8")
     fence = plain(build(tmp_path))["ValidatingAdmissionPolicyBinding", FENCE]
     assert fence["spec"]["paramRef"]["namespace"] == NAMESPACE
 
 
 @pytest.mark.controlplane
-@pytest.mark.parametrize("name", [*FILES, AFTER])
+@pytest.mark.parametrize("name", [*FILES, AFTER, "fence/fence.yaml"])
 def test_the_server_knows_every_field(site: Site, name: str) -> None:
     """A server-side apply with strict validation takes each file, and warns of nothing."""
     for item in documents(name):
