@@ -59,7 +59,9 @@ def every(objects: list[Object]) -> dict[tuple[str, ...], Object]:
 
 
 def test_the_templates_are_those_that_the_base_renders() -> None:
-    """Nobody has edited a made template, or the base without rendering it."""
+    """Nobody has edited a made template, or the base without rendering it; and the others are known."""
+    made = set(render_chart.templates())
+    assert {path.name for path in render_chart.TEMPLATES.iterdir()} == made | {"_helpers.tpl", "jobs.yaml", "NOTES.txt"}
     for name, text in render_chart.templates().items():
         assert (render_chart.TEMPLATES / name).read_text(encoding="utf-8") == text, "python -m scripts.render_chart"
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.controlplane
 def test_a_release_of_its_own_before_the_upgrade(cluster: Cluster, helm: str) -> None:
     """Four commands: migrate, upgrade the operator, verify, uninstall. Each is over when Helm returns."""
     cluster.program = helm
-    ours = str(packed(cluster.directory / "packed", fit=True))
+    ours = str(packed(cluster.directory / "packed"))
     cluster.succeed("install", "grove", str(OPERATOR), *cluster.grove(f"image.tag={OLD}"))
     cluster.running(2)
     cluster.site.plant()
@@ -44,7 +44,7 @@ def test_a_refused_run_fails_and_the_same_command_runs_it_again(cluster: Cluster
     Helm ends when the Job fails, and does not wait for its own timeout.
     """
     cluster.program = helm
-    ours = str(packed(cluster.directory / "packed", fit=True))
+    ours = str(packed(cluster.directory / "packed"))
     cluster.succeed("install", "grove", str(OPERATOR), *cluster.grove(f"image.tag={OLD}"))
     cluster.running(2)
     cluster.site.plant()

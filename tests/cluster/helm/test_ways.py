@@ -13,7 +13,6 @@ import pytest
 from tests.cluster.helm.cluster import RIGHTS, Cluster
 from tests.cluster.helm.programs import PROGRAMS
 from tests.cluster.helm.wrapper import operator_chart, packed, platform_chart, wrapper
-from tests.cluster.manifests import today
 from tests.cluster.manifests.site import MANIFESTS
 from tests.repo.pages import blocks
 from tests.support.paths import ROOT
@@ -35,9 +34,7 @@ class Reader:
         programs = self._home / "bin"
         shutil.copytree(MANIFESTS, self._home / "manifests")
         job = self._home / "manifests" / "job.yaml"
-        job.write_text(
-            today.fit_text(job.read_text(encoding="utf-8")).replace("v0.1.0-alpha.11", NEW), encoding="utf-8"
-        )
+        job.write_text(job.read_text(encoding="utf-8").replace("v0.1.0-alpha.11", NEW), encoding="utf-8")
         programs.mkdir()
         (programs / "helm").symlink_to(PROGRAMS[helm].binary())
         (programs / "kubectl").symlink_to(kubectl)
@@ -49,7 +46,7 @@ class Reader:
             "HOME": str(cluster.helm.home),
             "KUBECONFIG": str(cluster.helm.kubeconfig),
             "NAMESPACE": cluster.site.namespace,
-            "MIGRATOR": str(packed(cluster.directory / "packed", fit=True)),
+            "MIGRATOR": str(packed(cluster.directory / "packed")),
             **variables,
         }
         cluster.releases += ["grove-migrator", variables["RELEASE"]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any, Final
 import yaml
 
 from tests.cluster.helm.programs import PROGRAMS
-from tests.cluster.manifests import today
 from tests.support.paths import ROOT
 
 OURS: Final = ROOT / "charts" / "grove-migrator"
@@ -25,15 +23,10 @@ def run(program: str, *arguments: str, **options: Any) -> subprocess.CompletedPr
     return subprocess.run(command, capture_output=True, text=True, check=False, **options)
 
 
-def packed(directory: Path, *, fit: bool = False) -> Path:
-    """Our chart as a release packs it; or, if it is to ``fit``, as the run of today needs it (tests/.../today.py)."""
+def packed(directory: Path) -> Path:
+    """Our chart as a release packs it."""
     directory.mkdir(parents=True, exist_ok=True)
-    chart = OURS
-    if fit:
-        chart = directory.with_name(f"{directory.name}-fit") / OURS.name
-        shutil.copytree(OURS, chart)
-        _fit(chart / "templates")
-    done = run("helm4", "package", str(chart), "--destination", str(directory))
+    done = run("helm4", "package", str(OURS), "--destination", str(directory))
     assert done.returncode == 0, done.stderr
     [found] = directory.glob("grove-migrator-*.tgz")
     return found
@@ -43,7 +36,7 @@ def wrapper(kind: str, directory: Path, tag: str) -> Path:
     """The wrapper chart of examples/helm/KIND, whose Grove is of this tag; its charts are there as if downloaded."""
     chart = directory / f"{kind}-{tag}"
     shutil.copytree(EXAMPLES / kind, chart)
-    packed(chart / "charts", fit=True)
+    packed(chart / "charts")
     version = yaml.safe_load((chart / "Chart.yaml").read_text(encoding="utf-8"))["dependencies"][0]["version"]
     if kind == "grove":
         _grove(chart / "charts" / "grove-charts", version, tag)
@@ -68,15 +61,6 @@ def platform_chart(directory: Path, tag: str, version: str = "1.0.0") -> Path:
     values = {"global": {"grove": {"install": True}}}
     (platform / "values.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
     return platform
-
-
-def _fit(templates: Path) -> None:
-    for name in today.UNFIT:
-        (templates / f"{name.removeprefix('grove-migrator-')}.yaml").unlink()
-    roles = templates / "rbac.yaml"
-    text = roles.read_text(encoding="utf-8")
-    rules = "".join(f"  - {json.dumps(rule)}\n" for rule in today.STILL)
-    roles.write_text(text.replace("\nrules:\n", f"\nrules:\n{rules}", 1), encoding="utf-8")
 
 
 def _grove(directory: Path, version: str, tag: str) -> None:
