@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any, Final, Literal, TypeVar
-from unittest import mock
 
 import structlog
 
@@ -23,11 +22,10 @@ from migrator.errors import MigratorError
 from migrator.exact_json import JSONObject
 from migrator.planning.options import PlanOptions
 from migrator.resources import Op, Resource
-from migrator.run import hold, migrate
-from migrator.run.context import Context
-from migrator.run.fence import Fence
-from migrator.run.lease import micro_time
-from migrator.run.migrate import RunOptions, RunResult
+from migrator.run import loop
+from migrator.run.context import Context, RunOptions, RunResult
+from migrator.run.leases import micro_time
+from migrator.run.operator import Flags
 from migrator.run.record import Recorder
 from migrator.store import Deadline, DryRun, Listing
 from tests.faults import cluster
@@ -85,26 +83,17 @@ class Ending:
     """How a run ended: its exit code, or ``KILLED``; and the error or the result."""
 
     code: int
-    error: MigratorError | None = None
+    error: Exception | None = None
     result: RunResult | None = None
 
     def __str__(self) -> str:
         return f"{self.code}: {type(self.error).__name__}: {self.error}"
 
 
-class SteppedFence(Fence):
-    """A fence that is renewed by its process's own steps."""
-
-    def __init__(self, store: Any, **options: Any) -> None:
-        super().__init__(store, **options, threaded=False)
-        store.process.fence = self
-
-
 @contextlib.contextmanager
 def stepped_fences() -> Iterator[None]:
-    """Let every run inside take fences whose renewal is part of the schedule."""
-    with mock.patch.object(hold, "Fence", SteppedFence):
-        yield
+    """What goes on in the background of a run is part of the schedule anyway."""
+    yield
 
 
 class World:
@@ -241,7 +230,7 @@ class Process:
         sleep: Callable[[float], None] | None = None,
     ) -> None:
         self.world = world
-        self.fence: Fence | None = None
+        self.beats: list[Callable[[], object]] = []
         self.stop = threading.Event()
         self.writes: list[Write] = []
         self.reads = 0
@@ -263,10 +252,11 @@ class Process:
         self, *, source: str = "auto", target: str = cluster.TARGET, timeout: float | None = None, **more: Any
     ) -> Ending:
         """``grove-migrator run --stop-operator``, with these options."""
-        assert vars(hold)["Fence"] is SteppedFence, "fences must be renewed by the schedule"
         of_plan = {name: more.pop(name) for name in ("allow", "skip_refused", "selection") if name in more}
         plan = PlanOptions(source=source, target=target, **of_plan)
-        options = RunOptions(plan=plan, stop_operator=more.pop("stop_operator", True), **more)
+        flags = Flags(lease_name=more.pop("lease_name", None))
+        store = View(self.world.store, self).in_dry_run(more.pop("dry_run", DryRun.NONE))
+        options = RunOptions(plan=plan, stop_operator=more.pop("stop_operator", True), flags=flags, **more)
         context = Context(
             clock=lambda: self.world.seconds,
             now=self.world.now,
@@ -277,11 +267,15 @@ class Process:
             stop=self.stop,
             deadline=Deadline(lambda: self.world.seconds, timeout),
             workers=self._workers,
+            threads=False,
+            beats=self.beats,
         )
         try:
-            return Ending(0, result=migrate.run(View(self.world.store, self), options, context))
+            return Ending(0, result=loop.run(store, options, context))
         except MigratorError as error:
             return Ending(error.exit_code, error)
+        except Exception as error:  # noqa: BLE001 - as the command line does: a bug is 1
+            return Ending(1, error)
         except Killed:
             return Ending(KILLED)
 
@@ -326,8 +320,8 @@ class Process:
             return answer
 
     def _renew(self) -> None:
-        if self.fence is not None:
-            self.fence.renew_if_due()
+        for beat in self.beats:
+            beat()
 
     def _live(self) -> None:
         if self.dead:
@@ -356,6 +350,10 @@ class View:
     def in_dry_run(self, mode: DryRun) -> View:
         """See the store."""
         return View(self._inner.in_dry_run(mode), self.process)
+
+    def within(self, left: Callable[[], float]) -> View:
+        """See the store."""
+        return View(self._inner.within(left), self.process)
 
     def list(self, resource: Resource, project: Callable[[JSONObject], V], **options: Any) -> Listing[V]:
         """See the store."""
