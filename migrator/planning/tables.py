@@ -96,6 +96,7 @@ class RunRecord:
     started: datetime
     finished: datetime | None
     state: str
+    revert: bool = False
     operator: Was | None = None
     stopped: Was | None = None
     counts: Mapping[str, int] = field(default_factory=dict)

@@ -106,6 +106,7 @@ class Hands:
             started=context.now(),
             finished=None,
             state=record.STOPPING,
+            revert=options.revert,
             operator=kept,
             stopped=stopped,
         )

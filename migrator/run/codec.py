@@ -49,7 +49,7 @@ def _read(kind: Any, raw: Any, where: str) -> Any:  # noqa: ANN401, PLR0911 - ty
         return _object(kind, raw, where)
     if kind is datetime and isinstance(raw, str):
         return datetime.fromisoformat(raw)
-    if kind in {str, int} and type(raw) is kind:
+    if kind in {str, int, bool} and type(raw) is kind:
         return raw
     raise ValueError(f"{where} is not what it should be")
 

@@ -101,7 +101,7 @@ class Situation:
     ``noted``: the record says what the running operator is, so that it may be stopped. ``covered``: the tables of all
     sets that are to be written are recorded. ``owed``: the operator is at zero and should come back. ``backable``: no
     operator of the target was stopped or runs, so going back is an answer. ``tired``: what follows a reason to give up
-    failed too often. ``idle``: refusals may go away by waiting. ``unclosable``: the record could not be closed.
+    failed too often. ``idle``: refusals may go away by waiting. ``hasty``: a second signal came. ``unclosable``: the record could not be closed.
     """
 
     revert: bool = False
@@ -121,6 +121,7 @@ class Situation:
     tired: bool = False
     skip: bool = False
     idle: bool = False
+    hasty: bool = False
     unclosable: bool = False
     why: Why = Why.NONE
 
@@ -165,10 +166,12 @@ def why(seen: Situation) -> Why:
         return seen.why
     if seen.fenced and not seen.revert and seen.operator in {Op.OTHER, Op.LOOSE}:
         return Why.FOREIGN
-    if seen.sets is Sets.REFUSED and not _may_become_idle(seen) and (seen.point is not Point.START or seen.record not in _WROTE or seen.revert):
+    if seen.sets is Sets.REFUSED and not _may_become_idle(seen) and (
+        seen.point is not Point.START or seen.record not in _WROTE or seen.revert or not seen.backable
+    ):
         return Why.REFUSED
     if seen.live and not seen.stoppable and not seen.fenced and (seen.begun or seen.ours is Lease.OURS):
-        return Why.BUSY
+        return Why.FOREIGN
     return Why.NONE
 
 
@@ -268,6 +271,8 @@ def _back(seen: Situation) -> Step:
 
 
 def _leave(seen: Situation) -> Step:
+    if seen.sets is Sets.UNREAD and seen.point is Point.WRITTEN and not seen.tired and not seen.hasty:
+        return Step.LOOK  # so that the exit code is of what is there
     if seen.theirs is Lease.LOST or seen.begun or not seen.open or seen.tired:
         return Step.END
     if seen.ours is not Lease.OURS:
@@ -296,8 +301,12 @@ def exit_code(reason: int, seen: Situation) -> int:
     """
     if reason == Exit.DONE:
         return reason if seen.sets is Sets.DONE and not (seen.revert and seen.owed) else Exit.STUCK
+    if reason == Exit.LOST and seen.why is Why.BUSY and seen.ours is Lease.HELD:
+        return Exit.LOST  # what is there is the work of the run that holds the Lease
     if seen.begun:
         return Exit.LOST if reason == Exit.LOST and seen.whole and seen.sets is not Sets.UNREAD else Exit.STUCK
+    if reason == Exit.LOST and Lease.LOST in {seen.ours, seen.theirs}:
+        return reason  # the operator is whoever's who holds the Lease
     return Exit.STUCK if seen.owed or seen.record is Rec.OTHER else reason
 
 

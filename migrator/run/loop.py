@@ -178,7 +178,8 @@ class _Run:
     def _situation(self) -> Situation:
         found = situation(self._seen, self._options, why=self._memory.why, tired=self._tired)
         idle = self._context.clock() < self._memory.idle_until
-        return replace(found, idle=idle, unclosable=self._memory.unclosable)
+        hasty = isinstance(self._memory.cause, KeyboardInterrupt)
+        return replace(found, idle=idle, hasty=hasty, unclosable=self._memory.unclosable)
 
     @property
     def _tired(self) -> bool:
@@ -191,7 +192,7 @@ class _Run:
         memory, context = self._memory, self._context
         if memory.why is Why.NONE:
             if context.stop.is_set():
-                self._give_up(Why.STOPPED, Interrupted("interrupted before the first write; run again"))
+                self._give_up(Why.STOPPED, Interrupted("interrupted"))
             elif context.deadline.remaining() <= 0:
                 self._give_up(Why.FAILED, self._overdue("--timeout is over"))
             elif memory.waiting is not None and context.clock() - memory.waiting > PATIENCE:
@@ -207,6 +208,8 @@ class _Run:
     def _cause_of(self, reason: Why, seen: Situation) -> MigratorError:
         installed, sets = self._control.found.operator, self._memory.sets
         if reason is Why.FOREIGN and installed is not None:
+            if not seen.fenced:
+                return ForeignOperator(f"{describe(installed)} runs: scale it to zero, or run with --stop-operator")
             return ForeignOperator(
                 f"{describe(installed)} is not the target's: somebody started an operator during the run (keep it at "
                 "zero, or name the target's image with --target-image)"
@@ -292,9 +295,9 @@ class _Run:
             self._memory = replace(self._memory, unclosable=True)
 
     def _look(self, seen: Situation) -> None:
-        point = Point.START
-        if seen.fenced:
-            point = Point.WRITTEN if self._memory.point is Point.WRITTEN else Point.FENCED
+        point = Point.WRITTEN
+        if self._memory.point is not Point.WRITTEN:
+            point = Point.FENCED if seen.fenced else Point.START
         self._memory = replace(self._memory, sets=None, point=point)
         with self._timed(_LOOKS[point]):
             sets = read_sets(self._store, self._options, self._context, self._control, point)
@@ -325,8 +328,9 @@ class _Run:
         context.sleep(min([_LONGEST_PAUSE, *(wait for wait in waits if wait > 0)]))
 
     def _passed(self, step: Step) -> None:
-        waiting = self._memory.waiting if step in {Step.WAIT, Step.LOOK} else None
-        self._memory = replace(self._memory, failed=(None, 0), waiting=waiting)
+        memory, only_looked = self._memory, step in {Step.WAIT, Step.LOOK}
+        failed = memory.failed if only_looked and memory.failed[0] is not step else (None, 0)
+        self._memory = replace(memory, failed=failed, waiting=memory.waiting if only_looked else None)
 
     def _failed(self, step: Step | None, error: BaseException) -> None:
         """Take note of a failure: a reason to give up, or one more of the same."""
@@ -393,9 +397,9 @@ class _Run:
         """The error that says so; its class is the exit code's."""
         memory = self._memory
         cause = memory.cause or ClusterError("the run ended")
-        if isinstance(cause, KeyboardInterrupt):
-            cause = Interrupted("interrupted before the first write; run again")
-        earlier = self._control.recorded.superseded is not None
+        if isinstance(cause, KeyboardInterrupt | Interrupted):
+            cause = Interrupted("interrupted before the first write; run again" if code == Exit.FAILED else "interrupted")
+        earlier = self._control.recorded.superseded is not None or self._control.recorded.run is not None
         if code == Exit.REVERTED:
             stays = "what this run wrote was put back, and what an earlier run migrated stays so: do not start the old "
             return Reverted(f"{cause}; {f'{stays}operator' if earlier else 'everything was put back'}")

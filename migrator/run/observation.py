@@ -101,7 +101,7 @@ def plan_for(snapshot: Snapshot, options: RunOptions, recorded: Recorded, contex
         return make_plan(snapshot, options.plan, tables=recorded.by_set(), now=context.now())
     run = recorded.unfinished
     same = run is not None and (run.source, run.target) == (options.plan.source, options.plan.target)
-    if run is not None and same and run.state == record.STOPPING and not recorded.tables:
+    if run is not None and same and not run.revert and run.state == record.STOPPING and not recorded.tables:
         return _empty(options)  # that run died before it recorded a table, and so before its first patch
     return make_revert(snapshot, options.plan, tables=recorded.by_set())
 
@@ -220,7 +220,8 @@ def record_of(recorded: Recorded, way: Direction) -> Rec:
 def refusals_of(plan: Plan) -> list[Finding]:
     """Everything that forbids the run."""
     own = [finding for tree in plan.trees for finding in tree.refusals]
-    return own + [finding for finding in plan.findings if finding.severity is Severity.REFUSAL]
+    others = [finding for finding in plan.findings if finding.severity is Severity.REFUSAL]
+    return sorted(own + others, key=lambda finding: finding.code != "GM-205")  # what follows from it comes after it
 
 
 def edited(seen: SetsSeen, recorded: Recorded) -> list[TreePlan]:

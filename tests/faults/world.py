@@ -164,20 +164,20 @@ class World:
         run = Recorder(self.store, cluster.NAMESPACE).load().run
         return run.state if run is not None else None
 
-    def lease(self) -> JSONObject:
-        """The operator's Lease; empty if there is none."""
+    def lease(self, name: str = cluster.LEASE) -> JSONObject:
+        """A Lease, the operator's unless another is named; empty if there is none."""
         try:
-            return self.store.read(resources.LEASES, cluster.NAMESPACE, cluster.LEASE)
+            return self.store.read(resources.LEASES, cluster.NAMESPACE, name)
         except KeyError:
             return {}
 
-    def hand_lease_to(self, holder: str, *, seconds: int = 15) -> None:
+    def hand_lease_to(self, holder: str, *, seconds: int = 15, name: str = cluster.LEASE) -> None:
         """Write a Lease as another process would, over whatever is there."""
         moment = micro_time(self.now())
-        body = self.lease() or {
+        body = self.lease(name) or {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            "metadata": {"name": cluster.LEASE, "namespace": cluster.NAMESPACE},
+            "metadata": {"name": name, "namespace": cluster.NAMESPACE},
         }
         spec = {"holderIdentity": holder, "leaseDurationSeconds": seconds, "acquireTime": moment, "renewTime": moment}
         transitions = (body.get("spec") or {}).get("leaseTransitions", -1) + 1
@@ -241,7 +241,7 @@ class Process:
         self._sleep = sleep or world.advance
         self._workers = workers
         self._name = f"migrator_{next(self._numbers)}"
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     @property
     def name(self) -> str:
