@@ -87,7 +87,7 @@ def plan(
     from migrator.cli import progress, wiring  # noqa: PLC0415
     from migrator.planning.options import PlanOptions, direction  # noqa: PLC0415
     from migrator.render import summary  # noqa: PLC0415
-    from migrator.run.preview import preview  # noqa: PLC0415
+    from migrator.run.dry_run import preview  # noqa: PLC0415
     from migrator.store import DryRun  # noqa: PLC0415
 
     options = PlanOptions(source=source, target=target, selection=wiring.selection(cluster))

@@ -235,9 +235,7 @@ class Hands:
         stopping: Callable[[], bool],
         keep_going: bool = False,
     ) -> None:
-        executor = Executor(
-            self.store, check=check, stopping=stopping, workers=self._context.workers, log=self._log
-        )
+        executor = Executor(self.store, check=check, stopping=stopping, workers=self._context.workers, log=self._log)
         outcomes: list[Outcome] = []
         try:
             outcomes = executor.run(batches, keep_going=keep_going)
@@ -344,4 +342,3 @@ def _is_orphan(holder: str, seen: Observation) -> bool:
     installed = seen.control.found.operator
     pods = tuple(f"{pod.ref.name}_" for pod in installed.pods) if installed is not None else ()
     return bool(holder) and not holder.startswith(pods or ("\0",))
-

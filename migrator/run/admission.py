@@ -26,8 +26,8 @@ from migrator.errors import (
 )
 from migrator.exact_json import JSONObject
 from migrator.grove.model import LABEL_MANAGED_BY, MANAGED_BY_GROVE
-from migrator.resources import PODS, Op, Resource
 from migrator.planning.patches import Patch
+from migrator.resources import PODS, Op, Resource
 from migrator.store import DryRun, Store
 
 WEBHOOK: Final = "authorizer.webhooks.grove.io"
@@ -92,7 +92,7 @@ def own_pod(store: Store) -> str | None:
 def probe(
     store: Store, patches: Sequence[Patch], *, clock: Callable[[], float], sleep: Callable[[float], None]
 ) -> tuple[int, float]:
-    """Send one planned label patch for each kind and namespace; returns how many were accepted, and in how many seconds.
+    """Send one planned label patch for each kind and namespace; returns how many were accepted, and how long that took.
 
     A patch whose ``test`` fails never reaches a webhook and proves nothing, so the next one is tried. The policy of
     the fence may not know yet that the Lease is ours: its denial is tried again for some seconds. Raises
@@ -115,7 +115,7 @@ def probe(
 
 
 def check_policies(store: Store, pods: Iterable[Patch]) -> str | None:
-    """Try to annotate a pod, as a dry run: our own policy must deny that. Returns what is wrong, ``None`` if nothing is.
+    """Try to annotate a pod, as a dry run: our own policy must deny that. Returns what is wrong, if anything is.
 
     What the API server enforces counts, not its version.
     """

@@ -101,7 +101,8 @@ class Situation:
     ``noted``: the record says what the running operator is, so that it may be stopped. ``covered``: the tables of all
     sets that are to be written are recorded. ``owed``: the operator is at zero and should come back. ``backable``: no
     operator of the target was stopped or runs, so going back is an answer. ``tired``: what follows a reason to give up
-    failed too often. ``idle``: refusals may go away by waiting. ``hasty``: a second signal came. ``unclosable``: the record could not be closed.
+    failed too often. ``idle``: refusals may go away by waiting. ``hasty``: a second signal came. ``unclosable``: the
+    record could not be closed.
     """
 
     revert: bool = False
@@ -166,8 +167,10 @@ def why(seen: Situation) -> Why:
         return seen.why
     if seen.fenced and not seen.revert and seen.operator in {Op.OTHER, Op.LOOSE}:
         return Why.FOREIGN
-    if seen.sets is Sets.REFUSED and not _may_become_idle(seen) and (
-        seen.point is not Point.START or seen.record not in _WROTE or seen.revert or not seen.backable
+    if (
+        seen.sets is Sets.REFUSED
+        and not _may_become_idle(seen)
+        and (seen.point is not Point.START or seen.record not in _WROTE or seen.revert or not seen.backable)
     ):
         return Why.REFUSED
     if seen.live and not seen.stoppable and not seen.fenced and (seen.begun or seen.ours is Lease.OURS):
@@ -179,7 +182,7 @@ def _may_become_idle(seen: Situation) -> bool:
     return seen.sets is Sets.REFUSED and seen.idle and seen.point is Point.START
 
 
-def goal(seen: Situation) -> Goal:
+def goal(seen: Situation) -> Goal:  # noqa: PLR0911 - a table
     """Where to: on, back, or out."""
     reason = why(seen)
     if reason is Why.NONE:
@@ -208,7 +211,7 @@ def decide(seen: Situation) -> Step:
             return _leave(seen)
 
 
-def _onward(seen: Situation) -> Step:
+def _onward(seen: Situation) -> Step:  # noqa: C901, PLR0911 - a table
     if _may_become_idle(seen):
         return Step.WAIT
     if seen.ours is not Lease.OURS:

@@ -73,9 +73,7 @@ def _control(store: Store, options: RunOptions) -> Control:
     return replace(control, recorded=Recorder(store, control.found.home).load())
 
 
-def _check_rights(
-    store: Store, options: RunOptions, context: Context, control: Control, batches: list[Batch]
-) -> None:
+def _check_rights(store: Store, options: RunOptions, context: Context, control: Control, batches: list[Batch]) -> None:
     home, installed = control.found.home, control.found.operator
     if home is None:
         raise UsageError("no Grove operator was found: say where it lives with --operator-namespace")

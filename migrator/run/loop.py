@@ -1,8 +1,8 @@
 """A run: observe, decide, act, until the decision is to end.
 
 Nothing of what was written is remembered. What is remembered is: when each Lease was last seen to move (in
-:class:`~migrator.run.leases.Leases`), which step failed how often in a row, since when we wait or go back, the reason to
-give up, and the newest reading of the sets, which every write makes worthless.
+:class:`~migrator.run.leases.Leases`), which step failed how often in a row, since when we wait or go back, the reason
+to give up, and the newest reading of the sets, which every write makes worthless.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from migrator.planning.options import direction
 from migrator.run import admission, events
 from migrator.run.actions import Hands
 from migrator.run.context import Context, RunOptions, RunResult
-from migrator.run.decisions import Exit, Lease, Point, Sets, Situation, Step, Why, decide, exit_code, parks, why
+from migrator.run.decisions import Exit, Lease, Op, Point, Sets, Situation, Step, Why, decide, exit_code, parks, why
 from migrator.run.dry_run import rehearse
 from migrator.run.execute import TreeConflict
 from migrator.run.observation import (
@@ -201,9 +201,8 @@ class _Run:
                 self._give_up(Why.FAILED, ClusterError("values that were written do not stay as they were written"))
         seen = self._situation()
         reason = why(seen)
-        if reason is not Why.NONE and self._memory.why is not reason:
-            if self._memory.why is Why.NONE or reason is Why.ENDS_HERE:
-                self._give_up(reason, self._cause_of(reason, seen))
+        if reason is not Why.NONE and (self._memory.why is Why.NONE or reason is Why.ENDS_HERE is not self._memory.why):
+            self._give_up(reason, self._cause_of(reason, seen))
 
     def _cause_of(self, reason: Why, seen: Situation) -> MigratorError:
         installed, sets = self._control.found.operator, self._memory.sets
@@ -213,7 +212,7 @@ class _Run:
             return ForeignOperator(
                 f"{describe(installed)} is not the target's: somebody started an operator during the run (keep it at "
                 "zero, or name the target's image with --target-image)"
-                if not seen.operator == "loose"
+                if seen.operator is not Op.LOOSE
                 else f"{describe(installed)} acts without waiting for the Lease: stop it, then run again"
             )
         if reason is Why.REFUSED and sets is not None:
@@ -236,7 +235,7 @@ class _Run:
 
     # --- acting -------------------------------------------------------------------------------------------------------
 
-    def _act(self, step: Step, seen: Situation) -> None:
+    def _act(self, step: Step, seen: Situation) -> None:  # noqa: C901, PLR0912 - one case for each step
         now = self._seen
         if step is Step.LOOK:
             self._look(seen)
@@ -246,8 +245,8 @@ class _Run:
             return
         if self._hands is None:
             raise UsageError(
-                "no Grove operator was found: say where it lives with --operator-namespace, the Lease and the record are "
-                "kept there"
+                "no Grove operator was found: say where it lives with --operator-namespace, where the Lease and the "
+                "record are kept"
             )
         hands, context = self._hands, self._context
         if step in _BACK or step is Step.FORWARD:
@@ -398,7 +397,9 @@ class _Run:
         memory = self._memory
         cause = memory.cause or ClusterError("the run ended")
         if isinstance(cause, KeyboardInterrupt | Interrupted):
-            cause = Interrupted("interrupted before the first write; run again" if code == Exit.FAILED else "interrupted")
+            cause = Interrupted(
+                "interrupted before the first write; run again" if code == Exit.FAILED else "interrupted"
+            )
         earlier = self._control.recorded.superseded is not None or self._control.recorded.run is not None
         if code == Exit.REVERTED:
             stays = "what this run wrote was put back, and what an earlier run migrated stays so: do not start the old "
@@ -416,7 +417,7 @@ class _Run:
         return ClusterError(str(cause)) if isinstance(cause, MigratorError) else cause
 
     def _done(self) -> RunResult:
-        """Events for those who look with kubectl; and whether the operator is up, with which image, and what is next."""
+        """Write Events; log whether the operator is up, with which image, and what is next."""
         result, hands = self._result, self._hands
         if hands is not None:
             result.patches, result.trees = hands.written.patches, hands.written.trees

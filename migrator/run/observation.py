@@ -11,10 +11,10 @@ from migrator.grove.model import Change, Finding, Plan, Severity, Snapshot, Tree
 from migrator.grove.places import stored_hashes
 from migrator.planning.detect import Pair
 from migrator.planning.guards.base import refuse, warn
-from migrator.planning.options import Direction, PlanOptions, Selection, direction
+from migrator.planning.options import Direction, Selection, direction
 from migrator.planning.planner import changes_of, is_of, make_plan, template_digest
 from migrator.planning.revert import make_revert
-from migrator.planning.tables import Table
+from migrator.planning.tables import Table, Was
 from migrator.run import operator, record
 from migrator.run.context import Context, RunOptions
 from migrator.run.decisions import Lease, Op, Point, Rec, Sets, Situation, Why
@@ -30,8 +30,9 @@ _STATES: Final = {record.STOPPING: Rec.STOPPING, record.WRITING: Rec.WRITING, re
 
 @dataclass(frozen=True, slots=True)
 class SetsSeen:
-    """One coherent reading of the sets. ``back`` is what of the open run would go back, ``half`` that of sets in mid-way.
+    """One coherent reading of the sets.
 
+    ``back`` is what of the open run would go back, ``half`` that of sets in mid-way.
     ``complete``: every set that the open run has a table of is the target's.
     ``remains``: a revert of a selection leaves other sets migrated. ``uids`` are those of all sets that exist.
     """
@@ -150,7 +151,8 @@ def in_the_way(options: RunOptions, control: Control) -> list[Finding]:
             said = "a live operator that sees other hashes starts a rolling update; scale it to zero, or run with"
             findings.append(refuse("GM-122", ref, None, f"{what}: {said} --stop-operator"))
         elif not installed.deployment and installed.live:
-            findings.append(refuse("GM-122", ref, None, f"{what} without a Deployment: stop it yourself, then run again"))
+            said = "without a Deployment: stop it yourself, then run again"
+            findings.append(refuse("GM-122", ref, None, f"{what} {said}"))
     if found.authorizer is not None:
         findings.append(refuse("GM-202", None, None, found.authorizer.remedy))
     run = control.recorded.unfinished
@@ -173,12 +175,10 @@ def warnings_of(options: RunOptions, control: Control) -> list[Finding]:
     return findings
 
 
-# --- from what is seen to what a decision depends on --------------------------------------------------------------------
+# --- from what is seen to what a decision depends on ------------------------------------------------------------------
 
 
-def situation(
-    seen: Observation, options: RunOptions, *, why: Why = Why.NONE, tired: bool = False
-) -> Situation:
+def situation(seen: Observation, options: RunOptions, *, why: Why = Why.NONE, tired: bool = False) -> Situation:
     """What a decision depends on."""
     control, way = seen.control, direction(options.plan)
     kept = record_of(control.recorded, way)
@@ -191,7 +191,7 @@ def situation(
         theirs=_worst(control.theirs),
         operator=_operator(control, way, options.target_image),
         stoppable=_stoppable(control, options),
-        noted=_noted(control, options),
+        noted=_noted(control),
         sets=sets,
         point=seen.sets.point if seen.sets is not None else seen.point,
         begun=begun,
@@ -295,18 +295,16 @@ def _stoppable(control: Control, options: RunOptions) -> bool:
     return options.stop_operator and (installed is None or bool(installed.deployment))
 
 
-def _noted(control: Control, options: RunOptions) -> bool:
+def _noted(control: Control) -> bool:
     run, installed = control.recorded.unfinished, control.found.operator
-    if run is None or installed is None:
-        return False
-    del options
-    return run.stopped is not None and (run.stopped.replicas, run.stopped.image) == (installed.replicas, installed.image)
+    return run is not None and installed is not None and run.stopped == Was(installed.replicas, installed.image)
 
 
 def _target_was_running(control: Control, way: Direction, target_image: str | None) -> bool:
     """Whether the target's operator was at work before this run, or is: what it finds is what it reads."""
     run, installed = control.recorded.unfinished, control.found.operator
-    images = [was.image for was in ((run.stopped or run.operator) if run else None,) if was is not None and was.replicas]
+    was = (run.stopped or run.operator) if run is not None else None
+    images = [was.image] if was is not None and was.replicas else []
     if installed is not None and installed.live:
         images += installed.images
     return any(_speaks(image, way, target_image) for image in images)

@@ -32,7 +32,8 @@ OPERATOR_LABELS: Final = {
 }
 OPERATOR_CONTAINER: Final = "grove-operator"
 
-#: The webhook whose Service names the operator's pods (``operator/charts/templates/pcs-validating-webhook-config.yaml``).
+#: The configuration whose Service selects the operator's pods
+#: (``operator/charts/templates/pcs-validating-webhook-config.yaml``).
 VALIDATING_WEBHOOK: Final = "podcliqueset-validating-webhook"
 
 #: They elect no leader: ``LeaderElection`` has no JSON name there, so the configuration's key is not read
@@ -242,7 +243,7 @@ def _service(store: Store, configurations: Sequence[JSONObject]) -> _Service:
                 "GM-122",
                 None,
                 None,
-                f"ValidatingWebhookConfiguration {VALIDATING_WEBHOOK} leads to a URL: an operator behind it is not seen",
+                f"ValidatingWebhookConfiguration {VALIDATING_WEBHOOK} leads to a URL: what is behind it is not seen",
             )
         return _Service(finding=finding)
     namespace = str(service.get("namespace") or "")

@@ -15,8 +15,8 @@ import structlog
 
 from migrator import resources
 from migrator.errors import ApiError, LostReply, NotAuthorised
-from migrator.resources import Resource
 from migrator.planning.patches import RESOURCES, Patch
+from migrator.resources import Resource
 from migrator.run import record
 from migrator.run.operator import Operator
 from migrator.store import DryRun, Store
@@ -55,9 +55,7 @@ def of_patches(patches: Iterable[Patch]) -> tuple[Right, ...]:
     return tuple(found)
 
 
-def of_hold(
-    namespace: str, leases: Iterable[str], operator: Operator | None, *, stops_it: bool
-) -> tuple[Right, ...]:
+def of_hold(namespace: str, leases: Iterable[str], operator: Operator | None, *, stops_it: bool) -> tuple[Right, ...]:
     """What stopping the operator, the Leases and the record take; the record is in ``namespace``."""
     found = [Right(verb, resources.LEASES, "", namespace, name) for name in leases for verb in ("get", "patch")]
     found += [

@@ -131,8 +131,11 @@ def own_labels(world: World) -> None:
     """An installation under labels and a container name of its own, behind Grove's webhook."""
     for name in (
         (resources.DEPLOYMENTS, cluster.DEPLOYMENT),
-        *((resources.PODS, pod["metadata"]["name"]) for pod in world.store.everything(resources.PODS)
-          if pod["metadata"]["namespace"] == cluster.NAMESPACE),
+        *(
+            (resources.PODS, pod["metadata"]["name"])
+            for pod in world.store.everything(resources.PODS)
+            if pod["metadata"]["namespace"] == cluster.NAMESPACE
+        ),
     ):
         world.store.drop(name[0], cluster.NAMESPACE, name[1], cascade=False)
     deployment = next(item for item in cluster.operator() if item["kind"] == "Deployment")
@@ -145,17 +148,29 @@ def own_labels(world: World) -> None:
     pod["metadata"]["labels"] = LOST_LABELS
     pod["spec"]["containers"][0]["name"] = "manager"
     world.store.put(pod)
-    world.store.put({
-        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "grove-operator", "namespace": cluster.NAMESPACE},
-        "spec": {"selector": LOST_LABELS},
-    })
+    world.store.put(
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": "grove-operator", "namespace": cluster.NAMESPACE},
+            "spec": {"selector": LOST_LABELS},
+        }
+    )
     service = {"name": "grove-operator", "namespace": cluster.NAMESPACE}
-    world.store.put({
-        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
-        "metadata": {"name": "podcliqueset-validating-webhook"},
-        "webhooks": [{"name": "pcs.validating.webhooks.grove.io", "clientConfig": {"service": service},
-                      "rules": [{"operations": ["CREATE"], "resources": ["podcliquesets"]}]}],
-    })
+    world.store.put(
+        {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": "podcliqueset-validating-webhook"},
+            "webhooks": [
+                {
+                    "name": "pcs.validating.webhooks.grove.io",
+                    "clientConfig": {"service": service},
+                    "rules": [{"operations": ["CREATE"], "resources": ["podcliquesets"]}],
+                }
+            ],
+        }
+    )
 
 
 def test_an_operator_under_its_own_labels_is_seen() -> None:

@@ -100,7 +100,7 @@ def error_of(code: int, status: Mapping[str, Any], what: str, *, patching: bool)
         return NotAuthorised(text)
     if code == INVALID and patching and _is_anonymous(status):
         return TestFailed(f"{what}: a test of the patch does not hold", status=code, reason=reason)
-    kind = {NOT_FOUND: NotFound, INVALID: Rejected}.get(code, ApiError)
+    kind: type[ApiError] = {NOT_FOUND: NotFound, INVALID: Rejected}.get(code, ApiError)
     if code == CONFLICT:
         kind = AlreadyExists if reason == "AlreadyExists" else Conflict
     return kind(text, status=code, reason=reason)
