@@ -235,7 +235,7 @@ def _onward(seen: Situation) -> Step:  # noqa: C901, PLR0911 - a table
     if seen.owed:
         return Step.RESTORE_OPERATOR
     if seen.revert:
-        return Step.END if seen.record is Rec.NONE else Step.FORGET_RECORD
+        return Step.FORGET_RECORD if seen.open else Step.END
     return Step.CLOSE_RECORD if seen.open and not seen.unclosable else Step.END
 
 

@@ -167,7 +167,9 @@ class Leases:
         with self._lock:
             term = self._state.held.get(name)
         if term is not None:
-            return LeaseSeen(name, Lease.LOST if self._lost(term) else Lease.OURS, self._identity)
+            quiet = max(self.quiet_until - self._clock(), 0.0)
+            standing = Lease.LOST if self._lost(term) else Lease.HELD if quiet else Lease.OURS
+            return LeaseSeen(name, standing, self._identity, quiet)
         asked = self._clock()
         try:
             record: LeaseRecord | None = LeaseRecord.of(self._store.get(LEASES, self._namespace, name))

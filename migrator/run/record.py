@@ -160,6 +160,8 @@ class Recorder:
 
     def save(self, recorded: Recorded, *, baselines: Iterable[Baseline] | None = None) -> None:
         """Replace the record; without ``baselines`` those that stand stay."""
+        if self._known is None:
+            self.load()
         current = self._unmoved()
         document = replace(current.document, run=recorded.run, history=recorded.history[:_HISTORY])
         taken = {*document.tables, *document.baselines}
