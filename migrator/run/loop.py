@@ -195,7 +195,7 @@ class _Run:
                 self._give_up(Why.STOPPED, Interrupted("interrupted"))
             elif context.deadline.remaining() <= 0:
                 self._give_up(Why.FAILED, self._overdue("--timeout is over"))
-            elif memory.waiting is not None and context.clock() - memory.waiting > PATIENCE:
+            elif self._waits_too_long():
                 self._give_up(Why.BUSY, self._overdue(f"waited for {PATIENCE:.0f} s"))
             elif memory.tries > ATTEMPTS:
                 self._give_up(Why.FAILED, ClusterError("values that were written do not stay as they were written"))
@@ -203,6 +203,11 @@ class _Run:
         reason = why(seen)
         if reason is not Why.NONE and (self._memory.why is Why.NONE or reason is Why.ENDS_HERE is not self._memory.why):
             self._give_up(reason, self._cause_of(reason, seen))
+
+    def _waits_too_long(self) -> bool:
+        since = self._memory.waiting
+        late = since is not None and self._context.clock() - since > PATIENCE
+        return late and decide(self._situation()) is Step.WAIT
 
     def _cause_of(self, reason: Why, seen: Situation) -> MigratorError:
         installed, sets = self._control.found.operator, self._memory.sets

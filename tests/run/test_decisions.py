@@ -131,7 +131,15 @@ def test_no_exit_code_says_more_than_what_is_seen() -> None:
         Rec, Lease, Lease, Sets, BOTH, BOTH, BOTH, BOTH, (Why.NONE, Why.BUSY)
     ):
         seen = Situation(
-            record=kept, ours=ours, theirs=theirs, sets=sets, begun=begun, whole=whole, owed=owed, revert=revert, why=reason
+            record=kept,
+            ours=ours,
+            theirs=theirs,
+            sets=sets,
+            begun=begun,
+            whole=whole,
+            owed=owed,
+            revert=revert,
+            why=reason,
         )
         for reason_code in (Exit.DONE, Exit.FAILED, Exit.USAGE, Exit.REFUSED, Exit.LOST, Exit.REVERTED):
             code = exit_code(reason_code, seen)

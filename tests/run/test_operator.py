@@ -179,7 +179,11 @@ def test_the_webhook_leads_to_an_operator_under_its_own_labels(replicas: int) ->
         (VALIDATING_WEBHOOK_CONFIGURATIONS, webhook({"service": {"namespace": NAMESPACE, "name": "webhooks"}})),
     )
     found = found_in(cluster)
-    assert (found.deployment, found.replicas, [p.ref.name for p in found.pods]) == ("grove-operator", replicas, ["own-1"])
+    assert (found.deployment, found.replicas, [p.ref.name for p in found.pods]) == (
+        "grove-operator",
+        replicas,
+        ["own-1"],
+    )
 
 
 def test_a_webhook_behind_a_url_is_reported() -> None:
@@ -192,9 +196,7 @@ def test_a_webhook_behind_a_url_is_reported() -> None:
 def test_a_service_that_may_not_be_read_is_reported() -> None:
     """The operator is found by its labels all the same."""
     cluster = installed()
-    cluster.add(
-        VALIDATING_WEBHOOK_CONFIGURATIONS, webhook({"service": {"namespace": NAMESPACE, "name": "webhooks"}})
-    )
+    cluster.add(VALIDATING_WEBHOOK_CONFIGURATIONS, webhook({"service": {"namespace": NAMESPACE, "name": "webhooks"}}))
     cluster.inject(lambda: NotAuthorised("HTTP 403"), when=lambda r: r.resource == SERVICES)
     found = look(cluster)
     assert found.operator is not None
@@ -326,9 +328,7 @@ def test_a_given_lease_name_wins() -> None:
     assert refusals(SmallCluster((DEPLOYMENTS, deployment())), lease="given") == ""
 
 
-@pytest.mark.parametrize(
-    "config", ["kind: [", "kind: Other", "[]", "kind: OperatorConfiguration\nleaderElection: 5"]
-)
+@pytest.mark.parametrize("config", ["kind: [", "kind: Other", "[]", "kind: OperatorConfiguration\nleaderElection: 5"])
 def test_a_configuration_that_cannot_be_read_refuses(config: str) -> None:
     """A wrong guess about the Lease would let an operator start while we write."""
     assert "ConfigMap grove-system/grove-operator-cm-0a1b2c3d" in refusals(installed(config))
