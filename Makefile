@@ -2,19 +2,19 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-PYTEST := $(BIN)/python -m pytest
 
-# Skips are failures in CI: a suite that silently did nothing must not pass.
-ifdef CI
-PYTEST += -p tests.plugins
-endif
+# Skips are failures in CI: a suite that did nothing must not pass.
+PLUGINS := $(if $(CI),-p tests.support.plugins)
+PYTEST  := $(BIN)/python -m pytest $(PLUGINS)
 
-# The first build takes minutes, which no test should be charged for. Without Go the tests that need it skip.
-BUILD_PROGRAMS = @$(BIN)/python -m tests.helm.programs || test -z "$$CI"
-BUILD_API_SERVER = @test -n "$$KUBEBUILDER_ASSETS" || $(BIN)/python -m tests.controlplane.build || test -z "$$CI"
+# Test processes start an API server each, so that a file's tests stay together.
+PARALLEL := -n auto --dist loadfile
+
+# The first build takes minutes, which no test should be charged for.
+BUILD_PROGRAMS = @$(BIN)/python -m tests.support.go_programs
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-upgrade lint format e2e bench lock clean
+.PHONY: help demo quick test test-all test-upgrade test-wheel coverage lint audit format e2e bench lock clean
 
 help: ## show this
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -22,27 +22,48 @@ help: ## show this
 demo: $(VENV)/.runtime ## migrate the recorded cluster in examples/: before, the run, after
 	@PATH="$(abspath $(BIN)):$$PATH" examples/demo.sh
 
+quick: lint ## two minutes: lint, and the tests of the pure core and of the run in memory; builds nothing
+	$(PYTEST) -n auto --dist worksteal tests/core tests/run
+
 test: $(VENV)/.dev ## the tests, bounded: everything but what is marked slow, upgrade or kind
-	$(BUILD_API_SERVER)
 	$(BUILD_PROGRAMS)
-	$(PYTEST) -m "not slow and not upgrade and not kind"
+	$(PYTEST) $(PARALLEL) -m "not slow and not upgrade and not kind"
 
 test-all: $(VENV)/.dev ## every test that this machine can run
-	$(BUILD_API_SERVER)
 	$(BUILD_PROGRAMS)
 	$(PYTEST)
 
 test-upgrade: $(VENV)/.dev ## real Grove operators from GROVE_OPERATORS_DIR: the upgrades of docs/compatibility.md
-	$(BUILD_API_SERVER)
+	$(BUILD_PROGRAMS)
 	$(PYTEST) tests/upgrade
 
 e2e: $(VENV)/.dev ## upgrades of real operators, in our cluster and on kind (docker, kind, helm, kubectl, the network)
 	$(PYTEST) -m "upgrade or kind"
 
-lint: $(VENV)/.dev ## ruff and mypy
+lint: $(VENV)/.dev ## ruff, mypy, the contracts between packages, the workflows
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/zizmor --offline --quiet .github
+
+audit: $(VENV)/.dev ## known vulnerabilities of what is locked; asks the network
+	$(BIN)/pip-audit --require-hashes --disable-pip -r requirements/runtime.txt
+	$(BIN)/pip-audit --require-hashes --disable-pip -r requirements/dev.txt
+
+coverage: $(VENV)/.dev ## branches of hashing, grove and planning that the tests of core and run do not take; all must be
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -q $(PLUGINS) tests/core tests/run
+	$(BIN)/coverage report
+
+test-wheel: $(VENV)/.dev ## the tests of core and run, of the built wheel instead of the checkout
+	rm -rf build/wheel && mkdir -p build/wheel/tree
+	$(BIN)/python -m hatchling build -t wheel -d build/wheel/dist
+	$(PYTHON) -m venv --without-pip build/wheel/venv
+	$(BIN)/python -m pip --python build/wheel/venv/bin/python install --quiet --no-deps --no-index build/wheel/dist/*.whl
+	$(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))" > $$(echo build/wheel/venv/lib/python*/site-packages)/dependencies.pth
+	git ls-files -z | grep -zv ^migrator/ | xargs -0 cp --parents -t build/wheel/tree
+	cd build/wheel/tree && ../venv/bin/grove-migrator --version && ../venv/bin/python -m pytest -q $(PLUGINS) -n auto --dist worksteal tests/core tests/run
 
 format: $(VENV)/.dev ## let ruff format and fix
 	$(BIN)/ruff format .
@@ -55,7 +76,7 @@ lock: $(VENV)/.dev ## requirements/*.txt anew, with the newest versions that pyp
 	$(BIN)/python scripts/lock.py --upgrade
 
 clean: ## what these verbs have made, the cache of built Go programs aside
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) .import_linter_cache .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
 
 $(VENV)/pyvenv.cfg:
 	$(PYTHON) -m venv $(VENV)

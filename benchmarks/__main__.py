@@ -20,9 +20,8 @@ from typing import Any, Final
 
 from benchmarks import growth, hashing, run, startup
 from benchmarks.page import RESULTS, reached
-from benchmarks.reference.build import ReferenceUnavailableError
 from benchmarks.rows import Row
-from tests.controlplane.build import ControlPlaneUnavailableError
+from tests.support.go_programs import GoProgramError, go
 
 PARTS: Final = ("startup", "hashing", "growth", "run")
 _PODS: Final = 1_000
@@ -78,7 +77,7 @@ def _measure(parts: Sequence[str], pods: int) -> tuple[list[Row], dict[str, Any]
         print(f"measuring {part}", flush=True)
         try:
             rows += measured[part]()
-        except (ControlPlaneUnavailableError, ReferenceUnavailableError) as error:
+        except GoProgramError as error:
             print(f"{part} is left out: {error}", file=sys.stderr)
     return rows, raw
 
@@ -116,7 +115,7 @@ def _machine() -> dict[str, Any]:
         ),
         platform.machine(),
     )
-    go = subprocess.run(["go", "env", "GOVERSION"], check=False, capture_output=True, text=True).stdout.strip()
+    version = subprocess.run([go(), "env", "GOVERSION"], check=False, capture_output=True, text=True).stdout.strip()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "cpu": cpu,
@@ -124,7 +123,7 @@ def _machine() -> dict[str, Any]:
         "memoryGiB": round(memory / 2**30, 1),
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
-        "go": go,
+        "go": version,
         "loadAverage": round(os.getloadavg()[0], 2),
     }
 

@@ -18,7 +18,7 @@ from typing import IO, Any, Final
 
 import structlog
 
-from benchmarks.reference.build import patcher
+from benchmarks.reference.build import PATCHER
 from benchmarks.shapes import LINE, SOURCE, TARGET, Object
 from migrator.planning.options import PlanOptions
 from migrator.planning.planner import make_plan
@@ -26,10 +26,10 @@ from migrator.run.execute import Executor, Job, job_of, reverse
 from migrator.run.snapshot import take
 from migrator.stores.kube import store as kube_store
 from migrator.stores.kube.transport import Request
-from tests.controlplane.client import Client
-from tests.controlplane.crds import apply_crds
-from tests.controlplane.server import ControlPlane
-from tests.controlplane.trees import load
+from tests.support.controlplane.client import Client
+from tests.support.controlplane.crds import apply_crds
+from tests.support.controlplane.server import ControlPlane
+from tests.support.controlplane.trees import load
 
 Stream = IO[bytes] | int | None
 
@@ -147,7 +147,7 @@ class Bench:
         answer = self.directory / "answer.json"
         # fmt: off
         command = [
-            str(patcher()), f"-kubeconfig={self.control_plane.kubeconfig}", f"-file={patches}",
+            str(PATCHER.binary()), f"-kubeconfig={self.control_plane.kubeconfig}", f"-file={patches}",
             f"-concurrency={concurrency}",
         ]
         # fmt: on

@@ -17,6 +17,7 @@
     ├── OutputError                 1  unwritable-output
     ├── UsageError                  2  usage
     │   ├── UnknownScheme           2  unknown-scheme
+    │   │   └── UnreadRelease       2  unread-release
     │   ├── InputError              2  unreadable-input
     │   │   └── DecodeError         2  undecodable-input
     │   └── IncompleteDump          2  incomplete-dump
@@ -35,14 +36,39 @@ write :mod:`migrator.run.actions` turns any of them into :class:`Reverted` or :c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
+
+
+class Named(Protocol):
+    """An object by its names: what :class:`migrator.grove.model.Ref` is, as far as an error needs it."""
+
+    @property
+    def kind(self) -> str: ...  # noqa: D102 - above
+
+    @property
+    def namespace(self) -> str: ...  # noqa: D102 - above
+
+    @property
+    def name(self) -> str: ...  # noqa: D102 - above
 
 
 class MigratorError(Exception):
-    """Something ended the command; ``str(error)`` is one clear sentence for a person."""
+    """Something ended the command; ``str(error)`` is one clear sentence for a person.
+
+    What a program decides upon is data: the class, ``code``, and where they are known the code of the ``guard``
+    (``GM-nnn``, else empty), the object (``ref``) and its ``field`` (a JSON Pointer). ``message`` is the sentence
+    without the guard's code, with which ``str(error)`` begins.
+    """
 
     exit_code: ClassVar[int] = 1
     code: ClassVar[str] = "error"
+
+    def __init__(self, message: str, *, guard: str = "", ref: Named | None = None, field: str | None = None) -> None:
+        super().__init__(f"{guard}: {message}" if guard else message)
+        self.message = message
+        self.guard = guard
+        self.ref = ref
+        self.field = field
 
 
 class ClusterError(MigratorError):
@@ -52,13 +78,13 @@ class ClusterError(MigratorError):
 
 
 class Unreachable(ClusterError):
-    """No answer from the API server, or none that is not a transient failure, within the bounds."""
+    """The API server gave no answer, or only transient failures, within the bounds."""
 
     code = "unreachable"
 
 
 class NotAuthorised(ClusterError):
-    """401 or 403: who we are may not do this."""
+    """401 or 403: this account may not do this."""
 
     code = "not-authorised"
 
@@ -116,19 +142,19 @@ class Rejected(ApiError):
 
 
 class LostReply(MigratorError):
-    """The request was sent and no answer came: it may or may not have been applied. Read to find out."""
+    """The request was sent and no answer came: only a read shows whether it was applied."""
 
     code = "lost-reply"
 
 
 class Interrupted(MigratorError):
-    """Asked to stop before the first write; nothing was done."""
+    """The run was asked to stop before the first write; nothing was done."""
 
     code = "interrupted"
 
 
 class OutputError(MigratorError):
-    """What was asked for cannot be written to where it was asked for."""
+    """The output cannot be written to the file or stream that was named."""
 
     code = "unwritable-output"
 
@@ -144,6 +170,12 @@ class UnknownScheme(UsageError):
     """Neither a scheme nor a release in the table."""
 
     code = "unknown-scheme"
+
+
+class UnreadRelease(UnknownScheme):
+    """A release that is known to exist, and whose source nobody has read: its hashes are not known."""
+
+    code = "unread-release"
 
 
 class InputError(UsageError):
@@ -187,7 +219,7 @@ class LostRace(MigratorError):
 
 
 class LeaseLost(LostRace):
-    """The Lease is no longer ours, so nothing more may be written."""
+    """The Lease was lost, so nothing more may be written."""
 
     code = "lease-lost"
 

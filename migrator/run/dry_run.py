@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from migrator.errors import Refused, UsageError, VerificationFailed
-from migrator.grove.model import Plan
+from migrator.grove.model import Finding, Plan, Snapshot
+from migrator.grove.trees import DUMP_COMMAND
+from migrator.hashing import schemes
 from migrator.planning.options import PlanOptions
+from migrator.planning.outlook import Target, outlook
 from migrator.planning.patches import Batch, backward, forward
 from migrator.planning.planner import make_plan
+from migrator.planning.tables import Table
 from migrator.run import events, operator, rights
 from migrator.run.context import Context, RunOptions, RunResult
 from migrator.run.decisions import Point
@@ -18,7 +22,7 @@ from migrator.run.execute import Executor
 from migrator.run.leases import OWN_LEASE
 from migrator.run.observation import Control, observe, pending, read_sets, refusals_of, warnings_of
 from migrator.run.operator import Flags
-from migrator.run.record import Recorded, Recorder
+from migrator.run.record import Recorder
 from migrator.run.snapshot import take
 from migrator.store import DryRun, Store
 
@@ -83,22 +87,89 @@ def _check_rights(store: Store, options: RunOptions, context: Context, control: 
     rights.check(store, (*rights.of_patches(patches), *own), context.log)
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a plan is made from. ``running`` is the release of the operator that runs, where its image names one."""
+
+    snapshot: Snapshot
+    tables: Mapping[str, Table]
+    now: datetime | None
+    running: str | None
+    findings: tuple[Finding, ...]
+
+
 def preview(
-    store: Store, options: PlanOptions, *, now: Callable[[], datetime], namespace: str, flags: Flags | None = None
+    store: Store,
+    options: PlanOptions,
+    *,
+    now: Callable[[], datetime],
+    namespace: str,
+    found: Mapping[str, int] | None = None,
 ) -> Plan:
     """Describe what a run would do.
 
     On a cluster the recorded tables count, and a live operator or a webhook that refuses label patches is a
-    warning: a run can deal with both. ``namespace`` is where the record is if no operator is found. Raises what
-    the store raises: what cannot be read is not described.
+    warning: a run can deal with both. ``namespace`` is where the record is if no operator is found; ``found`` counts
+    the objects of a dump by kind. Raises what the store raises: what cannot be read is not described.
     """
-    snapshot = take(store)
-    if not store.is_cluster or not snapshot.trees:
-        return make_plan(snapshot, options)
-    control = Control(operator.find(store, flags or Flags()))
-    recorded: Recorded = Recorder(store, control.found.home or namespace).load()
-    plan = make_plan(snapshot, options, tables=recorded.by_set(), now=now())
-    if not any(tree.changes for tree in plan.trees):
-        return plan
-    found = warnings_of(RunOptions(options), replace(control, recorded=recorded))
-    return replace(plan, findings=(*plan.findings, *found))
+    seen = look(store, options, now=now, namespace=namespace, found=found)
+    plan = make_plan(seen.snapshot, options, tables=seen.tables, now=seen.now, running=seen.running)
+    return _with(plan, seen.findings)
+
+
+def preview_targets(
+    store: Store,
+    options: PlanOptions,
+    *,
+    now: Callable[[], datetime],
+    namespace: str,
+    found: Mapping[str, int] | None = None,
+) -> Iterator[Target]:
+    """The same for every scheme that a release speaks."""
+    seen = look(store, options, now=now, namespace=namespace, found=found)
+    for target in outlook(seen.snapshot, options, tables=seen.tables, now=seen.now, running=seen.running):
+        yield replace(target, plan=_with(target.plan, seen.findings))
+
+
+def look(
+    store: Store,
+    options: PlanOptions,
+    *,
+    now: Callable[[], datetime],
+    namespace: str,
+    found: Mapping[str, int] | None = None,
+) -> Seen:
+    """Read everything once.
+
+    Raises :class:`~migrator.errors.UsageError` where there is certainly not what was meant: a dump without a
+    PodCliqueSet, or a cluster that does not know them.
+    """
+    snapshot = take(store, phases=True)
+    if not store.is_cluster:
+        if not snapshot.trees:
+            raise UsageError(f"the dump has no PodCliqueSet, but {_listed(found or {})}; dump with `{DUMP_COMMAND}`")
+        return Seen(snapshot, {}, None, None, ())
+    if not snapshot.installed:
+        raise UsageError(
+            "this API server does not know podcliquesets.grove.io: Grove's CRDs are not installed; is it the cluster "
+            "that you mean?"
+        )
+    if not snapshot.trees:
+        return Seen(snapshot, {}, now(), None, ())
+    control = Control(operator.find(store, Flags()))
+    installed = control.found.operator
+    recorded = Recorder(store, control.found.home or namespace).load()
+    release = schemes.release_of(operator.image_tag(installed.image) or "") if installed else None
+    findings = warnings_of(RunOptions(options), replace(control, recorded=recorded))
+    return Seen(snapshot, recorded.by_set(), now(), release.name if release else None, tuple(findings))
+
+
+def _with(plan: Plan, findings: tuple[Finding, ...]) -> Plan:
+    """The plan with what stands in the way of its run, if it would write anything."""
+    return replace(plan, findings=(*plan.findings, *findings)) if any(tree.changes for tree in plan.trees) else plan
+
+
+def _listed(found: Mapping[str, int]) -> str:
+    """``3 Deployments, 1 Pod``; ``nothing at all``."""
+    counts = [f"{number} {kind}{'s' if number != 1 else ''}" for kind, number in sorted(found.items())]
+    return ", ".join(counts) or "nothing at all"

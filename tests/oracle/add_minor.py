@@ -6,7 +6,6 @@ is generated from the oracles: the layout by which the product hashes, and the g
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -14,6 +13,7 @@ import sys
 from pathlib import Path
 
 from tests.oracle.build import HERE, NEWEST
+from tests.support.go_programs import environment, go
 
 MINOR = re.compile(r"1\.(\d+)")
 _REQUIRED = re.compile(r"k8s\.io/api (v\S+)")
@@ -26,7 +26,7 @@ class CannotAddError(Exception):
 def add(minor: str, *, newest: str, directory: Path = HERE) -> Path:
     """Write the oracle of `minor` beside that of `newest`, from which it is made; returns its directory.
 
-    Raises CannotAddError for what is no minor, for one that is there, without Go, and where the modules of that minor
+    Raises CannotAddError for what is no minor, for one that is there, and where the modules of that minor
     cannot be had.
     """
     named = MINOR.fullmatch(minor)
@@ -35,8 +35,6 @@ def add(minor: str, *, newest: str, directory: Path = HERE) -> Path:
     made = directory / f"v{minor}"
     if made.exists():
         raise CannotAddError(f"{made} exists")
-    if shutil.which("go") is None:
-        raise CannotAddError("Go 1.26 or newer is needed on PATH; found no go command")
     try:
         shutil.copytree(directory / f"v{newest}", made)
         go_mod = made / "go.mod"
@@ -63,9 +61,9 @@ def _name_version(made: Path) -> None:
 
 def _go(directory: Path, *arguments: str) -> None:
     done = subprocess.run(
-        ["go", *arguments],
+        [go(), *arguments],
         cwd=directory,
-        env={**os.environ, "GOWORK": "off", "GOFLAGS": "-mod=mod"},
+        env={**environment(), "GOFLAGS": "-mod=mod"},
         capture_output=True,
         text=True,
         check=False,

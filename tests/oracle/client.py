@@ -4,27 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import subprocess
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import pytest
-
-from tests.oracle.build import OracleUnavailableError, oracle_binary
+from tests.oracle.build import oracle_binary
 
 Reply = dict[str, Any]
-
-
-def require(*minors: str) -> None:
-    """Build the oracles of these minors, or skip the test with one clear reason; in CI, fail instead."""
-    try:
-        for minor in minors:
-            oracle_binary(minor)
-    except OracleUnavailableError as error:
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"the oracle is required in CI: {error}", pytrace=False)
-        pytest.skip(str(error))
 
 
 def line(identity: str, kind: str, text: bytes) -> bytes:

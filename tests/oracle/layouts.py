@@ -7,9 +7,10 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from migrator.hashing import layouts
 from tests.oracle.build import MINORS, oracle_binary
 
-LAYOUTS = Path(__file__).resolve().parents[2] / "migrator" / "hashing" / "layouts"
+LAYOUTS = Path(layouts.__file__).parent
 
 
 def rendered() -> dict[Path, str]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.golden import generate
 from tests.oracle import layouts
+from tests.oracle.golden import generate
 
 
 def main() -> None:

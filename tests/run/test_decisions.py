@@ -25,7 +25,7 @@ from migrator.run.decisions import (
     parks,
     why,
 )
-from tests.counts import record
+from tests.support.counts import record
 
 BOTH = (False, True)
 LIVE = {Op.TARGET, Op.LOOSE, Op.OTHER}
@@ -94,7 +94,7 @@ def wrong(seen: Situation, step: Step) -> str | None:  # noqa: C901, PLR0911 - o
         return "a write without our Lease"
     if step in {Step.FORWARD, Step.SAVE_TABLES, *BACK} and not (seen.fenced and seen.read):
         return "a write to sets that were not read behind the fence"
-    if step is Step.FORWARD and not (seen.covered and why(seen) in {Why.NONE}):
+    if step is Step.FORWARD and not (seen.covered and why(seen) is Why.NONE):
         return "forward without tables, or although there is a reason to give up"
     if step is Step.STOP_OPERATOR and not (seen.noted and seen.stoppable and seen.open):
         return "the operator is stopped before it is noted"
@@ -154,7 +154,7 @@ def test_no_exit_code_says_more_than_what_is_seen() -> None:
                 assert parks(code, seen), seen
 
 
-def after(seen: Situation, step: Step) -> Iterator[Situation]:
+def after(seen: Situation, step: Step) -> Iterator[Situation]:  # noqa: C901 - one case for each step
     """What may be seen after a step that succeeded, and that uses nothing up."""
     match step:
         case Step.LOOK:

@@ -14,7 +14,7 @@ from migrator.resources import EVENTS
 from migrator.run import events
 from migrator.run.context import Context
 from migrator.store import Deadline
-from tests.unit.small_cluster import START, Clock, SmallCluster
+from tests.support.small_cluster import START, Clock, SmallCluster
 
 
 @pytest.fixture

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from migrator import resources
 from migrator.store import DryRun
-from tests.faults import cluster
-from tests.faults.points import GROVE, first
-from tests.faults.truth import DONE, FAILED, LOST, REFUSED, REVERTED, STUCK, lies
-from tests.faults.world import (
+from tests.simulation import cluster
+from tests.simulation.points import GROVE, first
+from tests.simulation.truth import DONE, FAILED, LOST, REFUSED, REVERTED, STUCK, lies
+from tests.simulation.world import (
     KILLED,
     Ending,
     Process,
@@ -22,26 +22,19 @@ from tests.faults.world import (
     kill_at,
     operator_pod,
     raise_at,
-    stepped_fences,
 )
-from tests.trees import Object
+from tests.support.trees import Object
 
 LOST_LABELS = {"app": "own"}
 
 
-@pytest.fixture(autouse=True)
-def _stepped() -> Iterator[None]:
-    with stepped_fences():
-        yield
-
-
 def in_flight(body: Object) -> None:
-    """A rolling update of the set has begun."""
-    body["status"]["updateProgress"] = {"updateStartedAt": "2026-02-02T00:00:00Z"}
+    """An edit that no operator has seen: the set's hash is not its spec's."""
+    body["spec"]["template"]["cliques"][0]["annotations"] = {"example.test/edit": "1"}
 
 
 def begin_update(world: World) -> None:
-    """An update is in flight, which refuses."""
+    """An edit is in flight, which refuses."""
     world.store.edit(resources.POD_CLIQUE_SETS, "default", "web", in_flight)
 
 
@@ -50,7 +43,7 @@ def bad(world: World) -> bool:
     return bool(world.replicas) and world.image == cluster.OLD_IMAGE and world.grove() != world.before
 
 
-# --- the old operator beside a migrated cluster ------------------------------------------------------------------------
+# --- the old operator beside a migrated cluster ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("stopped", [False, True], ids=["goes on", "is told to end"])
@@ -77,7 +70,7 @@ def test_a_run_that_another_overtook_never_starts_the_old_operator(*, stopped: b
     assert number > 10
 
 
-# --- the operator at zero for ever ---------------------------------------------------------------------------------------
+# --- the operator at zero for ever ----------------------------------------------------------------------------------
 
 
 def test_a_refused_rerun_gives_back_the_operator_that_a_dead_run_stopped() -> None:
@@ -97,7 +90,7 @@ def test_replicas_that_somebody_else_set_to_zero_stay() -> None:
     assert (world.run().code, world.replicas) == (REFUSED, 0)
 
 
-# --- operators that no Lease keeps out -----------------------------------------------------------------------------------
+# --- operators that no Lease keeps out ------------------------------------------------------------------------------
 
 
 def without_election(world: World) -> None:
@@ -182,7 +175,7 @@ def test_an_operator_under_its_own_labels_is_seen() -> None:
     assert "GM-122" in str(ending.error)
 
 
-# --- exits that say too little -------------------------------------------------------------------------------------------
+# --- exits that say too little --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", [ValueError, KeyboardInterrupt, MemoryError])
@@ -259,7 +252,7 @@ def test_two_runs_exclude_each_other_whatever_their_flags() -> None:
     assert ending.code == DONE, str(ending)
 
 
-# --- a record of another migration ---------------------------------------------------------------------------------------
+# --- a record of another migration ----------------------------------------------------------------------------------
 
 
 def test_the_way_back_after_a_finished_migration_is_a_migration() -> None:

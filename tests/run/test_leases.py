@@ -14,8 +14,8 @@ from migrator.errors import LeaseLost, LostReply, NotAuthorised, Unreachable
 from migrator.resources import LEASES
 from migrator.run.decisions import Lease
 from migrator.run.leases import DURATION, HOLD, OWN_LEASE, PARKED, QUIET, RENEW_EVERY, Leases, monotonic
-from tests.faults.world import _QUIET as SILENT
-from tests.unit.small_cluster import START, Clock, SmallCluster
+from tests.simulation.world import _QUIET as SILENT
+from tests.support.small_cluster import START, Clock, SmallCluster
 
 NAMESPACE, OPERATORS = "grove-system", "grove-operator-leader-election"
 

@@ -12,7 +12,7 @@ from migrator.grove.model import Severity
 from migrator.hashing import schemes
 from migrator.resources import CONFIG_MAPS, DEPLOYMENTS, PODS, SERVICES, VALIDATING_WEBHOOK_CONFIGURATIONS
 from migrator.run import operator
-from tests.unit.small_cluster import SmallCluster
+from tests.support.small_cluster import SmallCluster
 
 NAMESPACE = "grove-system"
 IMAGE = "ghcr.io/ai-dynamo/grove/grove-operator:v0.1.0-alpha.9"

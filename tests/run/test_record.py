@@ -37,8 +37,8 @@ from migrator.run.record import (
     decode,
     encode,
 )
-from tests.memory_store import Request
-from tests.unit.small_cluster import SmallCluster
+from tests.support.memory_store import Request
+from tests.support.small_cluster import SmallCluster
 
 NAMESPACE = "grove-system"
 RUN = RunRecord(

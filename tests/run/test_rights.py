@@ -19,9 +19,9 @@ from migrator.run import rights
 from migrator.run.operator import Operator
 from migrator.run.rights import Right
 from migrator.store import DryRun
-from tests.faults.points import GROVE
-from tests.faults.world import World, stepped_fences
-from tests.memory_store import MemoryStore
+from tests.simulation.points import GROVE
+from tests.simulation.world import World
+from tests.support.memory_store import MemoryStore
 
 LOG = structlog.wrap_logger(structlog.ReturnLogger())
 Answer = Callable[[dict[str, str]], Any]
@@ -186,7 +186,7 @@ def test_all_that_is_missing_is_named_up_to_eight() -> None:
         rights.check(store, wanted, LOG)
     named = "; ".join(f"patch pods in namespace n{number}" for number in range(8))
     assert str(caught.value) == (
-        f"nothing was begun, because we may not {named}; and 2 more: grant it (manifests/base/rbac.yaml has all that a run "
+        f"nothing was begun, because we may not {named}; and 2 more: grant it (manifests/base/rbac.yaml has all that a run "  # noqa: E501 - one sentence as it is printed
         "needs), then run again"
     )
 
@@ -226,7 +226,7 @@ def test_every_write_of_a_run_was_asked_for(*, revert: bool) -> None:
         asked.add((right.verb, right.resource.plural, right.subresource, right.name))
         return True
 
-    with stepped_fences(), mock.patch.object(rights, "_allowed", allow):
+    with mock.patch.object(rights, "_allowed", allow):
         world = World()
         assert world.run().code == 0
         sent = len(world.store.writes())
@@ -244,7 +244,6 @@ def test_every_write_of_a_run_was_asked_for(*, revert: bool) -> None:
 def test_a_missing_right_disturbs_nothing() -> None:
     """Without one right the run ends with exit 1 before it stopped the operator or wrote anything."""
     with (
-        stepped_fences(),
         mock.patch.object(rights, "_allowed", lambda _store, right: right.resource != resources.LEASES),
     ):
         world = World()

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, Protocol
 
-from tests.controlplane.client import Client, Object
+from tests.support.controlplane.client import Client, Object
 from tests.upgrade.builds import Build
 from tests.upgrade.photo import Photo
 from tests.upgrade.watch import PodDiary
 
-ROOT: Final = Path(__file__).resolve().parents[2]
 WORKLOADS: Final = "serving"
 
 

@@ -12,11 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from tests.support.paths import ROOT
 from tests.upgrade import builds
 from tests.upgrade.matrix import PAIRS, Pair
 
 RESULTS: Final = Path(__file__).with_name("results.json")
-TARGET: Final = Path(__file__).resolve().parents[2] / "docs" / "compatibility.md"
+TARGET: Final = ROOT / "docs" / "compatibility.md"
 
 _INTRODUCTION: Final = """\
 # Upgrades that were tried
@@ -109,8 +110,8 @@ the source of alpha.9 and later names and no module proxy at hand served, were r
 fields; no such scheduler was configured, and no hash depends on them.
 
 Releases that are not in the table are shown in another way only: their hashes by golden vectors from Go itself
-(`tests/golden`), and what is written by a real API server with their CRDs (`tests/integration`). That does not say how
-their operators behave.
+(`tests/oracle/golden`), and what is written by a real API server with their CRDs (`tests/cluster`). That does not say
+how their operators behave.
 
 "{builds.BUILDS["v0.1.0-alpha.3-k8s-1.34"].title}" is **not a release of
 Grove**. It is the source of alpha.3 with newer Kubernetes libraries and no other change: the case of Grove issue 709,
@@ -118,8 +119,9 @@ in which the same template has another hash only because `k8s.io/api` is newer. 
 scheme and image, as for any build that is no release: `--to legacy-1.34 --target-image IMAGE`. Its CRDs
 are those of the alpha.6 line, the first with `k8s.io/api` 0.34.
 
-Upgrades from alpha.3 to alpha.9 and from there to alpha.11 are also written as tests on kind (`tests/e2e`), with real
-kubelets, Grove's published charts and the tool as its Job. They need Docker and the network: **they were not run**.
+Upgrades from alpha.3 to alpha.9 and from there to alpha.11 are also written as tests on kind (`tests/upgrade/kind`),
+with real kubelets, Grove's published charts and the tool as its Job. They need Docker and the network:
+**they were not run**.
 
 Not tried either: a cluster with several API servers, nodes with a real kubelet, and operators that store PodGangMaps.
 """

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
-from tests.controlplane.build import ControlPlaneUnavailableError, control_plane_binary
 from tests.upgrade import builds
 from tests.upgrade.container import isolation
 
@@ -21,13 +19,8 @@ def isolated() -> None:
 
 @pytest.fixture(scope="session")
 def operators(isolated: None) -> Path:  # noqa: ARG001 - it only skips
-    """The directory of operator binaries; skips where none is named, or no API server can be had."""
+    """The directory of operator binaries; skips where none is named."""
     found = builds.directory()
     if found is None:
         pytest.skip(f"{builds.VARIABLE} names no directory with <build>/grove-operator")
-    if not os.environ.get("KUBEBUILDER_ASSETS"):
-        try:
-            control_plane_binary()
-        except ControlPlaneUnavailableError as error:
-            pytest.skip(str(error))
     return found

@@ -11,10 +11,10 @@ from typing import Final, Self
 
 import urllib3
 
-from tests.controlplane.client import Object
-from tests.controlplane.crds import apply_crds
-from tests.controlplane.options import Options, Ready
-from tests.controlplane.server import ControlPlane
+from tests.support.controlplane.client import Object
+from tests.support.controlplane.crds import apply_crds
+from tests.support.controlplane.options import Options, Ready
+from tests.support.controlplane.server import ControlPlane
 from tests.upgrade import builds, installation
 from tests.upgrade.builds import Build
 from tests.upgrade.cluster import WORKLOADS, Ran

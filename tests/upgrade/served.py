@@ -15,11 +15,12 @@ from typing import Final
 
 import urllib3
 
-from tests.controlplane.client import Client, Object, eventually
-from tests.controlplane.options import Ready
+from tests.support.controlplane.client import Client, Object, eventually
+from tests.support.controlplane.options import Ready
+from tests.support.paths import ROOT
 from tests.upgrade import installation, photo
 from tests.upgrade.builds import Build
-from tests.upgrade.cluster import ROOT, WORKLOADS, Ran
+from tests.upgrade.cluster import WORKLOADS, Ran
 from tests.upgrade.photo import Photo
 from tests.upgrade.watch import PodDiary
 

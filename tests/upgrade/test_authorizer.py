@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.manifests import site
+from tests.cluster.manifests import site
 from tests.upgrade import photo, samples
 from tests.upgrade.lab import Lab
 from tests.upgrade.matrix import Pair

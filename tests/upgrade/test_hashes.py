@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests import workloads
-from tests.controlplane.client import Object, eventually
-from tests.counts import record
-from tests.golden import cases
+from tests.oracle.golden import cases
+from tests.support import workloads
+from tests.support.controlplane.client import Object, eventually
+from tests.support.counts import record
 from tests.upgrade import photo, samples
 from tests.upgrade.builds import BUILDS, Build
 from tests.upgrade.cluster import WORKLOADS

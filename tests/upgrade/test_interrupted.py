@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane.client import eventually
+from tests.support.controlplane.client import eventually
+from tests.support.paths import ROOT
 from tests.upgrade import photo
 from tests.upgrade.builds import Build
-from tests.upgrade.cluster import ROOT
 from tests.upgrade.lab import Lab
 from tests.upgrade.matrix import Pair, compare, prepare
 from tests.upgrade.photo import Photo

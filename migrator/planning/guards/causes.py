@@ -1,0 +1,150 @@
+"""Why a hash that the operator computed cannot be recomputed from the spec.
+
+Each such cause is reported once for its PodClique, in place of every value that follows from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from migrator.grove.model import (
+    LABEL_POD_TEMPLATE_HASH,
+    POINTER_TEMPLATE_HASH_LABEL,
+    Finding,
+    Place,
+    PodClique,
+    StoredHash,
+)
+from migrator.hashing.schemes import LEGACY
+from migrator.planning.blast import whole_units
+from migrator.planning.guards.base import Case, refuse
+
+_ANNOTATION_AUTO_MNNVL: Final = "grove.io/auto-mnnvl"
+_MNNVL_MINOR: Final = "1.34"  # alpha.6 and alpha.7; those before have no MNNVL, those after copy the template
+_GPU: Final = "nvidia.com/gpu"
+IN_ORDER: Final = "CliqueStartupTypeInOrder"
+EXPLICIT: Final = "CliqueStartupTypeExplicit"
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """What accounts for template hashes of one PodClique and its pods; ``values`` is ``None`` for all of them."""
+
+    finding: Finding
+    values: frozenset[str] | None = None
+
+    def explains(self, stored: StoredHash) -> bool:
+        """Whether that value follows from this cause."""
+        return stored.clique is not None and (self.values is None or stored.value in self.values)
+
+
+def causes(case: Case) -> Mapping[str, Cause]:
+    """What accounts for foreign template hashes, by uid of the PodClique."""
+    labels = {stored.ref.uid for stored in case.foreign if stored.place is Place.CLIQUE_LABEL}
+    found: dict[str, Cause] = {}
+    for pod_clique in case.tree.pod_cliques:
+        cause = _not_in_template(case, pod_clique) or _suffix_trap(case, pod_clique)
+        if cause is None and pod_clique.ref.uid in labels:
+            cause = _mnnvl(case, pod_clique)
+        if cause is not None:
+            found[pod_clique.ref.uid] = cause
+    return found
+
+
+def _not_in_template(case: Case, pod_clique: PodClique) -> Cause | None:
+    if pod_clique.clique in case.source_hashes.templates:
+        return None
+    what = f"clique {pod_clique.clique}" if pod_clique.clique else "a clique that its labels do not name"
+    return Cause(
+        refuse(
+            "GM-109",
+            pod_clique.ref,
+            POINTER_TEMPLATE_HASH_LABEL,
+            f"{pod_clique.ref} is {what}, which the template of {case.tree.ref} does not have: the operator is "
+            "still removing it, or the object is foreign; its template hashes and those of its pods prove nothing",
+        )
+    )
+
+
+def _suffix_trap(case: Case, pod_clique: PodClique) -> Cause | None:
+    """The operator takes a PodClique's template by name ending, first match in slice order.
+
+    Grove: ``strings.HasSuffix`` in ``buildResource`` of
+    ``operator/internal/controller/podcliqueset/components/podclique/podclique.go`` and of
+    ``operator/internal/controller/podcliquescalinggroup/components/podclique/podclique.go``; every comparison
+    goes by the exact name.
+    """
+    clique, templates = pod_clique.clique, case.source_hashes.templates
+    names = (str(entry.get("name")) for entry in case.tree.pcs.cliques)
+    match = next((name for name in names if name in templates and pod_clique.ref.name.endswith(name)), clique)
+    if clique is None or match is None or match == clique:
+        return None
+    targets = case.target_hashes.templates
+    if templates[match] == templates[clique] and targets[match] == targets[clique]:
+        return None
+    return Cause(
+        refuse(
+            "GM-123",
+            pod_clique.ref,
+            POINTER_TEMPLATE_HASH_LABEL,
+            f"{pod_clique.ref} is made from the template of clique {match} instead of {clique}, because the operator "
+            f"compares name endings and {match} comes first; {_way_out(case, clique, match)}",
+        ),
+        frozenset({templates[match], targets[match]}),
+    )
+
+
+def _way_out(case: Case, clique: str, match: str) -> str:
+    """What the webhook allows: cliques are never renamed, and reordered under AnyOrder only.
+
+    Grove: ``operator/internal/webhook/admission/pcs/validation/podcliqueset.go:validatePodCliqueUpdate``.
+    """
+    if case.tree.pcs.template.get("cliqueStartupType") in {IN_ORDER, EXPLICIT}:
+        return (
+            "under this cliqueStartupType Grove's webhook forbids to rename or reorder cliques: recreate the set with "
+            "other names, or accept that the upgrade replaces its pods (--skip-refused)"
+        )
+    return (
+        f"put {clique} before {match} in the PodCliqueSet (Grove's webhook forbids to rename cliques) and let the "
+        "operator roll that out before the upgrade"
+    )
+
+
+def _mnnvl(case: Case, pod_clique: PodClique) -> Cause | None:
+    """alpha.6 and alpha.7 inject the claim into the template that other PodCliques are hashed from.
+
+    Grove: ``pclq.Spec = pclqTemplateSpec.Spec`` without a copy in ``buildResource`` of standalone PodCliques, and
+    ``operator/internal/mnnvl``: ``InjectMNNVLIntoPodSpec`` for containers with GPUs.
+    """
+    pcs = case.tree.pcs
+    if (
+        (case.source.algorithm, case.source.minor) != (LEGACY, _MNNVL_MINOR)
+        or pcs.annotations.get(_ANNOTATION_AUTO_MNNVL) != "enabled"
+        or not pod_clique.standalone
+        or not any(clique.get("name") == pod_clique.clique and _has_gpu(clique) for clique in pcs.cliques)
+    ):
+        return None
+    return Cause(
+        refuse(
+            "GM-126",
+            pod_clique.ref,
+            POINTER_TEMPLATE_HASH_LABEL,
+            f"{pod_clique.ref} runs GPUs under the annotation {_ANNOTATION_AUTO_MNNVL}=enabled: alpha.6 and alpha.7 "
+            "hash the claims that they inject, so this hash and those of its pods cannot be recomputed; upgrade to "
+            "alpha.8 first, which hashes as alpha.7 does and still injects the claims, and replace the pods that keep "
+            "such a hash (alpha.9 and later ignore the annotation: GM-305)",
+        ),
+        frozenset({pod_clique.labels[LABEL_POD_TEMPLATE_HASH]}),
+    )
+
+
+def _has_gpu(clique: Mapping[str, Any]) -> bool:
+    pod_spec = (clique.get("spec") or {}).get("podSpec") or {}
+    wanted = [
+        (container.get("resources") or {}).get(kind) or {}
+        for container in (*(pod_spec.get("containers") or ()), *(pod_spec.get("initContainers") or ()))
+        for kind in ("limits", "requests")
+    ]
+    return any(whole_units(quantities.get(_GPU)) for quantities in wanted)

@@ -1,0 +1,41 @@
+"""Guards on a set's template: what makes its hashes differ from those of the spec that was read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from migrator.grove.model import Finding
+from migrator.planning.guards.base import Case, refuse, warn
+from migrator.planning.guards.causes import causes
+
+
+def template(case: Case) -> Iterator[Finding]:
+    """What makes the hash of a PodClique differ from that of its template."""
+    for cause in causes(case).values():
+        yield cause.finding
+
+
+def fields(case: Case) -> Iterator[Finding]:
+    """A field that only one of the two struct layouts has is a real change of the template."""
+    pcs = case.tree.pcs
+    for pointer in case.unknown_fields:
+        yield refuse(
+            "GM-125",
+            pcs.ref,
+            pointer,
+            f"{pcs.ref} sets {pointer}, which the {case.source.minor} structs of the running operator ignore and "
+            f"the {case.target.minor} structs see: the upgrade changes the pods for real, and rewriting hashes "
+            "would hide that; remove the field before the upgrade and add it again afterwards",
+        )
+    for pointer in case.lost_fields:
+        yield warn(
+            "GM-134",
+            pcs.ref,
+            pointer,
+            f"{pcs.ref} sets {pointer}, which the {case.target.minor} structs ignore: its pods keep what the "
+            "field gave them until they are recreated, and lack it from then on",
+        )
+
+
+CHECKS: Final = (template, fields)

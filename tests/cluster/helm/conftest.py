@@ -1,0 +1,59 @@
+"""A cluster that Helm installs into, with a kubelet for what it installs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cluster.helm.release import Helm, Release
+from tests.cluster.manifests.audit import Audit
+from tests.cluster.manifests.container import Container
+from tests.cluster.manifests.kubelet import Kubelet
+from tests.cluster.manifests.site import NAMESPACE, WORKLOADS, Site
+from tests.support.controlplane.client import eventually
+from tests.support.controlplane.crds import apply_crds
+from tests.support.controlplane.options import Options
+from tests.support.controlplane.server import ControlPlane
+from tests.support.gangs import MAPPED
+
+
+@pytest.fixture(scope="package")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """An API server with controllers and Grove's CRDs, and without anything of ours."""
+    directory = tmp_path_factory.mktemp("helm")
+    server = ControlPlane(directory, Options(controller_manager=True, audit_log=directory / "audit.jsonl")).start()
+    admin = server.client()
+    found = Site(server, admin, directory)
+    apply_crds(server, MAPPED)
+    for name in (NAMESPACE, WORKLOADS):
+        admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    yield found
+    admin.close()
+    server.stop()
+
+
+@pytest.fixture
+def kubelet(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubelet]:
+    """A kubelet that runs our image as this repository's command line."""
+    images = {"grove-migrator": Container.run}
+    with Kubelet(site.server, NAMESPACE, tmp_path_factory.mktemp("pods"), images) as running:
+        yield running
+
+
+@pytest.fixture
+def audit(site: Site) -> Audit:
+    """What our account asks of the API server from now on."""
+    return Audit(site.directory / "audit.jsonl")
+
+
+@pytest.fixture
+def release(site: Site, kubelet: Kubelet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Release]:
+    """A release that is not installed yet; afterwards it is gone, and all that a run left too."""
+    site.clear()
+    found = Release(site, kubelet, Helm(site.server.kubeconfig, tmp_path_factory.mktemp("helm-home")))
+    yield found
+    found.uninstall()
+    for job in site.admin.list("batch/v1", "Job", NAMESPACE):  # hooks are no part of a release
+        site.admin.delete(job)
+    eventually(lambda: not site.admin.list("v1", "Pod", NAMESPACE), what="pods of the release are still there")

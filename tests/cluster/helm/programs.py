@@ -1,0 +1,23 @@
+"""Real helm and kustomize, built from their Go modules.
+
+Each has a go.mod of ours in tests/cluster/helm/programs, which names the program as its tool and, with its go.sum,
+every module that goes into it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from tests.support.go_programs import GoProgram
+
+SOURCES: Final = Path(__file__).resolve().parent / "programs"
+
+PROGRAMS: Final = {
+    name: GoProgram(name, SOURCES / name, package)
+    for name, package in (
+        ("helm3", "helm.sh/helm/v3/cmd/helm"),
+        ("helm4", "helm.sh/helm/v4/cmd/helm"),
+        ("kustomize", "sigs.k8s.io/kustomize/kustomize/v5"),
+    )
+}

@@ -1,0 +1,242 @@
+"""manifests/job.yaml among a chart's templates: real helm runs it before every upgrade, and does what it says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+import pytest
+
+from tests.cluster.helm.release import Release, Way
+from tests.cluster.manifests.audit import Audit, used
+from tests.cluster.manifests.site import MANIFESTS, NAMESPACE, NEW, OLD, WORKLOADS, documents, grants
+from tests.support.controlplane.client import MERGE_PATCH, Object, eventually
+
+pytestmark = pytest.mark.controlplane
+
+HELM_3: Final = Way("helm3")
+HELM_4: Final = Way("helm4")
+GRANTS: Final = grants(documents("base/rbac.yaml"))
+HOOKS: Final = (MANIFESTS / "job.yaml").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def hooked(release: Release) -> Release:
+    """A release with our manifest, word for word, among its templates."""
+    release.hooks = HOOKS
+    return release
+
+
+@pytest.fixture
+def frozen(release: Release) -> Iterator[Any]:
+    """A way to let nobody write the generation hash of one set, in the middle of a run's writes."""
+    admin = release.site.admin
+    policy = _policy("frozen")
+    thaw = [policy, _binding("frozen")]
+
+    def freeze() -> None:
+        for item in thaw:
+            admin.create(item)
+        eventually(lambda: _write_generation_hash(release) == 403, what="the policy is not in force")
+
+    def unfreeze() -> None:
+        for item in thaw:
+            admin.delete(item)
+        eventually(lambda: _write_generation_hash(release) == 200, what="the policy is still in force")
+
+    yield freeze, unfreeze
+    for item in thaw:
+        admin.delete(item)
+
+
+def undisturbed(release: Release) -> Object:
+    """What is the same after an upgrade that did not begin: the operator's Deployment and its pods."""
+    deployment = release.deployment()
+    return {
+        "generation": deployment["metadata"]["generation"],
+        "managers": release.managers(),
+        "pods": sorted(pod["metadata"]["uid"] for pod in release.site.operators()),
+    }
+
+
+def job(release: Release) -> Object:
+    """The Job's status, with the type of its last condition as ``over``."""
+    status: Object = release.site.admin.get("batch/v1", "Job", "grove-migrator", NAMESPACE)["status"]
+    over = [c["type"] for c in status.get("conditions", ()) if c["type"] in {"Complete", "Failed"}]
+    return {**status, "over": over[-1] if over else None}
+
+
+def attempts(release: Release) -> list[tuple[int, Object]]:
+    """Exit code and summary of each pod of the Job that has ended, the first one first; a killed one has no summary."""
+    pods = release.site.admin.list("v1", "Pod", NAMESPACE, selector="job-name=grove-migrator")
+    states = [container["state"] for pod in pods for container in pod["status"].get("containerStatuses", ())]
+    ended = [state["terminated"] for state in states if "terminated" in state]
+    ended.sort(key=lambda state: state["finishedAt"])
+    return [(state["exitCode"], _summary(state["message"])) for state in ended]
+
+
+def _summary(message: str) -> Object:
+    found: Object = json.loads(message) if message.startswith("{") and message.count("\n") == 1 else {}
+    return found
+
+
+@pytest.mark.parametrize("helm", [HELM_3, HELM_4], ids=["helm3", "helm4"])
+def test_the_hook_migrates_and_the_upgrade_starts_the_new_operator(hooked: Release, audit: Audit, helm: Way) -> None:
+    """One command: old operator stopped, every hash translated, new operator with as many replicas as before.
+
+    Nothing runs at the installation, and an upgrade to the same release leaves its operator in peace. The audit log
+    knows of no request of the hook's account that the manifest does not grant.
+    """
+    hooked.install(helm, OLD)
+    assert hooked.kubelet.containers == []
+    hooked.site.plant()
+    before = hooked.site.objects()
+    upgraded = hooked.upgrade(helm, NEW)
+    assert upgraded.returncode == 0, upgraded.stderr
+    assert hooked.site.objects() == hooked.site.expected(before, OLD, NEW)
+    [(code, summary)] = attempts(hooked)
+    assert (code, summary["outcome"], job(hooked)["over"]) == (0, "done", "Complete")
+    assert hooked.deployment()["spec"]["replicas"] == 2
+    hooked.wait_for_pods()
+    assert "grove-migrator" not in hooked.managers()
+    running = undisturbed(hooked)
+    again = hooked.upgrade(helm, NEW)
+    assert again.returncode == 0, again.stderr
+    assert [code for code, _ in attempts(hooked)] == [0]
+    assert undisturbed(hooked)["pods"] == running["pods"]
+    assert used(audit.requests(), GRANTS) < set(GRANTS)
+
+
+@pytest.mark.parametrize("helm", [pytest.param(HELM_3, marks=pytest.mark.slow), HELM_4], ids=["helm3", "helm4"])
+def test_a_refused_run_stops_helm_and_never_disturbs_the_operator(hooked: Release, helm: Way) -> None:
+    """An update is in flight: exit 3, one attempt, Helm fails, the old operator's pods and Deployment are untouched.
+
+    Helm prints why, because the manifest asks it to print a failed hook's log. Once the operator has finished the
+    update, the same command upgrades.
+    """
+    hooked.install(helm, OLD)
+    hooked.site.plant()
+    running = undisturbed(hooked)
+    ended = hooked.site.objects()["PodCliqueSet", "web"]["status"]["updateProgress"]["updateEndedAt"]
+    _set_update_end(hooked, None)
+    before = hooked.site.objects()
+    refused = hooked.upgrade(helm, NEW)
+    assert refused.returncode != 0
+    assert "pre-upgrade" in refused.stderr
+    assert "GM-102" in refused.stdout + refused.stderr
+    [(code, summary)] = attempts(hooked)
+    assert (code, job(hooked)["over"]) == (3, "Failed")
+    assert "GM-102" in summary["message"]
+    assert (hooked.site.objects(), undisturbed(hooked)) == (before, running)
+    assert [name for name in hooked.site.names("ConfigMap") if name.startswith("grove-migrator")] == []
+    _set_update_end(hooked, ended)
+    upgraded = hooked.upgrade(helm, NEW)
+    assert upgraded.returncode == 0, upgraded.stderr
+    assert [code for code, _ in attempts(hooked)] == [0]
+
+
+def test_a_run_that_is_killed_is_finished_by_the_jobs_next_pod(hooked: Release) -> None:
+    """SIGKILL in the middle of its writes: Helm goes on waiting, another pod finishes, the upgrade goes through."""
+    hooked.hooks = _with_arguments("--qps=20", "--request-timeout=5s")
+    hooked.lease = "4s"  # the second pod waits until the first one's has expired
+    hooked.install(HELM_4, OLD)
+    hooked.site.plant()
+    before = hooked.site.objects()
+    after = hooked.site.expected(before, OLD, NEW)
+    with ThreadPoolExecutor(1) as pool:
+        upgrade = pool.submit(hooked.upgrade, HELM_4, NEW)
+        eventually(lambda: hooked.site.objects() != before, what="nothing was written", seconds=180)
+        hooked.kubelet.containers[0].kill()
+        eventually(lambda: [code for code, _ in attempts(hooked)] == [137], what="the pod was not killed", seconds=180)
+        halfway = hooked.site.objects()
+        assert halfway not in (before, after)
+        assert hooked.deployment()["spec"]["replicas"] == 0
+        upgraded = upgrade.result()
+    assert upgraded.returncode == 0, upgraded.stderr
+    assert hooked.site.objects() == after
+    killed, *others, last = (code for code, _ in attempts(hooked))
+    assert (killed, last) == (137, 0)
+    assert set(others) <= {1, 4, 6}, "on a slow machine an attempt may lose the Lease, and is repeated too"
+    assert (job(hooked)["over"], job(hooked)["failed"], job(hooked)["succeeded"]) == ("Complete", 1 + len(others), 1)
+    assert hooked.deployment()["spec"]["replicas"] == 2
+
+
+def test_a_failure_after_the_first_write_puts_everything_back(hooked: Release, frozen: Any) -> None:
+    """Exit 5, no second attempt: every hash is the old one, the old operator runs, and no field of it is ours.
+
+    When the cause is gone, the same command upgrades.
+    """
+    freeze, unfreeze = frozen
+    hooked.install(HELM_4, OLD)
+    hooked.site.plant()
+    before = hooked.site.objects()
+    freeze()
+    failed = hooked.upgrade(HELM_4, NEW)
+    assert failed.returncode != 0
+    [(code, summary)] = attempts(hooked)
+    assert (code, job(hooked)["over"]) == (5, "Failed"), summary
+    assert hooked.site.objects() == before
+    hooked.wait_for_pods()
+    deployment = hooked.deployment()["spec"]
+    assert deployment["replicas"] == 2
+    assert deployment["template"]["spec"]["containers"][0]["image"].endswith(OLD)
+    assert "grove-migrator" not in hooked.managers()
+    unfreeze()
+    upgraded = hooked.upgrade(HELM_4, NEW)
+    assert upgraded.returncode == 0, upgraded.stderr
+    assert hooked.site.objects() == hooked.site.expected(before, OLD, NEW)
+    assert hooked.deployment()["spec"]["replicas"] == 2
+
+
+def _with_arguments(*added: str) -> str:
+    last = "            - --max-downtime=10m\n"
+    assert HOOKS.count(last) == 1
+    return HOOKS.replace(last, last + "".join(f"            - {argument}\n" for argument in added))
+
+
+def _set_update_end(release: Release, value: str | None) -> None:
+    [pcs] = [
+        item
+        for item in release.site.admin.list("grove.io/v1alpha1", "PodCliqueSet", WORKLOADS)
+        if item["metadata"]["name"] == "web"
+    ]
+    body = {"status": {"updateProgress": {"updateEndedAt": value}}}
+    assert release.site.admin.patch(pcs, body, subresource="status").status == 200
+
+
+def _write_generation_hash(release: Release) -> int:
+    path = release.site.admin.kind("grove.io/v1alpha1", "PodCliqueSet").path(WORKLOADS, "disagg", "status")
+    body = {"status": {"currentGenerationHash": "4b5c6d"}}
+    answer = release.site.admin.request("PATCH", path, body, query={"dryRun": "All"}, content_type=MERGE_PATCH)
+    return answer.status
+
+
+def _policy(name: str) -> Object:
+    rule = {
+        "apiGroups": ["grove.io"],
+        "apiVersions": ["*"],
+        "operations": ["UPDATE"],
+        "resources": ["podcliquesets/status"],
+        "resourceNames": ["disagg"],
+    }
+    unchanged = "object.status.currentGenerationHash == oldObject.status.currentGenerationHash"
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": name},
+        "spec": {
+            "matchConstraints": {"resourceRules": [rule]},
+            "validations": [{"expression": unchanged, "reason": "Forbidden"}],
+        },
+    }
+
+
+def _binding(name: str) -> Object:
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": name},
+        "spec": {"policyName": name, "validationActions": ["Deny"]},
+    }

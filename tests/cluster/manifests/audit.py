@@ -1,0 +1,49 @@
+"""What our account asked of an API server, by its audit log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from tests.cluster.manifests.site import USER, Grant
+from tests.support.controlplane.client import Object
+
+#: What every authenticated user may do.
+_QUESTIONS: Final = {"selfsubjectaccessreviews", "selfsubjectreviews"}
+
+
+class Audit:
+    """The requests of our account since the last look, apart from questions about itself."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._seen = len(self._lines())
+
+    def requests(self) -> list[Object]:
+        """The requests that are answered."""
+        lines = self._lines()
+        fresh, self._seen = lines[self._seen :], len(lines)
+        found = [json.loads(line) for line in fresh]
+        return [
+            item
+            for item in found
+            if item["user"]["username"] == USER
+            and item["stage"] == "ResponseComplete"
+            and item["objectRef"]["resource"] not in _QUESTIONS
+        ]
+
+    def _lines(self) -> list[str]:
+        return self._log.read_text(encoding="utf-8").splitlines()
+
+
+def used(requests: Sequence[Object], granted: Sequence[Grant]) -> set[Grant]:
+    """The grants that requests needed; asserts that each was allowed, and that none is beyond the grants."""
+    found = set()
+    for request in requests:
+        assert request["annotations"]["authorization.k8s.io/decision"] == "allow", request
+        covering = [grant for grant in granted if grant.covers(request)]
+        assert covering, (request["verb"], request["objectRef"])
+        found.update(covering)
+    return found

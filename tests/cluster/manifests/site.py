@@ -1,0 +1,350 @@
+"""A cluster as the Job finds it: an operator that runs, sets whose hashes are of alpha.9, and our manifests.
+
+The command line runs in this process, configured from inside as a pod is: token, CA and namespace from files, and
+nothing else that it could use.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+from kubernetes.config import incluster_config
+
+from migrator import cli
+from migrator.cli import termination, wiring
+from migrator.hashing import podcliqueset, schemes
+from tests.support import workloads
+from tests.support.controlplane.client import Client, Object, eventually
+from tests.support.controlplane.crds import apply_crds
+from tests.support.controlplane.server import ControlPlane
+from tests.support.controlplane.trees import plant
+from tests.support.gangs import MAPPED
+from tests.support.paths import ROOT
+from tests.support.trees import State
+
+MANIFESTS: Final = ROOT / "manifests"
+NAMESPACE: Final = "grove-system"
+WORKLOADS: Final = "serving"
+ACCOUNT: Final = "grove-migrator"
+USER: Final = f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"
+OLD, NEW = "v0.1.0-alpha.9", "v0.1.0-alpha.11"
+GROVE: Final = "grove.io/v1alpha1"
+SCHEDULER: Final = "scheduler.grove.io/v1alpha1"
+KINDS: Final = (
+    (GROVE, "PodCliqueSet"),
+    (GROVE, "PodCliqueScalingGroup"),
+    (GROVE, "PodClique"),
+    (GROVE, "PodGangMap"),
+    (SCHEDULER, "PodGang"),
+    ("v1", "Pod"),
+)
+_API: Final = {"ConfigMap": "v1", "Lease": "coordination.k8s.io/v1", "Deployment": "apps/v1", "Event": "v1"}
+_LABELS: Final = {
+    "app.kubernetes.io/component": "operator-deployment",
+    "app.kubernetes.io/name": "grove-operator",
+    "app.kubernetes.io/part-of": "grove",
+}
+_CONFIGURATION: Final = """\
+apiVersion: operator.config.grove.io/v1alpha1
+kind: OperatorConfiguration
+leaderElection:
+  enabled: true
+  leaseDuration: 3s
+  resourceName: grove-operator-leader-election
+"""
+
+
+def documents(name: str) -> list[Object]:
+    """The objects of one file below manifests/."""
+    return [found for found in yaml.safe_load_all((MANIFESTS / name).read_text(encoding="utf-8")) if found]
+
+
+def of_kind(objects: Sequence[Object], *kinds: str) -> list[Object]:
+    """The objects of these kinds."""
+    return [item for item in objects if item["kind"] in kinds]
+
+
+def arguments(name: str) -> list[str]:
+    """The command line of a file's Job."""
+    [job] = of_kind(documents(name), "Job")
+    [container] = job["spec"]["template"]["spec"]["containers"]
+    found: list[str] = container["args"]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """One verb on one resource, of one role; ``names`` are the objects to which it is limited, if it is."""
+
+    role: str  # Role or ClusterRole
+    verb: str
+    group: str
+    resource: str
+    names: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.resource}"
+
+    def covers(self, request: Object) -> bool:
+        """Whether a request of the audit log is one that this permits."""
+        what = request.get("objectRef") or {}
+        resource = "/".join(filter(None, (what.get("resource"), what.get("subresource"))))
+        return (
+            (request["verb"], what.get("apiGroup", ""), resource) == (self.verb, self.group, self.resource)
+            and (self.role == "ClusterRole" or what.get("namespace") == NAMESPACE)
+            and (not self.names or what.get("name") in self.names)
+        )
+
+
+def grants(objects: Sequence[Object]) -> list[Grant]:
+    """Everything that the roles among objects permit, one by one."""
+    return [
+        Grant(role["kind"], verb, group, resource, tuple(rule.get("resourceNames", ())))
+        for role in of_kind(objects, "Role", "ClusterRole")
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    ]
+
+
+def role_of(objects: Sequence[Object], kind: str, permitted: Sequence[Grant]) -> Object:
+    """The role of a kind among objects, with rules for these grants and no others."""
+    [role] = of_kind(objects, kind)
+    rules = [
+        {
+            "apiGroups": [grant.group],
+            "resources": [grant.resource],
+            "verbs": [grant.verb],
+            **({"resourceNames": list(grant.names)} if grant.names else {}),
+        }
+        for grant in permitted
+        if grant.role == kind
+    ]
+    return {**role, "rules": rules}
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a run ended: its exit code, what it printed, and the files that it opened to write."""
+
+    code: int
+    out: str
+    err: str
+    written: list[str]
+
+
+@dataclass
+class Site:
+    """One API server, and the administrator's way to it."""
+
+    server: ControlPlane
+    admin: Client
+    directory: Path
+    planted: list[Object] = field(default_factory=list)
+
+    def prepare(self) -> None:
+        """CRDs with PodGangMaps, namespaces, and everything in manifests/job.yaml but the Job."""
+        apply_crds(self.server, MAPPED)
+        for name in (NAMESPACE, WORKLOADS):
+            self.admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        self.apply([item for item in documents("job.yaml") if item["kind"] != "Job"])
+
+    def apply(self, objects: Sequence[Object]) -> None:
+        """Apply objects, and wait until the policies among them are in force."""
+        applied = [self.admin.apply(item) for item in objects]
+        if of_kind(applied, "ValidatingAdmissionPolicyBinding"):
+            eventually(self._policies_hold, what="the policies are not in force")
+
+    def fill(self) -> None:
+        """Begin anew: an operator of alpha.9 that runs, and sets as it leaves them."""
+        self.clear()
+        self.operate(OLD)
+        self.plant()
+
+    def plant(self) -> None:
+        """Create the sets as an operator of alpha.9 leaves them."""
+        state = State(MAPPED, updated=True, pod_gangs=True)
+        for pcs in (
+            workloads.standalone("web", namespace=WORKLOADS, replicas=2),
+            workloads.disaggregated("disagg", namespace=WORKLOADS),
+        ):
+            self.planted += plant(self.admin, pcs, _hashes(OLD), state)
+
+    def clear(self) -> None:
+        """Remove what `fill` made, and what runs left."""
+        self.planted.clear()
+        for name in (NAMESPACE, WORKLOADS):
+            for kind in ("ConfigMap", "Lease", "Deployment", "Event"):
+                for item in self.admin.list(_API[kind], kind, name):
+                    if item["metadata"]["name"] != "kube-root-ca.crt":
+                        self.admin.delete(item)
+        for api_version, kind in reversed(KINDS):
+            for item in self.admin.list(api_version, kind):
+                self.admin.delete(item)
+        eventually(lambda: not self.admin.list("v1", "Pod"), what="pods are still there")
+
+    def operate(self, version: str, *, replicas: int = 1) -> None:
+        """Install an operator as its chart does, and wait for its pods."""
+        self.admin.apply(
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": "grove-operator-cm-0123abcd", "namespace": NAMESPACE},
+                "data": {"config.yaml": _CONFIGURATION},
+            }
+        )
+        pod = {
+            "containers": [{"name": "grove-operator", "image": f"example.test/grove-operator:{version}"}],
+            "volumes": [{"name": "operator-config", "configMap": {"name": "grove-operator-cm-0123abcd"}}],
+        }
+        self.admin.apply(
+            {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "metadata": {"name": "grove-operator", "namespace": NAMESPACE, "labels": _LABELS},
+                "spec": {
+                    "replicas": replicas,
+                    "selector": {"matchLabels": _LABELS},
+                    "template": {"metadata": {"labels": _LABELS}, "spec": pod},
+                },
+            }
+        )
+        eventually(lambda: len(self.operators()) == replicas, what=f"the operator has not {replicas} pods")
+
+    def operators(self) -> list[Object]:
+        """The operator's pods."""
+        selector = ",".join(f"{key}={value}" for key, value in _LABELS.items())
+        return self.admin.list("v1", "Pod", NAMESPACE, selector=selector)
+
+    def replicas(self) -> int:
+        """How many replicas the operator's Deployment asks for."""
+        found: int = self.admin.get("apps/v1", "Deployment", "grove-operator", NAMESPACE)["spec"]["replicas"]
+        return found
+
+    def objects(self) -> dict[tuple[str, str], Object]:
+        """Everything of the sets, without what every write changes."""
+        found = {}
+        for api_version, kind in KINDS:
+            for item in self.admin.list(api_version, kind, WORKLOADS):
+                for key in ("resourceVersion", "managedFields"):
+                    item["metadata"].pop(key, None)
+                if kind == "PodGangMap":  # its hashes are in its spec
+                    item["metadata"].pop("generation", None)
+                found[kind, item["metadata"]["name"]] = item
+        return found
+
+    def expected(self, objects: Mapping[tuple[str, str], Object], old: str, new: str) -> dict[Any, Object]:
+        """What objects must be after a migration: each old hash, wherever it is a whole value, by the new one."""
+        words: dict[str, str] = {}
+        for (kind, _), item in objects.items():
+            if kind == "PodCliqueSet":
+                before, after = _hashes(old)(item), _hashes(new)(item)
+                words[before.generation_hash] = after.generation_hash
+                words |= {value: after.pod_template_hashes[n] for n, value in before.pod_template_hashes.items()}
+        return {key: _translated(item, words) for key, item in objects.items()}
+
+    def names(self, kind: str) -> list[str]:
+        """The names of our objects of a kind in the operator's namespace."""
+        found = [item["metadata"]["name"] for item in self.admin.list(_API[kind], kind, NAMESPACE)]
+        return sorted(name for name in found if name.startswith(ACCOUNT))
+
+    def may(self, grant: Grant) -> bool:
+        """Whether RBAC lets our account do this; it knows of a change some time after the change."""
+        resource, _, subresource = grant.resource.partition("/")
+        attributes = {
+            "verb": grant.verb,
+            "group": grant.group,
+            "resource": resource,
+            "subresource": subresource,
+            "namespace": NAMESPACE,
+            "name": next(iter(grant.names), ""),
+        }
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {"user": USER, "resourceAttributes": attributes},
+        }
+        answer = self.admin.call("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", body)
+        return bool(answer["status"]["allowed"])
+
+    def _policies_hold(self) -> bool:
+        """Whether a ConfigMap that RBAC would let our account create is denied to it by policy."""
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": NAMESPACE}}
+        own = self.server.client(token=self.admin.service_account_token(NAMESPACE, ACCOUNT))
+        answer = own.request("POST", f"/api/v1/namespaces/{NAMESPACE}/configmaps", body, query={"dryRun": "All"})
+        own.close()
+        return answer.status == 403 and "ValidatingAdmissionPolicy" in str(answer.body)
+
+
+class Pod:
+    """Runs the command line as the Job's container does."""
+
+    def __init__(self, site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+        self.termination_log = site.directory / "termination-log"
+        files = site.directory / "serviceaccount"
+        token = site.admin.service_account_token(NAMESPACE, ACCOUNT)
+        for key, value in site.server.in_cluster(files, token=token, namespace=NAMESPACE).items():
+            monkeypatch.setenv(key, value)
+        monkeypatch.setenv("HOME", str(site.directory))
+        monkeypatch.delenv("KUBECONFIG", raising=False)
+        monkeypatch.delenv(termination.VARIABLE, raising=False)
+        monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(files / "token"))
+        monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(files / "ca.crt"))
+        monkeypatch.setattr(wiring, "_OWN_NAMESPACE", files / "namespace")
+        monkeypatch.setattr(termination, "DEFAULT_PATH", str(self.termination_log))
+        monkeypatch.setattr(sys, "dont_write_bytecode", True)  # the image's is written when it is built
+
+    def run(self, arguments: Sequence[str]) -> Done:
+        """Run, and return how it ended."""
+        self.termination_log.unlink(missing_ok=True)
+        self._capsys.readouterr()
+        with _opened_to_write() as written:
+            code = cli.invoke(list(arguments))
+        captured = self._capsys.readouterr()
+        return Done(code, captured.out, captured.err, written)
+
+
+def _hashes(release: str) -> Any:
+    scheme = schemes.resolve(release)
+    return lambda pcs: podcliqueset.hash_pod_clique_set(pcs, scheme)
+
+
+def _translated(value: Any, words: Mapping[str, str]) -> Any:
+    if isinstance(value, dict):
+        return {key: _translated(item, words) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_translated(item, words) for item in value]
+    return words.get(value, value) if isinstance(value, str) else value
+
+
+_recording: list[list[str]] = []
+
+
+def _hook(event: str, found: tuple[Any, ...]) -> None:
+    if _recording and event == "open":
+        path, mode, flags = found
+        writes = isinstance(mode, str) and set(mode) & set("wax+")
+        if writes or (isinstance(flags, int) and flags & 0o3):
+            _recording[-1].append(str(path))
+
+
+sys.addaudithook(_hook)
+
+
+@contextmanager
+def _opened_to_write() -> Iterator[list[str]]:
+    written: list[str] = []
+    _recording.append(written)
+    try:
+        yield written
+    finally:
+        _recording.pop()

@@ -1,0 +1,132 @@
+"""The Job and its rights, applied to a real API server and used by the ServiceAccount that they are for."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from migrator.hashing import podcliqueset, schemes
+from migrator.resources import CONFIG_MAPS
+from migrator.resources import POD_CLIQUE_SETS as _PCS
+from migrator.stores.kube import store as kube_store
+from tests.support import workloads
+from tests.support.controlplane.client import Client
+from tests.support.controlplane.crds import apply_crds
+from tests.support.controlplane.server import ControlPlane
+from tests.support.loading import load
+from tests.support.paths import ROOT
+from tests.support.trees import PROGRESS, State, grow
+
+pytestmark = pytest.mark.controlplane
+
+MANIFEST = ROOT / "manifests" / "job.yaml"
+DOCUMENTS: list[dict[str, Any]] = list(yaml.safe_load_all(MANIFEST.read_text(encoding="utf-8")))
+NAMESPACE = "grove-system"
+
+
+def of_kind(kind: str) -> dict[str, Any]:
+    """The manifest's one document of a kind."""
+    [found] = [document for document in DOCUMENTS if document["kind"] == kind]
+    return found
+
+
+#: Lines of CRDs, by where an update's progress is kept, and what their operators hash.
+LINES = {"alpha.3": "legacy-1.33", "alpha.8": "legacy-1.34", "alpha.9": "legacy-1.34"}
+
+
+@pytest.fixture(params=LINES)
+def line(request: pytest.FixtureRequest) -> str:
+    """A line of CRDs."""
+    return str(request.param)
+
+
+@pytest.fixture
+def applied(control_plane: ControlPlane, api: Client, line: str) -> Iterator[Client]:
+    """The manifest as it stands, on a server with the CRDs of a line."""
+    apply_crds(control_plane, line)
+    api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    for document in DOCUMENTS:
+        api.apply(document)
+    yield api
+    for document in reversed(DOCUMENTS):
+        api.delete(document)
+    api.delete_namespace(NAMESPACE)
+
+
+def test_the_manifest_applies_and_the_account_migrates_with_exactly_these_rights(
+    control_plane: ControlPlane, applied: Client, line: str, tmp_path: Path
+) -> None:
+    """As the Job's ServiceAccount, the Job's own command line migrates a set with every field of that line."""
+    store = kube_store.connect(kubeconfig=str(control_plane.kubeconfig))
+    pcs = workloads.disaggregated("disagg")
+    source = podcliqueset.hash_pod_clique_set(pcs, schemes.by_name(LINES[line]))
+    load(store, grow(pcs, source, State(line=line, updated=True)))
+    token = applied.service_account_token(NAMESPACE, "grove-migrator")
+    config = tmp_path / "kubeconfig"
+    config.write_text(_kubeconfig(control_plane, token), encoding="utf-8")
+    try:
+        done = _run(config)
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["patches"] > 0
+        [stored] = applied.list(
+            "grove.io/v1alpha1", "PodClique", "default", selector="app.kubernetes.io/name=disagg-0-frontend"
+        )
+        assert {name for name in stored["status"] if "Progress" in name} == set(PROGRESS[line])
+        assert source.generation_hash not in json.dumps(stored)
+        names = store.list(CONFIG_MAPS, lambda raw: raw["metadata"]["name"], namespace=NAMESPACE).items
+        assert "grove-migrator-run" in names
+    finally:
+        for item in store.list(_PCS, lambda raw: raw["metadata"]).items:
+            store.delete(_PCS, item["namespace"], item["name"], item["uid"])
+        applied.empty_namespace("default")
+
+
+def test_no_rule_lets_the_account_delete_or_create_workloads() -> None:
+    """Only ConfigMaps in the operator's namespace may be deleted, only records, Leases and Events created."""
+    for kind in ("ClusterRole", "Role"):
+        for rule in of_kind(kind)["rules"]:
+            verbs = set(rule["verbs"])
+            assert "*" not in verbs
+            assert "*" not in rule["resources"]
+            if verbs & {"delete", "deletecollection"}:
+                assert (kind, rule["resources"]) == ("Role", ["configmaps"])
+            if "create" in verbs:
+                assert set(rule["resources"]) <= {"configmaps", "leases", "events"}
+
+
+def test_the_job_fails_for_good_where_another_try_changes_nothing() -> None:
+    """PodFailurePolicy gives up on usage, refused and reverted, and on nothing else."""
+    rules = of_kind("Job")["spec"]["podFailurePolicy"]["rules"]
+    assert [rule["onExitCodes"]["values"] for rule in rules if rule["action"] == "FailJob"] == [[2, 3, 5]]
+    assert of_kind("Job")["spec"]["podReplacementPolicy"] == "Failed"
+
+
+def _run(config: Path) -> subprocess.CompletedProcess[str]:
+    args = of_kind("Job")["spec"]["template"]["spec"]["containers"][0]["args"]
+    command = [sys.executable, "-m", "migrator", *args, "-o", "json", "--kubeconfig", str(config)]
+    return subprocess.run(
+        [*command, "--operator-namespace", NAMESPACE], capture_output=True, text=True, check=False, env=dict(os.environ)
+    )
+
+
+def _kubeconfig(control_plane: ControlPlane, token: str) -> str:
+    return yaml.safe_dump(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [
+                {"name": "c", "cluster": {"server": control_plane.url, "certificate-authority": str(control_plane.ca)}}
+            ],
+            "users": [{"name": "u", "user": {"token": token}}],
+            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+            "current-context": "x",
+        }
+    )

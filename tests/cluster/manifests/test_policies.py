@@ -1,0 +1,166 @@
+"""What the policies let the Job's account do: with every right that RBAC knows, still nothing but its work.
+
+The account is made an administrator here, and so is another one, whose equal requests all pass: whatever is denied to
+the first is denied by the policies, not because the request is wrong. Every request is a dry run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pytest
+
+from tests.cluster.manifests.policy_requests import BINDING, DENIED, LEASE, OTHER, PERMITTED, Request, made, replace
+from tests.cluster.manifests.site import ACCOUNT, NAMESPACE, WORKLOADS, Grant, Site
+from tests.cluster.manifests.test_exemption import webhook
+from tests.support.controlplane.client import JSON_PATCH, MERGE_PATCH, Answer, Client, Object, eventually
+
+pytestmark = pytest.mark.controlplane
+
+
+@dataclass(frozen=True, slots=True)
+class Accounts:
+    """Our account and another one, both with every right, and the objects that requests are about."""
+
+    admin: Client
+    ours: Client
+    others: Client
+    planted: Sequence[Object]
+
+    def send(self, client: Client, request: Request) -> Answer:
+        """Send a request that changes nothing."""
+        item = self._object(request)
+        kind = client.kind_of(item)
+        metadata = item["metadata"]
+        name = None if request.method == "POST" and not request.subresource else metadata["name"]
+        path = kind.path(metadata.get("namespace"), name, request.subresource or None)
+        body = request.body
+        if request.subresource in {"eviction", "binding"}:
+            body = {**body, "metadata": {"name": metadata["name"], "namespace": metadata["namespace"]}}
+        content_type = JSON_PATCH if isinstance(body, list) else MERGE_PATCH
+        return client.request(
+            request.method,
+            path,
+            body,
+            query={"dryRun": "All"},
+            content_type=content_type if request.method == "PATCH" else "application/json",
+        )
+
+    def _object(self, request: Request) -> Object:
+        if request.method == "POST" and not request.subresource:
+            created: Object = request.body
+            return created
+        kind, _, name = request.to.partition("/")
+        return next(
+            item for item in reversed(self.planted) if item["kind"] == kind and name in ("", item["metadata"]["name"])
+        )
+
+
+@pytest.fixture(scope="module")
+def accounts(site: Site) -> Iterator[Accounts]:
+    """Both accounts as administrators, and one object of each kind that requests are about."""
+    site.fill()
+    beside = [
+        site.admin.create(item)
+        for item in (
+            made("v1", "ServiceAccount", OTHER),
+            made("v1", "ConfigMap", "grove-migrator-run", data={"x": "y"}),
+            made(LEASE, "Lease", "grove-operator-leader-election", spec={"holderIdentity": ""}),
+            made(LEASE, "Lease", "somebody-elses", spec={"holderIdentity": "x"}),
+            {
+                **BINDING,
+                "metadata": {"name": "policies-alone"},
+                "subjects": [
+                    {"kind": "ServiceAccount", "name": name, "namespace": NAMESPACE} for name in (ACCOUNT, OTHER)
+                ],
+            },
+            _unasked(webhook()),
+        )
+    ]
+    for name in ("grove-operator-cm-0123abcd", "grove-operator"):
+        api_version, kind = ("v1", "ConfigMap") if "cm" in name else ("apps/v1", "Deployment")
+        beside.append(site.admin.get(api_version, kind, name, NAMESPACE))
+    beside.append(site.admin.get("v1", "Namespace", WORKLOADS))
+    crds = site.admin.list("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+    ours, others = (
+        site.server.client(token=site.admin.service_account_token(NAMESPACE, name)) for name in (ACCOUNT, OTHER)
+    )
+    found = Accounts(site.admin, ours, others, [*site.planted, *beside, *crds])
+    probe = Request("may it?", "Namespace/serving", {"metadata": {"labels": {"x": "y"}}})
+    eventually(lambda: found.send(found.others, probe).status == 200, what="the other account is no administrator")
+    eventually(lambda: by_policy(found.send(found.ours, probe)), what="our account is no administrator")
+    yield found
+    ours.close()
+    others.close()
+    for item in reversed(beside[:6]):
+        site.admin.delete(item)
+    anything = Grant("ClusterRole", "delete", "", "namespaces")
+    eventually(lambda: not site.may(anything), what="our account is still an administrator")
+
+
+def _unasked(configuration: Object) -> Object:
+    """The authorizer where there is no operator to answer it: it is asked about nothing."""
+    [found] = configuration["webhooks"]
+    return {**configuration, "webhooks": [{**found, "objectSelector": {"matchLabels": {"example.test/x": "never"}}}]}
+
+
+def by_policy(answer: Answer) -> bool:
+    """Whether one of our policies denied the request."""
+    message = answer.body.get("message", "") if isinstance(answer.body, dict) else ""
+    return answer.status == 403 and "ValidatingAdmissionPolicy 'grove-migrator-" in message
+
+
+@pytest.mark.parametrize("request_", PERMITTED, ids=str)
+def test_what_a_run_does_is_permitted(accounts: Accounts, request_: Request) -> None:
+    """No policy stands in the way of the one thing that the account is for."""
+    answer = accounts.send(accounts.ours, request_)
+    assert answer.status in {200, 201}, answer.body
+
+
+@pytest.mark.parametrize("request_", DENIED, ids=str)
+def test_everything_else_is_denied_to_the_account_and_to_nobody_else(accounts: Accounts, request_: Request) -> None:
+    """A policy of ours denies it with 403, whatever RBAC grants; the same request of another account passes."""
+    ours = accounts.send(accounts.ours, request_)
+    assert by_policy(ours), (ours.status, ours.body)
+    others = accounts.send(accounts.others, request_)
+    assert others.status in {200, 201}, others.body
+
+
+def test_all_pods_at_once_cannot_be_deleted(accounts: Accounts) -> None:
+    """A policy denies a deletion of a whole collection too, at its first object."""
+    path = accounts.ours.kind("v1", "Pod").path(WORKLOADS)
+    assert by_policy(accounts.ours.request("DELETE", path, query={"dryRun": "All"}))
+    assert accounts.others.request("DELETE", path, query={"dryRun": "All"}).status == 200
+
+
+def test_a_shell_in_a_pod_is_denied(accounts: Accounts) -> None:
+    """Connecting is denied before a node is even looked for."""
+    pod = next(item["metadata"]["name"] for item in accounts.planted if item["kind"] == "Pod")
+    path, query = accounts.ours.kind("v1", "Pod").path(WORKLOADS, pod, "exec"), {"command": "sh", "stdout": "true"}
+    assert by_policy(accounts.ours.request("POST", path, query=query))
+    assert not by_policy(accounts.others.request("POST", path, query=query))
+
+
+def test_the_operator_comes_back_from_zero_only(site: Site, accounts: Accounts) -> None:
+    """From zero the account may scale to what the replicas were, and nowhere else from there but to zero."""
+    back = Request("back", "Deployment/grove-operator", replace("/spec/replicas", 2), "scale")
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment"}
+    operator = {**deployment, "metadata": {"name": "grove-operator", "namespace": NAMESPACE}}
+    assert by_policy(accounts.send(accounts.ours, back))
+    assert site.admin.patch(operator, {"spec": {"replicas": 0}}, subresource="scale").status == 200
+    try:
+        answer = accounts.send(accounts.ours, back)
+        assert (answer.status, answer.body["spec"]["replicas"]) == (200, 2)
+    finally:
+        assert site.admin.patch(operator, {"spec": {"replicas": 1}}, subresource="scale").status == 200
+
+
+@pytest.mark.parametrize("kind", ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"])
+def test_the_policies_themselves_are_guarded_by_rbac_alone(accounts: Accounts, kind: str) -> None:
+    """The API server asks no policy about policies, so that a bad one can be mended.
+
+    The account has no right to them (tests/cluster/manifests/test_rights.py).
+    """
+    path = accounts.ours.kind("admissionregistration.k8s.io/v1", kind).path(name="grove-migrator-labels")
+    assert accounts.ours.request("DELETE", path, query={"dryRun": "All"}).status == 200

@@ -1,0 +1,137 @@
+"""The Job's account can do what the run needs, and nothing that the run does not need."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from migrator.store import DryRun
+from migrator.stores.kube.store import KubeStore
+from tests.cluster.manifests.audit import Audit, used
+from tests.cluster.manifests.site import NEW, OLD, Grant, Pod, Site, arguments, documents, grants, role_of
+from tests.support.controlplane.client import Object, eventually
+
+pytestmark = pytest.mark.controlplane
+
+RIGHTS: Final = documents("base/rbac.yaml")
+GRANTS: Final = grants(RIGHTS)
+
+#: Without Events a run is as good; everything else it needs.
+EVENTS: Final = next(grant for grant in GRANTS if grant.resource == "events")
+
+
+@pytest.fixture
+def audit(audit_log: Path) -> Audit:
+    """The requests from now on."""
+    return Audit(audit_log)
+
+
+@pytest.fixture(scope="module")
+def untouched(site: Site) -> Object:
+    """A cluster to migrate, filled once; whoever uses it must leave it as it is."""
+    site.fill()
+    return {"objects": site.objects(), "operators": _uids(site)}
+
+
+@pytest.fixture
+def without(site: Site, request: pytest.FixtureRequest) -> Iterator[Grant]:
+    """The roles of the manifest without one grant."""
+    taken: Grant = request.param
+    kept = [grant for grant in GRANTS if grant != taken]
+    site.admin.apply(role_of(RIGHTS, taken.role, kept))
+    eventually(lambda: not site.may(taken), what=f"{taken} is still permitted")
+    yield taken
+    site.admin.apply(role_of(RIGHTS, taken.role, GRANTS))
+    eventually(lambda: site.may(taken), what=f"{taken} is not permitted again")
+
+
+def test_the_jobs_command_line_migrates_as_the_jobs_account(site: Site, pod: Pod) -> None:
+    """With exactly these rights the run ends well: every value new and nothing else, the operator at zero.
+
+    It writes one file, its summary, so a read-only root is enough for it.
+    """
+    site.fill()
+    before = site.objects()
+    done = pod.run(arguments("job.yaml"))
+    assert done.code == 0, done.err
+    assert site.objects() == site.expected(before, OLD, NEW)
+    assert (site.replicas(), site.operators()) == (0, [])
+    assert "grove-migrator-run" in site.names("ConfigMap")
+    assert done.written == [str(pod.termination_log)]
+    summary = json.loads(pod.termination_log.read_bytes())
+    assert (summary["outcome"], summary["podCliqueSets"], summary["operatorReplicas"]) == ("done", 2, 0)
+    reasons = [item["reason"] for item in site.admin.list("events.k8s.io/v1", "Event", "serving")]
+    assert reasons == ["HashesMigrated", "HashesMigrated"]
+
+
+def test_every_request_is_within_the_rules_and_every_rule_is_needed(
+    site: Site, pod: Pod, audit: Audit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the audit log of a run with lost replies, and of its revert: nothing beside the rules, and no rule unused."""
+    site.fill()
+    before = site.objects()
+    monkeypatch.setattr(KubeStore, "patch", _first_of_each_kind_twice())
+    assert pod.run(arguments("job.yaml")).code == 0
+    assert pod.run([*arguments("job.yaml"), "--revert"]).code == 0
+    assert site.objects() == before
+    assert used(audit.requests(), GRANTS) == set(GRANTS)
+
+
+@pytest.mark.parametrize("without", [grant for grant in GRANTS if grant is not EVENTS], ids=str, indirect=True)
+def test_without_one_right_nothing_is_begun(site: Site, pod: Pod, untouched: Object, without: Grant) -> None:
+    """Exit 1, a sentence that names the right, and everything as before: the operator was not even stopped."""
+    done = pod.run(arguments("job.yaml"))
+    assert done.code == 1, done.err
+    failure = next(event for event in map(json.loads, done.err.splitlines()) if event["event"] == "failed")
+    assert failure["code"] == "not-authorised"
+    assert without.verb in failure["message"].split()
+    assert without.resource in failure["message"]
+    assert json.loads(pod.termination_log.read_bytes())["message"] == failure["message"]
+    assert site.objects() == untouched["objects"]
+    assert (site.replicas(), _uids(site)) == (1, untouched["operators"])
+    assert site.names("ConfigMap") == site.names("Lease") == []
+
+
+@pytest.mark.parametrize("without", [EVENTS], ids=str, indirect=True)
+def test_without_the_right_to_events_the_run_is_as_good(site: Site, pod: Pod, without: Grant) -> None:
+    """Events are for those who look; that they cannot be written is a warning."""
+    assert without is EVENTS
+    site.fill()
+    before = site.objects()
+    done = pod.run(arguments("job.yaml"))
+    assert done.code == 0
+    assert site.objects() == site.expected(before, OLD, NEW)
+    assert "events_not_written" in done.err
+
+
+def test_the_roles_permit_no_deletion_and_no_creation_of_workloads() -> None:
+    """Deleted are records only, created Events, records and Leases; no rule has a wildcard."""
+    for grant in [*GRANTS, *grants(documents("exempt-from-authorizer/rbac.yaml"))]:
+        assert "*" not in (grant.verb, grant.group, grant.resource)
+        assert grant.verb in {"get", "list", "patch", "create", "delete"}
+        if grant.verb == "delete":
+            assert (grant.role, grant.resource) == ("Role", "configmaps")
+        if grant.verb == "create":
+            assert grant.resource in {"events", "leases", "configmaps"}
+
+
+def _uids(site: Site) -> list[str]:
+    return sorted(item["metadata"]["uid"] for item in site.operators())
+
+
+def _first_of_each_kind_twice() -> Any:
+    """A patch method whose first reply for each kind is lost: the same request is sent again."""
+    seen = set()
+    send: Any = KubeStore.patch
+
+    def patch(store: KubeStore, resource: Any, *found: Any, **options: Any) -> Any:
+        if store.dry_run is DryRun.NONE and resource not in seen:
+            seen.add(resource)
+            send(store, resource, *found, **options)
+        return send(store, resource, *found, **options)
+
+    return patch

@@ -1,0 +1,183 @@
+"""A run whose requests to a real API server fail in every way: its exit code tells the truth, and a rerun ends well."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import pytest
+
+from tests.conftest import SEED
+from tests.simulation import proxy
+from tests.simulation.live import REQUEST_TIMEOUT, LiveCluster, Migrator
+from tests.simulation.proxy import Fault, Schedule, Seen
+from tests.simulation.truth import DONE, FAILED, LOST, REVERTED, STUCK, lies
+from tests.support.counts import record
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.faults]
+
+_FORBIDDEN: Final = {"reason": "FieldValueForbidden", "message": "may not change", "field": "status"}
+FAULTS: Final[dict[str, Fault]] = {
+    "409": proxy.refuse(409),
+    "410": proxy.refuse(410),
+    "422 test": proxy.refuse(422),
+    "422 rejection": proxy.refuse(422, causes=[_FORBIDDEN]),
+    "429": proxy.refuse(429, retry_after=1),
+    "500": proxy.refuse(500),
+    "503": proxy.refuse(503),
+    "reset": proxy.reset,
+    "lost reply": proxy.lose,
+    "delay": proxy.delay(0.3),
+    "delay beyond the time-out": proxy.delay(REQUEST_TIMEOUT + 0.5),
+    "truncated": proxy.truncate,
+}
+
+#: No fewer than an undisturbed run has, and how many of them one test tries.
+REQUESTS: Final = 100
+CHUNK: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What fails where, and the exit codes that may come of it."""
+
+    fault: str
+    method: str
+    target: str
+    codes: frozenset[int]
+    number: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.fault} on {self.method} {self.target} {self.number}"
+
+
+def _case(fault: str, where: str, *codes: int, number: int = 1) -> Case:
+    method, _, target = where.partition(" ")
+    return Case(fault, method, target, frozenset(codes), number)
+
+
+CASES: Final = [
+    _case("409", "PATCH podcliques/", DONE, number=2),
+    _case("410", "GET podcliques", DONE),
+    _case("422 test", "PATCH pods/", DONE),
+    _case("422 rejection", "PATCH podcliquesets/", REVERTED, number=2),
+    _case("429", "PATCH deployments/", DONE),
+    _case("500", "PATCH podcliquesets/", DONE),
+    _case("503", "POST configmaps", DONE, number=2),
+    _case("reset", "PATCH pods/", DONE, number=3),
+    _case("lost reply", "PATCH podcliquesets/", DONE, number=3),
+    _case("delay", "POST leases", DONE),
+    _case("delay beyond the time-out", "PATCH podcliquescalinggroups/", DONE, LOST, REVERTED, STUCK),
+    _case("truncated", "GET pods", DONE, number=2),
+    _case("truncated", "PATCH podcliques/", DONE),
+]
+
+
+def check(live: LiveCluster, schedule: Schedule) -> Migrator:
+    """Run under a schedule: the exit code tells the truth, and a rerun ends well."""
+    run = live.run(schedule)
+    assert lies(live, run) == [], str(run)
+    if run.code != DONE:
+        again = live.finish()
+        assert (again.code, lies(live, again)) == (DONE, []), f"{again}\n--- first it was ---\n{run}"
+    assert live.grove() == live.after
+    assert live.replicas == 0
+    if run.proxy.faulted:
+        record("faults", 1)
+    return run
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_fault_is_got_over_or_told(live: LiveCluster, case: Case) -> None:
+    """One request fails in one way: the run ends well, or says truthfully what is there, and a rerun ends well."""
+    chosen = proxy.nth(case.number, case.method, case.target)
+    run = check(live, proxy.once(FAULTS[case.fault], chosen))
+    assert run.proxy.faulted, "the run never came to that request"
+    assert run.code in case.codes, str(run)
+
+
+def test_a_write_that_is_always_rejected_takes_everything_back(live: LiveCluster) -> None:
+    """No set can be committed: all that was written goes back, the operator comes back, and the exit code is 5."""
+    is_commit = _is_write_to("podcliquesets/")
+    run = live.run(proxy.always(FAULTS["422 rejection"], is_commit))
+    assert (run.code, lies(live, run)) == (REVERTED, []), str(run)
+    assert live.grove() == live.before
+    assert (live.replicas, live.records, live.owners_of_replicas) == (1, [], [])
+    record("faults", 1)
+
+
+def test_an_operator_that_cannot_be_given_back_is_told(live: LiveCluster) -> None:
+    """Every hash went back but the operator's replicas did not: that is exit code 6, and a revert gives them back."""
+    stop = proxy.nth(1, "PATCH", "deployments/")
+    is_commit, is_scale = _is_write_to("podcliquesets/"), _is_write_to("deployments/")
+
+    def schedule(seen: Seen) -> Fault | None:
+        return FAULTS["422 rejection"] if is_commit(seen) or (is_scale(seen) and not stop(seen)) else None
+
+    run = live.run(schedule)
+    assert (run.code, lies(live, run)) == (STUCK, []), str(run)
+    assert "the operator stays at zero" in str(run)
+    assert (live.grove() == live.before, live.replicas) == (True, 0)
+    back = live.revert()
+    assert (back.code, live.grove() == live.before, live.replicas) == (DONE, True, 1), str(back)
+    assert live.records == []
+    record("faults", 1)
+
+
+def test_an_operator_that_is_left_down_is_told(live: LiveCluster) -> None:
+    """Who holds the Lease cannot be read, so another run may be in charge: the operator stays at zero, as is said."""
+    run = check(live, proxy.times(2, FAULTS["409"], lambda seen: seen.plural == "leases"))
+    assert run.code == FAILED, str(run)
+    assert "the operator stays at zero" in str(run)
+
+
+def test_an_outage_in_mid_tree_is_told(live: LiveCluster) -> None:
+    """From the first PodClique on nothing is answered any more: what is there is told, and a rerun ends well."""
+    broken = _from(_is_write_to("podcliques/"))
+    run = check(live, proxy.always(FAULTS["reset"], broken))
+    assert run.code == STUCK, str(run)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(1, REQUESTS + 1, CHUNK))
+@pytest.mark.parametrize("fault", FAULTS)
+def test_every_request_may_fail_in_every_way(live: LiveCluster, fault: str, first: int) -> None:
+    """Every request fails in every way, once or a few times in a row: the same holds."""
+    chance = random.Random(f"{os.environ[SEED]} {fault} {first}")  # noqa: S311 - schedules, not secrets
+    for number in range(first, first + CHUNK):
+        check(live, proxy.burst(chance.choice((1, 1, 2, 3)), FAULTS[fault], number))
+        live.reset()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(1, REQUESTS + 1, 3))
+@pytest.mark.parametrize("fault", ["503", "reset", "lost reply"])
+def test_an_outage_may_begin_at_any_request(live: LiveCluster, fault: str, number: int) -> None:
+    """From any request on every one fails: the exit code tells the truth, and a rerun ends well."""
+    check(live, proxy.always(FAULTS[fault], lambda seen: seen.number >= number))
+
+
+@pytest.mark.slow
+def test_no_request_is_left_out(live: LiveCluster) -> None:
+    """An undisturbed run has no more requests than those that are made to fail."""
+    run = live.run()
+    assert run.code == DONE, str(run)
+    assert 0 < len(run.proxy.log) <= REQUESTS
+
+
+def _is_write_to(start: str) -> Callable[[Seen], bool]:
+    return lambda seen: bool(seen.write) and seen.target.startswith(start)
+
+
+def _from(chosen: Callable[[Seen], bool]) -> Callable[[Seen], bool]:
+    begun: list[Seen] = []
+
+    def after(seen: Seen) -> bool:
+        if not begun and chosen(seen):
+            begun.append(seen)
+        return bool(begun)
+
+    return after

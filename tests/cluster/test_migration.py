@@ -1,0 +1,198 @@
+"""Migrations on a real API server, from every kind of scheme to every other."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+import structlog
+
+from migrator import resources
+from migrator import store as seam
+from migrator.hashing import podcliqueset, schemes
+from migrator.hashing.schemes import Scheme
+from migrator.planning.options import PlanOptions
+from migrator.run import migrate
+from migrator.run.context import Context
+from migrator.run.migrate import RunOptions, RunResult
+from migrator.store import Deadline
+from migrator.stores.kube import store as kube_store
+from migrator.stores.kube.store import KubeStore
+from tests.support import workloads
+from tests.support.controlplane.crds import apply_crds
+from tests.support.controlplane.server import ControlPlane
+from tests.support.counts import record
+from tests.support.loading import GROVE, load, read
+from tests.support.trees import Object, State, grow
+
+pytestmark = pytest.mark.controlplane
+
+#: source, target, and the release line whose CRDs are installed
+PAIRS = [
+    ("legacy-1.33", "legacy-1.34", "alpha.3"),
+    ("legacy-1.34", "legacy-1.35", "alpha.8"),
+    ("legacy-1.34", "legacy-1.35", "alpha.9"),
+    ("legacy-1.34", "canonical-1.34", "alpha.9"),
+    ("canonical-1.35", "legacy-1.35", "alpha.11"),
+]
+OLD = "4567b"  # the hash of a template of long ago
+LABEL = "grove.io/pod-template-hash"
+
+
+@dataclass
+class Cluster:
+    """One API server with trees on it, and what was sent to it."""
+
+    kubeconfig: str
+    requests: list[tuple[str, str]] = field(default_factory=list)
+
+    def store(self) -> KubeStore:
+        """A store that notes every request."""
+        return kube_store.connect(kubeconfig=self.kubeconfig, on_request=self._note)
+
+    def run(self, source: str, target: str, *, revert: bool = False) -> RunResult:
+        """A run as the command line starts it."""
+        self.requests.clear()
+        options = RunOptions(
+            plan=PlanOptions(source=source, target=target), revert=revert, operator_namespace="default"
+        )
+        return migrate.run(self.store(), options, _context())
+
+    def writes(self) -> list[tuple[str, str]]:
+        """The requests that were no reads."""
+        return [request for request in self.requests if request[0] not in {"GET", "LIST"}]
+
+    def _note(self, verb: str, path: str, *_: object) -> None:
+        self.requests.append((verb.upper(), path))
+
+
+@pytest.fixture(params=PAIRS, ids=lambda pair: f"{pair[0]}-to-{pair[1]}-on-{pair[2]}")
+def pair(request: pytest.FixtureRequest) -> tuple[str, str, str]:
+    """A source, a target and a release line."""
+    chosen: tuple[str, str, str] = request.param
+    return chosen
+
+
+@pytest.fixture
+def cluster(control_plane: ControlPlane, pair: tuple[str, str, str]) -> Iterator[Cluster]:
+    """An API server with the line's CRDs and the fixture trees under the source's hashes."""
+    source, target, line = pair
+    apply_crds(control_plane, line)
+    found = Cluster(str(control_plane.kubeconfig))
+    store = found.store()
+    _empty(store)
+    for pcs, state in _sets(line):
+        before = podcliqueset.hash_pod_clique_set(pcs, schemes.by_name(source))
+        after = podcliqueset.hash_pod_clique_set(pcs, schemes.by_name(target))
+        assert before.generation_hash != after.generation_hash, "a set whose hashes are equal would prove nothing"
+        load(store, grow(pcs, before, state))
+    yield found
+    _empty(store)
+
+
+def test_every_value_becomes_the_targets_and_nothing_else_changes(cluster: Cluster, pair: tuple[str, str, str]) -> None:
+    """After a run every stored hash is the target's, leftovers stay, and the rest of every object is as it was."""
+    source, target, _ = pair
+    before = read(cluster.store())
+    result = cluster.run("auto", target)
+    after = read(cluster.store())
+    expected = _translated(before, schemes.by_name(source), schemes.by_name(target))
+    assert after == expected
+    assert result.trees == 3
+    assert {plan.source for plan in result.plan.trees} == {source}
+    record("integration_pairs", 1)
+
+
+def test_a_second_run_writes_nothing(cluster: Cluster, pair: tuple[str, str, str]) -> None:
+    """A rerun on a migrated cluster sends reads only."""
+    _, target, _ = pair
+    cluster.run("auto", target)
+    assert cluster.writes()
+    again = cluster.run("auto", target)
+    assert cluster.writes() == []
+    assert again.patches == 0
+
+
+def test_a_revert_gives_back_the_very_objects(cluster: Cluster, pair: tuple[str, str, str]) -> None:
+    """Reverting restores every object, but for resourceVersion and managedFields, and removes the record."""
+    source, target, _ = pair
+    before = read(cluster.store())
+    cluster.run("auto", target)
+    assert read(cluster.store()) != before
+    cluster.run(source, target, revert=True)
+    assert read(cluster.store()) == before
+    names = cluster.store().list(resources.CONFIG_MAPS, lambda raw: raw["metadata"]["name"], namespace="default").items
+    assert not [name for name in names if name.startswith("grove-migrator")]
+
+
+def test_a_dry_run_on_the_server_changes_nothing(cluster: Cluster, pair: tuple[str, str, str]) -> None:
+    """--dry-run=server passes admission and validation for every patch, and leaves everything as it was."""
+    _, target, _ = pair
+    before = read(cluster.store())
+    store = cluster.store().in_dry_run(seam.DryRun.SERVER)
+    options = RunOptions(plan=PlanOptions(target=target), operator_namespace="default")
+    result = migrate.run(store, options, _context())
+    assert result.patches > 0
+    assert read(cluster.store()) == before
+
+
+def _sets(line: str) -> list[tuple[Object, State]]:
+    """Standalone cliques, scaling groups started in order after a finished update, and OnDelete leftovers."""
+    on_delete = line != "alpha.3"  # the field came with alpha.7
+    return [
+        (workloads.standalone("web", replicas=2), State(line)),
+        (
+            workloads.disaggregated("disagg", replicas=2, startup="CliqueStartupTypeInOrder"),
+            State(line, updated=True),
+        ),
+        (
+            workloads.standalone("patient", on_delete=on_delete),
+            State(line, updated=True, leftovers={"frontend": OLD} if on_delete else {}),
+        ),
+    ]
+
+
+def _translated(objects: Mapping[tuple[str, str, str], Object], source: Scheme, target: Scheme) -> dict[Any, Object]:
+    """What the objects must be: each source hash, wherever it stands as a whole value, by the target's."""
+    words: dict[str, str] = {}
+    for (kind, _, _), item in objects.items():
+        if kind == "PodCliqueSet":
+            old = podcliqueset.hash_pod_clique_set(item, source)
+            new = podcliqueset.hash_pod_clique_set(item, target)
+            words[old.generation_hash] = new.generation_hash
+            words |= {old.pod_template_hashes[name]: value for name, value in new.pod_template_hashes.items()}
+
+    def translate(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: translate(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [translate(item) for item in value]
+        return words.get(value, value) if isinstance(value, str) else value
+
+    return {key: translate(item) for key, item in objects.items()}
+
+
+def _empty(store: KubeStore) -> None:
+    for resource in (*GROVE, resources.CONFIG_MAPS, resources.LEASES):
+        for metadata in store.list(resource, lambda raw: raw["metadata"]).items:
+            ours = resource in GROVE or metadata["name"].startswith("grove-migrator")
+            if ours:
+                store.delete(resource, metadata["namespace"], metadata["name"], metadata["uid"])
+
+
+def _context() -> Context:
+    return Context(
+        clock=time.monotonic,
+        now=lambda: datetime.now(UTC),
+        sleep=time.sleep,
+        identity=f"test-{time.monotonic_ns()}",
+        run_id="test",
+        log=structlog.get_logger(),
+        stop=threading.Event(),
+        deadline=Deadline(time.monotonic),
+    )

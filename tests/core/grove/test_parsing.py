@@ -1,0 +1,205 @@
+"""One raw object to what a decision needs; anything of the wrong shape is refused with object and path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from migrator.errors import InputError
+from migrator.grove import parsing
+from tests.support.builders import EARLIER, HASH_LABEL, LATER, World
+
+Trim = Callable[[dict[str, Any]], Any]
+
+TRIMS: dict[str, tuple[Trim, str]] = {
+    "PodCliqueSet": (parsing.pod_clique_set, "web"),
+    "PodCliqueScalingGroup": (parsing.scaling_group, "web-0-sg"),
+    "PodClique": (parsing.pod_clique, "web-0-front"),
+    "Pod": (parsing.pod, "web-0-front-0"),
+    "PodGangMap": (parsing.pod_gang_map, "web-0"),
+    "PodGang": (parsing.pod_gang, "web-0-1767323045000000000"),
+}
+
+
+def raw(kind: str) -> dict[str, Any]:
+    """A well-formed object of a kind."""
+    return World().grow(maps=True).of(kind, TRIMS[kind][1])
+
+
+@pytest.mark.parametrize("kind", TRIMS)
+def test_every_kind_keeps_its_identity(kind: str) -> None:
+    """Kind, namespace, name, uid and deletion are kept of each kind."""
+    make, name = TRIMS[kind]
+    body = raw(kind)
+    found = make(body)
+    ref = found.ref
+    assert (ref.kind, ref.namespace, ref.name, ref.uid) == (kind, "default", name, body["metadata"]["uid"])
+    assert not found.terminating
+    body["metadata"]["deletionTimestamp"] = LATER
+    assert make(body).terminating
+
+
+@pytest.mark.parametrize("kind", [kind for kind in TRIMS if kind != "PodCliqueSet"])
+def test_every_child_keeps_its_controller(kind: str) -> None:
+    """A child knows its controller's uid, or none."""
+    make, _ = TRIMS[kind]
+    body = raw(kind)
+    assert make(body).owner_uid == body["metadata"]["ownerReferences"][0]["uid"]
+    del body["metadata"]["ownerReferences"]
+    assert make(body).owner_uid is None
+
+
+@pytest.mark.parametrize("kind", TRIMS)
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"metadata": None}, "has no metadata"),
+        ({"metadata": []}, "has no metadata"),
+        ({"name": None}, "has no metadata.name"),
+        ({"name": ""}, "has no metadata.name"),
+        ({"name": 5}, "has no metadata.name"),
+        ({"uid": None}, "has no metadata.uid: a dump of live objects is needed"),
+        ({"uid": ""}, "has no metadata.uid"),
+        ({"uid": 5}, "has no metadata.uid"),
+        ({"labels": "x"}, "metadata.labels is not a map of strings"),
+        ({"labels": {"x": 1}}, "metadata.labels is not a map of strings"),
+    ],
+)
+def test_broken_metadata_is_refused(kind: str, change: dict[str, Any], message: str) -> None:
+    """Without name and uid an object cannot be patched safely, and labels are strings."""
+    body = raw(kind)
+    for key, value in change.items():
+        (body if key == "metadata" else body["metadata"])[key] = value
+    with pytest.raises(InputError, match=message):
+        TRIMS[kind][0](body)
+
+
+@pytest.mark.parametrize("kind", [None, "PodClique"])
+def test_a_document_without_a_kind_is_called_a_document(kind: str | None) -> None:
+    """The message says what it can."""
+    with pytest.raises(InputError, match=f"a {kind or 'document'} has no metadata"):
+        parsing.pod_clique({"kind": kind})
+
+
+def test_a_namespace_that_is_not_said_is_default() -> None:
+    """As kubectl takes it."""
+    body = raw("PodClique")
+    del body["metadata"]["namespace"]
+    assert parsing.pod_clique(body).ref.namespace == "default"
+
+
+@pytest.mark.parametrize("kind", ["PodCliqueSet", "PodCliqueScalingGroup", "PodClique"])
+@pytest.mark.parametrize(("generation", "expected"), [(3, 3), (None, 0), ("3", 0)])
+def test_a_generation_is_a_number(kind: str, generation: object, expected: int) -> None:
+    """An absent generation counts as none."""
+    body = raw(kind)
+    body["metadata"]["generation"] = generation
+    assert TRIMS[kind][0](body).generation == expected
+
+
+@pytest.mark.parametrize("kind", ["PodCliqueSet", "PodCliqueScalingGroup", "PodClique"])
+def test_absent_parts_are_empty(kind: str) -> None:
+    """Objects without spec, status and labels have empty ones."""
+    body = raw(kind)
+    body["spec"], body["metadata"]["labels"] = None, None
+    del body["status"]
+    found = TRIMS[kind][0](body)
+    assert (found.spec, found.status, found.labels) == ({}, {}, {})
+
+
+WRONG = [
+    ("PodCliqueSet", "spec", "an object", 5),
+    ("PodCliqueSet", "status", "an object", "x"),
+    ("PodCliqueSet", "spec.updateStrategy", "an object", "OnDelete"),
+    ("PodCliqueSet", "spec.template", "an object", []),
+    ("PodCliqueSet", "spec.template.cliques", "a list of objects", {}),
+    ("PodCliqueSet", "spec.template.cliques", "a list of objects", ["front"]),
+    ("PodCliqueSet", "spec.template.cliques.spec", "an object", 1),
+    ("PodCliqueSet", "spec.template.cliques.spec.podSpec", "an object", 1),
+    ("PodCliqueSet", "spec.template.cliques.spec.podSpec.containers", "a list of objects", [None]),
+    ("PodCliqueSet", "spec.template.cliques.spec.podSpec.containers.resources", "an object", 1),
+    ("PodCliqueSet", "spec.template.cliques.spec.podSpec.containers.resources.limits", "an object", ["cpu"]),
+    ("PodCliqueSet", "spec.template.podCliqueScalingGroups", "a list of objects", "sg"),
+    ("PodCliqueSet", "spec.template.podCliqueScalingGroups.cliqueNames", "a list of strings", [1]),
+    ("PodCliqueSet", "status.conditions", "a list of objects", {}),
+    ("PodCliqueSet", "status.lastErrors", "a list of objects", "ERR"),
+    ("PodCliqueSet", "status.updateProgress", "an object", []),
+    ("PodCliqueSet", "status.updateProgress.currentlyUpdating", "an object or a list of objects", 1),
+    ("PodCliqueSet", "status.rollingUpdateProgress", "an object", True),
+    ("PodCliqueScalingGroup", "spec.cliqueNames", "a list of strings", "work"),
+    ("PodCliqueScalingGroup", "status.conditions", "a list of objects", 1),
+    ("PodClique", "status", "an object", []),
+    ("PodClique", "status.updateProgress", "an object", "x"),
+    ("PodGangMap", "spec.entries", "a list of objects", {"epoch": "1"}),
+]
+
+
+@pytest.mark.parametrize(("kind", "path", "shape", "value"), WRONG)
+def test_a_wrong_shape_is_refused_with_its_path(kind: str, path: str, shape: str, value: object) -> None:
+    """A file may hold anything: what is looked into later is checked once, and named."""
+    body = raw(kind)
+    *steps, last = path.split(".")
+    at: Any = body
+    for step in steps:
+        at = at.setdefault(step, {})
+        at = at[0] if isinstance(at, list) else at
+    at[last] = value
+    name = TRIMS[kind][1]
+    with pytest.raises(InputError, match=f"^{kind} default/{name}: {path} is not {shape}$"):
+        TRIMS[kind][0](body)
+
+
+@pytest.mark.parametrize(("kind", "path"), [(kind, path) for kind, path, _, _ in WRONG])
+def test_null_is_absent_everywhere(kind: str, path: str) -> None:
+    """Null stands for absent, as in Go, whatever shape would be wanted."""
+    body = raw(kind)
+    *steps, last = path.split(".")
+    at: Any = body
+    for step in steps:
+        at = at.setdefault(step, {})
+        at = at[0] if isinstance(at, list) else at
+    at[last] = None
+    assert TRIMS[kind][0](body).ref.name == TRIMS[kind][1]
+
+
+def test_a_pod_keeps_little() -> None:
+    """Of a pod its hash, age and the owner that its label names are kept."""
+    found = parsing.pod(raw("Pod"))
+    assert (found.created, found.pod_clique_label) == (EARLIER, "web-0-front")
+    assert found.template_hash == raw("Pod")["metadata"]["labels"][HASH_LABEL]
+
+
+def test_other_labels_are_told_apart_from_the_hash() -> None:
+    """A changed hash leaves the digest of the other labels as it is; any other change moves it."""
+    body = raw("Pod")
+    before = parsing.pod(body).other_labels
+    body["metadata"]["labels"][HASH_LABEL] = "another"
+    assert parsing.pod(body).other_labels == before
+    body["metadata"]["labels"]["team"] = "a"
+    assert parsing.pod(body).other_labels != before
+
+
+def test_a_pod_without_labels_has_no_hash() -> None:
+    """Nothing is made up."""
+    body = raw("Pod")
+    del body["metadata"]["labels"]
+    del body["metadata"]["creationTimestamp"]
+    found = parsing.pod(body)
+    assert (found.template_hash, found.pod_clique_label, found.created) == (None, None, "")
+
+
+def test_a_pod_spec_of_a_clique_is_let_go() -> None:
+    """A PodClique's own pod spec is never hashed, and large; the rest of its spec stays."""
+    found = parsing.pod_clique(raw("PodClique"))
+    assert dict(found.spec) == {"replicas": 2, "roleName": "front"}
+    assert found.created == EARLIER
+
+
+@pytest.mark.parametrize("updating", [{"replicaIndex": 0}, [{"replicaIndex": 0}], []])
+def test_both_forms_of_currently_updating_are_accepted(updating: object) -> None:
+    """An object up to alpha.6, a list afterwards."""
+    body = raw("PodCliqueSet")
+    body["status"]["updateProgress"]["currentlyUpdating"] = updating
+    assert parsing.pod_clique_set(body).status["updateProgress"]["currentlyUpdating"] == updating

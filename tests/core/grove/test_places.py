@@ -1,0 +1,110 @@
+"""Where a tree holds hashes, and in which order they are written."""
+
+from __future__ import annotations
+
+import pytest
+
+from migrator.grove.model import Place
+from migrator.grove.places import stored_hashes
+from tests.support.builders import GENERATION_LABEL, HASH_LABEL, LATER, World
+
+LABEL = "/metadata/labels/grove.io~1pod-template-hash"
+GANG = "/metadata/labels/grove.io~1podcliqueset-generation-hash"
+HASHES = ("podTemplateHash", "podCliqueSetGenerationHash")
+
+
+def fields(world: World) -> list[tuple[Place, str, str]]:
+    """Place, object and field of every stored hash, in the order of writing."""
+    (tree,) = world.snapshot().trees
+    return [(item.place, item.ref.name, item.field) for item in stored_hashes(tree)]
+
+
+def test_every_place_is_found_in_the_order_of_writing() -> None:
+    """Pods first, then PodClique labels, their status, scaling groups, PodGangMaps, PodGangs, the set last."""
+    world = World().grow(pods=1, group_replicas=1, maps=True)
+    cliques = ("web-0-front", "web-0-sg-0-work")
+    assert fields(world) == [
+        *((Place.POD_LABEL, f"{name}-0", LABEL) for name in cliques),
+        *((Place.CLIQUE_LABEL, name, LABEL) for name in cliques),
+        *(
+            (place, name, field)
+            for name in cliques
+            for place, field in (
+                (Place.CLIQUE_TEMPLATE, "/status/currentPodTemplateHash"),
+                (Place.CLIQUE_GENERATION, "/status/currentPodCliqueSetGenerationHash"),
+                (Place.CLIQUE_PROGRESS, "/status/updateProgress/podTemplateHash"),
+                (Place.CLIQUE_PROGRESS, "/status/updateProgress/podCliqueSetGenerationHash"),
+            )
+        ),
+        (Place.GROUP_GENERATION, "web-0-sg", "/status/currentPodCliqueSetGenerationHash"),
+        (Place.GROUP_PROGRESS, "web-0-sg", "/status/updateProgress/podCliqueSetGenerationHash"),
+        (Place.GANG_MAP_ENTRY, "web-0", "/spec/entries/0/podCliqueSetGenerationHash"),
+        (Place.GANG_LABEL, "web-0-1767323045000000000", GANG),
+        (Place.SET_GENERATION, "web", "/status/currentGenerationHash"),
+    ]
+
+
+@pytest.mark.parametrize("progress", [(), ("rollingUpdateProgress",), ("updateProgress", "rollingUpdateProgress")])
+def test_both_progress_fields_hold_hashes(progress: tuple[str, ...]) -> None:
+    """The hashes of a finished update are found under the old name, the new one, or both (alpha.7, alpha.8)."""
+    world = World().grow(pods=0, group_replicas=1, progress=progress)
+    cliques, places = ("web-0-front", "web-0-sg-0-work"), {Place.CLIQUE_PROGRESS, Place.GROUP_PROGRESS}
+    assert {(name, field) for place, name, field in fields(world) if place in places} == {
+        *((name, f"/status/{key}/{value}") for key in progress for value in HASHES for name in cliques),
+        *(("web-0-sg", f"/status/{key}/podCliqueSetGenerationHash") for key in progress),
+    }
+
+
+@pytest.mark.parametrize("value", [None, "", 5])
+def test_an_absent_hash_is_no_stored_hash(value: object) -> None:
+    """Absent, null and empty values, and what is no text, hold no hash and are left as they are."""
+    world = World().grow(pods=1, maps=True)
+    for item in world.objects:
+        labels = item["metadata"]["labels"]
+        for label in (HASH_LABEL, GENERATION_LABEL):
+            if label in labels:
+                labels[label] = ""
+        status = item.get("status", {})
+        for key in ("currentGenerationHash", "currentPodTemplateHash", "currentPodCliqueSetGenerationHash"):
+            status[key] = value
+        status["updateProgress"] = dict.fromkeys(HASHES, value)
+    for entry in world.of("PodGangMap", "web-0")["spec"]["entries"]:
+        entry["podCliqueSetGenerationHash"] = value
+    assert fields(world) == []
+
+
+def test_what_is_on_its_way_out_holds_no_hash() -> None:
+    """Terminating pods and PodGangs are nobody's concern."""
+    world = World().grow(pods=1, maps=True)
+    names = ("web-0-front-0", "web-0-1767323045000000000")
+    for kind, name in zip(("Pod", "PodGang"), names, strict=True):
+        world.of(kind, name)["metadata"]["deletionTimestamp"] = LATER
+    assert not {name for _, name, _ in fields(world)} & set(names)
+
+
+def test_an_entry_is_identified_by_its_epoch() -> None:
+    """Entries are addressed by position, so a patch must test what stands there; alpha.10-rc1 has nothing to test."""
+    world = World().grow(maps=True)
+    del world.of("PodGangMap", "web-0")["spec"]["entries"][1]["epoch"]
+    (tree,) = world.snapshot().trees
+    entries = [item for item in stored_hashes(tree) if item.place is Place.GANG_MAP_ENTRY]
+    assert [item.identity for item in entries] == [("/spec/entries/0/epoch", "1767323045000000000"), None]
+
+
+def test_template_hashes_know_their_clique_and_generation_hashes_do_not() -> None:
+    """Each value is compared with the hash of its own clique, found by labels, or with the set's."""
+    world = World().grow(maps=True)
+    (tree,) = world.snapshot().trees
+    for item in stored_hashes(tree):
+        generation = item.field.endswith(("GenerationHash", "generation-hash"))
+        clique = "front" if "front" in item.ref.name else "work"
+        assert item.clique == (None if generation else clique)
+
+
+def test_a_clique_that_labels_do_not_tell_is_nobodys() -> None:
+    """Without its labels a PodClique's template hashes belong to no clique of any template."""
+    world = World().grow(pods=1)
+    del world.of("PodClique", "web-0-front")["metadata"]["labels"]["app.kubernetes.io/part-of"]
+    (tree,) = world.snapshot().trees
+    found = {item.clique for item in stored_hashes(tree) if item.ref.name.startswith("web-0-front")}
+    assert found == {"", None}

@@ -1,0 +1,227 @@
+"""What the next operator recreates if nobody migrates."""
+
+from __future__ import annotations
+
+import pytest
+
+from migrator.errors import DecodeError
+from migrator.exact_json import JSONNumber
+from migrator.grove.model import BlastRadius, SetHashes
+from migrator.hashing import schemes
+from migrator.planning.blast import USUAL, Behaviour, Stakes, clique_gpus, live_pods, stakes, whole_units
+from migrator.planning.detect import Pair
+from tests.support.builders import HASH_LABEL, LATER, World, clique, hashes_of
+
+
+def at_stake(world: World, source: str, target: str, behaviour: Behaviour = USUAL) -> Stakes:
+    """What the next operator recreates of the only tree, without the migration and with it."""
+    (tree,) = world.snapshot().trees
+    before, after = (hashes_of(world.pcs, name) for name in (source, target))
+    pair = Pair(
+        SetHashes(before.generation_hash, before.pod_template_hashes),
+        SetHashes(after.generation_hash, after.pod_template_hashes),
+        on_delete=tree.pcs.on_delete,
+    )
+    return stakes(tree, pair, source=schemes.by_name(source), target=schemes.by_name(target), behaviour=behaviour)
+
+
+def blast(world: World, source: str = "legacy-1.34", target: str = "legacy-1.35") -> BlastRadius:
+    """What it recreates without the migration."""
+    return at_stake(world, source, target).without
+
+
+def test_everything_is_recreated_by_another_scheme() -> None:
+    """All pods of all cliques count, with the GPUs that the template gives each of them."""
+    world = World().grow(cliques=[clique("front", gpus="1"), clique("work", gpus="4")], replicas=2, pods=3)
+    assert blast(world) == BlastRadius(pods=18, gpus=2 * 2 * (3 * 1 + 2 * 3 * 4), running=18)
+
+
+def test_nothing_is_recreated_by_the_same_scheme() -> None:
+    """A set whose generation hash is the target's is left alone."""
+    assert blast(World().grow(scheme="legacy-1.35")) == BlastRadius()
+
+
+def test_the_generation_hash_alone_decides_whether() -> None:
+    """With the target's generation hash no pod label starts an update."""
+    world = World().grow()
+    world.pcs["status"]["currentGenerationHash"] = world.hashes("legacy-1.35").generation_hash
+    assert blast(world) == BlastRadius()
+
+
+def test_standalone_pods_count_one_by_one() -> None:
+    """Of a standalone clique only pods whose label differs from the target's are recreated."""
+    world = World().grow(cliques=[clique("front")], groups={}, pods=3)
+    new = world.hashes("legacy-1.35").pod_template_hashes["front"]
+    world.of("Pod", "web-0-front-1")["metadata"]["labels"][HASH_LABEL] = new
+    assert blast(world).pods == 2
+    del world.of("Pod", "web-0-front-1")["metadata"]["labels"][HASH_LABEL]
+    assert blast(world).pods == 3
+
+
+def test_a_scaling_group_replica_counts_as_one() -> None:
+    """If any PodClique of a scaling group's replica differs, all pods of that replica are recreated."""
+    world = World().grow(cliques=[clique("a"), clique("b")], groups={"sg": ["a", "b"]}, group_replicas=2, pods=2)
+    new = world.hashes("legacy-1.35").pod_template_hashes
+    for name in ("a", "b"):
+        world.of("PodClique", f"web-0-sg-0-{name}")["metadata"]["labels"][HASH_LABEL] = new[name]
+    assert blast(world).pods == 4
+    world.of("PodClique", "web-0-sg-1-a")["metadata"]["labels"][HASH_LABEL] = new["a"]
+    assert blast(world).pods == 4
+    world.of("PodClique", "web-0-sg-1-b")["metadata"]["labels"][HASH_LABEL] = new["b"]
+    assert blast(world).pods == 0
+
+
+def test_replicas_of_two_groups_are_kept_apart() -> None:
+    """Replica 0 of one scaling group is not replica 0 of another."""
+    world = World().grow(cliques=[clique("a"), clique("b")], groups={"x": ["a"], "y": ["b"]}, group_replicas=1, pods=2)
+    new = world.hashes("legacy-1.35").pod_template_hashes
+    world.of("PodClique", "web-0-x-0-a")["metadata"]["labels"][HASH_LABEL] = new["a"]
+    assert blast(world).pods == 2
+
+
+def test_a_clique_that_the_template_lacks_is_not_kept() -> None:
+    """Pods of an unknown clique have no hash of the target's, so they count."""
+    world = World().grow(cliques=[clique("front", gpus="1"), clique("work")], groups={"sg": ["work"]}, pods=1)
+    world.pcs["spec"]["template"]["cliques"][0]["name"] = "renamed"
+    world.pcs["spec"]["template"]["cliques"][1]["name"] = "renamed-too"
+    assert blast(world) == BlastRadius(pods=3, gpus=0, running=3)
+
+
+def test_pods_on_their_way_out_do_not_count() -> None:
+    """Terminating pods are neither alive nor recreated."""
+    world = World().grow()
+    for name in ("web-0-front-0", "web-0-sg-1-work-0"):
+        world.of("Pod", name)["metadata"]["deletionTimestamp"] = LATER
+    assert blast(world).pods == 4
+    (tree,) = world.snapshot().trees
+    assert live_pods(tree) == 4
+
+
+@pytest.mark.parametrize("why", ["on-delete", "terminating", "never-reconciled"])
+def test_some_sets_are_never_recreated(why: str) -> None:
+    """OnDelete waits for somebody, a set being deleted is over, and one without a hash just gets one."""
+    world = World().grow(on_delete=why == "on-delete")
+    if why == "terminating":
+        world.pcs["metadata"]["deletionTimestamp"] = LATER
+    if why == "never-reconciled":
+        del world.pcs["status"]["currentGenerationHash"]
+    assert blast(world) == BlastRadius()
+
+
+def test_a_canonical_operator_accepts_the_legacy_hash_of_its_layout() -> None:
+    """PR #566: legacy to canonical over one layout recreates nothing, over another everything."""
+    world = World().grow()
+    assert blast(world, target="canonical-1.34") == BlastRadius()
+    assert blast(world, target="canonical-1.35").pods == 6
+
+
+def test_a_canonical_operator_accepts_no_stray_hash() -> None:
+    """What is no legacy hash of the current spec is recreated by a canonical operator too."""
+    world = World().grow()
+    world.edit("front", "app:2")
+    assert blast(world, target="canonical-1.34").pods == 6
+
+
+@pytest.mark.parametrize(
+    ("containers", "init", "expected"),
+    [
+        ([{"nvidia.com/gpu": "4"}, {"nvidia.com/gpu": 4}], [], 8),
+        ([{"nvidia.com/gpu": "1"}], [{"nvidia.com/gpu": "2"}, {"nvidia.com/gpu": "8"}], 8),
+        ([{"nvidia.com/gpu": "8"}], [{"nvidia.com/gpu": "1"}], 8),
+        ([{"nvidia.com/mig-1g.5gb": "3", "nvidia.com/mig-3g.20gb": "1"}], [], 4),
+        ([{"amd.com/gpu": "2", "gpu.intel.com/i915": "1", "gpu.intel.com/xe": "1"}], [], 4),
+        ([{"cpu": "64", "memory": "1Ti", "nvidia.com/gpumem": "80", "example.com/nvidia.com/gpu": "1"}], [], 0),
+        ([{}, None], None, 0),
+    ],
+)
+def test_gpus_of_a_pod(containers: list[object], init: list[object] | None, expected: int) -> None:
+    """The sum over containers or the largest init container, whichever is more, over the known resources."""
+    pod_spec = {
+        "containers": [{"resources": {"limits": limits}} for limits in containers],
+        "initContainers": None if init is None else [{"resources": {"limits": limits}} for limits in init],
+    }
+    assert clique_gpus({"spec": {"podSpec": pod_spec}}) == expected
+
+
+@pytest.mark.parametrize("entry", [{}, {"spec": None}, {"spec": {"podSpec": {"containers": [{}]}}}])
+def test_a_clique_without_limits_has_no_gpus(entry: dict[str, object]) -> None:
+    """Whatever is absent on the way to the limits counts nothing."""
+    assert clique_gpus(entry) == 0
+
+
+def test_requests_are_not_counted() -> None:
+    """The limit is what a GPU is allotted by."""
+    container = {"resources": {"requests": {"nvidia.com/gpu": "8"}}}
+    assert clique_gpus({"spec": {"podSpec": {"containers": [container]}}}) == 0
+
+
+@pytest.mark.parametrize(
+    ("token", "expected"),
+    [
+        ("8", 8),
+        (8, 8),
+        (JSONNumber("8.0"), 8),
+        ("0", 0),
+        ("000", 0),
+        (None, 0),
+        ("1k", 1000),
+        ("2000m", 2),
+        ("1500m", 2),
+        ("2Ki", 2048),
+        ("1.5Ki", 1536),
+        ("1e3", 1000),
+        ("1e1000000", 10**18),
+    ],
+)
+def test_quantities_are_whole_units(token: object, expected: int) -> None:
+    """Any spelling of a quantity counts as its value rounded up, and absurd ones do no harm."""
+    assert whole_units(token) == expected
+
+
+def test_what_is_no_quantity_is_refused() -> None:
+    """Go would not decode it either."""
+    with pytest.raises(DecodeError):
+        whole_units("eight")
+
+
+def test_pods_that_have_ended_hold_no_gpus() -> None:
+    """Failed and Succeeded pods do not live; Pending ones do, and do not run."""
+    world = World().grow(cliques=[clique("front", gpus="1")], groups={}, pods=4)
+    for number, phase in enumerate(("Failed", "Succeeded", "Pending", "Running")):
+        world.of("Pod", f"web-0-front-{number}")["status"] = {"phase": phase}
+    assert blast(world) == BlastRadius(pods=2, gpus=4, running=1)
+
+
+@pytest.mark.parametrize(("target", "pods"), [("v0.1.0-alpha.6", 6), ("v0.1.0-alpha.9", 0), ("legacy-1.33", 6)])
+def test_on_delete_protects_from_operators_that_know_it(target: str, pods: int) -> None:
+    """Operators before alpha.7 do not know the strategy, and roll the set."""
+    world = World().grow(scheme="legacy-1.35", on_delete=True)
+    assert world.plan(target=target).cluster_blast.pods == pods
+
+
+def test_a_stray_pod_is_deleted_at_the_start_of_alpha_12_rc1() -> None:
+    """Under a standalone PodClique that was never updated, with the migration too: it is not ours to relabel."""
+    world = World().grow(scheme="legacy-1.35", progress=())
+    world.of("Pod", "web-0-front-0")["metadata"]["labels"][HASH_LABEL] = "4445566677788899"
+    plan = world.plan(target="v0.1.0-alpha.12-rc1")
+    assert (plan.cluster_blast.pods, plan.cluster_rest.pods) == (1, 1)
+    assert world.plan(target="v0.1.0-alpha.11").cluster_blast.pods == 0
+    world.of("PodClique", "web-0-front")["status"]["updateProgress"] = {"updateEndedAt": LATER}
+    assert world.plan(target="v0.1.0-alpha.12-rc1").cluster_blast.pods == 0
+
+
+def test_what_is_migrated_is_not_swept_at_the_start() -> None:
+    """Pods that hold the source's hash are the target's after the migration."""
+    world = World().grow(progress=())
+    plan = world.plan(target="v0.1.0-alpha.12-rc1")
+    assert (plan.cluster_blast.pods, plan.cluster_rest.pods) == (6, 0)
+
+
+def test_a_gang_that_is_ended_at_zero_counts_each_pod_once() -> None:
+    """From alpha.12-rc1 on a member at zero costs its replica, whether the set is migrated or not."""
+    world = World().grow(replicas=2)
+    world.of("PodClique", "web-0-front")["spec"]["replicas"] = 0
+    world.objects = [o for o in world.objects if not o["metadata"]["name"].startswith("web-0-front-")]
+    plan = world.plan(target="v0.1.0-alpha.12-rc1")
+    assert (plan.cluster_blast.pods, plan.cluster_rest.pods) == (10, 4)
+    assert world.plan(target="v0.1.0-alpha.11").cluster_rest.pods == 0

@@ -1,0 +1,225 @@
+"""Which scheme explains a tree: order, ties, half-migrated trees, leftovers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from migrator.grove.model import Place, Ref, SetHashes, StoredHash
+from migrator.grove.places import stored_hashes
+from migrator.hashing import schemes
+from migrator.hashing.schemes import Scheme
+from migrator.planning.detect import Detection, Pair, Verdict, detect
+from tests.support.builders import HASH_LABEL, World, clique, hashes_of
+
+SPOKEN = schemes.spoken_schemes()
+OLD = "4445566677788899"
+
+
+def find(world: World, candidates: Sequence[str] = (), target: str = "legacy-1.35") -> Detection:
+    """Detect the only tree of a world; without candidates as ``--from auto`` does."""
+    (tree,) = world.snapshot().trees
+
+    def target_of(source: Scheme) -> Scheme:
+        return schemes.canonical_over(source) if target == "canonical" else schemes.by_name(target)
+
+    def hashes(scheme: Scheme) -> SetHashes:
+        found = hashes_of(world.pcs, scheme.name)
+        return SetHashes(found.generation_hash, found.pod_template_hashes)
+
+    return detect(
+        tuple(stored_hashes(tree)),
+        on_delete=tree.pcs.on_delete,
+        candidates=[schemes.by_name(name) for name in candidates] or SPOKEN,
+        target_of=target_of,
+        hashes=hashes,
+    )
+
+
+def names(found: Detection) -> tuple[str | None, str, bool, str]:
+    """The detection with names in place of schemes."""
+    return (found.source.name if found.source else None, found.target.name, found.done, found.closest.name)
+
+
+@pytest.mark.parametrize("scheme", [scheme.name for scheme in SPOKEN if scheme.name != "legacy-1.35"])
+def test_each_spoken_scheme_is_recognised(scheme: str) -> None:
+    """A tree at rest is explained by the scheme that its operator speaks, and by no other."""
+    assert names(find(World().grow(scheme=scheme))) == (scheme, "legacy-1.35", False, scheme)
+
+
+@pytest.mark.parametrize("scheme", ["legacy-1.36", "canonical-1.33", "canonical-1.36"])
+def test_a_scheme_that_no_build_speaks_is_found_by_name_only(scheme: str) -> None:
+    """Schemes that no build has spoken are no candidates of ``auto``."""
+    world = World().grow(scheme=scheme)
+    assert find(world).source is None
+    assert names(find(world, [scheme])) == (scheme, "legacy-1.35", False, scheme)
+
+
+def test_a_named_source_is_the_only_candidate() -> None:
+    """A source given by name is not replaced by a better one."""
+    found = find(World().grow(scheme="legacy-1.34"), ["legacy-1.33"])
+    assert names(found) == (None, "legacy-1.35", False, "legacy-1.33")
+
+
+def test_a_tie_goes_to_the_first_in_table_order() -> None:
+    """Where legacy and canonical hashes are equal, the legacy scheme is named."""
+    world = World().grow(cliques=[clique("front", containers=("a", "b"))], groups={}, scheme="canonical-1.34")
+    assert names(find(world)) == ("legacy-1.34", "legacy-1.35", False, "legacy-1.34")
+    assert names(find(world, ["canonical-1.34", "legacy-1.34"]))[0] == "canonical-1.34"
+
+
+def test_in_order_startup_breaks_the_tie() -> None:
+    """Under InOrder the canonical generation hash differs from the legacy one even where all templates agree."""
+    world = World().grow(
+        cliques=[clique("front", containers=("a", "b"))],
+        groups={},
+        scheme="canonical-1.34",
+        startup="CliqueStartupTypeInOrder",
+    )
+    assert names(find(world))[0] == "canonical-1.34"
+
+
+@pytest.mark.parametrize("target", ["legacy-1.35", "canonical-1.34"])
+def test_a_tree_of_the_target_is_done(target: str) -> None:
+    """A tree all of whose values are the target's has nothing left to do, and the target for its source."""
+    assert names(find(World().grow(scheme=target), target=target)) == (target, target, True, target)
+
+
+@pytest.mark.parametrize("scheme", ["canonical-1.34", "canonical-1.35"])
+def test_done_towards_canonical_means_any_layout(scheme: str) -> None:
+    """With ``--to canonical`` a canonical tree is done, whichever layout it was hashed over."""
+    assert names(find(World().grow(scheme=scheme), target="canonical")) == (scheme, scheme, True, scheme)
+
+
+def test_legacy_equal_to_canonical_is_done_towards_canonical() -> None:
+    """Where the canonical hash is the legacy one, the legacy tree has nothing left to do either."""
+    world = World().grow(cliques=[clique("front", containers=("a", "b"))], groups={}, scheme="legacy-1.35")
+    assert names(find(world, target="canonical")) == ("canonical-1.35", "canonical-1.35", True, "canonical-1.35")
+
+
+@pytest.mark.parametrize("written", range(1, 16))
+def test_a_half_migrated_tree_keeps_its_source(written: int) -> None:
+    """However many values are the target's already, the rest still name the source."""
+    world = World().grow(group_replicas=1)
+    (plan,) = world.plan().trees
+    assert len(plan.changes) > 16
+    world.apply(plan.changes[:written])
+    assert names(find(world)) == ("legacy-1.34", "legacy-1.35", False, "legacy-1.34")
+    world.apply(plan.changes[written:])
+    assert find(world).done
+
+
+def test_half_towards_canonical_is_half_of_its_own_layout() -> None:
+    """A tree between legacy and canonical is explained by the layout that both share."""
+    world = World().grow(scheme="legacy-1.34")
+    (plan,) = world.plan("auto", "canonical").trees
+    world.apply(plan.changes[:5])
+    assert names(find(world, target="canonical")) == ("legacy-1.34", "canonical-1.34", False, "legacy-1.34")
+
+
+def test_one_stray_value_leaves_no_source() -> None:
+    """One value of neither scheme is enough: nothing explains the tree, and the nearest scheme is told."""
+    world = World().grow()
+    world.of("Pod", "web-0-front-0")["metadata"]["labels"][HASH_LABEL] = OLD
+    assert names(find(world)) == (None, "legacy-1.35", False, "legacy-1.34")
+
+
+def test_the_generation_hash_outweighs_the_rest() -> None:
+    """The scheme of the set's own hash is nearer than the scheme of more values."""
+    world = World().grow(scheme="legacy-1.33")
+    world.pcs["status"]["currentGenerationHash"] = world.hashes("canonical-1.35").generation_hash
+    assert find(world).closest.name == "canonical-1.35"
+
+
+def test_what_explains_most_is_nearest() -> None:
+    """Values of a candidate's own target speak for it as much as its own do."""
+    made = {"legacy-1.33": "s3", "canonical-1.33": "t3", "legacy-1.34": "s4", "canonical-1.34": "t4"}
+    values = ["s3", "s3", "s4", "t4", "t4", "stray"]
+    found = detect(
+        [StoredHash(Ref("Pod", "ns", str(n), ""), Place.POD_LABEL, "/x", value, "a") for n, value in enumerate(values)],
+        on_delete=False,
+        candidates=[schemes.by_name("legacy-1.33"), schemes.by_name("legacy-1.34")],
+        target_of=schemes.canonical_over,
+        hashes=lambda scheme: SetHashes("g", {"a": made[scheme.name]}),
+    )
+    assert names(found) == (None, "canonical-1.34", False, "legacy-1.34")
+
+
+def test_nothing_but_targets_and_strays_is_nearest_to_the_target() -> None:
+    """Where no candidate gives any value, and the target gives some, the target itself is nearest."""
+    world = World().grow(scheme="legacy-1.35")
+    world.of("Pod", "web-0-front-0")["metadata"]["labels"][HASH_LABEL] = OLD
+    assert names(find(world)) == (None, "legacy-1.35", False, "legacy-1.35")
+    assert names(find(world, ["legacy-1.33"])) == (None, "legacy-1.35", False, "legacy-1.35")
+
+
+def test_nothing_at_all_is_nearest_to_the_first_candidate() -> None:
+    """Where nothing is anybody's the first candidate stands in."""
+    world = World().grow(cliques=[clique("front")], groups={})
+    world.edit("front", "app:2")
+    assert names(find(world)) == (None, "legacy-1.35", False, "legacy-1.33")
+
+
+def test_on_delete_leftovers_do_not_hide_the_source() -> None:
+    """Under OnDelete older pods neither speak for a scheme nor against one."""
+    world = World().grow(on_delete=True)
+    for pod in world.all("Pod"):
+        pod["metadata"]["labels"][HASH_LABEL] = OLD
+    assert names(find(world)) == ("legacy-1.34", "legacy-1.35", False, "legacy-1.34")
+
+
+def test_on_delete_leftovers_do_not_undo_what_is_done() -> None:
+    """Under OnDelete a finished tree may hold leftovers."""
+    world = World().grow(on_delete=True, scheme="legacy-1.35")
+    world.of("Pod", "web-0-front-0")["metadata"]["labels"][HASH_LABEL] = OLD
+    assert find(world).done
+
+
+def test_leftovers_alone_prove_nothing() -> None:
+    """A tree that holds nothing but leftovers is neither done nor anybody's."""
+    world = World().grow(on_delete=True, progress=())
+    world.pcs["status"] = {}
+    for item in world.all("PodClique") + world.all("PodCliqueScalingGroup"):
+        item["status"] = {}
+        item["metadata"]["labels"].pop(HASH_LABEL, None)
+    for pod in world.all("Pod"):
+        pod["metadata"]["labels"][HASH_LABEL] = OLD
+    assert names(find(world)) == (None, "legacy-1.35", False, "legacy-1.33")
+
+
+def test_no_candidates_is_an_error() -> None:
+    """Without a scheme to try there is no answer."""
+    with pytest.raises(ValueError, match="empty"):
+        detect((), on_delete=False, candidates=(), target_of=lambda s: s, hashes=lambda _: SetHashes("", {}))
+
+
+@pytest.mark.parametrize(
+    ("value", "place", "clique_name", "on_delete", "verdict"),
+    [
+        ("both", Place.SET_GENERATION, None, False, Verdict.TARGET),
+        ("old-a", Place.POD_LABEL, "a", False, Verdict.SOURCE),
+        ("new-a", Place.CLIQUE_LABEL, "a", False, Verdict.TARGET),
+        ("old-a", Place.CLIQUE_LABEL, "b", False, Verdict.FOREIGN),
+        ("old-a", Place.POD_LABEL, "gone", False, Verdict.FOREIGN),
+        ("other", Place.POD_LABEL, "a", True, Verdict.LEFTOVER),
+        ("other", Place.CLIQUE_TEMPLATE, "a", True, Verdict.LEFTOVER),
+        ("other", Place.CLIQUE_GENERATION, None, True, Verdict.LEFTOVER),
+        ("other", Place.GROUP_GENERATION, None, True, Verdict.LEFTOVER),
+        ("other", Place.GANG_MAP_ENTRY, None, True, Verdict.LEFTOVER),
+        ("other", Place.GANG_LABEL, None, True, Verdict.LEFTOVER),
+        ("other", Place.SET_GENERATION, None, True, Verdict.FOREIGN),
+        ("other", Place.CLIQUE_LABEL, "a", True, Verdict.FOREIGN),
+        ("other", Place.CLIQUE_PROGRESS, "a", True, Verdict.FOREIGN),
+        ("other", Place.GROUP_PROGRESS, None, True, Verdict.FOREIGN),
+        ("other", Place.POD_LABEL, "a", False, Verdict.FOREIGN),
+    ],
+)
+def test_each_value_is_judged_by_its_own_field(
+    value: str, place: Place, clique_name: str | None, *, on_delete: bool, verdict: Verdict
+) -> None:
+    """A value is compared with the hashes of its own clique, and excused under OnDelete in some places only."""
+    pair = Pair(
+        SetHashes("both", {"a": "old-a", "b": "old-b"}), SetHashes("both", {"a": "new-a", "b": "new-b"}), on_delete
+    )
+    assert pair.verdict(StoredHash(Ref("Any", "ns", "x", "uid"), place, "/x", value, clique_name)) is verdict

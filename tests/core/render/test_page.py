@@ -1,0 +1,214 @@
+"""The plan as a page: self-contained, escaped, and with the very numbers of the JSON."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from migrator.grove.model import BlastRadius, Finding, Plan, Ref, Severity, TreeState
+from migrator.render import page as page_module
+from migrator.render import summary as report
+from migrator.render.page import render
+from tests.core.render.test_terminal import many, plan, tree, tree_plan
+from tests.support.builders import World, clique
+from tests.support.fleet import LONG, fleet
+
+VOID = {"meta", "br", "wbr", "link", "img", "input", "hr"}
+HOSTILE = "</style><script src='https://evil.example/x.js'>alert(1)</script><img src=x onerror=alert(1)>&\"'"
+
+
+@dataclass
+class Page(HTMLParser):
+    """What a browser would make of a page: its elements, its attributes, its text."""
+
+    html: str = ""
+    tags: list[str] = field(default_factory=list)
+    attributes: list[tuple[str, str, str]] = field(default_factory=list)
+    words: list[str] = field(default_factory=list)
+    open: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Read the page, and insist that what is opened is closed."""
+        super().__init__(convert_charrefs=True)
+        self.feed(self.html)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note an element."""
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        """Close the element that was opened last; cells and paragraphs stand apart."""
+        if tag in {"td", "th", "dt", "dd", "li", "p"}:
+            self.words.append(" ")
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        """Note text that is shown."""
+        if "style" not in self.open:
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        """All text, with single spaces."""
+        return " ".join("".join(self.words).split())
+
+
+@cache
+def bad_night() -> Plan:
+    """37 sets, some of which refuse."""
+    return World(fleet(troubled=True)).plan(target="v0.1.0-alpha.11", is_cluster=False)
+
+
+def test_the_page_loads_nothing_and_runs_nothing() -> None:
+    """No script, no handler, no address: the page is the same in ten years and without a network."""
+    html = render(bad_night())
+    page = Page(html)
+    assert {"script", "link", "img", "iframe", "object", "embed", "base", "form", "svg"}.isdisjoint(page.tags)
+    assert not [name for _, name, _ in page.attributes if name in {"src", "href", "srcset"} or name.startswith("on")]
+    assert "://" not in html
+    style = re.search(r"<style>(.*?)</style>", html, re.DOTALL)
+    assert style
+    assert "url(" not in style[1]
+    assert "@import" not in style[1]
+    assert ("meta", "content", "default-src 'none'; style-src 'unsafe-inline'") in page.attributes
+
+
+def test_hostile_names_are_only_text() -> None:
+    """Whatever a dump calls its objects, and whatever a guard quotes, no element and no attribute comes of it."""
+    ref = Ref("Pod", HOSTILE, HOSTILE)
+    told = Finding("GM-113", Severity.WARNING, ref, "/x", f"{ref} is {HOSTILE}; do {HOSTILE}")
+    refuses = Finding("GM-101", Severity.REFUSAL, None, None, HOSTILE)
+    evil = plan(
+        tree_plan("x", TreeState.REFUSED, tree=tree(HOSTILE, namespace=HOSTILE), findings=(told, refuses)),
+        findings=(told,),
+    )
+    html = render(Plan(HOSTILE, HOSTILE, evil.trees, evil.findings, evil.cluster_blast))
+    page, harmless = Page(html), Page(render(bad_night()))
+    assert set(page.tags) <= set(harmless.tags)
+    assert {name for _, name, _ in page.attributes} <= {name for _, name, _ in harmless.attributes}
+    assert HOSTILE in page.text
+    assert "<script" not in html
+
+
+def test_no_value_is_marked_as_safe() -> None:
+    """The template has no way around the escaping of values."""
+    text = Path(page_module.__file__).with_suffix(".html").read_text(encoding="utf-8")
+    assert not re.search(r"\|\s*safe|autoescape|Markup", text)
+
+
+def test_a_clique_with_a_hostile_name_is_only_text_too() -> None:
+    """Names of cliques come into the tables and into the reasons."""
+    made = World().grow("web", cliques=[clique("<b onclick=x>"), clique("work")]).plan()
+    page = Page(render(made))
+    assert ("b", "onclick", "x") not in page.attributes
+    assert "clique <b onclick=x>: " in page.text
+
+
+def test_the_numbers_are_those_of_the_json() -> None:
+    """The headline, the tiles and the bars say what `-o json` says, to the last pod."""
+    made = bad_night()
+    summary = report.plan_json(made)["summary"]
+    text = Page(render(made)).text
+    pods, gpus = summary["podsRecreatedWithoutMigration"], summary["gpusRecreatedWithoutMigration"]
+    assert f"Without migration: {pods:,} pods and {gpus:,} GPUs in" in text
+    assert f"Without the migration: {pods:,} pods, {gpus:,} GPUs recreated" in text
+    for words, key in (
+        ("PodCliqueSets", "podCliqueSets"),
+        ("pods in them", "pods"),
+        ("stored values to change", "changes"),
+        ("refusals", "refusals"),
+        ("warnings", "warnings"),
+    ):
+        assert f"<dt>{words}</dt><dd>{summary[key]:,}</dd>" in render(made)
+    bars = re.findall(
+        r'<span class="amount">([\d,]+) pods?</span><span class="amount dim">([\d,]+) GPUs?', render(made)
+    )
+    assert sum(int(number.replace(",", "")) for number, _ in bars) == pods
+    assert sum(int(number.replace(",", "")) for _, number in bars) == gpus
+
+
+def test_everything_that_refuses_is_told_with_its_reason_and_what_to_do() -> None:
+    """Each code has its title, its objects and its remedy; a refused set is named among all sets with its codes."""
+    text = Page(render(bad_night())).text
+    assert "GM-102 A rolling update of the set is in flight" in text
+    assert "PodCliqueSet evaluation/reranker-03: status.updateProgress has no updateEndedAt" in text
+    assert "let the running operator finish (or run with --wait-for-idle)" in text
+    assert "evaluation/reranker-03 refused by GM-102, GM-107, GM-111, legacy-1.35" in text
+    assert f"PodClique inference/{LONG}-0-leader" in text
+
+
+def test_what_a_hash_is_and_why_it_changes_is_said_once_for_all_sets() -> None:
+    """The fields that the newer structs add are a table with the number of sets, not a paragraph for each set."""
+    html = render(bad_night())
+    page = Page(html)
+    why = page.text.split("What the hashes are, and why they change", 1)[1].split("Every set", 1)[0]
+    assert "legacy-1.34 → legacy-1.35, 32 sets" in why
+    assert "v0.1.0-alpha.9" in why
+    assert "k8s.io/api v0.34" in why
+    assert why.count("+ WorkloadRef:(*v1.WorkloadReference)<nil> v1.PodSpec 32 sets") == 1
+
+
+def test_the_lists_that_the_canonical_order_moves_are_told_with_their_sets() -> None:
+    """Positions within lists do not matter here: one line for each list, however many containers it is in."""
+    made = World().grow("one").grow("two").plan(target="canonical")
+    text = Page(render(made)).text
+    assert "The canonical algorithm sorts lists" in text
+    assert "~ podSpec.containers 2 sets" in text
+
+
+def test_a_plan_without_anything_at_stake_has_no_bars() -> None:
+    """Nothing to do is one sentence, not an empty picture."""
+    for made in (plan(), plan(tree_plan("ready", TreeState.DONE))):
+        html = render(made)
+        assert "<ul" not in html
+        assert 'class="stakes"' not in html
+        assert "Nothing to do" in Page(html).text
+
+
+def test_many_objects_of_one_warning_are_a_few_names_and_a_number() -> None:
+    """A page that people send around does not list four hundred pods."""
+    text = Page(render(plan(tree_plan("demo", findings=many(400))))).text
+    assert "GM-113 Pods are being deleted (400x)" in text
+    assert "Pod default/pod-003 and 396 more" in text
+    assert "pod-004" not in text
+
+
+@pytest.mark.parametrize(
+    ("refused", "second"),
+    [
+        (False, "With it: 0 pods, 0 GPUs recreated"),
+        (True, "which leaves out what is refused: 2 pods, 16 GPUs recreated"),
+    ],
+)
+def test_the_two_bars_tell_what_the_migration_saves(refused: bool, second: str) -> None:  # noqa: FBT001
+    """Without the migration everything at stake; with it nothing, or what is refused."""
+    odd: dict[str, Any] = {"findings": many(1, "GM-106", Severity.REFUSAL)} if refused else {}
+    state = TreeState.REFUSED if refused else TreeState.MIGRATE
+    made = plan(tree_plan("odd", state, **odd), tree_plan("fine", blast=BlastRadius(3, 24)))
+    text = Page(render(made)).text
+    assert "Without the migration: 5 pods, 40 GPUs recreated" in text
+    assert second in text
+
+
+def test_hazards_have_a_section_of_their_own() -> None:
+    """What is not a matter of hashes stands apart from what refuses, with its objects and what to do."""
+    world = World().grow(scheme="legacy-1.35")
+    world.pcs["metadata"]["annotations"] = {"grove.io/auto-mnnvl": "enabled"}
+    made = world.plan(source="v0.1.0-alpha.8", target="v0.1.0-alpha.9")
+    text = Page(render(made, report.Origin("dump.yaml", "2026-02-01T00:00:00+00:00", "1.2.3"))).text
+    assert "Hazards of this upgrade that are not a matter of hashes" in text
+    assert "GM-305 Automatic MNNVL ends" in text
+    assert "recreate the set with mnnvl-group" in text
+    assert "Made from dump.yaml at 2026-02-01T00:00:00+00:00 by version 1.2.3." in text
+    assert "Hazards of this upgrade" not in Page(render(World().grow().plan())).text

@@ -1,0 +1,409 @@
+"""What a plan says: the JSON contract, the headline, the tree and the lines."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import Any
+
+import pytest
+
+from migrator.grove.model import (
+    BlastRadius,
+    Change,
+    Finding,
+    Place,
+    Plan,
+    Pod,
+    PodClique,
+    PodCliqueScalingGroup,
+    PodCliqueSet,
+    Ref,
+    SetHashes,
+    Severity,
+    Tree,
+    TreePlan,
+    TreeState,
+)
+from migrator.render import summary
+from migrator.render.findings import grouped
+from migrator.render.terminal import plan_text, print_plan
+from tests.support.builders import World
+from tests.support.fleet import LONG, SETS, fleet
+
+OLD, NEW, OLD_G, NEW_G = "4567", "89bc", "4444", "5555"
+LABEL = "/metadata/labels/grove.io~1pod-template-hash"
+
+
+def tree(name: str, *, pods: int = 2, terminating: int = 0, namespace: str = "default") -> Tree:
+    """A set with one PodClique, one scaling group, and pods of which some are on their way out."""
+    pcs = PodCliqueSet(Ref("PodCliqueSet", namespace, name, f"uid-{name}"), {}, {}, 1, False, {}, {})  # noqa: FBT003
+    made = tuple(
+        Pod(
+            ref=Ref("Pod", namespace, f"{name}-0-a-{number}", f"uid-{name}-{number}"),
+            owner_uid=None,
+            template_hash=OLD,
+            created="",
+            terminating=number < terminating,
+            pod_clique_label=None,
+        )
+        for number in range(pods)
+    )
+    clique = PodClique(
+        ref=Ref("PodClique", namespace, f"{name}-0-a", f"uid-{name}-a"),
+        owner_uid=None,
+        labels={},
+        generation=1,
+        terminating=False,
+        spec={},
+        status={},
+        pods=made,
+    )
+    group = PodCliqueScalingGroup(Ref("PodCliqueScalingGroup", namespace, f"{name}-0-g"), None, {}, 1, False, {}, {})  # noqa: FBT003
+    return Tree(pcs, (group,), (clique,))
+
+
+def tree_plan(name: str, state: TreeState = TreeState.MIGRATE, **more: Any) -> TreePlan:
+    """A plan for such a set: its label and its generation hash change."""
+    of = more.pop("tree", None) or tree(name)
+    changes: tuple[Change, ...] = ()
+    if state in {TreeState.MIGRATE, TreeState.REFUSED}:
+        changes = (
+            *(Change(pod.ref, Place.POD_LABEL, LABEL, OLD, NEW) for pod in of.pod_cliques[0].pods),
+            Change(of.pod_cliques[0].ref, Place.CLIQUE_LABEL, LABEL, OLD, NEW),
+            Change(of.ref, Place.SET_GENERATION, "/status/currentGenerationHash", OLD_G, NEW_G),
+        )
+    more.setdefault("blast", BlastRadius(2, 16) if changes else BlastRadius())
+    return TreePlan(
+        of, "legacy-1.34", "legacy-1.35", state, changes, target_hashes=SetHashes(NEW_G, {"frontend": NEW}), **more
+    )
+
+
+def plan(*trees: TreePlan, findings: tuple[Finding, ...] = (), cluster: BlastRadius | None = None) -> Plan:
+    """A plan whose cluster is the trees, unless said otherwise."""
+    blast = sum((t.blast for t in trees), BlastRadius()) if cluster is None else cluster
+    return Plan("auto", "v0.1.0-alpha.11", trees, findings, blast)
+
+
+def finding(severity: Severity, name: str = "demo", field: str | None = "/status/x", code: str = "GM-101") -> Finding:
+    """A finding about a set."""
+    return Finding(code, severity, Ref("PodCliqueSet", "default", name), field, f"{name} is odd; do something")
+
+
+def test_json_has_exactly_the_keys_of_the_contract_in_its_order() -> None:
+    """Scripts are written against these keys: none is missing, none is renamed, none is added in between."""
+    document = summary.plan_json(plan(tree_plan("demo"), findings=(finding(Severity.WARNING),)))
+    assert list(document) == ["from", "to", "summary", "trees", "refusals", "warnings", "advisories"]
+    assert list(document["summary"]) == [
+        "podCliqueSets",
+        "podCliques",
+        "podCliqueScalingGroups",
+        "pods",
+        "changes",
+        "refusals",
+        "warnings",
+        "podsRecreatedWithoutMigration",
+        "gpusRecreatedWithoutMigration",
+        "podsRecreatedWithMigration",
+        "gpusRecreatedWithMigration",
+    ]
+    numbers = ["pods", "runningPods", "gpus"]
+    assert list(document["trees"][0]) == ["namespace", "name", "from", "to", "state", *numbers, "changes"]
+    assert list(document["trees"][0]["changes"][0]) == ["kind", "namespace", "name", "uid", "field", "old", "new"]
+    assert list(document["warnings"][0]) == ["code", "kind", "namespace", "name", "field", "message"]
+
+
+def test_json_counts_objects_and_only_pods_that_stay() -> None:
+    """Terminating pods are no pods; findings of trees and of the cluster count alike."""
+    made = plan(
+        tree_plan("a", tree=tree("a", pods=5, terminating=2), findings=(finding(Severity.REFUSAL, "a"),)),
+        tree_plan("b", TreeState.DONE),
+        findings=(finding(Severity.WARNING),),
+        cluster=BlastRadius(7, 56),
+    )
+    assert summary.plan_json(made)["summary"] == {
+        "podCliqueSets": 2,
+        "podCliques": 2,
+        "podCliqueScalingGroups": 2,
+        "pods": 3 + 2,
+        "changes": 5 + 1 + 1,
+        "refusals": 1,
+        "warnings": 1,
+        "podsRecreatedWithoutMigration": 7,
+        "gpusRecreatedWithoutMigration": 56,
+        "podsRecreatedWithMigration": 5,
+        "gpusRecreatedWithMigration": 40,
+    }
+
+
+def test_json_arrays_are_sorted_by_namespace_name_kind_field() -> None:
+    """Two plans of one cluster are the same text, whatever order the API server lists in."""
+    first = tree_plan("b", tree=tree("b", namespace="y"), findings=(finding(Severity.WARNING, "b", None),))
+    second = tree_plan("z", tree=tree("z", namespace="x"), findings=(finding(Severity.WARNING, "a", "/b"),))
+    third = tree_plan("a", tree=tree("a", namespace="y"), findings=(finding(Severity.WARNING, "a", "/a"),))
+    document = summary.plan_json(plan(first, second, third))
+    assert [(t["namespace"], t["name"]) for t in document["trees"]] == [("x", "z"), ("y", "a"), ("y", "b")]
+    for entry in document["trees"]:
+        places = [(c["namespace"], c["name"], c["kind"], c["field"]) for c in entry["changes"]]
+        assert places == sorted(places)
+    assert [(w["name"], w["field"]) for w in document["warnings"]] == [("a", "/a"), ("a", "/b"), ("b", None)]
+
+
+def test_json_says_null_for_what_is_absent() -> None:
+    """A finding about no object has null in its places; a set that nothing explains has null as its source."""
+    odd = Finding("GM-122", Severity.WARNING, None, None, "not checked on a dump")
+    unexplained = TreePlan(tree("demo"), None, "legacy-1.35", TreeState.REFUSED)
+    document = summary.plan_json(plan(unexplained, findings=(odd,)))
+    assert document["trees"][0]["from"] is None
+    assert document["warnings"] == [
+        {
+            "code": "GM-122",
+            "kind": None,
+            "namespace": None,
+            "name": None,
+            "field": None,
+            "message": "not checked on a dump",
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (plan(), "nothing to do: no PodCliqueSets"),
+        (
+            plan(tree_plan("demo", blast=BlastRadius(1412, 3296))),
+            "without migration: 1,412 pods and 3,296 GPUs in 1 set would be recreated; with it: 0",
+        ),
+        (
+            plan(tree_plan("a", blast=BlastRadius(1, 1)), tree_plan("b", TreeState.DONE)),
+            "without migration: 1 pod and 1 GPU in 1 set would be recreated; with it: 0",
+        ),
+        (
+            plan(tree_plan("a"), tree_plan("b", TreeState.SKIPPED, blast=BlastRadius(3, 0))),
+            "without migration: 5 pods and 16 GPUs in 2 sets would be recreated; with it: 3 pods and 0 GPUs",
+        ),
+        (
+            plan(tree_plan("a"), tree_plan("b", TreeState.REFUSED, findings=(finding(Severity.REFUSAL),))),
+            "without migration: 4 pods and 32 GPUs in 2 sets would be recreated; the migration is refused by 1 set",
+        ),
+        (
+            plan(tree_plan("a"), findings=(finding(Severity.REFUSAL),), cluster=BlastRadius(9, 72)),
+            (
+                "without migration: 9 pods and 72 GPUs in the whole cluster (2 pods and 16 GPUs in 1 set selected) "
+                "would be recreated; the migration is refused"
+            ),
+        ),
+    ],
+)
+def test_the_headline_says_what_is_at_stake(made: Plan, said: str) -> None:
+    """One sentence: what is recreated without the migration, and with it, or that it is refused."""
+    assert summary.headline(made) == said
+
+
+def test_changes_are_grouped_by_what_replaces_what() -> None:
+    """A person sees one line for each hash, with the kinds that hold it, not one per pod."""
+    generation, template = summary.change_groups(tree_plan("demo"))
+    assert (generation.what, generation.old, generation.new) == ("generation hash", OLD_G, NEW_G)
+    assert (template.what, template.old, template.new) == ("pod template of frontend", OLD, NEW)
+    assert template.kinds == {"Pod": 2, "PodClique": 1}
+
+
+def test_notes_say_what_the_numbers_leave_out() -> None:
+    """GPUs claimed by DRA, canonical schemes without a release, and hashes that are accepted are pointed out."""
+    assert summary.notes(plan()) == []
+    assert summary.notes(plan(tree_plan("demo"))) == [summary.DRA_NOTE]
+    canonical = TreePlan(
+        tree("demo"), "legacy-1.34", "canonical-1.34", TreeState.MIGRATE, changes=tree_plan("demo").changes
+    )
+    assert summary.notes(plan(canonical)) == [summary.CANONICAL_NOTE, summary.ACCEPTED_NOTE]
+
+
+def test_lines_for_a_pipe_name_every_set_and_finding() -> None:
+    """A pipe gets the headline, one line for each set and finding, no escapes, and nothing cut off."""
+    made = plan(
+        tree_plan("a-very-long-name-of-a-set-that-no-terminal-would-like", findings=(finding(Severity.REFUSAL),)),
+        tree_plan("b", TreeState.DONE),
+        findings=(finding(Severity.WARNING, "w"),),
+    )
+    lines = plan_text(made).splitlines()
+    assert lines[0] == summary.headline(made)
+    assert [line.split()[:3] for line in lines if line.startswith("default ")] == [
+        ["default", "a-very-long-name-of-a-set-that-no-terminal-would-like", "migrate"],
+        ["default", "b", "done"],
+    ]
+    assert "refused: GM-101 PodCliqueSet default/demo /status/x: demo is odd; do something" in lines
+    assert "warning: GM-101 PodCliqueSet default/w /status/x: w is odd; do something" in lines
+    assert "\x1b" not in plan_text(made)
+
+
+def test_no_file_can_make_a_terminal_obey() -> None:
+    """Escape sequences in names and messages are spelt out, in lines and on the terminal."""
+    evil = tree_plan("a\x1b[2J")
+    stream = io.StringIO()
+    print_plan(plan(evil), stream, colour=False)
+    for text in (plan_text(plan(evil)), stream.getvalue()):
+        assert "\x1b" not in text
+        assert "a\\x1b[2J" in text
+
+
+def test_a_terminal_gets_a_tree_per_set_and_the_headline_last() -> None:
+    """What needs somebody comes last, sets that are done are one number, and the headline is what stays on screen."""
+    stream = io.StringIO()
+    made = plan(
+        tree_plan("fine"),
+        tree_plan("odd", TreeState.REFUSED, findings=(finding(Severity.REFUSAL, "odd"),)),
+        tree_plan("ready", TreeState.DONE),
+    )
+    print_plan(made, stream, colour=False)
+    text = stream.getvalue()
+    assert text.index("migrate default/fine") < text.index("refused default/odd")
+    assert "ready" not in text
+    assert [line.split() for line in text.splitlines() if re.match(r"(done|migrate|refused) +\d", line)] == [
+        ["done", "1", "set", "0", "pods", "0", "GPUs"],
+        ["migrate", "1", "set", "2", "pods", "16", "GPUs"],
+        ["refused", "1", "set", "2", "pods", "16", "GPUs", "GM-101"],
+    ]
+    assert "pod template of frontend" in text
+    assert f"{OLD} → {NEW}" in text
+    assert " ".join(text.split()).endswith(summary.headline(made))
+
+
+def test_a_narrow_terminal_wraps_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At 40 columns every line fits, and every word of the findings is still there."""
+    monkeypatch.setenv("COLUMNS", "40")
+    stream = io.StringIO()
+    print_plan(plan(tree_plan("demo", findings=(finding(Severity.WARNING),))), stream, colour=False)
+    assert max(map(len, stream.getvalue().splitlines())) <= 40
+    words = " ".join(stream.getvalue().replace("│", " ").split())
+    assert "PodCliqueSet default/demo: demo is odd" in words
+    assert "→ do something" in words
+
+
+def many(number: int, code: str = "GM-113", severity: Severity = Severity.WARNING) -> tuple[Finding, ...]:
+    """The same finding of that many pods."""
+    refs = [Ref("Pod", "default", f"pod-{index:03}") for index in range(number)]
+    return tuple(
+        Finding(code, severity, ref, "/metadata/deletionTimestamp", f"{ref} is being deleted; it is left alone")
+        for ref in refs
+    )
+
+
+def test_findings_of_one_code_are_one_line_with_a_count_and_a_few_names() -> None:
+    """Four hundred pods are not four hundred lines, in a pipe or on a terminal; nothing is lost from the count."""
+    made = plan(tree_plan("demo", findings=many(400)))
+    (line,) = (line for line in plan_text(made).splitlines() if line.startswith("warning: "))
+    assert line == (
+        "warning: GM-113 /metadata/deletionTimestamp: Pod default/pod-000 is being deleted; it is left alone "
+        "(399 more like it: Pod default/pod-001, default/pod-002, default/pod-003 and 396 more)"
+    )
+    stream = io.StringIO()
+    print_plan(made, stream, colour=False)
+    text = " ".join(stream.getvalue().replace("│", " ").split())
+    assert "GM-113 Pods are being deleted (400x)" in text
+    assert "Pod default/pod-000, default/pod-001, default/pod-002 and 397 more: is being deleted" in text
+    assert "pod-003" not in text
+
+
+def test_different_sayings_of_one_code_keep_their_own_words_and_the_remedy_is_said_once() -> None:
+    """Values differ from object to object: the first few are shown each in its words, what to do stands once."""
+    refs = [Ref("PodClique", "default", f"c-{index}") for index in range(6)]
+    (group,) = grouped(
+        Finding("GM-109", Severity.REFUSAL, ref, "/metadata/labels/x", f"{ref} holds {ref.name}; wait for it")
+        for ref in refs
+    )
+    assert group.refuses
+    assert [saying.found for saying in group.sayings[:2]] == [
+        "/metadata/labels/x holds c-0",
+        "/metadata/labels/x holds c-1",
+    ]
+    assert group.remedies == ("wait for it",)
+    stream = io.StringIO()
+    print_plan(plan(tree_plan("demo", TreeState.REFUSED, findings=group.findings)), stream, colour=False)
+    text = " ".join(stream.getvalue().replace("│", " ").split())
+    assert "PodClique c-2: /metadata/labels/x holds c-2" in text
+    assert "and 3 more: PodClique c-3, c-4, c-5" in text
+    assert text.count("→ wait for it") == 1
+
+
+def test_what_refuses_comes_before_what_warns_under_one_code() -> None:
+    """A code that refuses here and warns there is two groups, the refusal first."""
+    made = grouped((*many(2), *many(1, severity=Severity.REFUSAL)))
+    assert [(group.refuses, len(group.findings)) for group in made] == [(True, 1), (False, 2)]
+
+
+def test_a_finding_of_no_object_is_its_own_sentence() -> None:
+    """`not checked on a dump` must not stand under the title of a guard that it contradicts."""
+    findings = (Finding("GM-122", Severity.WARNING, None, None, "not checked on a dump: whether an operator runs"),)
+    stream = io.StringIO()
+    print_plan(plan(tree_plan("demo"), findings=findings), stream, colour=False)
+    assert "GM-122 not checked on a dump: whether an operator runs\n" in stream.getvalue()
+    assert "An operator is running" not in stream.getvalue()
+    assert "warning: GM-122 not checked on a dump: whether an operator runs (1 more like it)" in plan_text(
+        plan(tree_plan("demo"), findings=findings * 2)
+    )
+
+
+def test_every_refused_set_has_its_codes_in_the_table() -> None:
+    """Whoever greps for a set sees why it is refused; without refusals there is no such column."""
+    refused = tree_plan("odd", TreeState.REFUSED, findings=(finding(Severity.REFUSAL, "odd"), *many(1)))
+    lines = plan_text(plan(refused, tree_plan("fine"))).splitlines()
+    assert "REFUSED BY" in lines[2]
+    assert [line.split()[-1] for line in lines if line.startswith("default ")] == ["16", "GM-101"]
+    assert "REFUSED BY" not in plan_text(plan(tree_plan("fine")))
+
+
+def test_a_refused_plan_says_what_to_do_next() -> None:
+    """The codes to look up, and what --skip-refused would leave behind, unless that does not help."""
+    odd = tree_plan("odd", TreeState.REFUSED, findings=(finding(Severity.REFUSAL, "odd"),))
+    lookup = "docs/guards.md says for each code how to see it and what to do: GM-101"
+    assert summary.next_steps(plan(tree_plan("fine"))) == []
+    assert summary.next_steps(plan(odd)) == [lookup]
+    assert summary.next_steps(plan(odd, tree_plan("fine"))) == [
+        lookup,
+        "or migrate the other 1 set with run --skip-refused: then 2 pods and 16 GPUs would be recreated",
+    ]
+    assert summary.next_steps(plan(odd, tree_plan("fine"), findings=(finding(Severity.REFUSAL),))) == [lookup]
+
+
+def test_without_colour_a_terminal_gets_no_escapes() -> None:
+    """NO_COLOR means plain text, bold and dim included; with colour the same words are there."""
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    plain, coloured = Terminal(), Terminal()
+    made = plan(tree_plan("demo", findings=many(2)))
+    print_plan(made, plain, colour=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TERM", "xterm-256color")
+        print_plan(made, coloured, colour=True)
+    assert "\x1b" not in plain.getvalue()
+    assert "\x1b[" in coloured.getvalue()
+    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured.getvalue()) == plain.getvalue()
+
+
+def test_a_terminal_without_unicode_gets_ascii() -> None:
+    """No question marks where arrows were: an ASCII terminal gets ASCII arrows and branches."""
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="ascii", errors="strict")
+    print_plan(plan(tree_plan("demo", findings=many(2))), stream, colour=False)
+    stream.flush()
+    assert f"{OLD} -> {NEW}" in raw.getvalue().decode("ascii")
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_a_bad_night_fits_every_width(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """37 sets, some of which refuse: no line is wider than the terminal, and every refused set is named."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    made = World(fleet(troubled=True)).plan(target="v0.1.0-alpha.11", is_cluster=False)
+    stream = io.StringIO()
+    print_plan(made, stream, colour=False)
+    lines = stream.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    for name in ("reranker-03", "llama-70b-08", "llama-70b-16", LONG):
+        assert name in re.sub(r"[\s│├─└]", "", stream.getvalue())
+    if width == 80:
+        assert "  4 sets   44 pods    288 GPUs  GM-101 GM-102 GM-107 GM-109" in stream.getvalue()
+    assert len(plan_text(made).splitlines()) < SETS + 25

@@ -1,0 +1,101 @@
+"""The corners of the pure core that no cluster shows, but a future layout or a strange input may."""
+
+from __future__ import annotations
+
+import pytest
+
+from migrator import exact_json
+from migrator.errors import DecodeError, TestFailed
+from migrator.hashing import quantity, schemes, spew
+from migrator.hashing.fnv import Piece, plain
+from migrator.planning import explain
+from migrator.planning.newer_fields import newer_fields
+from migrator.resources import Op
+from migrator.run import operator_config
+from migrator.stores.dump import patching
+from migrator.stores.kube.responses import may_have_been_applied
+from tests.support.memory_store import MemoryStore
+from tests.support.workloads import standalone
+
+
+@pytest.mark.parametrize(("status", "doubtful"), [(500, True), (504, True), (409, False), (429, False), (200, False)])
+def test_only_errors_of_the_server_itself_leave_a_write_in_doubt(status: int, *, doubtful: bool) -> None:
+    """A 500 may be a timeout of etcd after the write; a refusal is a refusal."""
+    assert may_have_been_applied(status) is doubtful
+
+
+def test_a_config_map_without_the_key_is_passed_over() -> None:
+    """A mounted ConfigMap that holds no configuration is not the operator's configuration."""
+    config_map = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "other", "namespace": "grove-system"},
+        "data": {"unrelated": "x"},
+    }
+    mounted = {"volumes": [{"name": "operator-config", "configMap": {"name": "other"}}]}
+    assert operator_config.read(MemoryStore(config_map), "grove-system", mounted) is None
+
+
+def test_an_explanation_tells_of_cliques_that_move() -> None:
+    """The canonical order of cliques, and their names where the start is in order, are lines of the diff."""
+    pcs = standalone()
+    source, target = schemes.by_name("legacy-1.34"), schemes.by_name("canonical-1.34")
+    text = explain.as_text(explain.explain(pcs, source, target))
+    assert "  ~ cliques: the canonical order is 1, 0\n" in text
+    pcs["spec"]["template"]["cliqueStartupType"] = explain.IN_ORDER
+    text = explain.as_text(explain.explain(pcs, source, target))
+    assert "prints the name of each before it (CliqueStartupTypeInOrder)" in text
+
+
+def test_a_null_below_a_struct_is_no_unknown_field() -> None:
+    """A field that is null is not set, whether a minor knows it or not."""
+    pcs = standalone()
+    pcs["spec"]["template"]["cliques"][0]["spec"]["podSpec"] |= {"hostnameOverride": None, "containers": None}
+    assert newer_fields(pcs["spec"], "1.33", "1.36") == ()
+
+
+@pytest.mark.parametrize("text", ["1" * 4001, "1" * 30 + "e200000"])
+def test_quantities_out_of_all_proportion_are_refused(text: str) -> None:
+    """More digits than any resource has are an error, not minutes of arithmetic; nothing of it is quoted."""
+    with pytest.raises(DecodeError, match="a quantity of more than") as refused:
+        quantity.parse(text)
+    assert "1111" not in str(refused.value)
+
+
+def test_a_struct_of_a_layout_may_hold_what_json_never_fills() -> None:
+    """Unexported fields print their zero; a type that no layout knows is an error that names it."""
+    layout = {
+        "v1.Odd": (("hidden", None, "int32"), ("Shown", "shown", "string")),
+        "v1.Bad": (("Field", "field", "v1.None"),),
+    }
+    types = spew.Types(layout)
+    out: list[Piece] = []
+    types.printer("v1.Odd").emit({"shown": "x"}, out)
+    assert plain(out) == "{hidden:(int32)0 Shown:(string)x}"
+    with pytest.raises(TypeError, match=r"the layout has no type v1\.None"):
+        types.printer("v1.None")
+    with pytest.raises(TypeError, match="is no struct"):
+        spew.Types({"v1.Name": "string"}).fields("v1.Name")
+
+
+def test_only_json_is_read_and_written() -> None:
+    """NaN is no JSON, and a value of Python's own has no JSON text."""
+    with pytest.raises(ValueError, match="NaN is not JSON"):
+        exact_json.loads("[NaN]")
+    with pytest.raises(TypeError, match="set is not a JSON value"):
+        exact_json.dumps({"a": {1}})
+
+
+def test_a_patch_through_a_scalar_changes_nothing() -> None:
+    """A pointer that leads through a text or a number in a list fails, and the document stays as it was."""
+    document = {"a": [1, "x"]}
+    with pytest.raises(TestFailed):
+        patching.patched(document, [Op("replace", "/a/0/b", 1)])
+    assert document == {"a": [1, "x"]}
+
+
+def test_a_layout_without_the_root_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A layout in which a pod template is no struct is an error that tells the minor."""
+    monkeypatch.setattr(spew, "load", lambda _: {spew.ROOT: "string"})
+    with pytest.raises(TypeError, match=r"is no struct in the layout of 1\.33"):
+        spew.root.__wrapped__("1.33")

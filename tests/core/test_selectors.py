@@ -1,0 +1,121 @@
+"""Which PodCliqueSets the user means: kubectl's grammar of -n and -l."""
+
+from __future__ import annotations
+
+import pytest
+
+from migrator.errors import UsageError
+from migrator.planning.options import Selection
+from migrator.selectors import matches_labels
+from tests.support.builders import World
+
+LABELS = {"app": "web", "tier": "", "grove.io/x": "1", "size": "7", "in": "y", "long": "x" * 63}
+
+
+@pytest.mark.parametrize(
+    ("selector", "matches"),
+    [
+        (None, True),
+        ("", True),
+        ("  ", True),
+        ("app", True),
+        ("absent", False),
+        ("!absent", True),
+        ("! absent", True),
+        ("!app", False),
+        ("app=web", True),
+        (" app == web ", True),
+        ("app=other", False),
+        ("tier=", True),
+        ("tier", True),
+        ("absent=", False),
+        ("app!=web", False),
+        ("app!=other", True),
+        ("absent!=web", True),
+        ("app in (web, api)", True),
+        ("app in(api)", False),
+        ("tier in ()", True),
+        ("tier in (,a)", True),
+        ("app notin (api,db)", True),
+        ("app notin (web)", False),
+        ("absent notin (web)", True),
+        ("absent in (web)", False),
+        ("in in (y)", True),
+        ("in", True),
+        ("size>6", True),
+        ("size > 7", False),
+        ("size<8", True),
+        ("size<7", False),
+        ("app>1", False),
+        ("absent<1", False),
+        ("grove.io/x=1,app=web,!absent", True),
+        ("grove.io/x=1,app=db", False),
+        ("app=web,app!=web", False),
+        (f"long={'x' * 63}", True),
+    ],
+)
+def test_selectors_match_as_in_the_api_server(selector: str | None, *, matches: bool) -> None:
+    """Every operator of the API server's label selectors, and all terms must hold."""
+    assert matches_labels(selector, LABELS) is matches
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [
+        ",",
+        "app,",
+        ",app",
+        "app,,tier",
+        "=web",
+        "app=web tier",
+        "app web",
+        "app in web",
+        "app in (web",
+        "app in (web))",
+        "app in (a b)",
+        "app=-web",
+        "app=web)",
+        "-app",
+        "a/b/c",
+        "Upper/x=1",
+        "/x",
+        "x/",
+        "!app=web",
+        "!!app",
+        "size>",
+        "size>big",
+        "size>-1",
+        f"size>{'9' * 5000}",
+        f"{'x' * 64}=1",
+        f"app={'x' * 64}",
+        f"{'x' * 254}/y",
+        "app=wéb",
+    ],
+)
+def test_what_the_api_server_rejects_is_rejected(selector: str) -> None:
+    """A selector that is none says so, with examples, whatever there is to select from."""
+    with pytest.raises(UsageError, match=r"is not a valid label selector; examples: app=web, tier!=cache"):
+        matches_labels(selector, LABELS)
+
+
+def test_a_large_number_in_a_label_is_no_number() -> None:
+    """A label that no int64 holds compares with nothing."""
+    assert not matches_labels("size>1", {"size": "9" * 5000})
+
+
+@pytest.mark.parametrize(
+    ("selection", "names"),
+    [
+        (Selection(), ["one/web", "two/api"]),
+        (Selection(namespace="one"), ["one/web"]),
+        (Selection(selector="team=b"), ["two/api"]),
+        (Selection(namespace="one", selector="team=b"), []),
+    ],
+)
+def test_namespace_and_labels_select_sets(selection: Selection, names: list[str]) -> None:
+    """A set is meant if both its namespace and its own labels fit."""
+    world = World().grow("web", namespace="one").grow("api", namespace="two")
+    for pcs, team in zip(world.all("PodCliqueSet"), "ab", strict=True):
+        pcs["metadata"]["labels"] = {"team": team}
+    trees = world.snapshot().trees
+    assert [f"{tree.ref.namespace}/{tree.ref.name}" for tree in trees if selection.matches(tree.pcs)] == names

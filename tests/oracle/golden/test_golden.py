@@ -1,0 +1,84 @@
+"""The Python hash against golden vectors; needs no Go."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from migrator.exact_json import loads
+from tests.oracle.build import MINORS
+from tests.oracle.differential.compare import UNKNOWABLE, set_hashes, template_hash
+from tests.oracle.golden import vectors
+from tests.oracle.golden.vectors import SCHEMES, Vector
+from tests.support.counts import record
+
+SHARED = os.environ.get("GROVE_MIGRATOR_SHARED_VECTORS")
+SHOWN = 10
+
+read = cache(vectors.read)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_templates_hash_as_recorded(scheme: str) -> None:
+    """Every golden template has the recorded hash, or is refused where Go refused it or none can be known."""
+    found = read(vectors.TEMPLATES)
+    got = [template_hash(v.input, scheme) for v in found]
+    wrong = [_shown(v, g) for v, g in zip(found, got, strict=True) if g not in {v.hashes[scheme], UNKNOWABLE}]
+    assert got.count(UNKNOWABLE) < len(found) // 40
+    assert not wrong, f"{len(wrong)} of {len(found)} differ:\n" + "\n".join(wrong[:SHOWN])
+    _record("golden_vectors", scheme, len(found))
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_pod_clique_sets_hash_as_recorded(scheme: str) -> None:
+    """Every golden PodCliqueSet has the recorded generation hash and template hashes."""
+    found = read(vectors.POD_CLIQUE_SETS)
+    got = [set_hashes(v.input, scheme) for v in found]
+    wrong = [_shown(v, g) for v, g in zip(found, got, strict=True) if g not in (v.hashes[scheme], UNKNOWABLE)]
+    assert got.count(UNKNOWABLE) < len(found) // 40
+    assert not wrong, f"{len(wrong)} of {len(found)} differ:\n" + "\n".join(wrong[:SHOWN])
+    _record("golden_podcliquesets", scheme, len(found))
+
+
+def test_the_vectors_tell_all_schemes_apart() -> None:
+    """Every template has four legacy hashes in four minors, and a fair part is not in canonical order."""
+    taken = [v.hashes for v in read(vectors.TEMPLATES) if None not in v.hashes.values()]
+    for hashes in taken:
+        assert len({value for scheme, value in hashes.items() if scheme.startswith("legacy-")}) == len(MINORS)
+    for minor in MINORS:
+        reordered = [hashes for hashes in taken if hashes[f"legacy-{minor}"] != hashes[f"canonical-{minor}"]]
+        assert len(reordered) > len(taken) // 5
+
+
+if SHARED is not None:  # asked for; nobody has to have them, so without the variable there is no such test
+
+    @pytest.mark.parametrize("name", ["templates.jsonl", "podcliquesets.jsonl"])
+    def test_vectors_from_elsewhere(name: str) -> None:
+        """Vectors that others computed from the real packages have the hashes that they recorded."""
+        compute = template_hash if name == "templates.jsonl" else set_hashes
+        lines = (Path(SHARED) / name).read_bytes().strip().split(b"\n")
+        wrong = []
+        for line in lines:
+            vector = loads(line)
+            refused = "error" in vector["hashes"]
+            for scheme in SCHEMES:
+                expected = None if refused else vector["hashes"][scheme]
+                if (got := compute(vector["input"], scheme)) != expected:
+                    wrong.append(f"{vector['id']}: {scheme}: {got}, recorded {expected}")
+        assert not wrong, "\n".join(wrong[:SHOWN])
+        record(f"shared_{name.removesuffix('.jsonl')}", len(lines))
+
+
+def _record(name: str, scheme: str, count: int) -> None:
+    """Count each vector once a minor: the canonical scheme compares the same vectors again."""
+    algorithm, _, minor = scheme.partition("-")
+    if algorithm == "legacy":
+        record(f"{name}_{minor}", count)
+
+
+def _shown(vector: Vector, got: Any) -> str:
+    return f"{vector.id}: {got}\n  {vector.line.decode('utf-8', 'backslashreplace')[:2000]}"

@@ -1,0 +1,81 @@
+"""What CONTRIBUTING.md promises to a contributor who adds a release."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from migrator.hashing import schemes
+from tests.support.paths import ROOT
+
+LINE = '{"release": "v9.9.9", "minor": "1.36", "algorithm": "legacy"}\n'
+
+
+@pytest.fixture
+def grown(tmp_path: Path) -> Path:
+    """The package with one line more in the release table, and nothing else."""
+    shutil.copytree(ROOT / "migrator", tmp_path / "migrator", ignore=shutil.ignore_patterns("__pycache__"))
+    table = tmp_path / "migrator" / "hashing" / "releases.json"
+    table.write_text(table.read_text() + LINE)
+    return tmp_path
+
+
+def answer(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the tool as it is in a directory."""
+    return subprocess.run(
+        [sys.executable, "-m", "migrator", *arguments],
+        cwd=directory,
+        env={**os.environ, "PYTHONPATH": str(directory)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_one_line_adds_a_release(grown: Path) -> None:
+    """A made-up release is planned for, migrated to and verified by its line in the table alone."""
+    dump = str(ROOT / "examples" / "cluster.yaml")
+    before = answer(ROOT, "plan", "-f", dump, "--to", "v9.9.9")
+    assert before.returncode == 2
+    assert "neither a scheme nor a release" in before.stderr
+
+    planned = answer(grown, "plan", "-f", dump, "--to", "9.9.9", "-o", "json")
+    assert planned.returncode == 0, planned.stderr
+    assert {tree["to"] for tree in json.loads(planned.stdout)["trees"]} == {"legacy-1.36"}
+
+    migrated = answer(grown, "run", "-f", dump, "--write", "migrated.yaml", "--to", "v9.9.9")
+    assert migrated.returncode == 0, migrated.stderr
+    assert answer(grown, "verify", "-f", "migrated.yaml", "--to", "v9.9.9").returncode == 0
+    assert answer(grown, "verify", "-f", dump, "--to", "v9.9.9").returncode == 7
+
+    named = answer(grown, "releases")
+    assert "v9.9.9" in named.stdout
+    assert "legacy-1.36" in next(line for line in named.stdout.splitlines() if line.startswith("v9.9.9"))
+
+
+def test_a_release_of_an_unknown_minor_is_named() -> None:
+    """A line whose API minor has no layout yet is an error that names the line and the scheme."""
+    with pytest.raises(ValueError, match=r"releases\.json line 2: there is no scheme legacy-1\.99"):
+        schemes.parse_releases(LINE + LINE.replace("1.36", "1.99"))
+
+
+def test_contributing_shows_the_line_and_the_commands() -> None:
+    """The document names the file, a line of its form, and commands that exist."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    assert "migrator/hashing/releases.json" in text
+    for module in ("tests.oracle.add_minor", "tests.oracle.regenerate"):
+        assert f"python -m {module}" in text
+        assert (ROOT / f"{module.replace('.', '/')}.py").exists()
+    for verb in ("make test", "make test-all", "make lint", "make lock"):
+        assert verb in text
+        assert f"\n{verb.partition(' ')[2]}:" in (ROOT / "Makefile").read_text()
+    shown = [line.strip() for line in text.splitlines() if line.strip().startswith('{"release"')]
+    assert shown
+    for line in shown:
+        assert json.loads(line).keys() >= {"release", "algorithm"}

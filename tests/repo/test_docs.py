@@ -1,0 +1,123 @@
+"""The documents describe what the program does."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from migrator.cli import cli
+from migrator.hashing import schemes
+from scripts import cli_reference, readme
+from tests.support.paths import ROOT
+
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+
+
+def names(page: Path) -> str:
+    """The page's path, for test ids."""
+    return str(page.relative_to(ROOT))
+
+
+def commands(text: str) -> Iterator[list[str]]:
+    """Every `grove-migrator ...` in code blocks and code spans, as arguments; several spaces begin a remark."""
+    for block in re.findall(r"^```[a-z]*\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        for line in block.replace("\\\n", " ").splitlines():
+            yield from _parsed(line.strip().removeprefix("$ "))
+    for span in re.findall(r"(?<!`)`([^`\n]+)`(?!`)", text):
+        yield from _parsed(span)
+
+
+def _parsed(line: str) -> Iterator[list[str]]:
+    command = re.split(r"\s{2,}|\s*[|>#]", line.rpartition("| ")[2])[0]
+    if re.match(r"grove-migrator( |$)", command) and "[OPTIONS]" not in command:
+        yield shlex.split(command)[1:]
+
+
+def test_the_reference_is_current() -> None:
+    """docs/cli.md equals the output of --help: every command, flag and exit code."""
+    assert cli_reference.TARGET.read_text(encoding="utf-8") == cli_reference.reference(), (
+        "run python -m scripts.cli_reference --write"
+    )
+
+
+def test_the_example_in_the_readme_is_what_the_demo_prints() -> None:
+    """The README shows real output: that of `make demo`, whose every command succeeds."""
+    text = readme.README.read_text(encoding="utf-8")
+    assert text == readme.rendered(text, readme.demo()), "run python -m scripts.readme"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=names)
+def test_every_command_line_in_the_documents_is_accepted(page: Path) -> None:
+    """A reader may copy any command: each has known commands and flags, and what is required."""
+    for words in commands(page.read_text(encoding="utf-8")):
+        if words and words[0] in cli.commands and len(words) > 1:
+            command = cli.commands[words[0]]
+            try:
+                command.make_context(words[0], words[1:])
+            except click.exceptions.Exit:
+                continue
+            except click.ClickException as error:
+                pytest.fail(f"{names(page)}: grove-migrator {' '.join(words)}: {error.format_message()}")
+        else:
+            assert not words or words[0] in {*cli.commands, "--help", "--version"}, f"{names(page)}: {words}"
+
+
+def test_the_examples_in_help_texts_are_accepted() -> None:
+    """What --help shows as an example can be run."""
+    found = 0
+    for command in (cli, *cli.commands.values()):
+        for words in commands(f"```\n{command.epilog}\n```\n"):
+            cli.commands[words[0]].make_context(words[0], words[1:])
+            found += 1
+    assert found > 15
+
+
+@pytest.mark.parametrize("page", PAGES, ids=names)
+def test_every_link_inside_the_repository_leads_somewhere(page: Path) -> None:
+    """A relative link names a file that exists, and a heading in it if it names one."""
+    for target in re.findall(r"\]\((?!https?://)([^)\s]+)\)", page.read_text(encoding="utf-8")):
+        path, _, anchor = target.partition("#")
+        linked = page.parent / path if path else page
+        assert linked.exists(), f"{names(page)}: {target}"
+        if anchor and linked.suffix == ".md":
+            assert anchor in anchors(linked.read_text(encoding="utf-8")), f"{names(page)}: {target}"
+
+
+def test_the_runbook_shows_which_releases_hash_alike() -> None:
+    """The matrix of docs/upgrade.md is the release table: a row for each scheme that a build to migrate speaks."""
+    text = (ROOT / "docs" / "upgrade.md").read_text(encoding="utf-8").partition("## Which upgrades need it")[2]
+    rows = re.findall(r"^\| `([\w.-]+)` \| (.+) \|$", text, re.MULTILINE)
+    expected = [
+        (scheme.name, ", ".join(release.name for release in schemes.speakers(scheme) if not release.hash_in_names))
+        for scheme in schemes.spoken_schemes()
+    ]
+    assert rows == expected
+    for release in schemes.releases():
+        assert release.name in text
+        assert release.accepts_legacy == (f"`{release.name}`" in text.partition("with one exception")[2])
+
+
+def test_the_readme_leads_to_every_page() -> None:
+    """A reader who starts at the README finds all of docs/."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [page.name for page in (ROOT / "docs").glob("*.md") if f"](docs/{page.name})" not in text] == []
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors of a page as GitHub makes them, and those that it spells out."""
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    made = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    return made | set(re.findall(r"<a (?:id|name)=\"([^\"]+)\"", text))
+
+
+def test_the_verbs_of_the_readme_are_verbs_of_the_makefile() -> None:
+    """Every `make ...` in the README exists."""
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    verbs = set(re.findall(r"\bmake ([a-z][a-z0-9-]*)", (ROOT / "README.md").read_text(encoding="utf-8")))
+    assert {"demo", "test"} <= verbs
+    assert verbs <= set(re.findall(r"^([a-z0-9-]+):", makefile, re.MULTILINE))

@@ -1,0 +1,147 @@
+"""The project's own tools: what CI relies upon, and what is locked."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from scripts import check_counts, lock
+from tests.support.paths import ROOT
+
+
+def run_pytest(directory: Path, text: str) -> subprocess.CompletedProcess[str]:
+    """Run a test file as CI does."""
+    (directory / "test_it.py").write_text(text)
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "tests.support.plugins", "-c", "/dev/null", "-q", str(directory)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import pytest\ndef test_it():\n    pytest.skip('no Go')\n",
+        "import pytest\n@pytest.mark.skipif(True, reason='no Go')\ndef test_it():\n    pass\n",
+        "import pytest\n@pytest.fixture\ndef go():\n    pytest.skip('no Go')\ndef test_it(go):\n    pass\n",
+        "import pytest\npytest.skip('no Go', allow_module_level=True)\n",
+    ],
+    ids=["in a test", "by mark", "in a fixture", "a whole module"],
+)
+def test_in_ci_a_skip_is_a_failure(tmp_path: Path, text: str) -> None:
+    """However a test skips, CI fails and prints the reason."""
+    done = run_pytest(tmp_path, text)
+    assert done.returncode != 0
+    assert "in CI nothing may: Skipped: no Go" in done.stdout
+
+
+def test_in_ci_passing_and_expected_failures_stay_what_they_are(tmp_path: Path) -> None:
+    """The plugin minds skips only."""
+    done = run_pytest(
+        tmp_path,
+        "import pytest\ndef test_it():\n    pass\n@pytest.mark.xfail(reason='known')\ndef test_other(): assert 0\n",
+    )
+    assert done.returncode == 0
+    assert "1 passed, 1 xfailed" in done.stdout
+
+
+def test_counts_below_what_is_required_fail(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A suite that did too little, or nothing, fails and prints by how much; counts of one name add up."""
+    required = tmp_path / "required.json"
+    required.write_text('{"vectors": 10, "pairs": 4}')
+    monkeypatch.setattr(check_counts, "REQUIRED", required)
+    counts = tmp_path / "counts.jsonl"
+    counts.write_text('{"name": "vectors", "n": 6}\n{"name": "vectors", "n": 5}\n')
+    assert check_counts.main(str(counts)) == 1
+    captured = capsys.readouterr()
+    assert json.loads(captured.out) == {"vectors": 11}
+    assert captured.err == "check_counts: pairs: 0, but at least 4 are required\n"
+    counts.write_text('{"name": "vectors", "n": 10}\n{"name": "pairs", "n": 4}\n')
+    assert check_counts.main(str(counts)) == 0
+
+
+def test_what_is_required_is_recorded_somewhere() -> None:
+    """Every name that CI requires is one that a test records, or CI could never pass."""
+    required = json.loads(check_counts.REQUIRED.read_text(encoding="utf-8"))
+    sources = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py"))
+    assert required
+    for name in required:
+        family = re.sub(r"_1\.\d+$", "", name)
+        assert re.search(rf"record\(\s*f?\"{re.escape(family)}\b", sources), name
+
+
+def test_the_locks_hold_every_dependency_by_hash_and_name_no_place() -> None:
+    """requirements/*.txt cover pyproject.toml, pin every file by hash, and do not name where it came from."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    groups = project["dependency-groups"]
+    wanted = {
+        "runtime.txt": project["project"]["dependencies"],
+        "build.txt": list(lock.group(groups, "build")),
+        "dev.txt": [*project["project"]["dependencies"], *lock.group(groups, "dev")],
+    }
+    assert {path.name for path in lock.REQUIREMENTS.iterdir()} == set(wanted)
+    for name, requirements in wanted.items():
+        text = (lock.REQUIREMENTS / name).read_text(encoding="utf-8")
+        pinned = re.findall(r"^([a-z0-9._-]+)==\S+ \\\n    --hash=sha256:[0-9a-f]{64}", text, re.MULTILINE)
+        assert len(pinned) == len(re.findall(r"^\S+==", text, re.MULTILINE))
+        asked = {re.split(r"[<>=~!]", requirement)[0].lower().replace("_", "-") for requirement in requirements}
+        assert asked <= set(pinned), name
+        assert not re.search(r"https?:|--(?:extra-)?index|find-links|trusted-host", text)
+
+
+def test_the_wheel_holds_the_data_and_no_tests(tmp_path: Path) -> None:
+    """What is installed can hash: layouts and releases are in the wheel; tests and scripts are not."""
+    done = subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+        scripts = next(archive.read(name).decode() for name in names if name.endswith("entry_points.txt"))
+    files = (path for path in (ROOT / "migrator").rglob("*") if path.suffix in {".json", ".html", ".css"})
+    data = {str(path.relative_to(ROOT)) for path in files}
+    assert {
+        "migrator/hashing/releases.json",
+        "migrator/hashing/layouts/1.33.json",
+        "migrator/render/page.html",
+        "migrator/render/page.css",
+    } <= data
+    assert data <= names
+    assert "migrator/py.typed" in names
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+    assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == {"migrator"}
+    assert "grove-migrator = migrator.cli:main" in scripts
+    assert "kubectl-grove_migrate = migrator.cli:main" in scripts
+
+
+def test_every_dependency_says_why_it_is_there() -> None:
+    """A runtime dependency has its reason beside it in pyproject.toml."""
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    block = text.partition("\ndependencies = [")[2].partition("\n]")[0]
+    assert all(re.search(r"\",\s+# \S", line) for line in block.strip().splitlines())
+
+
+def test_workflows_are_pinned_and_start_without_rights() -> None:
+    """Actions are named by commit, and a job has the rights that it lists and no others."""
+    for path in (ROOT / ".github" / "workflows").glob("*.yml"):
+        text = path.read_text(encoding="utf-8")
+        assert "\npermissions: {}\n" in text
+        for used in re.findall(r"uses: (\S+)", text):
+            assert re.fullmatch(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}", used), used

@@ -1,0 +1,338 @@
+"""The command line as a whole: help, errors, exit codes, streams. Commands have tests of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from migrator import cli
+from migrator.cli import wiring
+from migrator.cli.options import Seconds, Session
+from migrator.errors import NotReverted
+from scripts.cli_reference import COMPLETER
+from tests.support.paths import ROOT
+
+
+def failure(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """The last line of stderr: the error object."""
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "Traceback" not in captured.err
+    event: dict[str, Any] = json.loads(captured.err.splitlines()[-1])
+    return event
+
+
+def python(code: str, **more: Any) -> subprocess.CompletedProcess[str]:
+    """Run Python with the project on its path."""
+    return subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False, **more)
+
+
+@pytest.mark.parametrize("args", [["--help"], ["run", "--help"], ["plan", "-h"], ["releases"]])
+def test_help_and_releases_import_no_client_no_logger_no_renderer(args: list[str]) -> None:
+    """What must be quick imports neither the Kubernetes client nor structlog, rich, YAML or simplejson."""
+    heavy = "{'kubernetes', 'structlog', 'rich', 'yaml', 'simplejson', 'jsonpatch'}"
+    done = python(
+        "import sys\nfrom migrator.cli import invoke\n"
+        f"code = invoke({args!r})\nprint(sorted({heavy} & set(sys.modules)), file=sys.stderr)\nsys.exit(code)"
+    )
+    assert done.returncode == 0
+    assert done.stderr == "[]\n"
+    assert done.stdout
+
+
+def test_every_command_has_help_for_every_option_and_examples() -> None:
+    """No flag is left unexplained, and every command shows how it is used."""
+    for command in cli.cli.commands.values():
+        assert command.help
+        assert "Examples:" in (command.epilog or ""), command.name
+        for parameter in command.params:
+            if isinstance(parameter, click.Option):
+                assert parameter.help, f"{command.name} {parameter.opts}"
+
+
+def test_the_commands_and_flags_are_those_of_the_contract() -> None:
+    """Flags are an interface: none appears or disappears without this list being changed on purpose."""
+    kubectl = {"--kubeconfig", "--context", "--namespace", "--all-namespaces", "--selector", "--request-timeout"}
+    common = {"--output", "--verbose"}
+    flags = {
+        name: {option for parameter in command.params for option in parameter.opts if option.startswith("--")}
+        for name, command in cli.cli.commands.items()
+    }
+    assert flags == {
+        "hash": common | {"--filename", "--scheme"},
+        "plan": common | kubectl | {"--filename", "--from", "--to", "--detailed-exitcode"},
+        "run": common
+        | kubectl
+        | {"--filename", "--write", "--to", "--from", "--dry-run", "--stop-operator", "--skip-refused", "--allow"}
+        | {"--wait-for-idle", "--max-downtime", "--on-conflict", "--timeout", "--qps", "--exempt-from-authorizer"}
+        | {"--revert", "--operator-namespace", "--operator-deployment", "--lease-name", "--target-image"},
+        "verify": common | kubectl | {"--filename", "--to", "--settle", "--interval", "--after-upgrade"},
+        "explain": common | kubectl | {"--filename", "--from", "--to"},
+        "releases": common,
+        "guards": {"--verbose"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "said"),
+    [
+        (["plan", "--no-such-flag"], "usage", "--no-such-flag"),
+        (["run"], "usage", "--to"),
+        (["run", "--to", "legacy-1.35", "--dry-run=maybe"], "usage", "maybe"),
+        (["verify", "--to", "legacy-1.35", "--settle", "soon"], "usage", "'soon' is not a duration"),
+        ([], "usage", "a command is missing"),
+        (["migrate"], "usage", "migrate"),
+        (["plna"], "usage", "Did you mean 'plan'?"),
+        (["plan", "--targte", "x"], "usage", "No such option '--targte'"),
+        (["plan", "--selecto", "x", "--too", "y"], "usage", "Did you mean"),
+        (["plan", "--to", "alpha.99"], "unknown-scheme", "did you mean v0.1.0-alpha.9?"),
+        (["plan", "--to", "canonicl"], "unknown-scheme", "did you mean canonical?"),
+        (["plan", "--to", "0.1.0-alpha11"], "unknown-scheme", "did you mean v0.1.0-alpha.11?"),
+        (["plan", "--to", "nothing-like-it"], "unknown-scheme", "in the table. Known schemes: legacy-1.33"),
+        (["run", "--to", "v0.1.0-alpha.99"], "unknown-scheme", "v0.1.0-alpha.9"),
+        (["plan", "--to", "legacy-1.53"], "unknown-scheme", "did you mean legacy-1."),
+        (["plan", "--from", "canonical"], "usage", "canonical-1.34"),
+        (["run", "--to", "v0.1.0-alpha.10-rc1"], "usage", "object names"),
+        (["run", "--to", "legacy-1.35", "-f", "x.yaml"], "usage", "--write OUT"),
+        (["run", "--to", "legacy-1.35", "--write", "x.yaml"], "usage", "-f DUMP"),
+        (["run", "--to", "legacy-1.35", "--allow", "GM-101"], "usage", "cannot be overridden"),
+        (["plan", "-l", "a=b=c"], "usage", "not a valid label selector"),
+    ],
+)
+def test_wrong_usage_is_one_json_object_and_exit_2(
+    args: list[str], code: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Off a terminal even a mistyped flag is an error object, and nothing is asked of a cluster."""
+    assert cli.invoke(args) == 2
+    event = failure(capsys)
+    assert (event["level"], event["code"], event["exit_code"]) == ("error", code, 2)
+    assert said in event["message"]
+    assert "\n" not in event["message"]
+
+
+def test_on_a_terminal_an_error_is_a_sentence() -> None:
+    """A person gets a sentence, not JSON; standard output stays empty."""
+    outer, inner = pty.openpty()
+    done = subprocess.run(
+        [sys.executable, "-m", "migrator", "run", "--to", "v0.1.0-alpha.99"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=inner,
+        check=False,
+    )
+    os.close(inner)
+    said = os.read(outer, 65536).decode()
+    os.close(outer)
+    assert done.returncode == 2
+    assert done.stdout == b""
+    assert said.startswith("error: 'v0.1.0-alpha.99' is neither a scheme nor a release")
+
+
+def test_the_plugin_calls_itself_by_its_kubectl_name(capsys: pytest.CaptureFixture[str]) -> None:
+    """As kubectl-grove_migrate the usage line is what a person types: kubectl grove-migrate."""
+    assert cli.invoke(["plan", "--help"], program="kubectl-grove_migrate") == 0
+    assert capsys.readouterr().out.startswith("Usage: kubectl grove-migrate plan ")
+
+
+def test_completion_knows_releases_and_schemes() -> None:
+    """Click's completion offers what --to accepts."""
+    done = subprocess.run(
+        [sys.executable, "-m", "migrator"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={
+            **os.environ,
+            "_GROVE_MIGRATOR_COMPLETE": "bash_complete",
+            "COMP_WORDS": "grove-migrator run --to can",
+            "COMP_CWORD": "3",
+        },
+    )
+    assert "plain,canonical-1.34" in done.stdout.splitlines()
+    assert "plain,canonical" in done.stdout.splitlines()
+
+
+def test_kubectl_completes_the_plugin_by_the_script_of_the_reference(tmp_path: Path) -> None:
+    """What docs/cli.md tells kubectl's users to put on PATH prints candidates, then kubectl's directive."""
+    for name, text in (
+        ("grove-migrator", f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -m migrator "$@"\n'),
+        ("kubectl_complete-grove_migrate", COMPLETER),
+    ):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+
+    def offered(*words: str) -> list[str]:
+        done = subprocess.run(
+            ["kubectl_complete-grove_migrate", *words],
+            env={**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout.splitlines()
+
+    assert offered("pl") == ["plan", ":4"]
+    assert offered("plan", "--to", "canonical-1.3") == [f"canonical-1.3{minor}" for minor in (3, 4, 5, 6)] + [":4"]
+    assert "v0.1.0-alpha.11" in offered("plan", "--to", "")
+
+
+def test_an_error_of_ours_exits_with_its_code(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every MigratorError decides its exit code and its reason."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise NotReverted("two of five sets could not be put back")
+
+    monkeypatch.setattr(wiring, "context", fail)
+    assert cli.invoke(["plan"]) == 6
+    event = failure(capsys)
+    assert (event["code"], event["exit_code"]) == ("not-reverted", 6)
+    assert event["message"] == "two of five sets could not be put back"
+
+
+def test_a_bug_is_one_sentence_that_quotes_nothing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An unexpected exception is exit 1 with its place, but without its text, which may quote a template."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise KeyError("s3cret")
+
+    monkeypatch.setattr(wiring, "context", fail)
+    assert cli.invoke(["plan"]) == 1
+    event = failure(capsys)
+    assert (event["code"], event["exit_code"]) == ("bug", 1)
+    assert "KeyError at test_cli.py:" in event["message"]
+    assert "s3cret" not in event["message"]
+
+
+def test_verbose_shows_the_traceback_of_a_bug(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With -v whoever looks for a bug sees where it is."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise KeyError("key")
+
+    monkeypatch.setattr(wiring, "context", fail)
+    assert cli.invoke(["plan", "-v"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_an_interruption_is_no_traceback(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while reading is one sentence."""
+
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(wiring, "context", interrupt)
+    assert cli.invoke(["plan"]) == 1
+    assert failure(capsys)["code"] == "interrupted"
+
+
+def test_a_reader_that_leaves_is_no_traceback() -> None:
+    """`grove-migrator releases | head -1` ends silently."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "migrator", "releases"], cwd=ROOT, stdout=writing, stderr=subprocess.PIPE, check=False
+    )
+    os.close(writing)
+    assert done.stderr == b""
+    assert done.returncode == 1
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")  # noqa: PTH110 - a device
+def test_a_full_disk_is_said() -> None:
+    """Output that cannot be written is an error, not a truncated success."""
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "migrator", "releases"], cwd=ROOT, stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    assert done.returncode == 1
+    assert json.loads(done.stderr)["code"] == "unwritable-output"
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("0", 0.0),
+        ("15", 15.0),
+        ("1.5", 1.5),
+        ("15s", 15.0),
+        ("1m", 60.0),
+        ("1m30s", 90.0),
+        ("500ms", 0.5),
+        ("2h", 7200.0),
+    ],
+)
+def test_durations_are_those_of_kubectl(text: str, seconds: float) -> None:
+    """Kubectl's --request-timeout takes Go durations and plain seconds."""
+    assert Seconds().convert(text, None, None) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "soon", "-1s", "-1", "1 minute", "1e3", "s", "٣"])
+def test_other_durations_are_refused(text: str) -> None:
+    """What Go would not parse, and time that runs backwards, are usage errors."""
+    with pytest.raises(click.BadParameter):
+        Seconds().convert(text, None, None)
+
+
+def test_all_namespaces_wins_over_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in kubectl, -A makes -n irrelevant; a timeout of 0 is no limit."""
+    seen: list[Any] = []
+
+    def remember(flags: Any, **_: object) -> None:
+        seen.append(flags)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(wiring, "connect", remember)
+    cli.invoke(["plan", "-n", "x", "-A", "-l", "app=web", "--request-timeout", "0", "--context", "c"])
+    cli.invoke(["plan", "-n", "x"], program="kubectl-grove_migrate")
+    assert (seen[0].namespace, seen[0].selector, seen[0].request_timeout, seen[0].context) == (
+        None,
+        "app=web",
+        None,
+        "c",
+    )
+    assert (seen[1].namespace, seen[1].request_timeout) == ("x", 15.0)
+
+
+def test_sigterm_asks_a_run_to_stop_and_a_second_one_ends_it() -> None:
+    """The first SIGTERM sets the stop event; the handler of before is back for the second, and afterwards."""
+    before = signal.getsignal(signal.SIGTERM)
+    received = []
+    signal.signal(signal.SIGTERM, lambda *_: received.append("default"))
+    try:
+        with wiring.stopping(signal.SIGTERM) as stop:
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert stop.wait(5)
+            assert received == []
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert received == ["default"]
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert received == ["default", "default"]
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_every_process_has_an_identity_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Two runs on one machine are told apart; the pod's namespace is read where Kubernetes puts it."""
+    stop = wiring.threading.Event()
+    monkeypatch.setattr(wiring, "_OWN_NAMESPACE", tmp_path / "namespace")
+    first = wiring.context(Session(), stop)
+    (tmp_path / "namespace").write_text("grove-system\n")
+    second = wiring.context(Session(), stop)
+    assert first.identity != second.identity
+    assert (first.namespace, second.namespace) == (None, "grove-system")

@@ -1,0 +1,283 @@
+"""``hash``, ``releases`` and ``explain``: commands that need nothing but a file."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from migrator import cli
+from migrator.hashing import schemes
+from migrator.hashing.podcliqueset import hash_pod_clique_set
+from tests.support.paths import ROOT
+
+EXAMPLES = ROOT / "examples"
+BACKSLASH = chr(92)
+
+
+def pcs(name: str, *cliques: str, **more: Any) -> dict[str, Any]:
+    """A PodCliqueSet as an API server returns it."""
+    return {
+        "apiVersion": "grove.io/v1alpha1",
+        "kind": "PodCliqueSet",
+        "metadata": {"name": name, "namespace": "prod", "uid": f"uid-{name}"},
+        "spec": {"template": {"cliques": [{"name": clique, "spec": {"podSpec": {}}} for clique in cliques or ("a",)]}},
+        **more,
+    }
+
+
+def bad(name: str) -> dict[str, Any]:
+    """A PodCliqueSet with a quantity that no Go program decodes."""
+    document = pcs(name)
+    document["spec"]["template"]["cliques"][0]["spec"]["podSpec"] = {
+        "containers": [{"name": "c", "resources": {"limits": {"cpu": "many"}}}]
+    }
+    return document
+
+
+def write(path: Path, *documents: dict[str, Any]) -> str:
+    """Write JSON Lines."""
+    path.write_text("".join(json.dumps(document) + "\n" for document in documents))
+    return str(path)
+
+
+def events(text: str) -> list[dict[str, Any]]:
+    """JSON lines."""
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_hash_prints_one_object_per_set_and_scheme_in_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Input order, then table order; exactly the keys of the contract; other kinds are skipped."""
+    path = write(tmp_path / "sets.jsonl", pcs("z", "b", "a"), {"apiVersion": "v1", "kind": "Pod"}, pcs("a"))
+    assert cli.invoke(["hash", "-f", path]) == 0
+    captured = capsys.readouterr()
+    lines = events(captured.out)
+    table = [scheme.name for scheme in schemes.all_schemes()]
+    assert [(line["name"], line["scheme"]) for line in lines] == [(name, s) for name in ("z", "a") for s in table]
+    assert {tuple(line) for line in lines} == {
+        ("namespace", "name", "scheme", "generationHash", "podTemplateHashes"),
+    }
+    expected = hash_pod_clique_set(pcs("z", "b", "a"), schemes.by_name("legacy-1.34"))
+    assert lines[1]["namespace"] == "prod"
+    assert lines[1]["generationHash"] == expected.generation_hash
+    assert list(lines[1]["podTemplateHashes"].items()) == [
+        ("b", expected.pod_template_hashes["b"]),
+        ("a", expected.pod_template_hashes["a"]),
+    ]
+    assert captured.err == ""
+
+
+def test_schemes_may_be_repeated_and_be_releases_and_come_in_table_order(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """--scheme takes schemes and releases, even alpha.10-rc1; asking twice prints once."""
+    path = write(tmp_path / "sets.jsonl", pcs("a"))
+    asked = ["canonical-1.34", "0.1.0-alpha.11", "legacy-1.35", "v0.1.0-alpha.10-rc1"]
+    assert cli.invoke(["hash", "-f", path, *(word for name in asked for word in ("--scheme", name))]) == 0
+    assert [line["scheme"] for line in events(capsys.readouterr().out)] == [
+        "legacy-1.34",
+        "legacy-1.35",
+        "canonical-1.34",
+    ]
+
+
+def test_one_bad_set_does_not_keep_the_others_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The rest is printed, one sentence names the set and the path of the value, and the exit code is 2."""
+    path = write(tmp_path / "sets.jsonl", pcs("first"), bad("odd"), pcs("last"))
+    assert cli.invoke(["hash", "-f", path, "--scheme", "legacy-1.34"]) == 2
+    captured = capsys.readouterr()
+    assert [line["name"] for line in events(captured.out)] == ["first", "last"]
+    (event,) = events(captured.err)
+    assert (event["code"], event["exit_code"]) == ("undecodable-input", 2)
+    assert path in event["message"]
+    assert (
+        "PodCliqueSet prod/odd: spec.template.cliques[0].spec.podSpec.containers[0].resources.limits.cpu"
+        in event["message"]
+    )
+
+
+def test_what_one_operator_cannot_decode_another_may(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A field that an older layout does not know is not decoded by it, whatever it holds."""
+    document = pcs("a")
+    document["spec"]["template"]["cliques"][0]["spec"]["podSpec"] = {"hostnameOverride": 5}
+    path = write(tmp_path / "sets.jsonl", document)
+    assert cli.invoke(["hash", "-f", path]) == 2
+    captured = capsys.readouterr()
+    assert [line["scheme"] for line in events(captured.out)] == ["legacy-1.33", "canonical-1.33"]
+    (event,) = events(captured.err)
+    assert "podSpec.hostnameOverride" in event["message"]
+
+
+def test_a_manifest_is_hashed_with_one_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A manifest lacks what admission adds: said once, on stderr. Its missing namespace is `default`."""
+    document = pcs("a")
+    document["metadata"] = {"name": "a"}
+    path = write(tmp_path / "sets.jsonl", document, document, pcs("b"))
+    assert cli.invoke(["hash", "-f", path, "--scheme", "legacy-1.34"]) == 0
+    captured = capsys.readouterr()
+    assert [line["namespace"] for line in events(captured.out)] == ["default", "default", "prod"]
+    (event,) = events(captured.err)
+    assert (event["level"], event["event"]) == ("warning", "bare_manifest")
+    assert "admission" in event["message"]
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzipped"])
+def test_standard_input_takes_what_kubectl_prints(
+    packed: bool,  # noqa: FBT001
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`kubectl get -o yaml | grove-migrator hash -f -`, gzipped or not."""
+    data = (EXAMPLES / "cluster.yaml").read_bytes()
+    stdin = io.TextIOWrapper(io.BytesIO(gzip.compress(data) if packed else data))
+    monkeypatch.setattr(sys, "stdin", stdin)
+    assert cli.invoke(["hash", "-f", "-", "--scheme", "legacy-1.34"]) == 0
+    assert [line["name"] for line in events(capsys.readouterr().out)] == ["llama-70b", "embedder", "nightly-eval"]
+
+
+@pytest.mark.parametrize("command", ["hash", "explain", "plan"])
+def test_a_file_that_cannot_be_read_is_one_sentence(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Missing, a directory, or no YAML: exit 2 and the file's name, never a traceback."""
+    broken = tmp_path / "broken.yaml"
+    broken.write_text("a: [")
+    for path in (tmp_path / "missing.yaml", tmp_path, broken):
+        assert cli.invoke([command, "-f", str(path)]) == 2
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        event = events(captured.err)[-1]
+        assert (event["code"], event["exit_code"]) == ("unreadable-input", 2)
+        assert str(path) in event["message"]
+        assert "Traceback" not in captured.err
+
+
+def test_the_table_of_hashes_is_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """-o table has one line per hash, and spells out what a terminal would obey."""
+    path = write(tmp_path / "sets.jsonl", pcs("a\x1b[2J", "c"))
+    assert cli.invoke(["hash", "-f", path, "--scheme", "legacy-1.34", "-o", "table"]) == 0
+    header, generation, clique = capsys.readouterr().out.splitlines()
+    assert header.split() == ["NAMESPACE", "NAME", "SCHEME", "HASH", "OF", "HASH"]
+    assert generation.split()[:4] == ["prod", "a\\x1b[2J", "legacy-1.34", "generation"]
+    assert clique.split()[3:5] == ["clique", "c"]
+
+
+def test_releases_are_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every release and every scheme, with who speaks it."""
+    assert cli.invoke(["releases", "-o", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [release["release"] for release in document["releases"]] == [r.name for r in schemes.releases()]
+    assert [scheme["scheme"] for scheme in document["schemes"]] == [s.name for s in schemes.all_schemes()]
+    spoken = {scheme["scheme"]: scheme["releases"] for scheme in document["schemes"]}
+    for release in document["releases"]:
+        assert release["release"] in spoken[release["scheme"]]
+    assert cli.invoke(["releases"]) == 0
+    text = capsys.readouterr().out
+    assert all(release.name in text for release in schemes.releases())
+
+
+def test_explain_finds_the_source_by_what_the_set_stores(capsys: pytest.CaptureFixture[str]) -> None:
+    """`explain -f dump NAME --to RELEASE` is a small diff; without a name, all sets are explained."""
+    dump = str(EXAMPLES / "cluster.yaml")
+    assert cli.invoke(["explain", "-f", dump, "embedder", "--to", "v0.1.0-alpha.11"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("PodCliqueSet search/embedder: legacy-1.34 → legacy-1.35\n")
+    assert "+ WorkloadRef:(*v1.WorkloadReference)<nil>" in text
+    assert cli.invoke(["explain", "-f", dump, "-o", "json"]) == 0
+    assert [(line["name"], line["from"], line["to"]) for line in events(capsys.readouterr().out)] == [
+        ("llama-70b", "legacy-1.34", "canonical-1.34"),
+        ("embedder", "legacy-1.34", "canonical-1.34"),
+        ("nightly-eval", "legacy-1.34", "canonical-1.34"),
+    ]
+
+
+def test_explain_takes_the_selection_flags(capsys: pytest.CaptureFixture[str]) -> None:
+    """-n and -l choose sets as everywhere else; namespace/name names one."""
+    dump = str(EXAMPLES / "cluster.yaml")
+
+    def explained(*args: str) -> list[str]:
+        assert cli.invoke(["explain", "-f", dump, "-o", "json", *args]) == 0
+        return [line["name"] for line in events(capsys.readouterr().out)]
+
+    assert explained("-n", "search") == ["embedder"]
+    assert explained("-l", "team=inference") == ["llama-70b"]
+    assert explained("training/nightly-eval") == ["nightly-eval"]
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["nobody"], "there is no PodCliqueSet nobody"),
+        (["--from", "legacy-1.99"], "neither a scheme nor a release"),
+        (["--to", "alpha"], "neither a scheme nor a release"),
+    ],
+)
+def test_explain_refuses_what_does_not_exist(args: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A name, scheme or release that does not exist is exit 2."""
+    assert cli.invoke(["explain", "-f", str(EXAMPLES / "cluster.yaml"), *args]) == 2
+    assert said in events(capsys.readouterr().err)[-1]["message"]
+
+
+def test_explain_of_a_manifest_needs_from(capsys: pytest.CaptureFixture[str]) -> None:
+    """A manifest stores no hash, so the source must be said."""
+    manifest = str(EXAMPLES / "podcliquesets.yaml")
+    assert cli.invoke(["explain", "-f", manifest]) == 2
+    assert "--from" in events(capsys.readouterr().err)[-1]["message"]
+    assert cli.invoke(["explain", "-f", manifest, "--from", "v0.1.0-alpha.3", "--to", "v0.1.0-alpha.4"]) == 0
+    assert "RestartPolicyRules" in capsys.readouterr().out
+
+
+def test_what_is_nested_too_deep_to_be_a_field_keeps_no_set_from_being_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An unknown field may hold whatever nests: Go ignores it up to 10,000 levels, alone or in a List."""
+    deep = pcs("deep")
+    deep["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["unknown"] = "HERE"
+    known = pcs("known")
+    known["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"] = "HERE"
+    nested = "[" * 5000 + json.dumps(']"\\') + "]" * 5000
+    for text in (
+        "".join(json.dumps(item) + "\n" for item in (pcs("a"), deep, known, pcs("z"))),
+        json.dumps({"apiVersion": "v1", "kind": "List", "items": [pcs("a"), deep, known, pcs("z")]}),
+    ):
+        (tmp_path / "sets.json").write_text(text.replace('"HERE"', nested))
+        assert cli.invoke(["hash", "-f", str(tmp_path / "sets.json"), "--scheme", "legacy-1.34"]) == 2
+        captured = capsys.readouterr()
+        lines = events(captured.out)
+        assert [line["name"] for line in lines] == ["a", "deep", "z"]
+        assert len({line["generationHash"] for line in lines}) == 1
+        assert "containers[0]" in captured.err
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"kind": "a",\n"kind": "b"}', "key 'kind' is set twice"),
+        ('{"a": [{"b": 1, "c": {}, "b": 1}]}', "key 'b' is set twice"),
+        ('{"a":\n"' + BACKSLASH + 'u0031Gi"}', r"line 2: \S+u0031 stands for a character that"),
+        ('{"a": "' + 3 * BACKSLASH + 'u002B"}', r"line 1: \S+u002B stands for"),
+        ("[" * 5000 + "]" * 4000, "nested too deeply"),
+        ("[" * 10001 + "]" * 10001, "nested too deeply"),
+    ],
+)
+def test_json_that_go_reads_in_its_own_way_is_refused(
+    text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Go merges the values of a key that is set twice, and undoes no escape in a quantity: neither is guessed."""
+    (tmp_path / "sets.json").write_text(text)
+    assert cli.invoke(["hash", "-f", str(tmp_path / "sets.json")]) == 2
+    assert re.search(message, capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("text", [r"\\u0031", r"\u003c\u0026\n", r"\u00e9"])
+def test_other_escapes_are_read_as_ever(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What serializers do escape, and an escaped backslash before a letter u, is text like any other."""
+    (tmp_path / "sets.json").write_text(json.dumps(pcs("a")).replace('"prod"', f'"{text}"'))
+    assert cli.invoke(["hash", "-f", str(tmp_path / "sets.json"), "--scheme", "legacy-1.34"]) == 0
+    assert len(events(capsys.readouterr().out)) == 1

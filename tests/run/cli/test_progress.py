@@ -1,0 +1,187 @@
+"""Progress of long stages: on a terminal that somebody watches, and nowhere else."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import re
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from migrator.cli import log, progress
+from migrator.resources import LEASES, PODS, Op
+from migrator.store import DryRun
+from tests.support.memory_store import MemoryStore
+from tests.support.paths import ROOT
+
+WATCHED = {"TERM": "xterm-256color"}
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        """It is."""
+        return True
+
+
+class Gone(Terminal):
+    """A terminal whose window was closed."""
+
+    def write(self, _: str) -> int:
+        """Nobody is there any more."""
+        raise OSError(5, "Input/output error")
+
+
+def pods(number: int) -> MemoryStore:
+    """A cluster of pods, and a Lease."""
+    store = MemoryStore()
+    for index in range(number):
+        store.put({"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "a", "name": f"pod-{index}"}})
+    store.put(
+        {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"namespace": "a", "name": "lease"}}
+    )
+    return store
+
+
+@pytest.mark.parametrize(
+    ("stream", "environ", "expected"),
+    [
+        (Terminal(), WATCHED, True),
+        (io.StringIO(), WATCHED, False),
+        (Terminal(), {"TERM": "dumb"}, False),
+        (Terminal(), {**WATCHED, "CI": "true"}, False),
+    ],
+)
+def test_only_a_terminal_that_somebody_watches_is_wanted(
+    stream: io.StringIO,
+    environ: dict[str, str],
+    expected: bool,  # noqa: FBT001
+) -> None:
+    """Pipes, files, dumb terminals and CI logs see no progress."""
+    assert progress.wanted(stream, environ) is expected
+
+
+def test_nobody_watching_costs_nothing() -> None:
+    """Off a terminal the store is the very store, the log's stream the very stream, and nothing is written."""
+    stream, store = io.StringIO(), pods(1)
+    with progress.shown(stream, WATCHED) as shown, shown.stage("reading") as count:
+        count()
+        assert shown.stream is stream
+        assert shown.watch(store) is store
+    assert stream.getvalue() == ""
+
+
+def test_reading_is_counted_and_gone_when_it_is_over() -> None:
+    """What a page of a list brings is counted at once; the cursor comes back, and the line is erased."""
+    stream = Terminal()
+    with progress.shown(stream, WATCHED) as shown:
+        assert isinstance(shown, progress.Shown)
+        watched = shown.watch(pods(3))
+        names = watched.list(PODS, lambda pod: (shown._bars.refresh(), pod["metadata"]["name"])[1], metadata_only=True)
+        seen = [f"reading pods {number}" in stream.getvalue() for number in (1, 2, 3)]
+    assert names.items == ("pod-0", "pod-1", "pod-2")
+    assert seen == [True, True, True]
+    assert stream.getvalue().rstrip("\r").endswith("\x1b[2K\x1b[?25h")
+
+
+def test_patches_are_counted_by_what_they_do_and_the_lease_is_not() -> None:
+    """Renewals of the Lease are no progress; threads may patch at once and none is lost."""
+    stream = Terminal()
+    with progress.shown(stream, WATCHED) as shown:
+        assert isinstance(shown, progress.Shown)
+        watched = shown.watch(pods(8))
+        name = [Op("add", "/metadata/labels", {"a": "b"})]
+        threads = [threading.Thread(target=watched.patch, args=(PODS, "a", f"pod-{n}", name)) for n in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        watched.patch(LEASES, "a", "lease", name)
+        watched.in_dry_run(DryRun.SERVER).patch(PODS, "a", "pod-0", name)
+        assert [task.description for task in shown._bars.tasks] == ["patches sent 8", "patches tried 1"]
+
+
+def test_the_watched_store_is_the_store() -> None:
+    """Everything else passes through, both ways."""
+    store = pods(1)
+    with progress.shown(Terminal(), WATCHED) as shown:
+        watched = shown.watch(store)
+        assert (watched.is_cluster, watched.dry_run, watched.request_timeout) == (
+            store.is_cluster,
+            store.dry_run,
+            store.request_timeout,
+        )
+        assert watched.in_dry_run(DryRun.CLIENT).dry_run is DryRun.CLIENT
+        made = watched.create(PODS, "a", {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "new"}})
+        assert watched.get(PODS, "a", "new") == made
+        watched.delete(PODS, "a", "new", made["metadata"]["uid"])
+    assert [body["metadata"]["name"] for body in store.everything(PODS)] == ["pod-0"]
+
+
+def test_log_lines_appear_whole_above_the_progress() -> None:
+    """A line is not broken to the terminal's width and not mixed with a bar: it can be copied."""
+    stream, line = Terminal(), "warning: " + "x" * 300
+    with progress.shown(stream, WATCHED) as shown, shown.stage("reading"):
+        assert log.wants_colour(shown.stream, WATCHED)
+        log.LineWriter(shown.stream).write(line)
+    assert f"{line}\n" in stream.getvalue()
+    log.LineWriter(shown.stream).write("afterwards")
+    assert stream.getvalue().endswith("afterwards\n")
+
+
+def test_a_terminal_that_goes_away_stops_nothing() -> None:
+    """Whatever becomes of the window, the run goes on."""
+    with progress.shown(Gone(), WATCHED) as shown, shown.stage("reading") as count:
+        count()
+        log.LineWriter(shown.stream).write("a line")
+        assert shown.watch(pods(2)).list(PODS, lambda pod: pod["kind"]).items == ("Pod", "Pod")
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [(["plan"], 0), (["verify"], 7), (["run", "--dry-run=client"], 0)],
+    ids=["plan", "verify", "run"],
+)
+def test_a_command_shows_progress_on_stderr_and_data_on_stdout(command: list[str], code: int) -> None:
+    """With stderr on a terminal stdout is what it is without one, byte for byte, and so is the exit code."""
+    arguments = [sys.executable, "-m", "migrator", *command, "-f", "examples/cluster.yaml", "--to", "v0.1.0-alpha.11"]
+    environ = {key: value for key, value in os.environ.items() if key != "CI"} | WATCHED
+    quiet = subprocess.run(arguments, cwd=ROOT, env=environ, capture_output=True, check=False)
+    outer, inner = pty.openpty()
+    with subprocess.Popen(arguments, cwd=ROOT, env=environ, stdout=subprocess.PIPE, stderr=inner) as watched:
+        os.close(inner)
+        reader = threading.Thread(target=lambda said: said.extend(_all(outer)), args=(said := bytearray(),))
+        reader.start()
+        assert watched.stdout
+        data = watched.stdout.read()
+    reader.join()
+    os.close(outer)
+    assert (quiet.returncode, watched.returncode) == (code, code)
+    assert b"\x1b" not in quiet.stderr
+    assert data == quiet.stdout
+    assert re.search(rb"reading|migrating examples/cluster.yaml", said)
+
+
+def _all(terminal: int) -> bytes:
+    """Everything that is written to a terminal until its other end is closed, which reads as EIO."""
+    said = b""
+    while True:
+        try:
+            said += os.read(terminal, 65536)
+        except OSError:
+            return said
+
+
+def test_names_of_files_are_no_markup() -> None:
+    """A file may be called what it likes."""
+    stream = Terminal()
+    with progress.shown(stream, WATCHED) as shown, shown.stage("migrating [bold]x[/nonsense].yaml"):
+        pass
+    assert "[bold]x[/nonsense].yaml" in stream.getvalue()

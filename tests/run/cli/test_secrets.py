@@ -1,0 +1,234 @@
+"""Pod templates hold secrets: whatever is printed, logged, recorded or left behind, no value of a template is in it."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from migrator import cli
+from migrator.cli import termination, wiring
+from migrator.hashing import podcliqueset, schemes
+from migrator.resources import CONFIG_MAPS, EVENTS, LEASES
+from tests.support import trees
+from tests.support.memory_store import MemoryStore
+from tests.support.workloads import disaggregated, standalone
+
+MARK = "s3cr3t"
+FROM, TO = "legacy-1.34", "v0.1.0-alpha.11"
+
+#: Identifiers, which Kubernetes shows in many places, and what must parse as a number with a unit.
+KEPT = {"name", "limits", "requests", "sizeLimit"}
+
+Object = dict[str, Any]
+
+
+def planted(value: Any, numbers: Iterator[int], key: str = "") -> Any:
+    """The value with a mark of its own in place of every string below it, but for those that are kept."""
+    if key in KEPT:
+        return value
+    if isinstance(value, dict):
+        return {name: planted(item, numbers, name) for name, item in value.items()}
+    if isinstance(value, list):
+        return [planted(item, numbers, key) for item in value]
+    return f"{MARK}-{next(numbers)}-{value}" if isinstance(value, str) else value
+
+
+def sets() -> list[Object]:
+    """Two PodCliqueSets with a mark in every string of every template: labels, annotations, and all of the pod spec."""
+    numbers = itertools.count()
+    found = [standalone(), disaggregated()]
+    for pcs in found:
+        for clique in pcs["spec"]["template"]["cliques"]:
+            for part in ("labels", "annotations"):
+                clique[part] = planted(clique[part], numbers)
+            clique["spec"]["podSpec"] = planted(clique["spec"]["podSpec"], numbers)
+    assert next(numbers) > 100
+    return found
+
+
+def grown() -> list[Object]:
+    """The sets with all that they own, as an operator of the old scheme leaves them."""
+    return [
+        item for pcs in sets() for item in trees.grow(pcs, podcliqueset.hash_pod_clique_set(pcs, schemes.by_name(FROM)))
+    ]
+
+
+def template_of(pcs: Object) -> Object:
+    """The first container of the first clique."""
+    container: Object = pcs["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"][0]
+    return container
+
+
+def written(path: Path, objects: list[Object]) -> str:
+    """A dump."""
+    path.write_text(json.dumps(trees.as_list(objects)))
+    return str(path)
+
+
+def kept_by(store: MemoryStore) -> str:
+    """All that runs leave in a cluster beside hashes: ConfigMaps, unpacked, Events and Leases."""
+    text = [json.dumps(item) for item in store.everything(CONFIG_MAPS, EVENTS, LEASES)]
+    for item in store.everything(CONFIG_MAPS):
+        for value in item.get("binaryData", {}).values():
+            packed = base64.b64decode(value)
+            text.append(gzip.decompress(packed).decode() if packed[:2] == b"\x1f\x8b" else packed.decode("latin-1"))
+    return "\n".join(text)
+
+
+@pytest.fixture
+def silent(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """Run a command, see that no mark comes out of it anywhere, and return its exit code."""
+    left = tmp_path / "termination-log"
+    monkeypatch.setattr(termination, "path", lambda **_: left)
+
+    def run(*arguments: str, expect: str = "") -> int:
+        left.unlink(missing_ok=True)
+        code = cli.invoke(list(arguments))
+        captured = capsys.readouterr()
+        everything = captured.out + captured.err + (left.read_text() if left.exists() else "")
+        assert MARK not in everything, f"{arguments}: {_around(everything)}"
+        assert expect in everything, f"{arguments}: {everything[:2000]}"
+        assert everything, arguments
+        return code
+
+    return run
+
+
+def _around(text: str) -> str:
+    at = text.index(MARK)
+    return text[max(0, at - 200) : at + 60]
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
+    """The grown sets as a cluster, which the command line finds."""
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "grove-system"}}
+    store = MemoryStore(namespace, *grown())
+    monkeypatch.setattr(wiring, "connect", lambda *_, dry_run, **__: store.in_dry_run(dry_run))
+    return store
+
+
+levels = pytest.mark.parametrize("level", [(), ("-v",)], ids=["quiet", "verbose"])
+
+
+@levels
+def test_what_reads_a_dump_prints_no_value(tmp_path: Path, silent: Callable[..., int], level: tuple[str, ...]) -> None:
+    """Hashes, plans in every form, explanations, dry runs and verifications."""
+    dump = written(tmp_path / "dump.json", grown())
+    assert MARK in Path(dump).read_text()
+    for form in ("table", "json"):
+        assert silent("hash", "-f", dump, "-o", form, *level) == 0
+    for target in (TO, "canonical", "legacy-1.33"):
+        for form in ("table", "json", "yaml", "html"):
+            assert silent("plan", "-f", dump, "--to", target, "-o", form, *level) == 0
+        assert silent("explain", "-f", dump, "--to", target, *level) == 0
+        assert silent("run", "-f", dump, "--to", target, "--dry-run=client", *level, expect="dry run") == 0
+        assert silent("verify", "-f", dump, "--to", target, *level) == 7
+    assert silent("verify", "-f", dump, "--to", FROM, *level) == 0
+
+
+@levels
+def test_a_migration_of_a_dump_says_no_value(
+    tmp_path: Path, silent: Callable[..., int], level: tuple[str, ...]
+) -> None:
+    """The migrated dump is a file of its own; what is said about it holds none of it."""
+    dump, out = written(tmp_path / "dump.json", grown()), str(tmp_path / "out.json")
+    assert silent("run", "-f", dump, "--write", out, "--to", TO, *level, expect="migrated 2 sets") == 0
+
+
+@levels
+def test_a_cluster_is_left_without_a_value(
+    cluster: MemoryStore, silent: Callable[..., int], level: tuple[str, ...]
+) -> None:
+    """Neither logs nor the record, Events, the Lease or the termination message of a run, a revert and a check."""
+    assert silent("run", "--to", TO, *level, expect="migrated 2 sets") == 0
+    assert MARK not in kept_by(cluster)
+    assert "currentGenerationHash" not in kept_by(cluster) or cluster.everything(CONFIG_MAPS)
+    assert cluster.everything(CONFIG_MAPS)
+    assert cluster.everything(EVENTS)
+    assert silent("verify", "--to", TO, *level) == 0
+    assert silent("run", "--revert", "--from", "auto", "--to", TO, *level) == 0
+    assert MARK not in kept_by(cluster)
+    assert silent("explain", "default/web", "--to", TO, *level) == 0
+
+
+@levels
+def test_a_refusal_names_fields_and_no_value(
+    cluster: MemoryStore, tmp_path: Path, silent: Callable[..., int], level: tuple[str, ...]
+) -> None:
+    """A spec that was edited, in every form of the plan and as a refused run with its Events."""
+    edited = grown()
+    template_of(edited[0])["image"] = f"{MARK}-edited"
+    dump = written(tmp_path / "edited.json", edited)
+    for form in ("table", "json", "yaml", "html"):
+        assert silent("plan", "-f", dump, "--to", TO, "-o", form, *level, expect="GM-1") == 0
+    assert silent("run", "-f", dump, "--to", TO, "--dry-run=client", *level, expect="GM-1") == 3
+    pcs = next(item for item in edited if item["kind"] == "PodCliqueSet")
+    cluster.put(pcs)
+    assert silent("run", "--to", TO, *level, expect="GM-1") == 3
+    assert cluster.everything(EVENTS)
+    assert MARK not in kept_by(cluster)
+
+
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        (lambda item: item["resources"]["limits"].update(cpu=f"{MARK}-cpu"), "limits"),
+        (lambda item: item.update(env=f"{MARK}-list"), "env"),
+        (lambda item: item["env"].append(f"{MARK}-item"), "env[2]"),
+        (lambda item: item["env"].append({"name": "A", "value": {MARK: MARK}}), "env[2].value"),
+        (lambda item: item.update(stdin=f"{MARK}-bool"), "stdin"),
+        (lambda item: item["ports"][0].update(containerPort=f"{MARK}-port"), "containerPort"),
+        (lambda item: item["readinessProbe"].update(periodSeconds=f"{MARK}-int"), "periodSeconds"),
+    ],
+    ids=["quantity", "list", "item", "string", "boolean", "port", "integer"],
+)
+@levels
+def test_what_cannot_be_decoded_is_named_by_its_path(
+    tmp_path: Path,
+    silent: Callable[..., int],
+    change: Callable[[Object], object],
+    where: str,
+    level: tuple[str, ...],
+) -> None:
+    """A value of a wrong type or form: the path is said, the value is not."""
+    objects = grown()
+    change(template_of(objects[0]))
+    dump = written(tmp_path / "dump.json", objects)
+    assert silent("hash", "-f", dump, *level, expect=where) == 2
+    assert silent("plan", "-f", dump, "--to", TO, *level, expect=where) in {0, 2}
+    assert silent("explain", "-f", dump, "--to", TO, *level, expect=where) == 2
+    assert silent("run", "-f", dump, "--write", str(tmp_path / "out"), "--to", TO, *level, expect=where) in {2, 3}
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'{{"kind": "List", "items": [{{"a": "{MARK}" "{MARK}"}}]}}',
+        f"kind: List\nitems:\n  - env: [{MARK}\n  - {MARK}: {{{MARK}\n",
+        f"kind: List\nitems:\n  - value: *{MARK}\n",
+        f"kind: List\nitems:\n  - value: !{MARK} x\n",
+        f"kind: List\na: {MARK}\na: {MARK}\nitems: []\n",
+        f"{MARK}\x00\x01",
+        f'{{"kind": "{MARK}"}}',
+        f'{{"kind": "List", "items": "{MARK}"}}',
+    ],
+    ids=["JSON", "YAML", "alias", "tag", "duplicate key", "control characters", "kind", "items"],
+)
+@levels
+def test_what_cannot_be_read_is_not_quoted(
+    tmp_path: Path, silent: Callable[..., int], text: str, level: tuple[str, ...]
+) -> None:
+    """A parser's complaint often quotes what it stumbled upon; line and column must do."""
+    path = tmp_path / "bad.yaml"
+    path.write_text(text)
+    assert silent("plan", "-f", str(path), "--to", TO, *level) == 2
+    assert silent("hash", "-f", str(path), *level) in {0, 2}

@@ -1,0 +1,100 @@
+"""What a pod leaves behind when its run is over."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from migrator import cli
+from migrator.cli import termination, wiring
+from tests.support.paths import ROOT
+
+DUMP = ROOT / "examples" / "cluster.yaml"
+TO = ("--to", "v0.1.0-alpha.11")
+
+
+@pytest.fixture
+def left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file that the environment names."""
+    path = tmp_path / "termination-log"
+    monkeypatch.setenv(termination.VARIABLE, str(path))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("environment", "in_a_pod", "expected"),
+    [
+        ({}, False, None),
+        ({}, True, "/dev/termination-log"),
+        ({termination.VARIABLE: "/tmp/told"}, False, "/tmp/told"),  # noqa: S108 - a name is all it is here
+        ({termination.VARIABLE: ""}, True, None),
+    ],
+)
+def test_only_a_pod_or_who_asks_gets_a_summary(
+    environment: dict[str, str], *, in_a_pod: bool, expected: str | None
+) -> None:
+    """Outside a pod nothing is written unless a file is named, and an empty name switches it off."""
+    assert termination.path(environment, in_a_pod=in_a_pod) == expected
+
+
+def test_a_run_leaves_what_it_did(left: Path, tmp_path: Path) -> None:
+    """After success the file tells directions, sets and patches."""
+    assert cli.invoke(["run", "-f", str(DUMP), "--write", str(tmp_path / "out.yaml"), *TO]) == 0
+    assert json.loads(left.read_bytes()) == {
+        "outcome": "done",
+        "exitCode": 0,
+        "from": "auto",
+        "to": "v0.1.0-alpha.11",
+        "podCliqueSets": 3,
+        "patches": 51,
+        "operatorReplicas": None,
+        "operatorImage": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "code", "said"),
+    [
+        (("--to", "v0.1.0-alpha.99"), 2, "unknown-scheme", "v0.1.0-alpha.99"),
+        ((*TO, "-n", "search"), 3, "refused", "GM-201"),
+    ],
+    ids=["before anything is read", "by a guard"],
+)
+def test_a_failed_run_leaves_its_reason(
+    left: Path, arguments: tuple[str, ...], exit_code: int, code: str, said: str
+) -> None:
+    """After a failure the file tells exit code, reason and message, however early it came."""
+    assert cli.invoke(["run", "-f", str(DUMP), "--dry-run=client", *arguments]) == exit_code
+    summary = json.loads(left.read_bytes())
+    assert (summary["outcome"], summary["exitCode"], summary["code"]) == ("failed", exit_code, code)
+    assert said in summary["message"]
+
+
+def test_a_summary_that_cannot_be_written_changes_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The run's exit code is its own, whether or not its summary found a place."""
+    monkeypatch.setenv(termination.VARIABLE, str(tmp_path / "absent" / "file"))
+    assert cli.invoke(["run", "-f", str(DUMP), "--dry-run=client", *TO]) == 0
+
+
+def test_a_pod_uses_the_usual_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Whoever has a ServiceAccount's namespace beside it is a pod."""
+    namespace, usual = tmp_path / "namespace", tmp_path / "log"
+    namespace.write_text("grove-system")
+    monkeypatch.delenv(termination.VARIABLE, raising=False)
+    monkeypatch.setattr(wiring, "_OWN_NAMESPACE", namespace)
+    monkeypatch.setattr(termination, "DEFAULT_PATH", str(usual))
+    assert cli.invoke(["run", "-f", str(DUMP), "--dry-run=client", *TO]) == 0
+    assert json.loads(usual.read_bytes())["outcome"] == "done"
+
+
+@pytest.mark.parametrize("text", ["x" * 9000, "ü" * 3000, '"\\\n' * 3000, "x"], ids=["long", "wide", "quoted", "short"])
+def test_a_summary_is_json_of_at_most_4096_bytes(text: str) -> None:
+    """However long a message is and however its characters are spelt, what is left of it is valid JSON that fits."""
+    encoded = termination.encode({"outcome": "failed", "exitCode": 1, "message": text})
+    assert len(encoded) <= 4096
+    summary = json.loads(encoded)
+    assert summary["outcome"] == "failed"
+    assert summary["message"] == text or summary["message"].endswith("...")
+    assert text.startswith(summary["message"].removesuffix("..."))

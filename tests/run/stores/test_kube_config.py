@@ -1,0 +1,239 @@
+"""Which cluster is meant, and as whom."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from kubernetes.config import incluster_config
+
+from migrator.errors import NotAuthorised, Unreachable, UsageError
+from migrator.resources import PODS
+from migrator.stores.kube import store as kube_store
+from migrator.stores.kube.transport import Timing
+from tests.support.fake_api import FakeApi, ok
+
+
+@pytest.fixture
+def api() -> Iterator[FakeApi]:
+    """A server that answers everything."""
+    with FakeApi(ok(metadata={})).running() as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No kubeconfig but the test's, and no pod around us."""
+    (tmp_path / "home").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("no_proxy", "*")
+    for variable in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
+        monkeypatch.delenv(variable, raising=False)
+
+
+def kubeconfig(path: Path, server: str, *, current: str = "main", user: Any = None) -> str:
+    """Write a kubeconfig with the contexts ``main`` and ``other``."""
+    path.parent.mkdir(exist_ok=True)
+    contexts = [{"name": name, "context": {"cluster": name, "user": "me"}} for name in ("main", "other")]
+    clusters = [
+        {"name": "main", "cluster": {"server": server}},
+        {"name": "other", "cluster": {"server": f"{server}/other"}},
+    ]
+    users = [{"name": "me", "user": user or {"token": "sesame"}}]
+    document = {"contexts": contexts, "clusters": clusters, "users": users, "current-context": current}
+    path.write_text(yaml.safe_dump(document), encoding="utf-8")
+    return str(path)
+
+
+def ask(**flags: Any) -> None:
+    """Connect and send one request."""
+    kube_store.connect(**flags).get(PODS, "a", "p")
+
+
+def test_the_flag_names_the_file(tmp_path: Path, api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    """--kubeconfig wins over the environment, and its user's token is sent."""
+    monkeypatch.setenv("KUBECONFIG", kubeconfig(tmp_path / "wrong", "http://127.0.0.1:1"))
+    ask(kubeconfig=kubeconfig(tmp_path / "right", api.url))
+    assert api.seen[0].headers["authorization"] == "Bearer sesame"
+    assert api.seen[0].headers["User-Agent"].startswith("grove-migrator/")
+
+
+def test_the_environment_names_files_of_which_some_exist(
+    tmp_path: Path, api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """$KUBECONFIG is a list, merged; missing files are passed over, as kubectl does."""
+    there = kubeconfig(tmp_path / "there", api.url)
+    monkeypatch.setenv("KUBECONFIG", os.pathsep.join([str(tmp_path / "missing"), there]))
+    ask()
+    assert len(api.seen) == 1
+
+
+def test_the_first_file_names_the_current_context(
+    tmp_path: Path, api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first file that names a current context wins, as with kubectl: it must be the same cluster."""
+    unnamed = kubeconfig(tmp_path / "unnamed", api.url, current="")
+    first = kubeconfig(tmp_path / "first", api.url, current="other")
+    second = kubeconfig(tmp_path / "second", api.url, current="main")
+    monkeypatch.setenv("KUBECONFIG", os.pathsep.join([unnamed, first, second]))
+    ask()
+    assert api.seen[0].path.startswith("/other/")
+
+
+def test_the_home_directory_comes_last(tmp_path: Path, api: FakeApi) -> None:
+    """~/.kube/config is read where nothing else is said."""
+    kubeconfig(tmp_path / "home" / ".kube" / "config", api.url)
+    ask()
+    assert len(api.seen) == 1
+
+
+def test_the_context_is_chosen_by_name(tmp_path: Path, api: FakeApi) -> None:
+    """--context takes another cluster than the current one."""
+    ask(kubeconfig=kubeconfig(tmp_path / "config", api.url), context="other")
+    assert api.seen[0].path == "/other/api/v1/namespaces/a/pods/p"
+
+
+@pytest.mark.parametrize(
+    ("text", "context", "message"),
+    [
+        (None, None, "does not exist"),
+        ("", None, "is empty"),
+        ("a: [", None, "cannot be used"),
+        ("just text", None, "cannot be used"),
+        ("[]", None, "cannot be used"),
+        ("current-context: main\ncontexts: []\nclusters: []\n", None, "main"),
+        ("current-context: ''\ncontexts: []\nclusters: []\n", None, "cannot be used"),
+        ("kind: Config\n", "nowhere", "nowhere"),
+    ],
+)
+def test_a_bad_kubeconfig_is_a_usage_error(tmp_path: Path, text: str | None, context: str | None, message: str) -> None:
+    """Missing, empty, malformed or without the context: one sentence, exit code 2, and no request."""
+    path = tmp_path / "config"
+    if text is not None:
+        path.write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError, match=message) as caught:
+        ask(kubeconfig=str(path), context=context)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert caught.value.exit_code == 2
+
+
+def test_no_configuration_at_all_names_what_was_tried() -> None:
+    """Neither kubeconfig nor pod: the sentence names every place that was looked at."""
+    with pytest.raises(UsageError, match=r"--kubeconfig, \$KUBECONFIG, ~/.kube/config.*in-cluster"):
+        kube_store.connect()
+
+
+def test_a_context_needs_a_kubeconfig() -> None:
+    """--context without any kubeconfig is not silently ignored."""
+    with pytest.raises(UsageError, match="context prod cannot be found"):
+        kube_store.connect(context="prod")
+
+
+def test_a_refused_connection_is_unreachable(tmp_path: Path) -> None:
+    """A cluster that is not there: exit code 1, and the address is named."""
+    with pytest.raises(Unreachable, match=r"http://127\.0\.0\.1:1.*refused") as caught:
+        ask(kubeconfig=kubeconfig(tmp_path / "config", "http://127.0.0.1:1"))
+    assert caught.value.exit_code == 1
+
+
+@pytest.mark.parametrize(("server", "kind"), [("nonsense", UsageError), ("http://a:b:c", Unreachable)])
+def test_a_server_that_is_no_address_is_reported(tmp_path: Path, server: str, kind: type[Exception]) -> None:
+    """A server without a scheme, or with a port that is none, is one sentence and no traceback."""
+    with pytest.raises(kind, match=r"is no(t an)? address"):
+        ask(kubeconfig=kubeconfig(tmp_path / "config", server))
+
+
+def plugin(path: Path, program: str) -> dict[str, Any]:
+    """A user whose credentials come from a program."""
+    path.write_text(program, encoding="utf-8")
+    version = "client.authentication.k8s.io/v1"
+    return {"exec": {"apiVersion": version, "command": sys.executable, "args": [str(path)], "interactiveMode": "Never"}}
+
+
+def test_expired_plugin_credentials_are_renewed(tmp_path: Path, api: FakeApi) -> None:
+    """A credential plugin is asked again when its token has expired, in the middle of a run, but not every time."""
+    counter = tmp_path / "counter"
+    program = f"""
+import json, pathlib
+counter = pathlib.Path({str(counter)!r})
+asked = len(counter.read_text()) if counter.exists() else 0
+counter.write_text("x" * (asked + 1))
+status = {{"token": f"token-{{asked}}", "expirationTimestamp": "2020-01-01T00:00:00Z"}}
+print(json.dumps({{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}}))
+"""
+    now = [100.0]
+    store = kube_store.connect(
+        kubeconfig=kubeconfig(tmp_path / "config", api.url, user=plugin(tmp_path / "plugin.py", program)),
+        timing=Timing(clock=lambda: now[0]),
+    )
+    for seconds in (0.0, 0.9, 0.1):
+        now[0] += seconds
+        store.get(PODS, "a", "p")
+    first, soon, second = (seen.headers["authorization"] for seen in api.seen)
+    assert first.startswith("Bearer token-")
+    assert second.startswith("Bearer token-")
+    assert first == soon, "within a second the plugin is not started again"
+    assert first != second
+
+
+def test_a_failing_plugin_is_not_authorised(tmp_path: Path, api: FakeApi) -> None:
+    """A credential plugin that fails is named at once; the request that could only fail is not sent."""
+    path = kubeconfig(
+        tmp_path / "config", api.url, user=plugin(tmp_path / "plugin.py", "raise SystemExit('logged out')")
+    )
+    with pytest.raises(NotAuthorised, match="no credentials"):
+        ask(kubeconfig=path)
+    assert api.seen == []
+
+
+def test_in_a_pod_the_service_account_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a kubeconfig the pod's own token is sent, and read again when it has been rotated."""
+    token, authority = tmp_path / "token", tmp_path / "ca.crt"
+    token.write_text("first", encoding="utf-8")
+    authority.write_text("-----BEGIN CERTIFICATE-----", encoding="utf-8")
+    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(token))
+    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(authority))
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    configuration = kube_store.connect()._transport._configuration
+    assert configuration.host == "https://127.0.0.1:443"
+    assert configuration.auth_settings()["BearerToken"]["value"] == "bearer first"
+    token.write_text("second", encoding="utf-8")
+    loader = configuration.refresh_api_key_hook.__closure__[0].cell_contents
+    loader.token_expires_at = loader.token_expires_at.replace(year=2020)
+    assert configuration.auth_settings()["BearerToken"]["value"] == "bearer second"
+
+
+def test_a_token_that_cannot_be_read_again_is_not_authorised(
+    tmp_path: Path, api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A token file that disappears is an error of ours, not a traceback."""
+    store = kube_store.connect(kubeconfig=kubeconfig(tmp_path / "config", api.url))
+
+    def fail(_: Any) -> None:
+        raise FileNotFoundError(2, "No such file", "token")
+
+    monkeypatch.setattr(store._transport._configuration, "refresh_api_key_hook", fail)
+    with pytest.raises(NotAuthorised, match="cannot be renewed"):
+        store.get(PODS, "a", "p")
+
+
+def test_no_limit_still_ends(tmp_path: Path, api: FakeApi) -> None:
+    """--request-timeout=0 means as long as the API server itself would take."""
+    store = kube_store.connect(kubeconfig=kubeconfig(tmp_path / "config", api.url), request_timeout=None)
+    assert store.request_timeout == kube_store.LONGEST_REQUEST
+
+
+def test_the_client_is_not_imported_for_a_dump() -> None:
+    """The Kubernetes client costs more than reading a dump does."""
+    import subprocess  # noqa: PLC0415 - for this test alone
+
+    code = "import sys, migrator.stores.dump.store; print([m for m in sys.modules if m.startswith('kubernetes')])"
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert found.strip() == "[]"

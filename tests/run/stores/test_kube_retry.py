@@ -1,0 +1,336 @@
+"""What is sent again, and what must not be."""
+
+from __future__ import annotations
+
+import itertools
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from migrator.errors import (
+    ClusterError,
+    LeaseLost,
+    LostReply,
+    MigratorError,
+    NotAuthorised,
+    NotFound,
+    Rejected,
+    Unreachable,
+)
+from migrator.errors import TestFailed as FailedTest
+from migrator.resources import CONFIG_MAPS, LEASES, PODS, Op
+from migrator.store import Deadline, DryRun
+from migrator.stores.kube.retry import RateLimit, Retry
+from migrator.stores.kube.store import KubeStore
+from tests.support.fake_api import ANONYMOUS_422, Answer, FakeApi, FakeTime, Hang, Reset, Step, ok, status, store_on
+
+OPS = (Op("test", "/metadata/uid", "u"), Op("replace", "/metadata/labels/a", "b"))
+POD = ok(kind="Pod", metadata={"name": "p"})
+THROTTLED = status(429, "slow down", Retry_After="1")
+RESTARTING = status(503, "apiserver is shutting down")
+HICCUP = status(500, "etcdserver: request timed out")
+GARBAGE = Answer(200, b"<html>")
+CUT = Answer(200, {"kind": "Pod", "metadata": {"name": "p"}}, cut=7)
+
+
+def get(store: KubeStore) -> Any:
+    """A read."""
+    return store.get(PODS, "a", "p")
+
+
+def patch(store: KubeStore) -> Any:
+    """A write."""
+    return store.patch(PODS, "a", "p", OPS)
+
+
+def create(store: KubeStore) -> Any:
+    """Another write."""
+    return store.create(CONFIG_MAPS, "a", {"metadata": {"name": "p"}})
+
+
+def delete(store: KubeStore) -> Any:
+    """The third kind of write."""
+    return store.delete(CONFIG_MAPS, "a", "p", "u")
+
+
+Act = Callable[[KubeStore], Any]
+Serve = Callable[..., FakeApi]
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """Start servers that answer given steps."""
+    running = []
+
+    def start(*steps: Step) -> FakeApi:
+        context = FakeApi(*steps).running()
+        api = context.__enter__()
+        running.append(context)
+        return api
+
+    yield start
+    for context in running:
+        context.__exit__(None, None, None)
+
+
+@pytest.mark.parametrize("act", [get, patch, create, delete])
+@pytest.mark.parametrize("trouble", [THROTTLED, RESTARTING, HICCUP])
+def test_trouble_of_the_server_is_waited_out(serve: Serve, act: Act, trouble: Answer) -> None:
+    """Throttling and errors of the server are retried for reads and writes alike."""
+    api = serve(trouble, trouble, POD)
+    time = FakeTime()
+    act(store_on(api.url, time=time))
+    assert len(api.seen) == 3
+    assert len(time.slept) == 2
+
+
+def test_retry_after_is_honoured(serve: Serve) -> None:
+    """The server is not asked again before it wants to be."""
+    api = serve(status(429, "slow down", Retry_After="4"), POD)
+    time = FakeTime()
+    get(store_on(api.url, time=time))
+    assert sum(time.slept) >= 4
+
+
+@pytest.mark.parametrize("lost", [Reset, CUT, GARBAGE])
+@pytest.mark.parametrize("act", [patch, create])
+def test_a_write_whose_answer_is_lost_is_not_repeated(serve: Serve, act: Act, lost: Step) -> None:
+    """After a write may have been applied nothing more is sent: whoever asked must look."""
+    api = serve(lost, POD)
+    with pytest.raises(LostReply):
+        act(store_on(api.url))
+    assert len(api.seen) == 1
+
+
+def test_a_delete_whose_answer_is_lost_is_not_repeated(serve: Serve) -> None:
+    """A reset during a delete leaves its fate open."""
+    api = serve(Reset, POD)
+    with pytest.raises(LostReply):
+        delete(store_on(api.url))
+    assert len(api.seen) == 1
+
+
+@pytest.mark.parametrize("lost", [Reset, CUT])
+def test_a_read_whose_answer_is_lost_is_repeated(serve: Serve, lost: Step) -> None:
+    """Reading twice does no harm."""
+    api = serve(lost, POD)
+    assert get(store_on(api.url))["metadata"]["name"] == "p"
+    assert len(api.seen) == 2
+
+
+@pytest.mark.parametrize("lost", [Reset, CUT])
+def test_a_write_of_a_dry_run_is_repeated(serve: Serve, lost: Step) -> None:
+    """A dry run cannot have been applied, so its answer may be asked for again."""
+    api = serve(lost, POD)
+    patch(store_on(api.url, dry_run=DryRun.SERVER))
+    assert [seen.query["dryRun"] for seen in api.seen] == ["All", "All"]
+
+
+def test_a_server_that_never_answers(serve: Serve) -> None:
+    """A write that nobody answers in time is a lost reply, a read is unreachable, both within their bounds."""
+    api = serve(Hang)
+    store = store_on(api.url, request_timeout=0.2)
+    with pytest.raises(LostReply, match=r"patch Pod a/p: .*timed out"):
+        patch(store)
+    with pytest.raises(Unreachable, match=r"get Pod a/p: .*timed out"):
+        get(store)
+
+
+@pytest.mark.parametrize("act", [get, patch, create, delete])
+def test_throttled_for_ever_is_unreachable(serve: Serve, act: Act) -> None:
+    """Bounds are kept, and the last answer is in the message; nothing can have been written."""
+    api = serve(THROTTLED)
+    with pytest.raises(Unreachable, match=r"429.*gave up after"):
+        act(store_on(api.url))
+    assert len(api.seen) <= Retry().attempts
+
+
+@pytest.mark.parametrize("act", [patch, create, delete])
+def test_failing_for_ever_leaves_a_write_in_doubt(serve: Serve, act: Act) -> None:
+    """A timeout of etcd may have stored the value: that is a lost reply, not a failure before the write."""
+    api = serve(HICCUP)
+    with pytest.raises(LostReply, match="HTTP 500"):
+        act(store_on(api.url))
+    assert len(api.seen) > 1
+
+
+def test_failing_for_ever_is_unreachable_for_a_read(serve: Serve) -> None:
+    """A read has nothing to be in doubt about."""
+    api = serve(HICCUP)
+    with pytest.raises(Unreachable, match="HTTP 500"):
+        get(store_on(api.url))
+
+
+def test_a_failed_test_after_a_doubtful_answer_is_a_lost_reply(serve: Serve) -> None:
+    """Our own first attempt may be what made the test fail, so it proves nothing."""
+    api = serve(HICCUP, ANONYMOUS_422)
+    with pytest.raises(LostReply):
+        patch(store_on(api.url))
+
+
+def test_a_failed_test_after_throttling_is_a_failed_test(serve: Serve) -> None:
+    """Throttling applied nothing, so the failed test is somebody else's doing."""
+    api = serve(THROTTLED, ANONYMOUS_422)
+    with pytest.raises(FailedTest):
+        patch(store_on(api.url))
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (ANONYMOUS_422, FailedTest),
+        (status(404, "gone", reason="NotFound"), NotFound),
+        (status(403, 'User "x" cannot patch', reason="Forbidden"), NotAuthorised),
+        (status(500, 'failed calling webhook "a.b": no endpoints', reason="InternalError"), Rejected),
+    ],
+)
+def test_a_definite_answer_is_not_repeated(serve: Serve, answer: Answer, error: type[MigratorError]) -> None:
+    """What will not change by asking again is not asked again; a webhook that is down above all."""
+    api = serve(answer)
+    with pytest.raises(error):
+        patch(store_on(api.url))
+    assert len(api.seen) == 1
+
+
+def closed_port() -> str:
+    """An address at which nothing listens."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{unused.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("act", [get, patch])
+@pytest.mark.parametrize("address", [closed_port, lambda: "http://no-such-host.invalid"])
+def test_no_server_at_all_ends_soon(act: Act, address: Callable[[], str]) -> None:
+    """A wrong address is reported within a second of waiting, and a write that was never sent is no lost reply."""
+    time = FakeTime()
+    with pytest.raises(Unreachable, match="gave up after 3 attempts"):
+        act(store_on(address(), time=time))
+    assert sum(time.slept) < 1
+
+
+@pytest.mark.parametrize("act", [get, patch])
+def test_a_server_that_restarts_is_waited_for(serve: Serve, act: Act) -> None:
+    """Refused connections of a server that has answered before are retried, writes included."""
+    api = serve(POD)
+    time = FakeTime()
+    store = store_on(api.url, time=time)
+    get(store)
+    transport = store._transport
+    host, away = transport._configuration.host, itertools.count()
+
+    def sleep(seconds: float) -> None:
+        time.now += seconds
+        if next(away) == 3:
+            transport._configuration.host = host
+
+    transport._configuration.host = closed_port()
+    object.__setattr__(transport._timing, "sleep", sleep)
+    act(store)
+    assert len(api.seen) == 2
+
+
+def test_attempts_of_a_write_share_the_time_of_one(serve: Serve) -> None:
+    """Whoever takes our Lease over waits one request timeout: no attempt of ours begins later."""
+    api = serve(status(429, "slow down", Retry_After="2"))
+    time = FakeTime()
+    with pytest.raises(Unreachable):
+        patch(store_on(api.url, time=time, request_timeout=9.0))
+    assert sum(time.slept) < 9
+
+
+def test_a_read_may_take_longer_than_one_request(serve: Serve) -> None:
+    """Reads go on for the whole budget of retries."""
+    api = serve(POD, status(429, "slow down", Retry_After="6"))
+    time = FakeTime()
+    store = store_on(api.url, time=time, request_timeout=5.0, retry=Retry(attempts=99, budget=40.0))
+    get(store)
+    with pytest.raises(Unreachable):
+        get(store)
+    assert 30 < sum(time.slept) < 40
+
+
+def test_a_wait_beyond_the_deadline_is_not_begun(serve: Serve) -> None:
+    """The run's own deadline bounds every retry; extended, retries go on."""
+    api = serve(POD, status(429, "slow down", Retry_After="5"), status(429, "slow down", Retry_After="5"), POD)
+    time = FakeTime()
+    deadline = Deadline(time, 3)
+    store = store_on(api.url, time=time, deadline=deadline)
+    get(store)
+    with pytest.raises(Unreachable):
+        get(store)
+    deadline.extend(60)
+    assert get(store)["kind"] == "Pod"
+
+
+def test_the_rate_limit_counts_every_request_but_those_for_leases(serve: Serve) -> None:
+    """A Lease renewal never waits behind a queue of patches."""
+    api = serve(POD)
+    time = FakeTime()
+    store = store_on(api.url, time=time, limit=lambda clock: RateLimit(1, clock=clock, sleep=clock.sleep))
+    for _ in range(3):
+        store.get(LEASES, "a", "l")
+    assert time.slept == []
+    for _ in range(3):
+        get(store.in_dry_run(DryRun.SERVER))
+    assert time.slept == [1.0, 1.0]
+
+
+def test_every_request_is_reported(serve: Serve) -> None:
+    """Method, path and status of each attempt are told, 0 where there was no answer."""
+    api = serve(POD, Reset, THROTTLED, POD)
+    told: list[tuple[str, str, int]] = []
+    store = store_on(api.url, on_request=lambda method, path, code, _seconds: told.append((method, path, code)))
+    get(store)
+    get(store)
+    path = "/api/v1/namespaces/a/pods/p"
+    assert told == [("GET", path, 200), ("GET", path, 0), ("GET", path, 429), ("GET", path, 200)]
+
+
+def test_an_answer_that_is_no_json_is_no_value(serve: Serve) -> None:
+    """A captive portal's page is reported as what it is."""
+    with pytest.raises(ClusterError, match="not a JSON object"):
+        get(store_on(serve(GARBAGE).url))
+
+
+def _hold(time: FakeTime, seconds: float) -> Callable[[], float]:
+    end = time() + seconds
+    return lambda: end - time()
+
+
+def test_nothing_is_sent_again_past_the_end_of_the_hold(serve: Serve) -> None:
+    """A retry that would come later is not sent: the Lease may be somebody else's by then."""
+    api = serve(status(429, "slow down", Retry_After="4"), POD)
+    time = FakeTime()
+    with pytest.raises(LeaseLost):
+        patch(store_on(api.url, time=time).within(_hold(time, 3.0)))
+    assert len(api.seen) == 1
+
+
+def test_what_may_have_been_applied_before_the_hold_ended_is_a_lost_reply(serve: Serve) -> None:
+    """A timeout of the server says nothing: whoever asks must look."""
+    api = serve(status(504, "timed out", Retry_After="4"), POD)
+    time = FakeTime()
+    with pytest.raises(LostReply):
+        patch(store_on(api.url, time=time).within(_hold(time, 3.0)))
+    assert len(api.seen) == 1
+
+
+def test_a_write_asks_for_no_more_time_than_the_hold_has(serve: Serve) -> None:
+    """The server works on it no longer than we may have it under way."""
+    api = serve(POD, POD)
+    time = FakeTime()
+    patch(store_on(api.url, time=time).within(_hold(time, 3.0)))
+    patch(store_on(api.url, time=time).within(_hold(time, 300.0)))
+    assert [float(seen.query["timeout"].rstrip("s")) for seen in api.seen] == [pytest.approx(3.0, abs=0.1), 10.0]
+
+
+def test_a_hold_that_has_ended_sends_nothing(serve: Serve) -> None:
+    """However long the rate limit or a pause took."""
+    api = serve(POD)
+    time = FakeTime()
+    with pytest.raises(LeaseLost):
+        patch(store_on(api.url, time=time).within(_hold(time, 0.0)))
+    assert api.seen == []

@@ -1,0 +1,244 @@
+"""What is sent to a cluster, and what is made of its answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from migrator.errors import ApiError, ClusterError, NotFound, Unreachable
+from migrator.exact_json import JSONNumber
+from migrator.resources import (
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    LEASES,
+    NAMESPACES,
+    POD_CLIQUE_SETS,
+    POD_CLIQUES,
+    PODS,
+    Op,
+    Resource,
+)
+from migrator.store import DryRun
+from migrator.stores.kube.store import MAX_LIST_STARTS
+from tests.support.fake_api import Answer, FakeApi, Seen, Step, ok, status, store_on
+
+OPS = (Op("test", "/a", None), Op("add", "/b", JSONNumber("1e3")), Op("remove", "/c"))
+Serve = Callable[..., FakeApi]
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """Start a server that answers given steps."""
+    running = []
+
+    def start(*steps: Step) -> FakeApi:
+        context = FakeApi(*steps).running()
+        running.append(context)
+        return context.__enter__()
+
+    yield start
+    for context in running:
+        context.__exit__(None, None, None)
+
+
+def page(*names: str, version: str = "7", more: str | None = None) -> Answer:
+    """One page of a list."""
+    metadata = {"resourceVersion": version, **({"continue": more} if more else {})}
+    items = [{"metadata": {"name": name}} for name in names]
+    return ok(kind="PodList", apiVersion="v1", metadata=metadata, items=items)
+
+
+def name(item: dict[str, Any]) -> str:
+    """An item's name."""
+    found: str = item["metadata"]["name"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("resource", "namespace", "subresource", "path"),
+    [
+        (PODS, "a", "", "/api/v1/namespaces/a/pods/n"),
+        (POD_CLIQUES, "a", "status", "/apis/grove.io/v1alpha1/namespaces/a/podcliques/n/status"),
+        (DEPLOYMENTS, "a", "scale", "/apis/apps/v1/namespaces/a/deployments/n/scale"),
+        (NAMESPACES, "", "", "/api/v1/namespaces/n"),
+    ],
+)
+def test_paths(serve: Serve, resource: Resource, namespace: str, subresource: str, path: str) -> None:
+    """Core and grouped, namespaced and cluster-scoped resources, and subresources, are where Kubernetes has them."""
+    api = serve(ok(metadata={}))
+    store_on(api.url).get(resource, namespace, "n", subresource=subresource)
+    assert api.seen[0].path == path
+
+
+def test_a_name_cannot_leave_its_place_in_the_path(serve: Serve) -> None:
+    """A name from a file is a name, whatever it spells."""
+    api = serve(ok(metadata={}))
+    store_on(api.url).get(PODS, "a", "../../nodes?x=y")
+    assert api.seen[0].path == "/api/v1/namespaces/a/pods/..%2F..%2Fnodes%3Fx%3Dy"
+
+
+def test_patch_is_strict_named_and_complete(serve: Serve) -> None:
+    """Every patch carries field manager, strict validation, and the value of every operation but remove."""
+    api = serve(ok(metadata={}))
+    store_on(api.url).patch(CONFIG_MAPS, "a", "n", OPS)
+    seen = api.seen[0]
+    assert seen.method == "PATCH"
+    assert seen.query == {"fieldManager": "grove-migrator", "fieldValidation": "Strict", "timeout": "10.000s"}
+    assert seen.headers["Content-Type"] == "application/json-patch+json"
+    assert seen.body == [
+        {"op": "test", "path": "/a", "value": None},
+        {"op": "add", "path": "/b", "value": JSONNumber("1e3")},
+        {"op": "remove", "path": "/c"},
+    ]
+
+
+def test_numbers_keep_their_spelling(serve: Serve) -> None:
+    """What came as 1e3 or 1.0 is tested so: Go parses the text, and compares what it was given."""
+    body = b'{"kind":"PodCliqueSet","metadata":{"name":"n"},"spec":{"a":1e3,"b":1.0,"c":12345678901234567890}}'
+    api = serve(Answer(200, body), Answer(200, b'{"metadata":{},"items":[' + body + b"]}"), ok(metadata={}))
+    store = store_on(api.url)
+    spec = store.get(POD_CLIQUE_SETS, "a", "n")["spec"]
+    assert spec == {"a": JSONNumber("1e3"), "b": JSONNumber("1.0"), "c": 12345678901234567890}
+    assert store.list(POD_CLIQUE_SETS, lambda item: item["spec"]).items == (spec,)
+    store.patch(POD_CLIQUE_SETS, "a", "n", [Op("test", "/spec", spec)])
+    assert api.seen[2].body == [{"op": "test", "path": "/spec", "value": spec}]
+
+
+@pytest.mark.parametrize(
+    ("resource", "subresource", "brief"),
+    [
+        (PODS, "", True),
+        (POD_CLIQUES, "status", True),
+        (LEASES, "", False),
+        (CONFIG_MAPS, "", False),
+        (DEPLOYMENTS, "scale", False),
+    ],
+)
+def test_answers_to_large_patches_are_metadata_only(
+    serve: Serve, resource: Resource, subresource: str, *, brief: bool
+) -> None:
+    """Nobody looks at a patched pod, but a Lease's answer holds its new version and spec."""
+    api = serve(ok(metadata={}))
+    store_on(api.url).patch(resource, "a", "n", OPS, subresource=subresource)
+    assert ("PartialObjectMetadata;" in api.seen[0].headers["Accept"]) is brief
+
+
+def test_server_side_dry_run_marks_every_write(serve: Serve) -> None:
+    """Patch, create and delete all say dryRun=All, and a store put into dry run later does so too."""
+    api = serve(ok(metadata={}))
+    store = store_on(api.url).in_dry_run(DryRun.SERVER)
+    store.patch(PODS, "a", "n", OPS)
+    store.create(CONFIG_MAPS, "a", {"metadata": {"name": "n"}})
+    store.delete(CONFIG_MAPS, "a", "n", "u")
+    assert [seen.query.get("dryRun") for seen in api.seen[:2]] == ["All"] * 2
+    assert api.seen[2].body["dryRun"] == ["All"]  # beside a body the server does not look at the query
+    assert store.dry_run is DryRun.SERVER
+
+
+def test_client_side_dry_run_sends_no_write(serve: Serve) -> None:
+    """Reads go out, writes stay here."""
+    api = serve(ok(metadata={}))
+    store = store_on(api.url, dry_run=DryRun.CLIENT)
+    assert store.patch(PODS, "a", "n", OPS) == {}
+    assert store.create(CONFIG_MAPS, "a", {"metadata": {"name": "n"}}) == {"metadata": {"name": "n"}}
+    store.delete(CONFIG_MAPS, "a", "n", "u")
+    store.get(PODS, "a", "n")
+    assert [seen.method for seen in api.seen] == ["GET"]
+
+
+@pytest.mark.parametrize("answer", [ok(), status(404, reason="NotFound"), status(409, reason="Conflict")])
+def test_delete_is_done_when_the_object_is_not_there(serve: Serve, answer: Answer) -> None:
+    """Gone already, or another object of that name: what was ours does not exist any more."""
+    api = serve(answer)
+    store_on(api.url).delete(CONFIG_MAPS, "a", "n", "the-uid")
+    assert api.seen[0].body["preconditions"] == {"uid": "the-uid"}
+
+
+def test_list_reads_every_page_consistently(serve: Serve) -> None:
+    """Pages of 500 to the end, never from a cache of unknown age; every item has its kind."""
+    api = serve(page("a", "b", more="t1"), page("c", more="t2"), page("d"))
+    listing = store_on(api.url).list(PODS, lambda item: (item["kind"], item["apiVersion"], name(item)))
+    assert listing.items == tuple(("Pod", "v1", which) for which in "abcd")
+    assert listing.resource_version == "7"
+    assert [seen.query for seen in api.seen] == [
+        {"limit": "500"},
+        {"limit": "500", "continue": "t1"},
+        {"limit": "500", "continue": "t2"},
+    ]
+
+
+def test_list_asks_for_what_is_wanted(serve: Serve) -> None:
+    """Namespace, selector and metadata only."""
+    api = serve(page())
+    store_on(api.url).list(PODS, name, namespace="a", label_selector="x=y,z!=w", metadata_only=True)
+    seen = api.seen[0]
+    assert seen.path == "/api/v1/namespaces/a/pods"
+    assert seen.query["labelSelector"] == "x=y,z!=w"
+    assert seen.headers["Accept"].startswith("application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io")
+
+
+def test_metadata_keeps_the_kind_of_its_object(serve: Serve) -> None:
+    """An item of a metadata list says PartialObjectMetadata of itself; we know better."""
+    item = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {"name": "p"}}
+    api = serve(ok(metadata={"resourceVersion": "1"}, items=[item]))
+    listing = store_on(api.url).list(
+        POD_CLIQUES, lambda found: (found["apiVersion"], found["kind"]), metadata_only=True
+    )
+    assert listing.items == (("grove.io/v1alpha1", "PodClique"),)
+
+
+def test_an_expired_list_begins_again(serve: Serve) -> None:
+    """After a 410 everything is read anew; the token that it offers is never used, nothing is kept twice."""
+    expired = Answer(410, {"kind": "Status", "reason": "Expired", "code": 410, "metadata": {"continue": "newer"}})
+    api = serve(page("a", more="t1"), expired, page("a", version="9", more="t2"), page("b", version="9"))
+    listing = store_on(api.url).list(PODS, name)
+    assert listing.items == ("a", "b")
+    assert listing.resource_version == "9"
+    assert [seen.query.get("continue") for seen in api.seen] == [None, "t1", None, "t2"]
+
+
+def test_pages_of_different_versions_are_no_list(serve: Serve) -> None:
+    """A page of another resource version is no part of this snapshot: begin again."""
+    api = serve(page("a", more="t"), page("b", version="8"), page("a", version="8", more="t"), page("b", version="8"))
+    assert store_on(api.url).list(PODS, name).resource_version == "8"
+    assert len(api.seen) == 4
+
+
+def test_a_list_that_always_expires_fails(serve: Serve) -> None:
+    """Bounded: it is reported, and what was read is not taken for all."""
+
+    def answer(seen: Seen) -> Answer:
+        return status(410, "too old", reason="Expired") if "continue" in seen.query else page("a", more="t")
+
+    api = serve(answer)
+    with pytest.raises(Unreachable, match="expired 5 times"):
+        store_on(api.url).list(PODS, name)
+    assert len(api.seen) == 2 * MAX_LIST_STARTS
+
+
+def test_a_resource_that_is_not_installed_is_not_found(serve: Serve) -> None:
+    """No CRD is NotFound, so that no Grove can be told from no answer."""
+    with pytest.raises(NotFound):
+        store_on(serve(status(404, "the server could not find the requested resource")).url).list(POD_CLIQUES, name)
+
+
+def test_a_failure_in_mid_list_fails_the_list(serve: Serve) -> None:
+    """An outage must never look like fewer pods."""
+    api = serve(page("a", more="t"), status(400, "invalid continue token", reason="BadRequest"))
+    with pytest.raises(ApiError):
+        store_on(api.url).list(PODS, name)
+
+
+@pytest.mark.parametrize("body", [{}, {"status": "up"}, {"kind": "PodList", "items": "none"}, {"items": [1]}])
+def test_what_is_no_list_is_no_empty_list(serve: Serve, body: dict[str, Any]) -> None:
+    """An answer of something that is no API server must not look like a cluster without pods."""
+    with pytest.raises(ClusterError, match="not a list of objects"):
+        store_on(serve(ok(**body)).url).list(PODS, name)
+
+
+def test_a_null_is_an_empty_list(serve: Serve) -> None:
+    """Go may write an empty slice as null."""
+    answer = ok(kind="PodList", apiVersion="v1", metadata={"resourceVersion": "7"}, items=None)
+    assert store_on(serve(answer).url).list(PODS, name).items == ()

@@ -1,0 +1,97 @@
+"""How often, how long and how fast."""
+
+from __future__ import annotations
+
+import math
+import threading
+
+import pytest
+
+from migrator.store import Deadline
+from migrator.stores.kube.retry import RateLimit, Retry
+from tests.support.fake_api import FakeTime
+
+
+@pytest.mark.parametrize(
+    ("attempt", "fraction", "delay"), [(1, 1.0, 0.25), (2, 1.0, 0.5), (4, 0.5, 1.0), (6, 1.0, 8.0), (30, 1.0, 8.0)]
+)
+def test_delay_doubles_up_to_the_cap(attempt: int, fraction: float, delay: float) -> None:
+    """Without Retry-After the wait doubles with every attempt, up to the cap, and chance shortens it."""
+    assert Retry(base=0.25, cap=8.0).delay(attempt, None, fraction) == delay
+
+
+@pytest.mark.parametrize("attempt", [1, 5, 9])
+def test_retry_after_is_the_least(attempt: int) -> None:
+    """The server is never asked sooner than it wanted, and hardly later."""
+    delays = [Retry().delay(attempt, 7.0, fraction) for fraction in (0.0, 0.5, 0.99)]
+    assert min(delays) == 7.0
+    assert max(delays) <= 7.25
+    assert len(set(delays)) > 1
+
+
+def test_deadline_counts_down_and_stops_at_zero() -> None:
+    """What remains follows the clock and is never negative."""
+    time = FakeTime()
+    deadline = Deadline(time, 10)
+    time.sleep(4)
+    assert deadline.remaining() == 6
+    time.sleep(100)
+    assert deadline.remaining() == 0
+
+
+def test_deadline_may_be_extended_for_a_revert() -> None:
+    """A passed deadline leaves the time that a revert is given; more time than that is not taken away."""
+    time = FakeTime()
+    deadline = Deadline(time, 10)
+    deadline.extend(3)
+    assert deadline.remaining() == 10
+    time.sleep(20)
+    deadline.extend(30)
+    assert deadline.remaining() == 30
+
+
+def test_without_a_deadline_there_is_no_limit() -> None:
+    """No timeout means for ever, and an extension does not make it finite."""
+    deadline = Deadline(FakeTime())
+    deadline.extend(5)
+    assert deadline.remaining() == math.inf
+
+
+def test_rate_limit_lets_a_burst_pass_and_then_counts() -> None:
+    """A second's worth passes at once, the rest at the rate."""
+    time = FakeTime()
+    limit = RateLimit(2, clock=time, sleep=time.sleep)
+    for _ in range(6):
+        limit.take()
+    assert time.slept == [0.5] * 4
+
+
+def test_rate_limit_below_one_per_second() -> None:
+    """One request in four seconds: the first at once, each other four seconds after its predecessor."""
+    time = FakeTime()
+    limit = RateLimit(0.25, clock=time, sleep=time.sleep)
+    for _ in range(3):
+        limit.take()
+    assert time.slept == [4.0, 4.0]
+
+
+def test_rate_limit_does_not_save_up() -> None:
+    """A pause earns no more than a second's worth."""
+    time = FakeTime()
+    limit = RateLimit(2, clock=time, sleep=time.sleep)
+    time.now += 1000
+    for _ in range(3):
+        limit.take()
+    assert len(time.slept) == 1
+
+
+def test_threads_share_one_rate() -> None:
+    """Eight threads together wait as long as one would: every token is handed out once."""
+    waits: list[float] = []
+    limit = RateLimit(4, clock=lambda: 0.0, sleep=waits.append)
+    threads = [threading.Thread(target=lambda: [limit.take() for _ in range(5)]) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(waits) == [number / 4 for number in range(1, 37)]

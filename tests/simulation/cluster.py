@@ -1,0 +1,211 @@
+"""The clusters that faults are injected into: what is in them, and what they must be afterwards.
+
+A standalone set that was never updated, one with a scaling group and the progress of a finished update, and one under
+OnDelete with leftovers. A few values are the target's already, as other tools or an earlier, forgotten run may have
+left them: a revert must not touch those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from migrator.hashing import podcliqueset, schemes
+from tests.support import workloads
+from tests.support.memory_store import copied
+from tests.support.trees import Object, State, grow
+
+SOURCE: Final = "legacy-1.34"
+TARGET: Final = "legacy-1.35"
+OLD_IMAGE: Final = "registry.example/grove-operator:v0.1.0-alpha.9"
+NEW_IMAGE: Final = "registry.example/grove-operator:v0.1.0-alpha.11"
+NAMESPACE: Final = "grove-system"
+DEPLOYMENT: Final = "grove-operator"
+LEASE: Final = "grove-operator-leader-election"
+HASH_LABEL: Final = "grove.io/pod-template-hash"
+OLDER: Final = "4567b"  # the hash of a template of long ago
+
+LABELS: Final = {
+    "app.kubernetes.io/component": "operator-deployment",
+    "app.kubernetes.io/name": "grove-operator",
+    "app.kubernetes.io/part-of": "grove",
+}
+_GROVE: Final = ("PodCliqueSet", "PodCliqueScalingGroup", "PodClique", "Pod")
+_MOVING: Final = frozenset({"resourceVersion", "managedFields"})
+
+Key = tuple[str, str, str]
+
+
+def plain_clique(name: str, *, replicas: int = 1) -> Object:
+    """A small clique: the fewer bytes are hashed, the more crashes can be tried."""
+    spec = {"containers": [{"name": "b", "image": f"{name}:1"}, {"name": "a", "image": "agent:1"}]}
+    return {
+        "name": name,
+        "labels": {"role": name},
+        "spec": {"roleName": name, "replicas": replicas, "minAvailable": 1, "podSpec": spec},
+    }
+
+
+def sets(*, line: str = "alpha.9") -> list[tuple[Object, State]]:
+    """The three sets, and how far the operator of ``line`` has come with each."""
+    group = {"name": "workers", "cliqueNames": ["prefill", "decode"], "replicas": 1, "minAvailable": 1}
+    return [
+        (workloads.pod_clique_set("web", [plain_clique("router"), plain_clique("frontend", replicas=2)]), State(line)),
+        (
+            workloads.pod_clique_set(
+                "disagg",
+                [plain_clique("frontend"), plain_clique("prefill"), plain_clique("decode", replicas=2)],
+                groups=[group],
+                startup="CliqueStartupTypeInOrder",
+            ),
+            State(line, updated=True),
+        ),
+        (
+            workloads.pod_clique_set("patient", [plain_clique("frontend", replicas=2)], on_delete=True),
+            State(line, updated=True, leftovers={"frontend": OLDER}),
+        ),
+    ]
+
+
+def grown(source: str = SOURCE, *, line: str = "alpha.9") -> list[Object]:
+    """Every object of the three sets under ``source``."""
+    objects: list[Object] = []
+    for pcs, state in sets(line=line):
+        objects += grow(pcs, podcliqueset.hash_pod_clique_set(pcs, schemes.by_name(source)), state)
+    return objects
+
+
+def trees(source: str = SOURCE, target: str = TARGET, *, line: str = "alpha.9") -> list[Object]:
+    """Every object of the three sets under ``source``, a few values of ``target`` among them."""
+    objects = grown(source, line=line)
+    words = _words(objects, source, target)
+    found = {(item["kind"], item["metadata"]["name"]): item for item in objects}
+    ready = next(item for (kind, name), item in found.items() if kind == "Pod" and name.startswith("web-0-frontend"))
+    ready["metadata"]["labels"][HASH_LABEL] = words[ready["metadata"]["labels"][HASH_LABEL]]
+    for status, field in (
+        (found["PodClique", "disagg-0-workers-0-decode"]["status"], "currentPodTemplateHash"),
+        (found["PodCliqueScalingGroup", "disagg-0-workers"]["status"]["updateProgress"], "podCliqueSetGenerationHash"),
+    ):
+        status[field] = words[status[field]]
+    return objects
+
+
+def operator(*, replicas: int = 1, image: str = OLD_IMAGE, lease_seconds: int = 15) -> list[Object]:
+    """The operator's Deployment, its configuration and its namespace."""
+    config = (
+        "apiVersion: operator.config.grove.io/v1alpha1\nkind: OperatorConfiguration\n"
+        f"leaderElection:\n  enabled: true\n  leaseDuration: {lease_seconds}s\n  resourceName: {LEASE}\n"
+    )
+    pod_spec = {
+        "volumes": [{"name": "operator-config", "configMap": {"name": "grove-operator-cm-0a1b2c3d"}}],
+        "containers": [{"name": "grove-operator", "image": image}],
+    }
+    return [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "grove-operator-cm-0a1b2c3d", "namespace": NAMESPACE},
+            "data": {"config.yaml": config},
+        },
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": DEPLOYMENT, "namespace": NAMESPACE, "labels": LABELS},
+            "spec": {
+                "replicas": replicas,
+                "selector": {"matchLabels": LABELS},
+                "template": {"metadata": {"labels": LABELS}, "spec": pod_spec},
+            },
+        },
+    ]
+
+
+def key_of(item: Object) -> Key:
+    """An object's kind, namespace and name."""
+    return item["kind"], item["metadata"].get("namespace", ""), item["metadata"]["name"]
+
+
+def by_key(objects: Iterable[Object]) -> dict[Key, Object]:
+    """Grove's objects by kind, namespace and name, without what every write moves."""
+    found: dict[Key, Object] = {}
+    for item in objects:
+        metadata = item["metadata"]
+        if (
+            item["kind"] in _GROVE
+            and metadata.get("labels", {}).get("app.kubernetes.io/component") != LABELS["app.kubernetes.io/component"]
+        ):
+            kept = copied(item)
+            for name in _MOVING:
+                kept["metadata"].pop(name, None)
+            found[key_of(item)] = kept
+    return found
+
+
+def migrated(before: Mapping[Key, Object], source: str = SOURCE, target: str = TARGET) -> dict[Key, Object]:
+    """What the objects must be after the migration: every source hash, where it is a whole value, the target's."""
+    words = _words(before.values(), source, target)
+
+    def translate(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: translate(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [translate(item) for item in value]
+        return words.get(value, value) if isinstance(value, str) else value
+
+    return {key: translate(item) for key, item in before.items()}
+
+
+def strays(found: Mapping[Key, Object], before: Mapping[Key, Object], after: Mapping[Key, Object]) -> list[str]:
+    """Where an object is gone, is new, or holds a value that is neither the one of before nor the one of after."""
+    strange = [f"{key} is {'new' if key in found else 'gone'}" for key in found.keys() ^ before.keys()]
+    for key in found.keys() & before.keys():
+        strange += (f"{key}{path}" for path in _strays(found[key], before[key], after[key], ""))
+    return strange
+
+
+def early_commits(found: Mapping[Key, Object], after: Mapping[Key, Object]) -> list[str]:
+    """Sets that say they are migrated while something of theirs is not: the commit record must come last."""
+    early = []
+    for key in (key for key in found if key[0] == "PodCliqueSet"):
+        committed = found[key]["status"]["currentGenerationHash"] == after[key]["status"]["currentGenerationHash"]
+        early += [
+            f"{key[2]} is committed, and {other} is not migrated"
+            for other in found
+            if committed and set_of(found[other]) == key[2] and found[other] != after[other]
+        ]
+    return early
+
+
+def set_of(item: Object) -> str:
+    """The name of the PodCliqueSet that an object belongs to."""
+    name: str = item["metadata"].get("labels", {}).get("app.kubernetes.io/part-of", item["metadata"]["name"])
+    return name
+
+
+def _strays(found: Any, before: Any, after: Any, path: str) -> Iterator[str]:
+    if isinstance(found, dict) and isinstance(before, dict) and found.keys() == before.keys():
+        for name, value in found.items():
+            yield from _strays(value, before[name], after[name], f"{path}/{name}")
+    elif isinstance(found, list) and isinstance(before, list) and len(found) == len(before):
+        for index, value in enumerate(found):
+            yield from _strays(value, before[index], after[index], f"{path}/{index}")
+    elif found not in (before, after):
+        yield f"{path}: {found!r} is neither {before!r} nor {after!r}"
+
+
+def _words(objects: Iterable[Object], source: str, target: str) -> dict[str, str]:
+    """Each source hash of the sets among the objects, and the target's in its place."""
+    words: dict[str, str] = {}
+    old, new = schemes.by_name(source), schemes.by_name(target)
+    for pcs in (item for item in objects if item["kind"] == "PodCliqueSet"):
+        before = podcliqueset.hash_pod_clique_set(pcs, old)
+        after = podcliqueset.hash_pod_clique_set(pcs, new)
+        words[before.generation_hash] = after.generation_hash
+        words |= {before.pod_template_hashes[name]: value for name, value in after.pod_template_hashes.items()}
+    return words
+
+
+def names(objects: Sequence[Object], kind: str) -> list[str]:
+    """The names of the objects of one kind."""
+    return [item["metadata"]["name"] for item in objects if item["kind"] == kind]

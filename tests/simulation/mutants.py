@@ -1,0 +1,305 @@
+"""Our own code with one thing wrong, and the check of the suite that must see it.
+
+A mutant replaces a function at run time, so what is run is otherwise the product. A check is a test of another module,
+a history of the state machine, or a few histories that it finds itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+from unittest import mock
+
+from migrator.errors import LostReply, MigratorError, TestFailed
+from migrator.grove import places
+from migrator.grove.model import Change, Place, PodCliqueSet, SetHashes, StoredHash
+from migrator.planning import patches, planner, revert
+from migrator.planning.detect import Verdict
+from migrator.planning.patches import Patch
+from migrator.resources import Op as PatchOp
+from migrator.run import actions, loop, observation
+from migrator.run.decisions import Op, Point
+from migrator.run.execute import Executor
+from migrator.run.leases import Leases
+from migrator.run.observation import Control, SetsSeen
+from migrator.run.record import Recorded, Recorder
+from tests.run import test_holes
+from tests.simulation import (
+    cluster,
+    test_migrate_crash,
+    test_migrate_edit,
+    test_migrate_faults,
+    test_migrate_lease,
+    test_migrate_operator,
+)
+from tests.simulation.machine import Machine, Mishap, explore, look
+
+Check = Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """What is wrong, as a context in which it is, and the check that fails in it."""
+
+    name: str
+    apply: Callable[[], AbstractContextManager[object]]
+    check: Check
+
+
+def history(*steps: Callable[[Machine], object]) -> None:
+    """Let these things happen to the state machine, in this order; after each all must hold that always must."""
+    machine = Machine()
+    for step in steps:
+        step(machine)
+        look(machine)
+
+
+def found_by_itself() -> None:
+    """A few histories of the state machine's own choice."""
+    explore(examples=40, steps=25, shrink=False)
+
+
+def _root_first() -> AbstractContextManager[object]:
+    return mock.patch.dict(patches.RANKS, {Place.SET_GENERATION: -1})
+
+
+def _no_progress() -> AbstractContextManager[object]:
+    return mock.patch.object(places, "_progress", return_value=())
+
+
+def _no_lease_check() -> AbstractContextManager[object]:
+    return mock.patch.object(Leases, "left", return_value=30.0)
+
+
+def _taken_as_success(kind: type[MigratorError]) -> AbstractContextManager[object]:
+    original = Executor._settle
+
+    def settle(self: Executor, patch: Patch, pcs: PodCliqueSet | None, cause: MigratorError) -> Patch | None:
+        return None if isinstance(cause, kind) else original(self, patch, pcs, cause)
+
+    return mock.patch.object(Executor, "_settle", settle)
+
+
+def _also_changes(verdict: Verdict, place: Place) -> AbstractContextManager[object]:
+    """Plan the target's hash also over values of that verdict."""
+    original = planner._substitutions
+
+    def substitutions(
+        judged: Iterable[tuple[StoredHash, Verdict]], old: SetHashes, new: SetHashes
+    ) -> tuple[Change, ...]:
+        items = tuple(judged)
+        more = (
+            Change(item.ref, item.place, item.field, item.value, str(new.of(item)), item.identity)
+            for item, found in items
+            if item.place is place and found is verdict
+        )
+        return (*more, *original(items, old, new))
+
+    return mock.patch.object(planner, "_substitutions", substitutions)
+
+
+def _one_snapshot() -> AbstractContextManager[object]:
+    """What was planned before the fence is taken for what is there behind it."""
+    original = loop.read_sets
+
+    def read_sets(store: Any, options: Any, context: Any, control: Any, point: Point) -> SetsSeen:
+        if point is Point.FENCED and seen:
+            return replace(seen[-1], point=point)
+        seen.append(original(store, options, context, control, point))
+        return seen[-1]
+
+    seen: list[SetsSeen] = []
+    return mock.patch.object(loop, "read_sets", read_sets)
+
+
+def _no_tables() -> AbstractContextManager[object]:
+    original = Recorder.save
+
+    def save(self: Recorder, recorded: Recorded, **options: Any) -> None:
+        original(self, replace(recorded, tables=()), **options)
+
+    return mock.patch.object(Recorder, "save", save)
+
+
+def _reverts_pod_cliques_only() -> AbstractContextManager[object]:
+    original = planner.changes_of
+
+    def changes_of(*found: Any, **options: Any) -> tuple[Change, ...]:
+        return tuple(change for change in original(*found, **options) if change.ref.kind == "PodClique")
+
+    return mock.patch.object(revert, "changes_of", changes_of)
+
+
+def _forgets_what_it_found() -> AbstractContextManager[object]:
+    return mock.patch.object(revert, "without_kept", lambda changes, _table: changes)
+
+
+def _no_test_of_the_spec() -> AbstractContextManager[object]:
+    original = Patch.ops
+
+    def ops(self: Patch, _pcs: PodCliqueSet | None) -> tuple[PatchOp, ...]:
+        return original(self, None)
+
+    return mock.patch.object(Patch, "ops", ops)
+
+
+@contextlib.contextmanager
+def _no_test_of_values() -> Iterator[None]:
+    """Neither the patch nor the re-read compares with what was there."""
+    original = Patch.ops
+
+    def ops(self: Patch, pcs: PodCliqueSet | None) -> tuple[PatchOp, ...]:
+        fields = {change.field for change in self.changes}
+        return tuple(op for op in original(self, pcs) if op.op != "test" or op.path not in fields)
+
+    with mock.patch.object(Patch, "ops", ops):
+        yield
+
+
+def _no_look_at_the_operator() -> AbstractContextManager[object]:
+    """An operator behind the fence is always taken for the target's."""
+    original = observation._operator
+
+    def operator(control: Control, *more: Any) -> Op:
+        found = original(control, *more)
+        return Op.TARGET if control.fenced and found in {Op.OTHER, Op.LOOSE} else found
+
+    return mock.patch.object(observation, "_operator", operator)
+
+
+def _no_look_at_the_targets_operator() -> AbstractContextManager[object]:
+    return mock.patch.object(observation, "_target_was_running", return_value=False)
+
+
+def _leases_are_never_parked() -> AbstractContextManager[object]:
+    return mock.patch.object(loop, "parks", return_value=False)
+
+
+def _nothing_is_owed() -> AbstractContextManager[object]:
+    return mock.patch.object(observation, "owed", return_value=None)
+
+
+def _no_watch() -> AbstractContextManager[object]:
+    return mock.patch.object(actions.Watch, "check", return_value=None)
+
+
+def _the_reason_alone() -> AbstractContextManager[object]:
+    return mock.patch.object(loop, "exit_code", lambda reason, _seen: reason)
+
+
+@contextlib.contextmanager
+def _both(*contexts: AbstractContextManager[object]) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        for context in contexts:
+            stack.enter_context(context)
+        yield
+
+
+def _marked(machine: Machine) -> None:
+    machine.somebody("mark", 0, 1)
+
+
+def _allowed(machine: Machine) -> None:
+    machine.migrate([], "stop", skip_refused=False, allowed=True)
+
+
+def _marked_meanwhile(machine: Machine) -> None:
+    """A pod gets a hash of somebody's own right before it is written to."""
+    machine.migrate([Mishap("mark", 6, "before", 0)], "stop", skip_refused=False, allowed=False)
+
+
+MUTANTS: Final = (
+    Mutant(
+        "Leases are let go of beside half-migrated sets",
+        _leases_are_never_parked,
+        test_holes.test_an_operator_that_waits_for_the_lease_never_gets_it_half_way,
+    ),
+    Mutant(
+        "an operator that a dead run stopped is forgotten",
+        _nothing_is_owed,
+        test_holes.test_a_refused_rerun_gives_back_the_operator_that_a_dead_run_stopped,
+    ),
+    Mutant(
+        "nobody looks for operators during the writes",
+        lambda: _both(_no_watch(), _no_look_at_the_operator()),
+        partial(test_holes.test_an_operator_without_election_stops_the_run, cluster.OLD_IMAGE, 5),
+    ),
+    Mutant(
+        "the exit code is the reason's, whatever is seen",
+        _the_reason_alone,
+        test_holes.test_a_half_written_cluster_never_ends_with_3,
+    ),
+    Mutant(
+        "the commit record is written first",
+        _root_first,
+        partial(test_migrate_crash.test_a_rerun_finishes_what_a_kill_interrupted, "after"),
+    ),
+    Mutant("the commit record is written first, and the machine sees it", _root_first, found_by_itself),
+    Mutant("the hashes of finished updates are forgotten", _no_progress, partial(history, Machine.finish)),
+    Mutant(
+        "nobody asks whether the Lease is still ours",
+        _no_lease_check,
+        partial(test_migrate_lease.test_a_pause_longer_than_the_lease_ends_the_run, "before", every=False),
+    ),
+    Mutant("nobody asks for the Lease, and the machine sees it", _no_lease_check, found_by_itself),
+    Mutant(
+        "a failed test is taken for success",
+        partial(_taken_as_success, TestFailed),
+        partial(test_migrate_edit.test_an_edit_during_the_run_is_never_blessed, "skip", "before", every=False),
+    ),
+    Mutant(
+        "a lost reply is taken for success",
+        partial(_taken_as_success, LostReply),
+        partial(test_migrate_faults.test_a_lost_reply_never_ends_a_run, "before", every=False),
+    ),
+    Mutant(
+        "pods that OnDelete keeps are relabelled",
+        partial(_also_changes, Verdict.LEFTOVER, Place.POD_LABEL),
+        partial(history, Machine.finish),
+    ),
+    Mutant(
+        "what is planned before the fence is written behind it",
+        _one_snapshot,
+        partial(test_migrate_operator.test_a_refusal_behind_the_fence_gives_the_operator_back, "before"),
+    ),
+    Mutant(
+        "values of neither scheme are replaced",
+        partial(_also_changes, Verdict.FOREIGN, Place.POD_LABEL),
+        partial(history, _marked, _allowed),
+    ),
+    Mutant("values are not compared when they are replaced", _no_test_of_values, partial(history, _marked_meanwhile)),
+    Mutant(
+        "nothing is recorded before the first patch",
+        _no_tables,
+        partial(test_migrate_crash.test_a_revert_undoes_what_a_kill_interrupted, "after"),
+    ),
+    Mutant(
+        "a revert restores PodCliques only",
+        _reverts_pod_cliques_only,
+        partial(history, Machine.finish, Machine.undo),
+    ),
+    Mutant(
+        "a revert also turns back what was the target's before",
+        _forgets_what_it_found,
+        partial(test_migrate_crash.test_a_revert_undoes_what_a_kill_interrupted, "after"),
+    ),
+    Mutant(
+        "a spec that moved is blessed",
+        _no_test_of_the_spec,
+        partial(test_migrate_edit.test_an_edit_during_the_run_is_never_blessed, "stop", "before", every=False),
+    ),
+    Mutant(
+        "what the target's operator knows is brought back",
+        _no_look_at_the_targets_operator,
+        partial(test_migrate_operator.test_beside_the_targets_operator_nothing_is_brought_back, late=False),
+    ),
+    Mutant(
+        "nobody looks for the old operator before the end",
+        _no_look_at_the_operator,
+        partial(test_migrate_operator.test_replicas_that_come_back_undo_everything, "before", every=False),
+    ),
+)

@@ -1,0 +1,422 @@
+"""A reverse proxy between one migrator and the real API server: it numbers requests, and does harm by a schedule.
+
+Towards the migrator it speaks plain HTTP on 127.0.0.1, towards the API server TLS. What becomes of a request is the
+business of a *fault*, a function of its :class:`Exchange`; without one it is passed on and answered.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import socket
+import ssl
+import struct
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+import yaml
+
+from tests.support.controlplane.server import ControlPlane
+
+_CHANGING: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+_QUESTIONS: Final = ("/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/")
+_HOP_BY_HOP: Final = frozenset({"connection", "keep-alive", "transfer-encoding", "content-length", "host"})
+_NAMESPACED: Final = 3  # namespaces/NAME/PLURAL
+_ABORT: Final = struct.pack("ii", 1, 0)  # SO_LINGER: closing sends RST
+_SECONDS: Final = 60.0
+
+#: What the API server says with these codes; the reasons are Kubernetes' own (``apimachinery/pkg/apis/meta/v1``).
+_REASONS: Final = {
+    409: "Conflict",
+    410: "Expired",
+    422: "Invalid",
+    429: "TooManyRequests",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A request. ``number`` counts all from 1; ``write`` those that can change something, and is 0 for others.
+
+    ``at`` is when it came, in seconds of the monotonic clock.
+    """
+
+    number: int
+    write: int
+    method: str
+    path: str
+    query: str
+    at: float
+
+    @property
+    def target(self) -> str:
+        """``pods/web-0``, ``deployments/grove-operator/scale``: what follows version and namespace."""
+        parts = self.path.split("/")[2:]
+        parts = parts[2:] if self.path.startswith("/apis/") else parts[1:]
+        if parts[:1] == ["namespaces"] and len(parts) >= _NAMESPACED:
+            parts = parts[2:]
+        return "/".join(parts)
+
+    @property
+    def plural(self) -> str:
+        """``pods``."""
+        return self.target.partition("/")[0]
+
+    def __str__(self) -> str:
+        return f"request {self.number} (write {self.write}): {self.method} {self.target}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What goes back to the migrator."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+
+
+@dataclass(slots=True)
+class Exchange:
+    """One request on its way; a fault decides what becomes of it. Without an answer the connection is closed."""
+
+    seen: Seen
+    proxy: Proxy
+    _handler: _Handler
+    _body: bytes
+
+    def forward(self) -> Reply:
+        """Let the API server have it, and return what it says.
+
+        Raises ``OSError`` or ``HTTPException`` if it says nothing.
+        """
+        return self._handler.ask(self.seen, self._body)
+
+    def answer(self, reply: Reply) -> None:
+        """Let the migrator have a reply."""
+        self._handler.give(reply, len(reply.body))
+
+    def truncate(self, reply: Reply) -> None:
+        """Let it have half of one, and hang up."""
+        self._handler.give(reply, len(reply.body) // 2)
+        self.reset()
+
+    def reset(self) -> None:
+        """Break the connection off."""
+        self._handler.abort()
+
+    def pass_on(self) -> None:
+        """What happens to every request without a fault."""
+        self.answer(self.forward())
+
+    def kill(self) -> None:
+        """Kill the migrator; nothing that it sends, or has sent without our forwarding it, reaches the API server."""
+        self.proxy.kill()
+
+
+Fault = Callable[[Exchange], None]
+Schedule = Callable[[Seen], Fault | None]
+
+
+class Proxy:
+    """A proxy for one migrator, ``process``, which whoever starts it enters here."""
+
+    def __init__(self, control_plane: ControlPlane, directory: Path, schedule: Schedule | None = None) -> None:
+        address = urlsplit(control_plane.url)
+        self.upstream = (str(address.hostname), int(address.port or 443))
+        self.tls = ssl.create_default_context(cafile=control_plane.ca)
+        self.process: subprocess.Popen[bytes] | None = None
+        self.schedule: Schedule = schedule or (lambda _seen: None)
+        self.log: list[Seen] = []
+        self.faulted: list[Seen] = []
+        self._count = threading.Condition()
+        self._writes = 0
+        self._under_way = 0
+        self._dead = False
+        self._server = _Server(("127.0.0.1", 0), _Handler)
+        self._server.proxy = self
+        self.kubeconfig = directory / f"kubeconfig-{self._server.server_port}"
+        self.kubeconfig.write_text(self._describe(control_plane.token), encoding="utf-8")
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+        self._thread.start()
+
+    def _describe(self, token: str) -> str:
+        """The kubeconfig that leads to us."""
+        names = {"cluster": "proxied", "user": "admin"}
+        return yaml.safe_dump(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "clusters": [
+                    {"name": "proxied", "cluster": {"server": f"http://127.0.0.1:{self._server.server_port}"}}
+                ],
+                "users": [{"name": "admin", "user": {"token": token}}],
+                "contexts": [{"name": "proxied", "context": names}],
+                "current-context": "proxied",
+            }
+        )
+
+    def close(self) -> None:
+        """Stop."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def kill(self) -> None:
+        """Kill the migrator."""
+        with self._count:
+            self._dead = True
+        if self.process is not None:
+            self.process.kill()
+
+    def terminate(self) -> None:
+        """Ask the migrator to end: SIGTERM."""
+        if self.process is not None:
+            self.process.terminate()
+
+    @property
+    def writes(self) -> list[Seen]:
+        """The requests that could change something, in the order of their arrival."""
+        return [seen for seen in self.log if seen.write]
+
+    def settle(self) -> None:
+        """Wait until nothing is under way to the API server any more."""
+        with self._count:
+            if not self._count.wait_for(lambda: not self._under_way, _SECONDS):
+                raise TimeoutError(f"{self._under_way} requests are still under way")
+
+    @contextlib.contextmanager
+    def entered(self, method: str, url: str) -> Iterator[Seen | None]:
+        """Number a request that arrived; ``None`` for one that a dead process left in its sockets."""
+        parts = urlsplit(url)
+        with self._count:
+            if self._dead:
+                seen = None
+            else:
+                self._writes += (changes := _changes(method, parts.path, parts.query))
+                write = self._writes if changes else 0
+                seen = Seen(len(self.log) + 1, write, method, parts.path, parts.query, time.monotonic())
+                self.log.append(seen)
+                self._under_way += 1
+        try:
+            yield seen
+        finally:
+            if seen is not None:
+                with self._count:
+                    self._under_way -= 1
+                    self._count.notify_all()
+
+
+class _Server(ThreadingHTTPServer):
+    proxy: Proxy
+    daemon_threads = True
+    block_on_close = False
+
+    def handle_error(self, *_: object) -> None:
+        """A migrator that was killed, or that closes a connection, is no error of the proxy."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server: _Server
+    _upstream: http.client.HTTPSConnection | None = None
+    _answered = False
+
+    def _serve(self) -> None:
+        proxy = self.server.proxy
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self._answered = False
+        with proxy.entered(self.command, self.path) as seen:
+            if seen is not None:
+                fault = proxy.schedule(seen)
+                if fault is not None:
+                    proxy.faulted.append(seen)
+                exchange = Exchange(seen, proxy, self, body)
+                with contextlib.suppress(OSError, http.client.HTTPException):
+                    (fault or Exchange.pass_on)(exchange)
+        if not self._answered:
+            self.abort()
+
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _serve  # noqa: N815 - the names that http.server looks for
+
+    def ask(self, seen: Seen, body: bytes) -> Reply:
+        if self._upstream is None:
+            host, port = self.server.proxy.upstream
+            self._upstream = http.client.HTTPSConnection(host, port, context=self.server.proxy.tls, timeout=_SECONDS)
+        headers = {name: value for name, value in self.headers.items() if name.lower() not in _HOP_BY_HOP}
+        url = f"{seen.path}?{seen.query}" if seen.query else seen.path
+        try:
+            self._upstream.request(seen.method, url, body=body or None, headers=headers)
+            response = self._upstream.getresponse()
+            kept = tuple((n, v) for n, v in response.getheaders() if n.lower() not in _HOP_BY_HOP)
+            return Reply(response.status, kept, response.read())
+        except (OSError, http.client.HTTPException):
+            self._upstream.close()
+            self._upstream = None
+            raise
+
+    def give(self, reply: Reply, length: int) -> None:
+        self._answered = True
+        lines = [f"HTTP/1.1 {reply.status} {http.client.responses.get(reply.status, '')}"]
+        lines += [f"{name}: {value}" for name, value in reply.headers]
+        lines.append(f"Content-Length: {len(reply.body)}")
+        self.wfile.write("\r\n".join([*lines, "", ""]).encode("latin-1") + reply.body[:length])
+
+    def abort(self) -> None:
+        self._answered = self.close_connection = True
+        with contextlib.suppress(OSError):
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ABORT)
+            os.close(self.connection.detach())
+
+    def finish(self) -> None:
+        if self._upstream is not None:
+            self._upstream.close()
+        with contextlib.suppress(OSError):
+            super().finish()
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - as it is called
+        """Say nothing."""
+
+
+def _changes(method: str, path: str, query: str) -> bool:
+    dry = "dryRun" in parse_qs(query)
+    return method in _CHANGING and not dry and not path.startswith(_QUESTIONS)
+
+
+# --- faults ---------------------------------------------------------------------------------------------------------
+
+
+def kill_before(exchange: Exchange) -> None:
+    """The migrator dies, and the API server never hears of the request."""
+    exchange.kill()
+
+
+def kill_after(exchange: Exchange) -> None:
+    """The API server did it, and the migrator dies without having heard so."""
+    exchange.forward()
+    exchange.kill()
+
+
+def kill_late(seconds: float) -> Fault:
+    """The migrator dies, and its request reaches the API server later: it was under way."""
+
+    def late(exchange: Exchange) -> None:
+        exchange.kill()
+        time.sleep(seconds)
+        exchange.forward()
+
+    return late
+
+
+def reset(exchange: Exchange) -> None:
+    """The connection breaks before the API server has the request."""
+    exchange.reset()
+
+
+def lose(exchange: Exchange) -> None:
+    """The connection breaks after the API server did it."""
+    exchange.forward()
+    exchange.reset()
+
+
+def truncate(exchange: Exchange) -> None:
+    """The reply ends half-way."""
+    exchange.truncate(exchange.forward())
+
+
+def delay(seconds: float) -> Fault:
+    """The reply comes late."""
+
+    def late(exchange: Exchange) -> None:
+        reply = exchange.forward()
+        time.sleep(seconds)
+        exchange.answer(reply)
+
+    return late
+
+
+def refuse(status: int, *, retry_after: int | None = None, causes: Sequence[Mapping[str, str]] = ()) -> Fault:
+    """An error in the API server's place, which does nothing.
+
+    A 422 without ``causes`` is what it answers when a ``test`` of a JSON Patch fails, one with them a rejection.
+    """
+    body: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": status}
+    body |= {"reason": _REASONS[status], "message": f"injected {status}", "details": {"causes": list(causes)}}
+    headers = [("Content-Type", "application/json")]
+    if retry_after is not None:
+        headers.append(("Retry-After", str(retry_after)))
+    reply = Reply(status, tuple(headers), json.dumps(body).encode())
+    return lambda exchange: exchange.answer(reply)
+
+
+# --- schedules ------------------------------------------------------------------------------------------------------
+
+
+def once(fault: Fault, chosen: Callable[[Seen], bool]) -> Schedule:
+    """The first request that is chosen suffers the fault."""
+    return times(1, fault, chosen)
+
+
+def write(number: int) -> Callable[[Seen], bool]:
+    """The write of that number."""
+    return lambda seen: seen.write == number
+
+
+def nth(number: int, method: str, start: str) -> Callable[[Seen], bool]:
+    """The ``number``-th request by this method, rehearsals aside, to something whose name begins so."""
+    found: list[Seen] = []
+
+    def chosen(seen: Seen) -> bool:
+        if (seen.write or seen.method == "GET") and seen.method == method and seen.target.startswith(start):
+            found.append(seen)
+            return len(found) == number
+        return False
+
+    return chosen
+
+
+def burst(number: int, fault: Fault, first: int) -> Schedule:
+    """The request of that number suffers the fault, and so do the next ones of its kind, so many in all."""
+    suffered: list[tuple[str, str]] = []
+    lock = threading.Lock()
+
+    def schedule(seen: Seen) -> Fault | None:
+        with lock:
+            same = (seen.method, seen.target) in suffered
+            if seen.number == first or (same and len(suffered) < number):
+                suffered.append((seen.method, seen.target))
+                return fault
+        return None
+
+    return schedule
+
+
+def always(fault: Fault, chosen: Callable[[Seen], bool]) -> Schedule:
+    """All that are chosen suffer the fault."""
+    return lambda seen: fault if chosen(seen) else None
+
+
+def times(number: int, fault: Fault, chosen: Callable[[Seen], bool]) -> Schedule:
+    """The first so many that are chosen do."""
+    done: list[Seen] = []
+    lock = threading.Lock()
+
+    def schedule(seen: Seen) -> Fault | None:
+        with lock:
+            if len(done) < number and chosen(seen):
+                done.append(seen)
+                return fault
+        return None
+
+    return schedule

@@ -1,0 +1,120 @@
+"""Specs that are edited while they are migrated, in memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from migrator import resources
+from tests.simulation import cluster
+from tests.simulation.operators import would_roll
+from tests.simulation.points import CHOICE, of_trees, tree_points
+from tests.simulation.truth import DONE, LOST, REVERTED
+from tests.simulation.world import KILLED, MOMENTS, Moment, World, do_at, kill_at
+from tests.support.counts import record
+from tests.support.trees import Object
+
+Objects = dict[cluster.Key, Object]
+
+
+def edit(world: World, name: str, clique: str) -> None:
+    """Change the image of one clique, as a user does."""
+
+    def change(body: Object) -> None:
+        template = next(c for c in body["spec"]["template"]["cliques"] if c["name"] == clique)
+        template["spec"]["podSpec"]["containers"][0]["image"] = f"{clique}:2"
+
+    world.store.edit(resources.POD_CLIQUE_SETS, "default", name, change)
+
+
+def labels(objects: Objects, prefix: str) -> dict[str, str]:
+    """The hash labels of the pods whose names begin so."""
+    return {
+        key[2]: item["metadata"]["labels"][cluster.HASH_LABEL]
+        for key, item in objects.items()
+        if key[0] == "Pod" and key[2].startswith(prefix)
+    }
+
+
+def of_set(objects: Objects, name: str) -> Objects:
+    """The objects of one set, without its spec and generation."""
+    found = {key: dict(item) for key, item in objects.items() if cluster.set_of(item) == name}
+    for key, item in found.items():
+        if key[0] == "PodCliqueSet":
+            item.pop("spec")
+            item["metadata"] = {k: v for k, v in item["metadata"].items() if k != "generation"}
+    return found
+
+
+#: A set, the clique that is edited in it, and the prefix of the pods that nobody edited.
+EDITS = [("web", "router", "web-0-frontend"), ("disagg", "frontend", "disagg-0-workers")]
+
+
+@pytest.mark.parametrize("revert", [False, True], ids=["rerun", "revert"])
+@pytest.mark.parametrize("edited", EDITS, ids=lambda edited: edited[0])
+def test_a_run_dies_in_mid_tree_and_the_old_operator_lets_an_edit_through(
+    edited: tuple[str, str, str], *, revert: bool
+) -> None:
+    """A run dies in mid-tree, an old operator is started and a clique edited, the operator is stopped again.
+
+    A rerun, or a revert, still leaves every pod of the unedited cliques with a hash that rolls nobody.
+    """
+    name, clique, untouched = edited
+    tried = 0
+    for write in of_trees():
+        world = World()
+        assert world.run(kill_at(write.number, "after")).code == KILLED
+        found = world.grove()
+        if found["PodCliqueSet", "default", name] != world.before["PodCliqueSet", "default", name]:
+            continue  # this set is committed: what the old operator does to it then is no mid-tree any more
+        world.deploy(replicas=1)
+        world.advance(60)
+        edit(world, name, clique)
+        world.operate(cluster.SOURCE, replacing=0)
+        world.deploy(replicas=0)
+        world.advance(60)
+        without = World()
+        edit(without, name, clique)
+        without.operate(cluster.SOURCE, replacing=0)
+        ending = world.run(revert=revert)
+        assert found != world.before, "some set had been written to, so a rerun brings all of them back"
+        assert ending.code == (DONE if revert else REVERTED), (write.number, str(ending))
+        after = world.grove()
+        assert labels(after, untouched) == labels(world.before, untouched), write.number
+        assert _replaced(after, name) <= _replaced(without.grove(), name), write.number
+        tried += 1
+    assert tried > 5
+    record("memory_edits", tried)
+
+
+def _replaced(objects: Objects, name: str) -> set[str]:
+    """The pods of a set that the old operator would replace."""
+    return {pod for pod in would_roll(objects, cluster.SOURCE) if pod.startswith(name)}
+
+
+@CHOICE
+@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("conflict", ["stop", "skip"])
+def test_an_edit_during_the_run_is_never_blessed(conflict: str, moment: Moment, *, every: bool) -> None:
+    """Edited at any write: the set is brought back, and with it everything (stop) or nothing else (skip).
+
+    Only a set that was finished before the edit stays migrated: the next operator rolls the edit out, and no more.
+    """
+    endings = set()
+    for write in tree_points(every=every):
+        world = World()
+        ending = world.run(
+            do_at(write.number, moment, lambda _, world=world: edit(world, "web", "router")), on_conflict=conflict
+        )
+        found = world.grove()
+        web, rest = of_set(found, "web"), {k: v for k, v in found.items() if cluster.set_of(v) != "web"}
+        others = {
+            code: {k: v for k, v in objects.items() if cluster.set_of(v) != "web"}
+            for code, objects in ((REVERTED, world.before), (LOST, world.after), (DONE, world.after))
+        }
+        assert ending.code in others, (write.number, str(ending))
+        assert rest == others[ending.code], write.number
+        assert web == of_set(world.after if ending.code == DONE else world.before, "web"), write.number
+        assert world.replicas == (1 if ending.code == REVERTED else 0)
+        endings.add(ending.code)
+    assert (REVERTED if conflict == "stop" else LOST) in endings
+    record("memory_edits", len(endings))

@@ -1,0 +1,98 @@
+"""A run and its Lease, in memory: lost at any write, contended for, waited for."""
+
+from __future__ import annotations
+
+import pytest
+
+from migrator import resources
+from migrator.run.leases import DURATION, OWN_LEASE, RENEW_EVERY
+from tests.simulation import cluster
+from tests.simulation.points import CHOICE, of_trees, tree_points
+from tests.simulation.truth import DONE, LOST, STUCK, lies
+from tests.simulation.world import MOMENTS, Moment, World, Write, do_at, kill_at
+from tests.support.counts import record
+
+LONGER_THAN_A_LEASE = 70.0
+
+
+def half_done(world: World) -> bool:
+    """Whether any set is neither as before nor migrated."""
+    found = world.grove()
+    return any(
+        {key for key in found if _set(key) == name and found[key] != world.before[key]}
+        not in (set(), {key for key in found if _set(key) == name and world.after[key] != world.before[key]})
+        for name in ("web", "disagg", "patient")
+    )
+
+
+def _set(key: tuple[str, str, str]) -> str:
+    return key[2].partition("-")[0]
+
+
+@CHOICE
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_pause_longer_than_the_lease_ends_the_run(moment: Moment, *, every: bool) -> None:
+    """Paused at any write to a tree for longer than the Lease, while another takes it: nothing more is written.
+
+    Exit 4 if every set is whole, 6 if one is not; the operator stays at zero and the other's Lease is left alone.
+    """
+    codes = set()
+    numbers = [write.number for write in tree_points(every=every)]
+    for number in numbers:
+        world = World()
+
+        def oversleep(_write: Write, world: World = world) -> None:
+            for name in (OWN_LEASE, cluster.LEASE):
+                world.hand_lease_to("another_1", seconds=600, name=name)
+            world.advance(LONGER_THAN_A_LEASE)
+
+        process = world.start(fault=do_at(number, moment, oversleep))
+        ending = process.run()
+        last = max(write.number for write in process.writes if write.resource != resources.LEASES)
+        assert last == number, "one write was under way when the process was paused; no other may follow"
+        untouched = world.grove() == world.before
+        assert ending.code == (STUCK if half_done(world) else LOST), str(ending)
+        assert lies(world, ending) == []
+        assert (world.replicas, world.holder) == (0, "another_1"), untouched
+        for name in (OWN_LEASE, cluster.LEASE):
+            world.hand_lease_to("", seconds=1, name=name)
+        assert world.run().code == DONE
+        assert world.grove() == world.after
+        codes.add(ending.code)
+    assert codes == {LOST, STUCK}
+    record("memory_faults", len(numbers))
+
+
+def test_a_dead_holder_is_waited_for() -> None:
+    """A rerun waits out the Lease of a run that was killed, and the time of its last request, before it writes."""
+    world = World()
+    dead = world.start(fault=kill_at(of_trees()[5].number, "after"))
+    dead.run()
+    assert world.holder == dead.name
+    moved = world.seconds
+    successor = world.start()
+    first: list[float] = []
+
+    def note(write: Write) -> None:
+        if write.resource == resources.PODS and not first:
+            first.append(world.seconds)
+
+    successor._fault = note
+    assert successor.run().code == DONE
+    assert first[0] >= moved + DURATION - RENEW_EVERY
+
+
+def test_a_living_holder_is_not_waited_for_for_ever() -> None:
+    """Another migration that keeps renewing ends the wait with exit 4, and nothing of the other's is touched."""
+    world = World(replicas=0)
+    world.hand_lease_to("another_1", name=OWN_LEASE)
+
+    def live(seconds: float) -> None:
+        world.hand_lease_to("another_1", name=OWN_LEASE)
+        world.advance(seconds)
+
+    ending = world.start(sleep=live).run()
+    assert ending.code == LOST
+    assert "another_1" in str(ending.error)
+    assert (world.grove() == world.before, world.replicas) == (True, 0)
+    assert world.records == []

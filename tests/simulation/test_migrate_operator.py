@@ -1,0 +1,234 @@
+"""A run and the operator, in memory: stopped, given back, started by somebody else in the middle of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from migrator import resources
+from migrator.errors import Reverted
+from migrator.run.leases import PARKED
+from tests.simulation import cluster
+from tests.simulation.points import CHOICE, GROVE, first, points, tree_points
+from tests.simulation.truth import DONE, FAILED, REFUSED, REVERTED, STUCK, lies
+from tests.simulation.world import (
+    KILLED,
+    MOMENTS,
+    Moment,
+    World,
+    Write,
+    do_at,
+    kill_at,
+    operator_pod,
+)
+from tests.support.counts import record
+from tests.support.trees import Object
+
+
+@pytest.fixture
+def world() -> World:
+    """A cluster whose operator may never be awake beside anything that is migrated."""
+    made = World()
+
+    def awake(image: str) -> None:
+        right = made.before if image == cluster.OLD_IMAGE else made.after
+        assert made.grove() == right, f"{image} is awake beside hashes that it does not know"
+
+    made.on_awake = awake
+    return made
+
+
+def in_flight(body: Object) -> None:
+    """An edit that no operator has seen: the set's hash is not its spec's."""
+    body["spec"]["template"]["cliques"][0]["annotations"] = {"example.test/edit": "1"}
+
+
+def test_the_operator_sleeps_from_before_the_first_write_until_the_end(world: World) -> None:
+    """No patch is sent while an operator pod exists, and after success the operator stays at zero."""
+    seen: list[int] = []
+
+    def look(write: Write) -> None:
+        if write.resource in GROVE:
+            pods = [
+                pod for pod in world.store.everything(resources.PODS) if pod["metadata"]["namespace"] == "grove-system"
+            ]
+            seen.append(len(pods))
+
+    assert world.run(look).code == DONE
+    assert seen
+    assert set(seen) == {0}
+    assert world.replicas == 0
+
+
+def test_a_refusal_disturbs_nothing(world: World) -> None:
+    """Refused before the operator was stopped: exit 3, and nothing was written but an Event."""
+    world.store.edit(resources.POD_CLIQUE_SETS, "default", "web", in_flight)
+    world.before = world.grove()
+    process = world.start()
+    ending = process.run()
+    assert ending.code == REFUSED
+    assert "GM-101" in str(ending.error)
+    assert {write.resource for write in process.writes} == {resources.EVENTS}
+    assert world.replicas == 1
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_refusal_behind_the_fence_gives_the_operator_back(moment: Moment) -> None:
+    """What begins while the operator is being stopped refuses on the second snapshot: exit 3, the replicas are back."""
+    world = World()
+
+    def begin(_write: Write) -> None:
+        world.store.edit(resources.POD_CLIQUE_SETS, "default", "web", in_flight)
+
+    process = world.start(fault=do_at(first("deployments", "scale"), moment, begin))
+    ending = process.run()
+    assert ending.code == REFUSED
+    assert "GM-101" in str(ending.error)
+    assert not [write for write in process.writes if write.resource in GROVE]
+    assert (world.replicas, world.records) == (1, [])
+    assert process.name != world.holder
+
+
+@CHOICE
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_replicas_that_come_back_undo_everything(moment: Moment, *, every: bool) -> None:
+    """GitOps puts the old operator's replicas back at any write: exit 5, all as before, no operator saw anything."""
+    writes = tree_points(every=every)
+    for write in writes:
+        world = World()
+        world.on_awake = lambda _image, world=world: _only_before(world)
+        ending = world.run(do_at(write.number, moment, lambda _, world=world: world.deploy(replicas=1)))
+        assert ending.code == REVERTED, str(ending)
+        assert "--target-image" in str(ending.error)
+        assert lies(world, ending) == []
+        world.advance(60)
+        assert world.holder.startswith("grove-operator-")
+    record("memory_faults", len(writes))
+
+
+def _only_before(world: World) -> None:
+    assert world.grove() == world.before
+
+
+def test_an_old_operators_pod_alone_undoes_everything(world: World) -> None:
+    """A pod of the old operator without replicas, as `kubectl run` makes one, is named, and everything is put back."""
+    number = first("podcliquesets", "status")
+    ending = world.run(do_at(number, "after", lambda _: world.store.put(operator_pod("sneaky", cluster.OLD_IMAGE))))
+    assert isinstance(ending.error, Reverted)
+    assert "sneaky" in str(ending.error)
+    assert world.grove() == world.before
+
+
+def test_the_targets_operator_may_come_early(world: World) -> None:
+    """A Deployment of the next release in the middle of the run waits for the Lease, and finds its own hashes."""
+    number = first("podcliquesets", "status")
+    ending = world.run(do_at(number, "before", lambda _: world.deploy(replicas=1, image=cluster.NEW_IMAGE)))
+    assert ending.code == DONE
+    world.advance(60)
+    assert (world.grove() == world.after, world.replicas) == (True, 1)
+
+
+@pytest.mark.parametrize(("image", "code"), [("registry.example/op:nightly", REVERTED), ("registry.example/op:own", 0)])
+def test_an_image_that_is_no_release_must_be_named(world: World, image: str, code: int) -> None:
+    """--target-image makes an image the target's; any other that is no release of the target is a stranger."""
+    number = first("podcliquesets", "status")
+    world.on_awake = lambda _image: None
+    fault = do_at(number, "before", lambda _: world.deploy(replicas=1, image=image))
+    assert world.run(fault, target_image="registry.example/op:own").code == code
+
+
+def test_a_new_image_at_zero_is_not_given_the_old_replicas(world: World) -> None:
+    """A run that fails after Helm changed the Deployment under it leaves that at zero: it is not what was stopped."""
+    number = first("podcliquesets", "status")
+
+    def upgrade(_write: Write) -> None:
+        world.deploy(replicas=0, image=cluster.NEW_IMAGE)
+        world.store.put(operator_pod("sneaky", cluster.OLD_IMAGE))
+
+    ending = world.run(do_at(number, "before", upgrade))
+    assert ending.code == REVERTED
+    assert (world.grove() == world.before, world.replicas) == (True, 0)
+
+
+@CHOICE
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_sigterm_at_any_write_ends_the_run_in_order(moment: Moment, *, every: bool) -> None:
+    """Asked to stop at any write: what is begun is finished, the Lease is free, and the exit code tells the truth."""
+    writes = points(every=every)
+    codes = set()
+    for write in writes:
+        world = World()
+        ending = world.run(do_at(write.number, moment, lambda write: write.process.stop.set()))
+        assert lies(world, ending) == []
+        assert (world.holder == PARKED) == (ending.code == STUCK)
+        assert not world.holder.startswith("migrator")
+        assert (ending.code == FAILED) == (world.replicas == 1), str(ending)
+        codes.add(ending.code)
+        again = world.run()
+        assert (again.code, lies(world, again)) == (DONE, []), str(again)
+    assert codes == {DONE, FAILED, STUCK}
+    record("memory_faults", len(writes))
+
+
+def test_sigterm_while_waiting_gives_the_operator_back(world: World) -> None:
+    """Asked to stop while the operator's pod is still ending: exit 1, and the replicas are back."""
+    scale = first("deployments", "scale")
+    ending = world.run(do_at(scale, "after", lambda write: write.process.stop.set()))
+    assert (ending.code, world.replicas, world.records) == (FAILED, 1, [])
+
+
+def test_an_operator_that_never_ends_is_given_back(world: World) -> None:
+    """A pod of the operator that hangs in its termination ends the run with exit 4 after a while, and is given back."""
+
+    def hang(_write: Write) -> None:
+        pod: dict[str, Any] = operator_pod("hanging", cluster.OLD_IMAGE)
+        pod["metadata"]["deletionTimestamp"] = "2026-03-01T00:00:00Z"
+        world.store.put(pod)
+
+    ending = world.run(do_at(first("deployments", "scale"), "before", hang))
+    assert ending.code == 4
+    assert "hanging" in str(ending.error)
+    assert (world.grove() == world.before, world.replicas, world.records) == (True, 1, [])
+
+
+def test_a_run_without_the_operator_needs_nothing_of_it() -> None:
+    """Without --stop-operator a live operator refuses, and one at zero is neither touched nor given anything."""
+    busy = World()
+    ending = busy.run(stop_operator=False)
+    assert (ending.code, busy.replicas) == (REFUSED, 1)
+    assert "GM-122" in str(ending.error)
+    idle = World(replicas=0)
+    assert idle.run(stop_operator=False).code == DONE
+    assert (idle.grove() == idle.after, idle.replicas) == (True, 0)
+    assert idle.run(stop_operator=False, revert=True).code == DONE
+    assert (idle.grove() == idle.before, idle.replicas) == (True, 0)
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["in the preflight", "behind the fence"])
+def test_beside_the_targets_operator_nothing_is_brought_back(*, late: bool) -> None:
+    """A run is killed, somebody upgrades all the same, and another run is refused: what is the target's stays so.
+
+    Brought back, it would be what the target's operator does not know, and that one would replace every pod.
+    """
+    world = World()
+    assert world.run(kill_at(first("podcliques", "status"), "after")).code == KILLED
+    world.deploy(replicas=1, image=cluster.NEW_IMAGE)
+    world.advance(60)
+    if not late:
+        world.operate(cluster.TARGET)
+        world.store.edit(resources.POD_CLIQUE_SETS, "default", "web", in_flight)
+    halfway = world.grove()
+
+    def begin(_write: Write) -> None:
+        world.store.edit(resources.POD_CLIQUE_SETS, "default", "web", in_flight)
+
+    ending = world.run(do_at(1, "after", begin) if late else None)
+    assert ending.code == STUCK, str(ending)
+    assert "GM-102" in str(ending.error)
+    web = halfway["PodCliqueSet", "default", "web"]
+    if late:
+        in_flight(web)
+    assert world.grove() == halfway
+    assert (world.replicas, world.image) == (0 if late else 1, cluster.NEW_IMAGE)
+    assert len(world.records) > 1, "a revert can still find its tables"

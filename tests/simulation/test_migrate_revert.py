@@ -1,0 +1,146 @@
+"""Undoing a migration, in memory: in mid-flight, killed at any write, with and without a record, after the upgrade."""
+
+from __future__ import annotations
+
+import pytest
+
+from migrator import resources
+from migrator.errors import Rejected
+from migrator.grove.model import LABEL_POD_TEMPLATE_HASH as HASH
+from migrator.run.record import Recorder
+from tests.simulation import cluster
+from tests.simulation.truth import DONE, REVERTED
+from tests.simulation.world import KILLED, MOMENTS, Moment, World, Write, kill_at
+from tests.support.counts import record
+
+
+def migrated_world(*, upgraded: bool = False) -> World:
+    """A cluster after a migration; ``upgraded``: and after the next operator has been started."""
+    world = World()
+    assert world.run().code == DONE
+    if upgraded:
+        world.deploy(replicas=1, image=cluster.NEW_IMAGE)
+        world.advance(20)
+        assert world.holder.startswith("grove-operator-2")
+    return world
+
+
+def writes_of_a_revert() -> int:
+    """How many writes a revert sends that nothing disturbs."""
+    process = migrated_world().start()
+    assert process.run(revert=True).code == DONE
+    return len(process.writes)
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_revert_that_was_killed_can_be_finished(moment: Moment) -> None:
+    """Killed at every write of a revert: another one ends with the very objects of before, and the operator is back."""
+    number = writes_of_a_revert()
+    for k in range(1, number + 1):
+        world = migrated_world()
+        assert world.run(kill_at(k, moment), revert=True).code == KILLED
+        assert world.wrongs == [], k
+        undone = world.grove() == world.before
+        ending = world.run(revert=True)
+        if "grove-migrator-run" not in world.records and ending.code == 2:
+            assert undone, "without a record there must be nothing to undo"
+        else:
+            assert ending.code == DONE, (k, str(ending))
+        assert world.grove() == world.before
+        assert world.replicas == 1, k
+    record("memory_kill_points", number)
+
+
+def test_a_revert_that_was_killed_can_be_taken_back() -> None:
+    """Killed at every write of a revert: a run ends with everything migrated, and then a revert with nothing."""
+    number = writes_of_a_revert()
+    for k in range(1, number + 1):
+        world = migrated_world()
+        assert world.run(kill_at(k, "after"), revert=True).code == KILLED
+        assert world.run().code == DONE
+        assert (world.grove() == world.after, world.replicas) == (True, 0), k
+        ending = world.run(revert=True)
+        assert (ending.code, world.replicas, world.grove() == world.before) == (DONE, 1, True), str(ending)
+    record("memory_kill_points", number)
+
+
+def test_a_revert_gives_the_operator_back_only_if_it_is_the_old_one() -> None:
+    """After the upgrade a revert leaves the new operator at zero: it would roll what it does not know."""
+    world = migrated_world(upgraded=True)
+    assert world.run(revert=True).code == DONE
+    assert world.grove() == world.before
+    assert (world.replicas, world.image, world.records) == (0, cluster.NEW_IMAGE, [])
+
+
+def test_a_revert_without_a_record_leaves_the_new_operator_at_zero() -> None:
+    """Once the record is closed, a revert needs --from, and knows by the image that the operator is the target's."""
+    world = migrated_world(upgraded=True)
+    Recorder(world.store, cluster.NAMESPACE).delete_all()
+    ending = world.run(revert=True)
+    assert ending.code == 2
+    assert "--from" in str(ending.error)
+    assert (world.grove() == world.after, world.replicas) == (True, 1)
+    assert world.run(revert=True, source=cluster.SOURCE).code == DONE
+    generations = {
+        item["metadata"]["name"]: item["status"]["currentGenerationHash"]
+        for item in world.store.everything(resources.POD_CLIQUE_SETS)
+    }
+    assert generations == {
+        key[2]: item["status"]["currentGenerationHash"]
+        for key, item in world.before.items()
+        if key[0] == "PodCliqueSet"
+    }
+    assert (world.replicas, world.image) == (0, cluster.NEW_IMAGE)
+    assert world.records == []
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_revert_without_a_record_never_ends_with_the_new_operator(moment: Moment) -> None:
+    """Killed at every write, and followed by a run that is killed too: the new operator finds no half-way hashes."""
+    number = writes_of_a_revert()
+    for k in range(1, number, 3):
+        world = migrated_world(upgraded=True)
+        Recorder(world.store, cluster.NAMESPACE).delete_all()
+        world.run(kill_at(k, moment), revert=True, source=cluster.SOURCE)
+        world.run(kill_at(k, moment))
+        if world.replicas:
+            assert world.grove() == world.after, k
+        assert world.run().code == DONE
+        assert world.grove() == world.after
+    record("memory_kill_points", number // 3)
+
+
+def test_a_later_run_that_fails_leaves_an_earlier_migration_alone() -> None:
+    """A run after one that ended well puts back only what it wrote itself, keeps the record, and starts no operator."""
+    world = World()
+    refused = "web-0-router"
+    own = world.store.read(resources.POD_CLIQUES, "default", refused)["metadata"]["labels"][HASH]
+    world.store.edit(
+        resources.POD_CLIQUES,
+        "default",
+        refused,
+        lambda body: body["metadata"]["labels"].update({HASH: "4445566677788899"}),
+    )
+    assert world.run(skip_refused=True).code == DONE
+    world.store.edit(
+        resources.POD_CLIQUES, "default", refused, lambda body: body["metadata"]["labels"].update({HASH: own})
+    )
+    halfway = world.grove()
+    assert halfway not in (world.before, world.after)
+
+    labels: list[str] = []
+
+    def reject_the_second_label(write: Write) -> None:
+        if write.moment == "before" and write.resource == resources.POD_CLIQUES and not write.subresource:
+            labels.append(write.name)
+            if write.name == max(labels) and len(set(labels)) > 1:
+                raise Rejected("is invalid", status=422, reason="Invalid")
+
+    ending = world.run(reject_the_second_label)
+    assert ending.code == REVERTED
+    assert "earlier run" in str(ending.error)
+    assert (world.grove() == halfway, world.replicas) == (True, 0)
+    assert world.run().code == DONE
+    assert world.grove() == world.after
+    assert world.run(revert=True).code == DONE
+    assert (world.grove() == world.before, world.replicas) == (True, 1)

@@ -1,0 +1,76 @@
+"""What the exit code of a run claims, held against the cluster: whatever was done to the run, it must not lie."""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from tests.simulation import cluster
+from tests.simulation.world import KILLED
+from tests.support.trees import Object
+
+DONE: Final = 0
+FAILED: Final = 1
+REFUSED: Final = 3
+LOST: Final = 4
+REVERTED: Final = 5
+STUCK: Final = 6
+
+
+class World(Protocol):
+    """A cluster, in memory or not: its objects now, of before, and as a migration must leave them."""
+
+    before: dict[cluster.Key, Object]
+    after: dict[cluster.Key, Object]
+
+    @property
+    def wrongs(self) -> list[str]: ...  # noqa: D102
+
+    @property
+    def replicas(self) -> int: ...  # noqa: D102
+
+    def grove(self) -> dict[cluster.Key, Object]: ...  # noqa: D102
+
+
+class Ending(Protocol):
+    """How a run ended, and in words as a string."""
+
+    @property
+    def code(self) -> int: ...  # noqa: D102
+
+
+def lies(world: World, ending: Ending, *, stopped: bool = True) -> list[str]:
+    """Everything that is not as the exit code says; with ``stopped`` the run had stopped the operator.
+
+    For a migration of a cluster that was untouched before.
+    """
+    found = world.grove()
+    wrong = list(world.wrongs)
+    whole = {name: _is(found, world.before, name) or _is(found, world.after, name) for name in _sets(world)}
+    if ending.code == DONE:
+        wrong += _differences("done, but not migrated", found, world.after)
+        wrong += ["done, but the old operator may run"] if stopped and world.replicas else []
+    elif ending.code in {FAILED, REFUSED, REVERTED}:
+        wrong += _differences(f"exit {ending.code}, but not as before", found, world.before)
+        told = ending.code == FAILED and "operator stays at zero" in str(ending)
+        back = world.replicas == 1 or not stopped or told
+        wrong += [] if back else [f"exit {ending.code}, but replicas are {world.replicas}"]
+    elif ending.code == LOST:
+        wrong += [f"exit 4, but {name} is half migrated" for name, is_whole in whole.items() if not is_whole]
+    elif ending.code not in {STUCK, KILLED}:
+        wrong.append(f"exit {ending.code}")
+    if world.replicas and any(not _is(found, world.before, name) for name in _sets(world)):
+        wrong.append(f"exit {ending.code}, something is migrated, and the old operator may run")
+    return [f"{problem} ({ending})" for problem in wrong]
+
+
+def _sets(world: World) -> list[str]:
+    return [key[2] for key in world.before if key[0] == "PodCliqueSet"]
+
+
+def _is(found: dict[cluster.Key, Object], wanted: dict[cluster.Key, Object], name: str) -> bool:
+    mine = {key: item for key, item in wanted.items() if cluster.set_of(item) == name}
+    return all(found.get(key) == item for key, item in mine.items())
+
+
+def _differences(what: str, found: dict[cluster.Key, Object], wanted: dict[cluster.Key, Object]) -> list[str]:
+    return [f"{what}: {key}" for key in wanted if found.get(key) != wanted[key]]

@@ -1,0 +1,240 @@
+"""Small Grove families as the API server returns them, with the hashes that a scheme gives them.
+
+``World.grow`` adds one PodCliqueSet with everything that it owns; a test then changes what it is about, by name.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import jsonpatch
+
+from migrator.grove import parsing
+from migrator.grove.model import Change, Finding, Plan, Severity, Snapshot, TreePlan
+from migrator.grove.places import stored_hashes
+from migrator.grove.sweep import Sweep
+from migrator.grove.trees import Objects, build
+from migrator.hashing import podcliqueset, schemes
+from migrator.planning.baseline import table_of
+from migrator.planning.options import PlanOptions, Selection
+from migrator.planning.planner import make_plan
+from migrator.planning.revert import make_revert
+from migrator.planning.tables import Table
+from tests.support import trees
+from tests.support.gangs import MAPPED
+from tests.support.trees import PROGRESS, STARTED, State, grow
+
+JSON = dict[str, Any]
+
+HASH_LABEL = "grove.io/pod-template-hash"
+GENERATION_LABEL = "grove.io/podcliqueset-generation-hash"
+EARLIER, LATER = "2026-01-02T03:04:05Z", "2026-01-02T04:04:05Z"
+NOW = datetime(2026, 1, 2, 4, 4, 5, tzinfo=UTC)
+ENDED: JSON = {"updateStartedAt": STARTED, "updateEndedAt": trees.ENDED}
+
+
+def clique(name: str, *, image: str = "app:1", containers: Sequence[str] = ("b", "a"), gpus: object = None) -> JSON:
+    """A clique of a template. Two containers out of order, so that canonical and legacy hashes differ."""
+    limits = {"limits": {"nvidia.com/gpu": gpus}} if gpus is not None else {}
+    return {
+        "name": name,
+        "spec": {
+            "roleName": name,
+            "replicas": 2,
+            "podSpec": {
+                "containers": [{"name": c, "image": f"{name}-{image}", "resources": limits} for c in containers],
+            },
+        },
+    }
+
+
+def hashes_of(pcs: JSON, scheme: str) -> podcliqueset.PodCliqueSetHashes:
+    """The hashes that a scheme gives a set."""
+    return podcliqueset.hash_pod_clique_set(pcs, schemes.by_name(scheme))
+
+
+@dataclass
+class World:
+    """Raw objects of a cluster, and what the migrator makes of them."""
+
+    objects: list[JSON] = field(default_factory=list)
+
+    def grow(
+        self,
+        name: str = "web",
+        *,
+        cliques: Sequence[JSON] | None = None,
+        groups: dict[str, list[str]] | None = None,
+        scheme: str = "legacy-1.34",
+        namespace: str = "default",
+        replicas: int = 1,
+        group_replicas: int = 2,
+        pods: int = 2,
+        progress: Sequence[str] = ("updateProgress",),
+        on_delete: bool = False,
+        startup: str | None = None,
+        maps: bool = False,
+    ) -> World:
+        """Add a PodCliqueSet at rest under ``scheme``: clique ``front`` alone, ``work`` in scaling group ``sg``."""
+        cliques = copy.deepcopy([clique("front"), clique("work")] if cliques is None else list(cliques))
+        for entry in cliques:
+            entry["spec"]["replicas"] = pods
+        template: JSON = {
+            "cliques": cliques,
+            "cliqueStartupType": startup or "CliqueStartupTypeAnyOrder",
+            "terminationDelay": "4h0m0s",
+            "podCliqueScalingGroups": [
+                {"name": group, "cliqueNames": members, "replicas": group_replicas}
+                for group, members in ({"sg": ["work"]} if groups is None else groups).items()
+            ],
+        }
+        pcs: JSON = {
+            "apiVersion": "grove.io/v1alpha1",
+            "kind": "PodCliqueSet",
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {"replicas": replicas, "template": template},
+        }
+        if on_delete:
+            pcs["spec"]["updateStrategy"] = {"type": "OnDelete"}
+        lines = {fields: line for line, fields in reversed(PROGRESS.items())}
+        line = MAPPED if maps else lines.get(tuple(progress), MAPPED)
+        state = State(line, updated=bool(progress), pod_gangs=maps)
+        grown = [copy.deepcopy(item) for item in grow(pcs, hashes_of(pcs, scheme), state)]  # which share parts
+        for item in grown:  # names that a test can write down
+            if item["kind"] == "Pod":
+                labels = item["metadata"]["labels"]
+                item["metadata"]["name"] = f"{labels['grove.io/podclique']}-{labels['grove.io/podclique-pod-index']}"
+        self.objects += grown
+        return self
+
+    # --- what a test reaches for ---------------------------------------------------------------------------------
+
+    def of(self, kind: str, name: str) -> JSON:
+        """The one object of that kind and name, to be changed in place."""
+        (found,) = (o for o in self.objects if o["kind"] == kind and o["metadata"]["name"] == name)
+        return found
+
+    def all(self, kind: str) -> list[JSON]:
+        """Every object of a kind."""
+        return [o for o in self.objects if o["kind"] == kind]
+
+    @property
+    def pcs(self) -> JSON:
+        """The only PodCliqueSet."""
+        (found,) = self.all("PodCliqueSet")
+        return found
+
+    def hashes(self, scheme: str) -> podcliqueset.PodCliqueSetHashes:
+        """The hashes of the only PodCliqueSet under a scheme."""
+        return hashes_of(self.pcs, scheme)
+
+    def edit(self, name: str, image: str) -> None:
+        """Change a clique's image, as a user would; nothing else moves."""
+        (found,) = (c for c in self.pcs["spec"]["template"]["cliques"] if c["name"] == name)
+        found["spec"]["podSpec"]["containers"][0]["image"] = image
+
+    def remove(self, *names: str) -> None:
+        """Take objects away, by name."""
+        self.objects = [o for o in self.objects if o["metadata"]["name"] not in names]
+
+    def copy(self) -> World:
+        """The same objects, apart."""
+        return World(copy.deepcopy(self.objects))
+
+    # --- what the migrator makes of it ---------------------------------------------------------------------------
+
+    def snapshot(self, *, is_cluster: bool = True) -> Snapshot:
+        """The trees, and every string that may be a hash."""
+        sweep = Sweep()
+        for item in self.objects:
+            sweep.look(item)
+        found = build(
+            Objects(
+                sets=tuple(parsing.pod_clique_set(o) for o in self.all("PodCliqueSet")),
+                groups=tuple(parsing.scaling_group(o) for o in self.all("PodCliqueScalingGroup")),
+                cliques=tuple(parsing.pod_clique(o) for o in self.all("PodClique")),
+                pods=tuple(parsing.pod(o) for o in self.all("Pod")),
+                gang_maps=tuple(parsing.pod_gang_map(o) for o in self.all("PodGangMap")),
+                gangs=tuple(parsing.pod_gang(o) for o in self.all("PodGang")),
+            ),
+            is_cluster=is_cluster,
+        )
+        return replace(found, sightings=sweep.sightings)
+
+    def values(self) -> dict[tuple[str, str, str], str]:
+        """Every stored hash, by kind, name and field."""
+        return {
+            (item.ref.kind, item.ref.name, item.field): item.value
+            for tree in self.snapshot().trees
+            for item in stored_hashes(tree)
+        }
+
+    def plan(
+        self,
+        source: str = "auto",
+        target: str = "legacy-1.35",
+        *,
+        allow: Iterable[str] = (),
+        skip_refused: bool = False,
+        selection: Selection | None = None,
+        tables: dict[str, Table] | None = None,
+        now: datetime | None = NOW,
+        downtime: float = 600.0,
+        is_cluster: bool = True,
+    ) -> Plan:
+        """What a run would do."""
+        options = PlanOptions(
+            source=source,
+            target=target,
+            allow=frozenset(allow),
+            skip_refused=skip_refused,
+            selection=selection or Selection(),
+            downtime=downtime,
+        )
+        return make_plan(self.snapshot(is_cluster=is_cluster), options, tables=tables, now=now)
+
+    def decide(self, source: str = "auto", target: str = "legacy-1.35", **options: Any) -> TreePlan:
+        """What a run would do with the only tree."""
+        (found,) = self.plan(source, target, **options).trees
+        return found
+
+    def findings(self, source: str = "auto", target: str = "legacy-1.35", **options: Any) -> list[Finding]:
+        """All findings of the only tree."""
+        return list(self.decide(source, target, **options).findings)
+
+    def revert(self, source: str = "auto", target: str = "legacy-1.35", **options: Any) -> Plan:
+        """What undoes that run."""
+        tables = options.pop("tables", None)
+        return make_revert(self.snapshot(), PlanOptions(source=source, target=target, **options), tables=tables)
+
+    def apply(self, changes: Iterable[Change]) -> None:
+        """Write changes as an API server would: test the old value, then replace it."""
+        by_uid = {o["metadata"]["uid"]: o for o in self.objects}
+        for change in changes:
+            operations = [
+                {"op": "test", "path": change.field, "value": change.old},
+                {"op": "replace", "path": change.field, "value": change.new},
+            ]
+            jsonpatch.apply_patch(by_uid[change.ref.uid], operations, in_place=True)
+
+    def tables(self, source: str = "auto", target: str = "legacy-1.35") -> dict[str, Table]:
+        """What a run would record before its first write."""
+        return {p.tree.ref.uid: table_of(p) for p in self.plan(source, target).trees if p.changes}
+
+
+def refusals(findings: Iterable[Finding]) -> list[tuple[str, str | None, str | None]]:
+    """Code, object and field of everything that refuses."""
+    return [_brief(f) for f in findings if f.severity is Severity.REFUSAL]
+
+
+def warnings(findings: Iterable[Finding]) -> list[tuple[str, str | None, str | None]]:
+    """Code, object and field of everything that warns."""
+    return [_brief(f) for f in findings if f.severity is Severity.WARNING]
+
+
+def _brief(finding: Finding) -> tuple[str, str | None, str | None]:
+    return (finding.code, finding.ref.name if finding.ref else None, finding.field)

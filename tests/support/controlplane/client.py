@@ -1,0 +1,261 @@
+"""A small client of the API server for the tests, apart from the product's own: proof must not depend on that.
+
+Objects are plain JSON. What a kind's path is, and what can be done with it, comes from discovery.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+import urllib3
+
+Object = dict[str, Any]
+
+JSON_PATCH: Final = "application/json-patch+json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+APPLY_PATCH: Final = "application/apply-patch+yaml"
+_DISCOVERY: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+_TOO_MANY_REQUESTS: Final = 429
+_NOT_FOUND: Final = 404
+_ERROR: Final = 400
+_THREADS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of object as discovery has it."""
+
+    api_version: str
+    plural: str
+    namespaced: bool
+    verbs: frozenset[str]
+    subresources: frozenset[str]
+
+    def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
+        """The path of all objects, of one, or of one's subresource."""
+        parts = ["apis" if "/" in self.api_version else "api", self.api_version]
+        if self.namespaced and namespace:
+            parts += ["namespaces", namespace]
+        parts += [quote(part) for part in (self.plural, name, subresource) if part]
+        return "/" + "/".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the server answered; ``body`` is the parsed JSON, or text where it is none."""
+
+    status: int
+    body: Any
+    headers: Mapping[str, str]
+
+
+class AnswerError(Exception):
+    """The server refused; ``answer`` is its answer."""
+
+    def __init__(self, request: str, answer: Answer) -> None:
+        message = answer.body.get("message") if isinstance(answer.body, dict) else answer.body
+        super().__init__(f"{request}: {answer.status}: {message}")
+        self.answer = answer
+
+
+class Client:
+    """Requests as one user; safe for many threads."""
+
+    def __init__(self, url: str, *, token: str, ca: Path, connections: int = 2 * _THREADS) -> None:
+        self.url = url
+        self._authorization = {"Authorization": f"Bearer {token}"}
+        self._pool = urllib3.PoolManager(
+            num_pools=1,
+            maxsize=connections,
+            block=True,
+            ca_certs=str(ca),
+            timeout=urllib3.Timeout(connect=5, read=60),
+            retries=False,
+        )
+        self._kinds: dict[tuple[str, str], Kind] = {}
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._pool.clear()
+
+    # One request.
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        content_type: str = "application/json",
+        accept: str = "application/json",
+    ) -> Answer:
+        """Send one request and return the answer, whatever its code."""
+        answer = self._pool.request(
+            method,
+            f"{self.url}{path}{'?' + urlencode(query) if query else ''}",
+            body=None if body is None else json.dumps(body).encode(),
+            headers={**self._authorization, "Content-Type": content_type, "Accept": accept},
+        )
+        text = answer.data.decode()
+        is_json = "json" in answer.headers.get("Content-Type", "")
+        return Answer(answer.status, json.loads(text) if is_json else text, answer.headers)
+
+    def call(self, method: str, path: str, body: object = None, **options: Any) -> Any:
+        """Send a request until the server is not too busy, and return the answer's body.
+
+        Raises AnswerError for every code from 400 on.
+        """
+        for _ in range(100):
+            answer = self.request(method, path, body, **options)
+            if answer.status != _TOO_MANY_REQUESTS:
+                break
+            time.sleep(0.1)
+        if answer.status >= _ERROR:
+            raise AnswerError(f"{method} {path}", answer)
+        return answer.body
+
+    # Kinds.
+
+    def kind(self, api_version: str, kind: str) -> Kind:
+        """Return a kind by its apiVersion and name; raises KeyError if the server does not have it."""
+        if (api_version, kind) not in self._kinds:
+            self._kinds = dict(self._discover())
+        return self._kinds[api_version, kind]
+
+    def kind_of(self, item: Object) -> Kind:
+        """Return the kind of an object."""
+        return self.kind(item["apiVersion"], item["kind"])
+
+    def _discover(self) -> Iterator[tuple[tuple[str, str], Kind]]:
+        for root in ("/api", "/apis"):
+            for group in self.call("GET", root, accept=_DISCOVERY)["items"]:
+                for version in group["versions"]:
+                    name = group["metadata"].get("name", "")
+                    api_version = f"{name}/{version['version']}" if name else version["version"]
+                    for resource in version["resources"]:
+                        found = Kind(
+                            api_version,
+                            resource["resource"],
+                            resource["scope"] == "Namespaced",
+                            frozenset(resource["verbs"]),
+                            frozenset(sub["subresource"] for sub in resource.get("subresources", ())),
+                        )
+                        yield (api_version, resource["responseKind"]["kind"]), found
+
+    # Objects.
+
+    def create(self, item: Object) -> Object:
+        """Create an object, with its status if it has one, and return it as it is then."""
+        kind, metadata = self.kind_of(item), item["metadata"]
+        body = {key: value for key, value in item.items() if key != "status"}
+        created: Object = self.call("POST", kind.path(metadata.get("namespace")), body)
+        if item.get("status") is None or "status" not in kind.subresources:
+            return created
+        metadata = created["metadata"]
+        path = kind.path(metadata.get("namespace"), metadata["name"], "status")
+        updated: Object = self.call("PATCH", path, {"status": item["status"]}, content_type=MERGE_PATCH)
+        return updated
+
+    def create_all(self, items: Sequence[Object], *, threads: int = _THREADS) -> list[Object]:
+        """Create objects that do not depend on each other, and return them in their order."""
+        with ThreadPoolExecutor(threads) as pool:
+            return list(pool.map(self.create, items))
+
+    def apply(self, item: Object, *, manager: str = "tests") -> Object:
+        """Apply an object server-side, taking over fields from other managers."""
+        metadata = item["metadata"]
+        path = self.kind_of(item).path(metadata.get("namespace"), metadata["name"])
+        query = {"fieldManager": manager, "force": "true"}
+        applied: Object = self.call("PATCH", path, item, query=query, content_type=APPLY_PATCH)
+        return applied
+
+    def get(self, api_version: str, kind: str, name: str, namespace: str | None = None) -> Object:
+        """Return one object."""
+        found: Object = self.call("GET", self.kind(api_version, kind).path(namespace, name))
+        return found
+
+    def list(self, api_version: str, kind: str, namespace: str | None = None, *, selector: str = "") -> list[Object]:
+        """Return all objects of a kind, with their apiVersion and kind."""
+        query = {"labelSelector": selector} if selector else None
+        items = self.call("GET", self.kind(api_version, kind).path(namespace), query=query)["items"]
+        return [{"apiVersion": api_version, "kind": kind, **item} for item in items]
+
+    def count(self, api_version: str, kind: str, namespace: str | None = None, *, selector: str = "") -> int:
+        """Return how many objects of a kind there are."""
+        return len(self.list(api_version, kind, namespace, selector=selector))
+
+    def patch(self, item: Object, body: object, *, subresource: str | None = None, content_type: str = "") -> Answer:
+        """Patch an object, as a JSON Patch if the body is a list and as a merge patch otherwise."""
+        metadata = item["metadata"]
+        return self.request(
+            "PATCH",
+            self.kind_of(item).path(metadata.get("namespace"), metadata["name"], subresource),
+            body,
+            content_type=content_type or (JSON_PATCH if isinstance(body, list) else MERGE_PATCH),
+        )
+
+    def delete(self, item: Object) -> None:
+        """Delete an object at once, without waiting for what it owns; one that is gone is not an error."""
+        metadata = item["metadata"]
+        path = self.kind_of(item).path(metadata.get("namespace"), metadata["name"])
+        try:
+            self.call("DELETE", path, {"gracePeriodSeconds": 0, "propagationPolicy": "Background"})
+        except AnswerError as error:
+            if error.answer.status != _NOT_FOUND:
+                raise
+
+    def service_account_token(self, namespace: str, name: str, *, seconds: int = 3600) -> str:
+        """Return a fresh token of a ServiceAccount, good for at least ten minutes."""
+        path = self.kind("v1", "ServiceAccount").path(namespace, name, "token")
+        body = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"expirationSeconds": seconds},
+        }
+        return str(self.call("POST", path, body)["status"]["token"])
+
+    # Namespaces.
+
+    def empty_namespace(self, namespace: str) -> None:
+        """Delete everything in a namespace, finalizers or not."""
+        self._kinds = dict(self._discover())
+        kinds = {(k.api_version.rpartition("/")[0], k.plural): k for k in self._kinds.values()}
+        removable = [k for k in kinds.values() if k.namespaced and {"deletecollection", "list"} <= k.verbs]
+        with ThreadPoolExecutor(_THREADS) as pool:
+            list(pool.map(lambda kind: self._empty(kind, namespace), removable))
+
+    def _empty(self, kind: Kind, namespace: str) -> None:
+        path = kind.path(namespace)
+        if not self.call("GET", path, query={"limit": "1"})["items"]:
+            return
+        self.call("DELETE", path, {"gracePeriodSeconds": 0, "propagationPolicy": "Background"})
+        for item in self.call("GET", path)["items"]:
+            if item["metadata"].get("finalizers"):
+                one = kind.path(namespace, item["metadata"]["name"])
+                self.request("PATCH", one, {"metadata": {"finalizers": None}}, content_type=MERGE_PATCH)
+
+    def delete_namespace(self, namespace: str) -> None:
+        """Remove a namespace and all that is in it, with or without a namespace controller."""
+        self.empty_namespace(namespace)
+        path = self.kind("v1", "Namespace").path(name=namespace)
+        self.request("DELETE", path)
+        # Nobody else takes the finalizer "kubernetes" away where no kube-controller-manager runs.
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}, "spec": {"finalizers": []}}
+        self.request("PUT", f"{path}/finalize", body)
+
+
+def eventually(condition: Callable[[], object], *, what: str, seconds: float = 60) -> None:
+    """Wait until a condition holds; raises TimeoutError with what did not happen."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"after {seconds:g} s: {what}")
+        time.sleep(0.02)

@@ -1,0 +1,200 @@
+"""An API server that gives the answers that a test prepared, over real sockets on the loopback."""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from kubernetes.client import ApiClient, Configuration
+
+from migrator import exact_json
+from migrator.store import Deadline, DryRun
+from migrator.stores.kube.retry import RateLimit, Retry
+from migrator.stores.kube.store import KubeStore
+from migrator.stores.kube.transport import OnRequest, Timing, Transport
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A request as it arrived."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    headers: dict[str, str]
+    body: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An HTTP answer; ``cut`` bytes are missing at its end."""
+
+    code: int
+    body: Any = None
+    headers: dict[str, str] = field(default_factory=dict)
+    cut: int = 0
+
+
+Reset = object()  #: the connection is reset once the request was read
+Hang = object()  #: nothing ever comes back
+Step = Any  #: an Answer, Reset, Hang, or a function of the request that returns one
+
+
+def ok(**body: Any) -> Answer:
+    """200 with an object."""
+    return Answer(200, body)
+
+
+def status(code: int, message: str = "", *, reason: str = "", details: Any = None, **headers: str) -> Answer:
+    """A failure as the API server words it; headers with ``_`` for ``-``."""
+    body = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "code": code}
+    if reason:
+        body["reason"] = reason
+    if details is not None:
+        body["details"] = details
+    return Answer(code, body, {name.replace("_", "-"): value for name, value in headers.items()})
+
+
+ANONYMOUS_422 = status(
+    422, "the server rejected our request due to an error in our request", reason="Invalid", details={}
+)
+
+
+class FakeApi:
+    """Answers the steps one after the other, the last one for ever."""
+
+    def __init__(self, *steps: Step) -> None:
+        self.steps = list(steps)
+        self.seen: list[Seen] = []
+        self.released = threading.Event()
+        self._lock = threading.Lock()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def next(self, seen: Seen) -> Step:
+        """Note the request and choose its answer."""
+        with self._lock:
+            self.seen.append(seen)
+            step = self.steps.pop(0) if len(self.steps) > 1 else self.steps[0]
+        return step(seen) if callable(step) else step
+
+    @contextmanager
+    def running(self) -> Iterator[FakeApi]:
+        """Serve."""
+        self._thread.start()
+        try:
+            yield self
+        finally:
+            self.released.set()
+            self._server.shutdown()
+            self._server.server_close()
+            self._thread.join()
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        api = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *_: Any) -> None:
+                """Say nothing."""
+
+            def answer(self) -> None:
+                length = int(self.headers.get("Content-Length") or 0)
+                text = self.rfile.read(length)
+                parts = urlsplit(self.path)
+                step = api.next(
+                    Seen(
+                        self.command,
+                        parts.path,
+                        dict(parse_qsl(parts.query, keep_blank_values=True)),
+                        dict(self.headers.items()),
+                        exact_json.loads(text) if text else None,
+                    )
+                )
+                if step is Hang:
+                    api.released.wait()
+                    self.close_connection = True
+                elif step is Reset:
+                    self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    self.close_connection = True
+                    self.wfile.flush()
+                    self.connection.close()
+                else:
+                    self.send(step)
+
+            def send(self, answer: Answer) -> None:
+                body = answer.body
+                data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+                self.send_response(answer.code)
+                for name, value in answer.headers.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data[: len(data) - answer.cut])
+                self.close_connection = self.close_connection or bool(answer.cut)
+
+            do_GET = do_POST = do_PATCH = do_DELETE = answer  # noqa: N815 - the library's names
+
+        return Handler
+
+
+class FakeTime:
+    """A clock that only sleep moves."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.slept: list[float] = []
+
+    def __call__(self) -> float:
+        """Monotonic seconds."""
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        """Move on."""
+        self.slept.append(seconds)
+        self.now += seconds
+
+
+def store_on(
+    url: str,
+    *,
+    time: FakeTime | None = None,
+    request_timeout: float = 15.0,
+    dry_run: DryRun = DryRun.NONE,
+    retry: Retry | None = None,
+    limit: Callable[[FakeTime], RateLimit] | None = None,
+    deadline: Deadline | None = None,
+    on_request: OnRequest | None = None,
+    configuration: Configuration | None = None,
+) -> KubeStore:
+    """A store on that server whose waits take no time."""
+    time = time or FakeTime()
+    configuration = configuration or Configuration()
+    configuration.host = url
+    configuration.proxy = None  # not the environment's proxy: the server is on the loopback
+    configuration.retries = False
+    transport = Transport(
+        ApiClient(configuration),
+        request_timeout=request_timeout,
+        retry=retry,
+        limit=limit(time) if limit else None,
+        deadline=deadline,
+        timing=Timing(clock=time, sleep=time.sleep, chance=lambda: 0.5),
+        on_request=on_request,
+    )
+    return KubeStore(transport, dry_run=dry_run)

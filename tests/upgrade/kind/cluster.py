@@ -1,0 +1,202 @@
+"""A kind cluster with Grove from its published charts: real kubelets, and the tool as the Job of manifests/job.yaml."""
+
+from __future__ import annotations
+
+import base64
+import os
+import secrets
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import yaml
+
+from tests.support.controlplane import crds
+from tests.support.controlplane.client import Client, Object, eventually
+from tests.support.controlplane.options import Ready
+from tests.support.paths import ROOT
+from tests.upgrade import installation
+from tests.upgrade.builds import REPOSITORY, Build
+from tests.upgrade.cluster import WORKLOADS, Ran
+from tests.upgrade.kind import charts, job, pods
+from tests.upgrade.kind.commands import CommandError, Run, run
+from tests.upgrade.served import ServedCluster
+from tests.upgrade.watch import DELETED, Watch
+
+_NAMESPACE: Final = installation.NAMESPACE
+_RELEASE: Final = "grove"
+_JOB: Final = "grove-migrator"
+_JOB_SECONDS: Final = 1900  # a little more than its activeDeadlineSeconds
+_ADMINISTRATOR: Final = "grove-migrator-e2e"
+_METRICS: Final = f"/api/v1/namespaces/{_NAMESPACE}/services/{installation.DEPLOYMENT}:metrics/proxy/metrics"
+#: Build arguments of the Dockerfile that the environment decides.
+_BUILD_ARGUMENTS: Final = ("BUILD_BASE", "RUNTIME_BASE", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST")
+
+
+def build_image(tag: str, *, run: Run = run) -> None:
+    """Build our image from the Dockerfile."""
+    named = [f"--build-arg={name}" for name in _BUILD_ARGUMENTS if name in os.environ]
+    run("docker", "build", "--tag", tag, *named, str(ROOT))
+
+
+class KindCluster(ServedCluster):
+    """A cluster of one node; a context manager, which deletes the cluster whatever happens.
+
+    ``image`` is ours, in the engine's store. Every build must be a release, since charts are of releases.
+    """
+
+    start_seconds = 600.0  # images are pulled
+    settle_seconds = 1800.0
+
+    def __init__(self, directory: Path, image: str, *, run: Run = run) -> None:
+        super().__init__()
+        self.name = f"grove-migrator-{secrets.token_hex(4)}"
+        self.kubeconfig = directory / "kubeconfig"
+        self._directory = directory
+        self._image = image
+        self._run = run
+        self._ended: dict[str, float] = {}  # when the last pod of each operator's image was gone
+        self._ends = ExitStack()
+
+    def __enter__(self) -> Self:
+        self._directory.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as ends:
+            named = ("--name", self.name, "--kubeconfig", str(self.kubeconfig))
+            ends.callback(self._run, "kind", "delete", "cluster", *named)
+            self._run("kind", "create", "cluster", *named, "--wait", "5m")
+            self._run("kind", "load", "docker-image", self._image, "--name", self.name)
+            self.ready = self._administrator()
+            self.client = Client(self.ready.url, token=self.ready.token, ca=self.ready.ca)
+            ends.callback(self.client.close)
+            for name in (_NAMESPACE, WORKLOADS):
+                self.client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+            ends.callback(Watch(self.ready, "/api/v1/pods", self._note).start().stop)
+            self._ends = ends.pop_all()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._ends.close()
+
+    def _administrator(self) -> Ready:
+        """A token with every right: kind's kubeconfig has a certificate, and the tests' client speaks with tokens."""
+        kubectl = ("kubectl", "--kubeconfig", str(self.kubeconfig), "--namespace", "kube-system")
+        account = f"kube-system:{_ADMINISTRATOR}"
+        binding = ("--clusterrole=cluster-admin", f"--serviceaccount={account}")
+        self._run(*kubectl, "create", "serviceaccount", _ADMINISTRATOR)
+        self._run(*kubectl, "create", "clusterrolebinding", _ADMINISTRATOR, *binding)
+        token = self._run(*kubectl, "create", "token", _ADMINISTRATOR, "--duration=8h").strip()
+        (server,) = yaml.safe_load(self.kubeconfig.read_text(encoding="utf-8"))["clusters"]
+        ca = self._directory / "ca.crt"
+        ca.write_bytes(base64.b64decode(server["cluster"]["certificate-authority-data"]))
+        return Ready(server["cluster"]["server"], token, ca)
+
+    # The operator.
+
+    def install(self, build: Build) -> None:
+        """Install a release with its CRDs, or upgrade to it, from its published chart; wait until it is at work."""
+        if not build.release:
+            raise ValueError(f"{build.name} is no release of Grove: there is no chart of it")
+        self.build = build
+        self._apply_crds_of(build.name)
+        self._run(
+            "helm",
+            "upgrade",
+            "--install",
+            _RELEASE,
+            *charts.reference(build.name),
+            "--skip-crds",
+            "--namespace",
+            _NAMESPACE,
+            "--kubeconfig",
+            str(self.kubeconfig),
+            "--wait",
+            "--timeout=10m",
+        )
+        self.wait_for_operator(build)
+
+    def apply_crds(self, line: str) -> None:
+        """Apply the CRDs of the chart of the release that a line is named after."""
+        self._apply_crds_of(charts.release_of(line))
+
+    def _apply_crds_of(self, release: str) -> None:
+        text = self._run("helm", "show", "crds", *charts.reference(release))
+        crds.put(self.client, [found for found in yaml.safe_load_all(text) if found])
+
+    def ended(self, build: Build) -> float:
+        """When the last pod of a release's operator was gone, on the monotonic clock, as the watch told it."""
+        eventually(lambda: self._ends_of(build), what=f"no operator of {build.name} has ended")
+        return max(self._ends_of(build))
+
+    def _ends_of(self, build: Build) -> list[float]:
+        return [when for image, when in list(self._ended.items()) if self._is_of(image, build)]
+
+    def _note(self, change: str, pod: Object) -> None:
+        self._observe(change, pod)
+        if change == DELETED and installation.SELECTOR.items() <= (pod["metadata"].get("labels") or {}).items():
+            self._ended[pod["spec"]["containers"][0]["image"]] = time.monotonic()
+
+    def _is_of(self, image: str, build: Build) -> bool:
+        return image.endswith(f"/{REPOSITORY}:{build.name}")
+
+    def _metrics(self) -> str:
+        answer = self.client.request("GET", _METRICS, accept="*/*")
+        return str(answer.body) if answer.status == 200 else ""
+
+    def _log(self) -> str:
+        try:
+            return self._kubectl("logs", f"deployment/{installation.DEPLOYMENT}", "--tail=100")
+        except CommandError as error:
+            return str(error)
+
+    # Workloads.
+
+    def create_set(self, pcs: Object) -> None:
+        """Create a PodCliqueSet with containers that a kubelet can really run."""
+        self.client.create(pods.small(pcs))
+
+    # The tool.
+
+    def tool(self, *arguments: str) -> Ran:
+        """Run the tool to its end: ``run`` as the Job in the cluster, all else from this machine.
+
+        The Job has its own flags. Raises ValueError for a ``run`` with others than ``--to RELEASE --stop-operator``.
+        """
+        match arguments:
+            case ("run", "--to", to, "--stop-operator"):
+                return self._run_job(to)
+            case ("run", *_):
+                raise ValueError(f"the Job is run with --to RELEASE --stop-operator, and not with {arguments}")
+            case _:
+                return self.from_here(*arguments)
+
+    def _run_job(self, to: str) -> Ran:
+        path = self._directory / "job.yaml"
+        path.write_text(job.manifest(self._image, to), encoding="utf-8")
+        self._kubectl("delete", "job", _JOB, "--ignore-not-found")
+        began = time.monotonic()
+        self._kubectl("apply", "--filename", str(path))
+        eventually(self._job_result, what="the Job does not end", seconds=_JOB_SECONDS)
+        seconds = time.monotonic() - began
+        found = self.client.list("v1", "Pod", _NAMESPACE, selector=f"batch.kubernetes.io/job-name={_JOB}")
+        if not found:
+            raise RuntimeError(f"the Job has no pod: {self._job_result()}")
+        last = max(found, key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
+        lines = self._kubectl("logs", last["metadata"]["name"]).splitlines(keepends=True)
+        # A pod has one log. What is JSON in it is the tool's log, the rest is its output.
+        log = [line for line in lines if line.startswith("{")]
+        return Ran(_exit_code(last), "".join(line for line in lines if line not in log), "".join(log), seconds)
+
+    def _job_result(self) -> list[Any]:
+        """The conditions that say that the Job has ended, and how; none until then."""
+        conditions = self.client.get("batch/v1", "Job", _JOB, _NAMESPACE).get("status", {}).get("conditions") or ()
+        return [found for found in conditions if found["type"] in {"Complete", "Failed"} and found["status"] == "True"]
+
+    def _kubectl(self, *arguments: str) -> str:
+        return self._run("kubectl", "--kubeconfig", str(self.kubeconfig), "--namespace", _NAMESPACE, *arguments)
+
+
+def _exit_code(pod: Object) -> int:
+    (container,) = pod["status"]["containerStatuses"]
+    return int(container["state"]["terminated"]["exitCode"])

@@ -1,0 +1,23 @@
+"""The upgrades of tests/upgrade again, on kind: real kubelets, published charts, and the tool as its Job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.upgrade.kind.cluster import KindCluster
+from tests.upgrade.kind.pairs import PAIRS
+from tests.upgrade.matrix import Pair, upgrade_twice
+
+pytestmark = [pytest.mark.kind, pytest.mark.timeout(4 * 3600)]
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
+def test_an_upgrade_on_kind_recreates_no_pod_with_the_job_and_all_without(
+    pair: Pair, image: str, tmp_path: Path
+) -> None:
+    """Between releases, with the Job of manifests/job.yaml no pod is recreated, without it all that hash otherwise."""
+    result = upgrade_twice(pair, lambda name: KindCluster(tmp_path / name, image))
+    assert result.without > 0
+    assert result.with_tool == 0
