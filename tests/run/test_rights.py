@@ -186,8 +186,8 @@ def test_all_that_is_missing_is_named_up_to_eight() -> None:
         rights.check(store, wanted, LOG)
     named = "; ".join(f"patch pods in namespace n{number}" for number in range(8))
     assert str(caught.value) == (
-        f"nothing was begun, because we may not {named}; and 2 more: grant it (manifests/base/rbac.yaml has all that a run "  # noqa: E501 - one sentence as it is printed
-        "needs), then run again"
+        f"nothing was begun, because we may not {named}; and 2 more: grant it (manifests/base/rbac.yaml has all that a "
+        "run needs), then run again"
     )
 
 
