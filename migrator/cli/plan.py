@@ -106,7 +106,7 @@ def plan(
     from migrator.hashing import schemes  # noqa: PLC0415
     from migrator.planning.options import PlanOptions, direction  # noqa: PLC0415
     from migrator.render import summary  # noqa: PLC0415
-    from migrator.run.preview import preview, preview_targets  # noqa: PLC0415
+    from migrator.run.dry_run import preview, preview_targets  # noqa: PLC0415
     from migrator.store import DryRun  # noqa: PLC0415
 
     options = PlanOptions(source=source, selection=wiring.selection(cluster), describes=True)

@@ -10,18 +10,18 @@ from migrator.errors import NotFound
 from migrator.grove.model import Ref
 from migrator.resources import PODS
 from migrator.run import operator
+from migrator.run.operator import Flags
 from migrator.store import Store
 
 #: How container runtimes report an image that came from a registry: with the digest that it was pulled by. One that
 #: was loaded from a file has its configuration's digest instead, which no reference names.
 _PULLED: Final = re.compile(r".*@(sha256:[0-9a-f]{64})")
-_ANY_LEASE: Final = "any"
 
 
-def others(store: Store, digests: frozenset[str]) -> Iterator[tuple[Ref, str]]:
-    """Every operator pod that runs an image of another digest, with a sentence. Raises what the store raises."""
-    found = operator.find(store, namespace=None, deployment=None, lease_name=_ANY_LEASE)
-    for pod in found.pods if found is not None else ():
+def others(store: Store, flags: Flags, digests: frozenset[str]) -> Iterator[tuple[Ref, str | None, str]]:
+    """Every operator pod whose image has none of these digests, with a sentence. Raises what the store raises."""
+    installed = operator.find(store, flags).operator if digests else None
+    for pod in installed.pods if installed is not None else ():
         try:
             raw = store.get(PODS, pod.ref.namespace, pod.ref.name)
         except NotFound:
@@ -34,4 +34,4 @@ def others(store: Store, digests: frozenset[str]) -> Iterator[tuple[Ref, str]]:
                 f"operator pod {pod.ref} runs {pod.image} with the digest {', '.join(sorted(seen))}, but the binary "
                 f"that was read is of {', '.join(sorted(digests))}; read the image that is deployed, and plan again"
             )
-            yield pod.ref, message
+            yield pod.ref, None, message
