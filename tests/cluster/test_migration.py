@@ -58,9 +58,7 @@ class Cluster:
     def run(self, source: str, target: str, *, revert: bool = False) -> RunResult:
         """A run as the command line starts it."""
         self.requests.clear()
-        options = RunOptions(
-            plan=PlanOptions(source=source, target=target), revert=revert, flags=Flags("default")
-        )
+        options = RunOptions(plan=PlanOptions(source=source, target=target), revert=revert, flags=Flags("default"))
         return loop.run(self.store(), options, _context())
 
     def writes(self) -> list[tuple[str, str]]:
