@@ -26,3 +26,6 @@ printf '\n# What has changed? Hashes, and nothing else.\n'
 # diff exits with 1 for files that differ, which is what they should do.
 printf "\n$ diff cluster.yaml migrated.yaml | sed -n 's/^> *\\\\(.*\\\\):.*/\\\\1/p' | sort | uniq -c\n"
 { diff cluster.yaml "$migrated" || [ $? -eq 1 ]; } | sed -n 's/^> *\(.*\):.*/\1/p' | sort | uniq -c
+
+printf '\n# A build that is in no table? What it hashes is read from its own binary, or from a file that was made of it.\n'
+show grove-migrator plan -f cluster.yaml --to-binary ../scheme.json
