@@ -22,16 +22,18 @@ from tests.support import workloads
 from tests.support.controlplane.client import Object, eventually
 from tests.support.controlplane.options import Options
 from tests.support.controlplane.server import ControlPlane
-from tests.support.controlplane.trees import plant
+from tests.support.controlplane.trees import load
 from tests.support.gangs import MAPPED
-from tests.support.trees import State
+from tests.support.trees import State, grow
 
 JOB: Final = "grove-migrator"
 #: Nobody binds pods of the sets: they are as an operator leaves them, and no container of theirs runs.
 SCHEDULER: Final = "nobody"
 _OPERATOR: Final = "example.test/grove-operator"
+# Pods of the sets are on nodes that do not exist; the collector would delete them.
+_CONTROLLERS: Final = "*,-pod-garbage-collector-controller"
 _APISERVER: Final = ("--kubelet-preferred-address-types=InternalIP", "--enable-priority-and-fairness=false")
-_SETS: Final = 12
+_SETS: Final = 6
 _SECONDS: Final = 180
 
 
@@ -39,9 +41,9 @@ class Machine:
     """A control plane with all its controllers and one real node; a context manager."""
 
     def __init__(self, archives: Sequence[Path] = ()) -> None:
-        self._home = tempfile.TemporaryDirectory(prefix="gn-", dir="/tmp")  # noqa: S108 - names of sockets are short
+        self._home = tempfile.TemporaryDirectory(prefix="gn-", dir="/tmp")
         home = Path(self._home.name)
-        options = Options(controller_manager=True, controllers="*", apiserver_args=_APISERVER)
+        options = Options(controller_manager=True, controllers=_CONTROLLERS, apiserver_args=_APISERVER)
         self.server = ControlPlane(home / "server", options)
         names = [SANDBOX, *(f"{_OPERATOR}:{release}" for release in (OLD, NEW))]
         self.node = Node(self.server, home / "node", [images.busybox(home / "busybox.tar", names), *archives])
@@ -51,7 +53,7 @@ class Machine:
         with contextlib.ExitStack() as ends:
             ends.callback(self._home.cleanup)
             self.server.start()
-            ends.callback(self.server.stop)
+            ends.callback(self.server.kill)
             ends.callback(self.node.stop)
             self.node.start()
             ends.pop_all()
@@ -59,7 +61,7 @@ class Machine:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.node.stop()
-        self.server.stop()
+        self.server.kill()
         self._home.cleanup()
 
 
@@ -92,17 +94,21 @@ class Scene:
         self.site.clear()
         self.site.operate(OLD)
         eventually(self._operator_runs, what="the operator's pod does not run", seconds=_SECONDS)
-        scheme = schemes.resolve(OLD)
         for number in range(_SETS):
-            pcs = workloads.disaggregated(f"set-{number}", namespace=WORKLOADS)
-            for clique in pcs["spec"]["template"]["cliques"]:
-                clique["spec"]["podSpec"]["schedulerName"] = SCHEDULER
-            state = State(MAPPED, updated=True, pod_gangs=True)
-            plant(self.client, pcs, lambda found: podcliqueset.hash_pod_clique_set(found, scheme), state)
+            self._plant(workloads.disaggregated(f"set-{number}", namespace=WORKLOADS))
+
+    def _plant(self, pcs: Object) -> None:
+        created = self.client.create(pcs)
+        hashes = podcliqueset.hash_pod_clique_set(created, schemes.resolve(OLD))
+        state = State(MAPPED, updated=True, pod_gangs=True)
+        objects = grow({key: value for key, value in created.items() if key != "status"}, hashes, state)
+        for pod in of_kind(objects, "Pod"):
+            pod["spec"]["schedulerName"] = SCHEDULER
+        load(self.client, objects, present={objects[0]["metadata"]["uid"]: created})
 
     def delete_jobs(self) -> None:
         """Delete all Jobs with their pods."""
-        for job in self.client.list("batch/v1", "Job", NAMESPACE):
+        for job in self.jobs():
             kind = self.client.kind_of(job)
             body = {"propagationPolicy": "Background"}
             self.client.call("DELETE", kind.path(NAMESPACE, job["metadata"]["name"]), body)
@@ -117,7 +123,10 @@ class Scene:
         job = yaml.safe_load(yaml.safe_dump(job))  # the documents are shared
         job["metadata"]["name"] = name
         [container] = job["spec"]["template"]["spec"]["containers"]
-        container["args"] = [*(f"--to={to}" if found.startswith("--to=") else found for found in container["args"]), *more]
+        container["args"] = [
+            *(f"--to={to}" if found.startswith("--to=") else found for found in container["args"]),
+            *more,
+        ]
         if memory:
             container["resources"] = {"limits": {"memory": memory}, "requests": {"memory": memory, "cpu": "10m"}}
         self.client.create(job)
@@ -147,6 +156,10 @@ class Scene:
             raise RuntimeError("the run has written everything already")
         return pod
 
+    def sets(self) -> list[Object]:
+        """All sets."""
+        return self.client.list("grove.io/v1alpha1", "PodCliqueSet", WORKLOADS)
+
     def pods_of_sets(self) -> list[Object]:
         """The pods of all sets."""
         return self.client.list("v1", "Pod", WORKLOADS)
@@ -159,8 +172,7 @@ class Scene:
     def hashes(self, release: str) -> set[str]:
         """Every pod template hash of the sets, as a release computes them."""
         scheme = schemes.resolve(release)
-        sets = self.client.list("grove.io/v1alpha1", "PodCliqueSet", WORKLOADS)
-        found = (podcliqueset.hash_pod_clique_set(pcs, scheme).pod_template_hashes.values() for pcs in sets)
+        found = (podcliqueset.hash_pod_clique_set(pcs, scheme).pod_template_hashes.values() for pcs in self.sets())
         return {value for values in found for value in values}
 
     def result(self, name: str = JOB) -> tuple[str, str]:
@@ -168,8 +180,7 @@ class Scene:
         found: list[Object] = []
 
         def ended() -> bool:
-            job = self.client.get("batch/v1", "Job", name, NAMESPACE)
-            conditions = job.get("status", {}).get("conditions") or ()
+            conditions = self.job(name).get("status", {}).get("conditions") or ()
             found[:] = [c for c in conditions if c["type"] in {"Complete", "Failed"} and c["status"] == "True"]
             return bool(found)
 
@@ -198,7 +209,22 @@ class Scene:
         """Nobody deletes, recreates or changes a pod of a set in the block, hashes aside, and all is migrated after."""
         before = self.site.objects()
         yield
-        assert self.site.objects() == self.site.expected(before, OLD, NEW)
+        assert _differences(self.site.objects(), self.site.expected(before, OLD, NEW)) == []
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Nothing of the sets changes in the block."""
+        before = self.site.objects()
+        yield
+        assert _differences(self.site.objects(), before) == []
+
+    def job(self, name: str = JOB) -> Object:
+        """The Job."""
+        return self.client.get("batch/v1", "Job", name, NAMESPACE)
+
+    def jobs(self) -> list[Object]:
+        """All Jobs."""
+        return self.client.list("batch/v1", "Job", NAMESPACE)
 
     def operator_is_back(self) -> bool:
         """Whether the operator has as many replicas as before."""
@@ -208,13 +234,23 @@ class Scene:
         return any(pod["status"]["phase"] == "Running" for pod in self.site.operators())
 
 
+def _differences(found: Any, wanted: Any, path: str = "") -> list[str]:
+    """Where two values differ, each place with both of its values."""
+    if isinstance(found, dict) and isinstance(wanted, dict):
+        keys = sorted(found.keys() | wanted.keys(), key=str)
+        return [line for key in keys for line in _differences(found.get(key), wanted.get(key), f"{path}/{key}")]
+    return [] if found == wanted else [f"{path}: {found!r:.300} instead of {wanted!r:.300}"]
+
+
 def ended(pod: Object) -> Ended:
     """How a pod ended; a pod whose container nobody knows any more has code -1."""
     [container] = pod["status"].get("containerStatuses") or [{}]
     state = container.get("state", {}).get("terminated") or {}
     conditions = {found["type"]: found.get("reason", "") for found in pod["status"].get("conditions", ())}
     return Ended(
-        pod["metadata"]["name"], state.get("exitCode", -1), state.get("reason", ""), state.get("message", ""), conditions
+        pod["metadata"]["name"],
+        state.get("exitCode", -1),
+        state.get("reason", ""),
+        state.get("message", ""),
+        conditions,
     )
-
-

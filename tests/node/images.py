@@ -32,7 +32,7 @@ _AUTHORITY: Final = "PIP_CERT"
 
 
 def home() -> Path:
-    """Where images are kept between runs. They are never published: the base holds packages of this machine's mirror."""
+    """Where images are kept between runs; they are never published, for the base comes from this machine's mirror."""
     found = cache_directory() / "node"
     found.mkdir(parents=True, exist_ok=True)
     return found

@@ -39,7 +39,7 @@ def prepare() -> None:
 
 
 def serve(port: int) -> None:
-    """Let pods find the API server of a port at the address of the Service "kubernetes"; the port before is forgotten."""
+    """Let pods find the API server of a port at the address of the Service "kubernetes", in place of the one before."""
     _run("iptables", "-t", "nat", "-F", "PREROUTING")
     to = f"127.0.0.1:{port}"
     rule = f"-A PREROUTING -d {SERVICE}/32 -p tcp --dport 443 -j DNAT --to-destination {to}"

@@ -20,7 +20,7 @@ from tests.support.controlplane.client import Client, eventually
 from tests.support.controlplane.options import tail
 from tests.support.controlplane.server import ControlPlane
 
-NAME: Final = "node"
+NAME: Final = "grove-node"
 #: What a pod's sandbox runs; an image of `tests.node.images`.
 SANDBOX: Final = "docker.io/library/busybox:1.36"
 _READY_SECONDS: Final = 120
@@ -56,6 +56,7 @@ class Node:
     def __init__(self, server: ControlPlane, home: Path, archives: Sequence[Path]) -> None:
         self._server, self._home, self._archives = server, home, archives
         self._cgroup = os.environ[traces.VARIABLE]
+        self._program = str(NODE.binary())
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self) -> None:
@@ -65,7 +66,7 @@ class Node:
         self.start_containerd()
         self.start_kubelet()
         if "scheduler" not in self._running:
-            self._start("scheduler", str(NODE.binary()), "kube-scheduler", *self._client_flags(), "--leader-elect=false")
+            self._start("scheduler", self._program, "kube-scheduler", *self._client_flags(), "--leader-elect=false")
         with contextlib.closing(self._server.client()) as client:
             try:
                 eventually(lambda: _ready(client), what="the node is not ready", seconds=_READY_SECONDS)
@@ -94,7 +95,7 @@ class Node:
         config.write_text(yaml.safe_dump(self._configuration(resolve)), encoding="utf-8")
         self._start(
             "kubelet",
-            str(NODE.binary()),
+            self._program,
             "kubelet",
             *self._client_flags(),
             f"--config={config}",
@@ -135,6 +136,12 @@ class Node:
         [pid] = [int(fields[1]) for fields in map(str.split, lines) if fields[0] == container.rpartition("/")[2]]
         return pid
 
+    def run_image(self, image: str, *arguments: str, stdin: bytes) -> bytes:
+        """Run an image to its end, without Kubernetes and without network, with a read-only root; what it printed."""
+        flags = ("--rm", "--read-only", f"--cgroup={self._cgroup}/alone")
+        command = [*self._ctr_command(), "run", *flags, image, "alone", *arguments]
+        return subprocess.run(command, input=stdin, capture_output=True, check=True).stdout
+
     def logs(self) -> str:
         """The end of what each program has logged."""
         return "\n".join(f"{path.name}: {tail(path)}" for path in sorted(self._home.glob("*.log")))
@@ -150,7 +157,7 @@ class Node:
             "clusterDNS": ["10.96.0.10"],
             "containerRuntimeEndpoint": f"unix://{self._home}/containerd.sock",
             "enforceNodeAllocatable": [],
-            "evictionHard": {name: "0%" for name in ("memory.available", "nodefs.available", "imagefs.available")},
+            "evictionHard": dict.fromkeys(("memory.available", "nodefs.available", "imagefs.available"), "0%"),
             "failCgroupV1": False,
             "failSwapOn": False,
             "imageGCHighThresholdPercent": 100,
@@ -161,8 +168,11 @@ class Node:
     def _client_flags(self) -> tuple[str, ...]:
         return (f"--kubeconfig={self._server.kubeconfig}",)
 
+    def _ctr_command(self) -> list[str]:
+        return ["ctr", "--address", f"{self._home}/containerd.sock", "--namespace", "k8s.io"]
+
     def _ctr(self, *arguments: str, check: bool = True) -> str:
-        command = ["ctr", "--address", f"{self._home}/containerd.sock", "--namespace", "k8s.io", *arguments]
+        command = [*self._ctr_command(), *arguments]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if check and done.returncode != 0:
             raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}: {done.stderr[-2000:]}")

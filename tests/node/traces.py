@@ -23,7 +23,7 @@ def taken() -> dict[str, set[str]]:
     return {
         "mount": {fields[4] for fields in mounts},
         "link": {path.name for path in Path("/sys/class/net").iterdir()},
-        "rule": {line for line in _rules().splitlines() if line.startswith("-A") or line.startswith(":KUBE")},
+        "rule": {line for line in _rules().splitlines() if line.startswith(("-A", ":KUBE"))},
         "directory": {str(path) for place in _PLACES if place.exists() for path in (place, *place.iterdir())},
     }
 
@@ -39,7 +39,9 @@ def left(cgroup: str, before: dict[str, set[str]]) -> list[str]:
 def processes(cgroup: str) -> list[int]:
     """All processes with a cluster's variable in their environment."""
     wanted = f"{VARIABLE}={cgroup}".encode()
-    return [int(path.parent.name) for path in Path("/proc").glob("[0-9]*/environ") if wanted in _read(path).split(b"\0")]
+    return [
+        int(path.parent.name) for path in Path("/proc").glob("[0-9]*/environ") if wanted in _read(path).split(b"\0")
+    ]
 
 
 def remove_cgroups(cgroup: str) -> None:
