@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -80,8 +81,8 @@ def _cgroups(cgroup: str) -> list[Path]:
 
 
 def _rules() -> str:
-    tables = (["iptables-save"], ["ip6tables-save"])
-    return "".join(subprocess.run(table, capture_output=True, text=True, check=False).stdout for table in tables)
+    programs = [name for name in ("iptables-save", "ip6tables-save") if shutil.which(name)]
+    return "".join(subprocess.run([name], capture_output=True, text=True, check=False).stdout for name in programs)
 
 
 def _read(path: Path) -> bytes:
