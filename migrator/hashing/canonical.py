@@ -47,12 +47,6 @@ _CONTAINER_LISTS: Final[Mapping[str, Key]] = {
 _CLAIMS: Final = _by("name")
 _CONTAINERS: Final = ("containers", "initContainers", "ephemeralContainers")
 
-#: The lists that are sorted, as paths from the pod spec: what docs and `explain` name.
-SORTED_LISTS: Final = (
-    *_POD_LISTS,
-    *(f"{kind}[].{name}" for kind in _CONTAINERS for name in (*_CONTAINER_LISTS, "resources.claims")),
-)
-
 
 def canonicalize(pod_spec: JSONObject) -> JSONObject:
     """The pod spec with its lists in canonical order; the very same object where they are already.

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from migrator.grove.places import PROGRESS_FIELDS, stored_hashes
+from migrator.hashing.canonical import canonicalize
 from migrator.hashing.layouts import load, minors
 from migrator.run.record import RUN_NAME, TABLES_PREFIX
 from tests.support.builders import World
@@ -14,12 +15,12 @@ from tests.support.paths import ROOT
 PAGE = (ROOT / "docs" / "how-it-works.md").read_text()
 
 
-def rows(heading: str) -> Iterator[list[str]]:
-    """The cells of the first table below a heading, without its head."""
+def rows(heading: str, number: int = 0) -> Iterator[list[str]]:
+    """The cells of a table below a heading, by default of the first, without its head."""
     text = PAGE.partition(f"# {heading}\n")[2]
-    table = re.search(r"(?m)^\|.*\n\|[-|]*\n((?:\|.*\n)+)", text)
-    assert table is not None, heading
-    for line in table[1].splitlines():
+    tables = re.findall(r"(?m)^\|.*\n\|[-|]*\n((?:\|.*\n)+)", text)
+    assert len(tables) > number, heading
+    for line in tables[number].splitlines():
         yield [cell.strip() for cell in line.strip("|").split("|")]
 
 
@@ -59,6 +60,30 @@ def test_what_the_text_gains_and_loses_is_what_the_layouts_say() -> None:
             for field in {*map(tuple, old[name])} ^ {*map(tuple, new[name])}
         }
     assert told == expected
+
+
+def moved(struct: str, prefix: str) -> tuple[set[str], set[str]]:
+    """The lists of a struct that the canonical order moves, and those that it leaves; of the newest layout."""
+    fields = {field[1]: field[2] for field in load(minors()[-1])[struct]}
+    lists = {name for name, kind in fields.items() if kind.startswith("[]")}
+    keys = ("name", "ip", "topologyKey", "mountPath", "devicePath")
+    for name in lists | ({"claims"} if prefix else set()):
+        reordered = [{**dict.fromkeys(keys, letter), "containerPort": ord(letter)} for letter in "ba"]
+        inner = {"resources": {name: reordered}} if name == "claims" and prefix else {name: reordered}
+        spec = {prefix: [inner]} if prefix else inner
+        if canonicalize(spec) is not spec:
+            lists = (lists - {name}) | {f"+{name}"}
+    return {name[1:] for name in lists if name[0] == "+"}, {name for name in lists if name[0] != "+"}
+
+
+def test_what_the_canonical_algorithm_sorts_is_what_the_code_sorts() -> None:
+    """Each list of a pod spec and of a container is named as sorted or as printed, as the code treats it."""
+    told = {
+        cells[0]: tuple(set(re.findall(r"`(\w+)`", cell)) - {"resources"} for cell in cells[1:])
+        for cells in rows("Why it changes though nobody changed anything", 1)
+    }
+    assert told == {"the pod spec": moved("v1.PodSpec", ""), "a container": moved("v1.Container", "containers")}
+    assert told["a container"] == moved("v1.Container", "initContainers")
 
 
 def test_it_names_what_exists() -> None:

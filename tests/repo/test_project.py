@@ -115,8 +115,15 @@ def test_the_wheel_holds_the_data_and_no_tests(tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         scripts = next(archive.read(name).decode() for name in names if name.endswith("entry_points.txt"))
-    data = {str(path.relative_to(ROOT)) for path in (ROOT / "migrator").rglob("*.json")}
-    assert {"migrator/hashing/releases.json", "migrator/hashing/layouts/1.33.json"} <= data <= names
+    files = (path for path in (ROOT / "migrator").rglob("*") if path.suffix in {".json", ".html", ".css"})
+    data = {str(path.relative_to(ROOT)) for path in files}
+    assert {
+        "migrator/hashing/releases.json",
+        "migrator/hashing/layouts/1.33.json",
+        "migrator/render/page.html",
+        "migrator/render/page.css",
+    } <= data
+    assert data <= names
     assert "migrator/py.typed" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == {"migrator"}

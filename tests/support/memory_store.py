@@ -22,8 +22,9 @@ from migrator.exact_json import JSONObject
 from migrator.resources import Op, Resource
 from migrator.selectors import matches_labels
 from migrator.store import DryRun, Listing
-from migrator.stores.dump.patching import apply_ops, patched, same
+from migrator.stores.dump.patching import same
 from tests.support.api_validation import validate
+from tests.support.server_patch import apply_ops, patched
 
 T = TypeVar("T")
 

@@ -1,18 +1,14 @@
-"""JSON Patch on an object in memory, with the API server's semantics.
+"""JSON Patch on an object of a dump: ``test`` and ``replace``, the two operations that a plan is made of.
 
-The ``jsonpatch`` library does the work; where the server's own library differs from RFC 6902 it is followed
-(Kubernetes uses ``evanphx/json-patch``, ``v4/patch.go``): ``replace`` of an absent key creates it, ``test`` with null
-asserts absence, and values are equal only if their JSON types and spellings are.
+The semantics are the API server's (Kubernetes uses ``evanphx/json-patch``, ``v4/patch.go``): ``replace`` of an absent
+key creates it, ``test`` with null holds where a key is absent, and values are equal only if their JSON types and
+spellings are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 from typing import Any, Final
-
-import jsonpatch
-from jsonpointer import JsonPointer, JsonPointerException
 
 from migrator.errors import TestFailed
 from migrator.exact_json import JSONObject
@@ -25,31 +21,19 @@ def patched(document: JSONObject, ops: Sequence[Op], *, subresource: str = "") -
     """The object after the patch; ``document`` stays as it is and shares what the patch does not touch.
 
     As on the server, the main resource does not accept changes of ``status``, nor ``status`` any others: they are
-    dropped in silence, while a ``test`` sees the whole object. Raises :class:`~migrator.errors.TestFailed` where any
-    operation cannot be applied.
+    dropped without an error, while a ``test`` sees the whole object. Raises :class:`~migrator.errors.TestFailed`
+    where an operation cannot be applied, and ``ValueError`` for an operation other than ``test`` and ``replace``.
     """
-    changed = apply_ops(document, ops)
+    changed = document
+    for op in ops:
+        if op.op not in {"test", "replace"}:
+            raise ValueError(f"{op.op} is not applied to a dump")
+        changed = _applied(op, changed, [part.replace("~1", "/").replace("~0", "~") for part in op.path.split("/")[1:]])
     kept, given = (document, changed) if subresource == "status" else (changed, document)
     merged = {key: value for key, value in kept.items() if key != "status" or key in given}
     if "status" in given:
         merged["status"] = given["status"]
     return merged
-
-
-def apply_ops(document: JSONObject, ops: Sequence[Op]) -> JSONObject:
-    """The document after the operations, all of it open to change; else as :func:`patched`."""
-    working = document
-    for op in ops:
-        if op.op != "test":
-            working = _opened(working, JsonPointer(op.path).parts)
-    try:
-        result = _ServerPatch([op.as_json() for op in ops]).apply(working, in_place=True)
-    except (jsonpatch.JsonPatchException, JsonPointerException) as error:
-        raise TestFailed(
-            f"a test of the patch does not hold: {str(error)[:200]}", status=_UNPROCESSABLE, reason="Invalid"
-        ) from error
-    applied: JSONObject = result
-    return applied
 
 
 def same(one: Any, other: Any) -> bool:  # noqa: ANN401 - any JSON values
@@ -63,51 +47,22 @@ def same(one: Any, other: Any) -> bool:  # noqa: ANN401 - any JSON values
     return bool(one == other)
 
 
-def _opened(document: JSONObject, parts: Sequence[str]) -> JSONObject:
-    """The document with a copy of every container on the way to ``parts``, so that a change stays ours."""
-    root = dict(document)
-    here: Any = root
-    for part in parts[:-1]:
-        if isinstance(here, dict) and isinstance(here.get(part), dict | list):
-            here[part] = here[part].copy()
-            here = here[part]
-        elif isinstance(here, list) and part.isdecimal() and int(part) < len(here):
-            index = int(part)
-            if not isinstance(here[index], dict | list):
-                break
-            here[index] = here[index].copy()
-            here = here[index]
-        else:
-            break
-    return root
+def _applied(op: Op, value: Any, way: Sequence[str]) -> Any:  # noqa: ANN401 - any JSON value
+    """The value after the operation at the end of ``way``; only what lies on the way is copied."""
+    if not way:
+        if op.op == "test" and not same(value, op.value):
+            raise _failed(op, "has another value")
+        return value if op.op == "test" else op.value
+    part, *rest = way
+    if isinstance(value, dict) and (part in value or not rest):
+        inner = _applied(op, value.get(part), rest)
+        return value if op.op == "test" else {**value, part: inner}
+    if isinstance(value, list) and part.isdecimal() and int(part) < len(value):
+        index = int(part)
+        inner = _applied(op, value[index], rest)
+        return value if op.op == "test" else [*value[:index], inner, *value[index + 1 :]]
+    raise _failed(op, "does not exist")
 
 
-class _Test(jsonpatch.TestOperation):
-    """``test`` with strict types; null also holds where a key is absent and its parent is not."""
-
-    def apply(self, obj: Any) -> Any:  # noqa: ANN401 - the library's signature
-        wanted = self.operation["value"]
-        holder, part = self.pointer.to_last(obj)
-        if part is None:
-            found = holder
-        elif isinstance(holder, Mapping):
-            found = holder.get(part)
-        else:
-            found = self.pointer.walk(holder, part)
-        if not same(found, wanted):
-            raise jsonpatch.JsonPatchTestFailed(f"{self.location} has another value")
-        return obj
-
-
-class _Replace(jsonpatch.ReplaceOperation):
-    """``replace`` that creates an absent key of a present parent."""
-
-    def apply(self, obj: Any) -> Any:  # noqa: ANN401 - the library's signature
-        holder, part = self.pointer.to_last(obj)
-        if part is not None and isinstance(holder, dict):
-            holder.setdefault(part, None)
-        return super().apply(obj)
-
-
-class _ServerPatch(jsonpatch.JsonPatch):
-    operations = MappingProxyType({**jsonpatch.JsonPatch.operations, "test": _Test, "replace": _Replace})
+def _failed(op: Op, what: str) -> TestFailed:
+    return TestFailed(f"a test of the patch does not hold: {op.path} {what}", status=_UNPROCESSABLE, reason="Invalid")

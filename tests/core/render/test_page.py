@@ -16,6 +16,7 @@ from migrator.render.page import render
 from tests.core.render.test_terminal import many, plan, tree, tree_plan
 from tests.support.builders import World, clique
 from tests.support.fleet import LONG, fleet
+from tests.support.paths import ROOT
 
 VOID = {"meta", "br", "wbr", "link", "img", "input", "hr"}
 HOSTILE = "</style><script src='https://evil.example/x.js'>alert(1)</script><img src=x onerror=alert(1)>&\"'"
@@ -97,6 +98,12 @@ def test_hostile_names_are_only_text() -> None:
     assert {name for _, name, _ in page.attributes} <= {name for _, name, _ in harmless.attributes}
     assert HOSTILE in page.text
     assert "<script" not in html
+
+
+def test_no_value_is_marked_as_safe() -> None:
+    """The template has no way around the escaping of values."""
+    text = (ROOT / "migrator" / "render" / "page.html").read_text(encoding="utf-8")
+    assert not re.search(r"\|\s*safe|autoescape|Markup", text)
 
 
 def test_a_clique_with_a_hostile_name_is_only_text_too() -> None:

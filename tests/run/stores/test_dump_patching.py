@@ -1,8 +1,9 @@
-"""A file obeys the very patches that a cluster obeys; every expectation was measured on an API server."""
+"""A dump and the cluster in memory take patches as a cluster does; all of it was measured on an API server."""
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,7 +11,14 @@ import pytest
 from migrator.errors import TestFailed as FailedTest
 from migrator.exact_json import JSONNumber, JSONObject
 from migrator.resources import Op
-from migrator.stores.dump.patching import apply_ops, patched, same
+from migrator.stores.dump import patching
+from migrator.stores.dump.patching import same
+from tests.support import server_patch
+from tests.support.server_patch import apply_ops
+
+Patch = Callable[..., JSONObject]
+
+both = pytest.mark.parametrize("patched", [patching.patched, server_patch.patched], ids=["dump", "memory"])
 
 
 def clique() -> JSONObject:
@@ -25,6 +33,7 @@ def clique() -> JSONObject:
 LABEL = "/metadata/labels/grove.io~1pod-template-hash"
 
 
+@both
 @pytest.mark.parametrize(
     ("path", "value"),
     [
@@ -41,11 +50,12 @@ LABEL = "/metadata/labels/grove.io~1pod-template-hash"
         ("", clique()),
     ],
 )
-def test_a_test_holds(path: str, value: Any) -> None:
+def test_a_test_holds(patched: Patch, path: str, value: Any) -> None:
     """Equal in type and spelling; null also holds for an absent key of a present parent."""
-    assert apply_ops(clique(), [Op("test", path, value)]) == clique()
+    assert patched(clique(), [Op("test", path, value)]) == clique()
 
 
+@both
 @pytest.mark.parametrize(
     ("path", "value"),
     [
@@ -68,33 +78,54 @@ def test_a_test_holds(path: str, value: Any) -> None:
         ("/spec/list/0", {}),
     ],
 )
-def test_a_test_fails(path: str, value: Any) -> None:
+def test_a_test_fails(patched: Patch, path: str, value: Any) -> None:
     """Another value, type, spelling or length, and an absent parent, are all the same refusal."""
     with pytest.raises(FailedTest) as caught:
-        apply_ops(clique(), [Op("test", path, value)])
+        patched(clique(), [Op("test", path, value)])
     assert (caught.value.status, caught.value.reason) == (422, "Invalid")
 
 
-def test_replace_creates_an_absent_key() -> None:
+@both
+def test_replace_creates_an_absent_key(patched: Patch) -> None:
     """As on the server, presence is guaranteed by the test in front of it alone."""
-    assert apply_ops({"spec": {}}, [Op("replace", "/spec/a", "b")]) == {"spec": {"a": "b"}}
+    assert patched({"spec": {}}, [Op("replace", "/spec/a", "b")]) == {"spec": {"a": "b"}}
 
 
+@both
 @pytest.mark.parametrize(
     "op",
     [
         Op("replace", "/absent/a", "b"),
         Op("replace", "/spec/list/7", "b"),
+        Op("replace", "/spec/replicas/x", "b"),
+    ],
+)
+def test_what_cannot_be_applied_is_a_failed_test(patched: Patch, op: Op) -> None:
+    """A missing parent and an index too large get the same answer as a failed test."""
+    with pytest.raises(FailedTest):
+        patched(clique(), [op])
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
         Op("add", "/absent/a", "b"),
         Op("remove", "/spec/absent"),
         Op("remove", "/absent/a"),
         Op("nonsense", "/spec/replicas", 1),
     ],
 )
-def test_what_cannot_be_applied_is_a_failed_test(op: Op) -> None:
-    """A missing parent, an index too large, and an unknown operation get the same answer as a failed test."""
+def test_what_cannot_be_added_or_removed_is_a_failed_test(op: Op) -> None:
+    """In memory a missing parent or key and an unknown operation get the same answer."""
     with pytest.raises(FailedTest):
         apply_ops(clique(), [op])
+
+
+@pytest.mark.parametrize("op", [Op("add", "/spec/new", 1), Op("remove", "/spec/none")])
+def test_a_dump_takes_tests_and_replacements_only(op: Op) -> None:
+    """A plan has no other operations, so any other is a bug."""
+    with pytest.raises(ValueError, match=f"{op.op} is not applied to a dump"):
+        patching.patched(clique(), [op])
 
 
 def test_add_and_remove() -> None:
@@ -112,14 +143,15 @@ def test_add_and_remove() -> None:
     assert "none" not in spec
 
 
-def test_all_or_nothing_and_never_in_place() -> None:
+@both
+def test_all_or_nothing_and_never_in_place(patched: Patch) -> None:
     """A later failure undoes everything before it, and the object that was given never changes."""
     before, given = clique(), clique()
-    ops = [Op("replace", LABEL, "new"), Op("replace", "/spec/list/0/x", "new"), Op("add", "/spec/list/-", 1)]
-    assert apply_ops(given, ops) != before
+    ops = [Op("replace", LABEL, "new"), Op("replace", "/spec/list/0/x", "new")]
+    assert patched(given, ops) != before
     assert given == before
     with pytest.raises(FailedTest):
-        apply_ops(given, [*ops, Op("test", LABEL, "old")])
+        patched(given, [*ops, Op("test", LABEL, "old")])
     assert given == before
 
 
@@ -140,7 +172,8 @@ MIXED = [
 ]
 
 
-def test_the_main_resource_does_not_take_status() -> None:
+@both
+def test_the_main_resource_does_not_take_status(patched: Patch) -> None:
     """Its other changes are made, those below status are dropped in silence; tests see all of it."""
     expected = clique()
     expected["metadata"]["labels"]["grove.io/pod-template-hash"] = "new"
@@ -148,7 +181,8 @@ def test_the_main_resource_does_not_take_status() -> None:
     assert patched(clique(), MIXED) == expected
 
 
-def test_status_takes_nothing_but_status() -> None:
+@both
+def test_status_takes_nothing_but_status(patched: Patch) -> None:
     """Labels and spec stay, whatever the patch says."""
     expected = clique()
     expected["status"]["currentPodTemplateHash"] = "new"
@@ -157,6 +191,7 @@ def test_status_takes_nothing_but_status() -> None:
 
 def test_status_may_come_and_go_by_its_own_resource_only() -> None:
     """An object without status gets none by the main resource, and loses none."""
+    patched = server_patch.patched
     bare = {"metadata": {"uid": "u"}}
     ops = [Op("add", "/status", {"a": "b"})]
     assert patched(bare, ops) == bare

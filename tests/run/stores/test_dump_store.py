@@ -352,7 +352,9 @@ def test_what_cannot_be_changed_in_place_is_not_written(tmp_path: Path, text: st
     assert out.read_text() == "before"
 
 
-@pytest.mark.parametrize("op", [Op("add", "/metadata/labels/new", "x"), Op("replace", "/spec", 5), Op("remove", LABEL)])
+@pytest.mark.parametrize(
+    "op", [Op("replace", "/metadata/labels/new", "x"), Op("replace", "/spec", 5), Op("replace", LABEL, None)]
+)
 def test_only_strings_are_replaced(tmp_path: Path, op: Op) -> None:
     """A change that no plan makes cannot be written to a file."""
     store = DumpStore.read(dump(tmp_path, json.dumps(POD)))
