@@ -137,7 +137,7 @@ class Node:
         return pid
 
     def run_image(self, image: str, *arguments: str, stdin: bytes) -> bytes:
-        """Run an image to its end, without Kubernetes and without network, with a read-only root; what it printed."""
+        """Run a command in an image to its end, without network, with a read-only root; what it printed."""
         flags = ("--rm", "--read-only", f"--cgroup={self._cgroup}/alone")
         command = [*self._ctr_command(), "run", *flags, image, "alone", *arguments]
         return subprocess.run(command, input=stdin, capture_output=True, check=True).stdout

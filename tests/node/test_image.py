@@ -52,6 +52,6 @@ def test_a_dump_is_planned_without_network_on_a_read_only_root(machine: Machine)
     """IMAGE plan -f - reads standard input and prints the plan."""
     dump = (ROOT / "examples" / "cluster.yaml").read_bytes()
     printed = machine.node.run_image(
-        f"docker.io/library/{images.OURS}", "plan", "-f", "-", "--to", "v0.1.0-alpha.11", stdin=dump
+        f"docker.io/library/{images.OURS}", "grove-migrator", "plan", "-f", "-", "--to", "v0.1.0-alpha.11", stdin=dump
     )
     assert b"would be recreated; with it: 0" in printed
