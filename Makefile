@@ -2,12 +2,10 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-PYTEST := $(BIN)/python -m pytest
 
-# Skips are failures in CI: a suite that silently did nothing must not pass.
-ifdef CI
-PYTEST += -p tests.support.plugins
-endif
+# Skips are failures in CI: a suite that did nothing must not pass.
+PLUGINS := $(if $(CI),-p tests.support.plugins)
+PYTEST  := $(BIN)/python -m pytest $(PLUGINS)
 
 # Test processes start an API server each, so that a file's tests stay together.
 PARALLEL := -n auto --dist loadfile
@@ -16,7 +14,7 @@ PARALLEL := -n auto --dist loadfile
 BUILD_PROGRAMS = @$(BIN)/python -m tests.support.go_programs
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test test-all test-upgrade node-test node-upgrade lint format e2e bench lock clean
+.PHONY: help demo quick test test-all test-upgrade test-wheel node-test node-upgrade coverage lint audit format e2e bench lock clean
 
 help: ## show this
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -48,11 +46,30 @@ node-test: $(VENV)/.dev ## the Job in real containers: kubelet, containerd and o
 node-upgrade: $(VENV)/.dev ## upgrades of real operators from GROVE_OPERATORS_DIR as containers on that node
 	$(BIN)/python -m tests.node -m upgrade tests/node
 
-lint: $(VENV)/.dev ## ruff, mypy and the contracts between packages
+lint: $(VENV)/.dev ## ruff, mypy, the contracts between packages, the workflows
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/zizmor --offline --quiet .github
+
+audit: $(VENV)/.dev ## known vulnerabilities of what is locked; asks the network
+	$(BIN)/pip-audit --require-hashes --disable-pip -r requirements/runtime.txt
+	$(BIN)/pip-audit --require-hashes --disable-pip -r requirements/dev.txt
+
+coverage: $(VENV)/.dev ## branches of hashing, grove and planning that the tests of core and run do not take; all must be
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -q $(PLUGINS) tests/core tests/run
+	$(BIN)/coverage report
+
+test-wheel: $(VENV)/.dev ## the tests of core and run, of the built wheel instead of the checkout
+	rm -rf build/wheel && mkdir -p build/wheel/tree
+	$(BIN)/python -m hatchling build -t wheel -d build/wheel/dist
+	$(PYTHON) -m venv --without-pip build/wheel/venv
+	$(BIN)/python -m pip --python build/wheel/venv/bin/python install --quiet --no-deps --no-index build/wheel/dist/*.whl
+	$(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))" > $$(echo build/wheel/venv/lib/python*/site-packages)/dependencies.pth
+	git ls-files -z | grep -zv ^migrator/ | xargs -0 cp --parents -t build/wheel/tree
+	cd build/wheel/tree && ../venv/bin/grove-migrator --version && ../venv/bin/python -m pytest -q $(PLUGINS) -n auto --dist worksteal tests/core tests/run
 
 format: $(VENV)/.dev ## let ruff format and fix
 	$(BIN)/ruff format .

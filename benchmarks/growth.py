@@ -91,6 +91,10 @@ class _Lists:
         self._first = scale_test(_PODS_OF_A_CLIQUE)
         self._first[0]["spec"]["replicas"] = self._cliques
 
+    def kinds(self, group: str) -> tuple[Resource, ...]:  # noqa: ARG002 - the seam's
+        """No other kinds."""
+        return ()
+
     def list(self, resource: Resource, project: Callable[[JSONObject], T], **_: Any) -> Listing[T]:  # noqa: ANN401
         """Every object of a kind."""
         if resource in {resources.POD_GANG_MAPS, resources.POD_GANGS}:

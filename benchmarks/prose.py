@@ -13,6 +13,9 @@ reference that was measured in the same run on the same machine; nothing timed i
 """
 
 FIGURES: Final = """\
+- **Hashing** is measured with six mixes of Dynamo-like templates, 25 to 50 KB of dump each, from such that are nearly
+  alike to 10,000 that share little. The worst of them is what counts. The reference is Go's own packages, hashing the
+  same templates, decoded, on one core.
 - **The reference of patching** is a Go program (`benchmarks/reference/patcher`) that sends the very same patches with
   client-go, in no particular order, at the best of several concurrencies. It finds nothing out, checks nothing and
   logs nothing.
@@ -75,7 +78,10 @@ official client's business.
   three when these figures were measured: the plan of before the operator stopped, that behind the fence, and the
   snapshot that proves. The first is dropped since (at 2,000 pods in small sets 93 MiB instead of 99). The next step: to
   compare object by object as the last lists arrive.
-- **All schemes**: metadata is hashed once for all; every text of a template is hashed once for each scheme, because the
-  sums differ by then. The next step would be to try the schemes in order, which detection does already, so that most
-  templates never meet all of them.
+- **All schemes**: every text of a template is printed once for each API minor and order of its lists, and hashed once
+  for each scheme, because the sums differ by then. Detection tries the schemes in order, so most templates never meet
+  all of them.
+- **Text that was never met**: a character of it costs Python about 70 ns, and Go one or two. Everything else, the names
+  and unset fields of a dump, costs one multiplication for each run of fixed text. A template with a unique script of
+  20 KB takes more than a millisecond for that script alone.
 """

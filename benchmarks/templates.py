@@ -1,4 +1,4 @@
-"""Pod templates to measure with: a small one, a Dynamo-like one, and a thousand that differ as real ones do."""
+"""A Dynamo-like pod template to measure with, in as many variants as one likes."""
 
 from __future__ import annotations
 
@@ -7,16 +7,11 @@ from typing import Any, Final
 
 Object = dict[str, Any]
 
-#: What differs between the templates of the mix, besides labels, a unique annotation and image tags.
+#: What differs between the templates, besides labels, a unique annotation and image tags.
 CHANGING_VALUES: Final = 12
 ENVIRONMENT: Final = 62
 
 _WORDS: Final = ("cache", "cluster", "engine", "graph", "lease", "model", "node", "prefill", "rank", "router", "token")
-
-
-def small() -> Object:
-    """One container without anything: about 3 KB of dump."""
-    return {"labels": {"app": "small"}, "podSpec": {"containers": [{"name": "main", "image": "registry.example/a:1"}]}}
 
 
 def dynamo(seed: int = 0) -> Object:
@@ -53,11 +48,6 @@ def dynamo(seed: int = 0) -> Object:
             "imagePullSecrets": [{"name": "registry"}],
         },
     }
-
-
-def mix(count: int = 1000, *, start: int = 0) -> list[Object]:
-    """Templates that differ as those of one cluster do; those of other seeds than 0 to ``count`` differ from them."""
-    return [dynamo(seed) for seed in range(start, start + count)]
 
 
 def _container(number: int, tag: str, environment: list[Object]) -> Object:

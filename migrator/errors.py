@@ -17,6 +17,7 @@
     ├── OutputError                 1  unwritable-output
     ├── UsageError                  2  usage
     │   ├── UnknownScheme           2  unknown-scheme
+    │   │   └── UnreadRelease       2  unread-release
     │   ├── InputError              2  unreadable-input
     │   │   └── DecodeError         2  undecodable-input
     │   └── IncompleteDump          2  incomplete-dump
@@ -76,13 +77,13 @@ class ClusterError(MigratorError):
 
 
 class Unreachable(ClusterError):
-    """No answer from the API server, or none that is not a transient failure, within the bounds."""
+    """The API server gave no answer, or only transient failures, within the bounds."""
 
     code = "unreachable"
 
 
 class NotAuthorised(ClusterError):
-    """401 or 403: who we are may not do this."""
+    """401 or 403: this account may not do this."""
 
     code = "not-authorised"
 
@@ -133,19 +134,19 @@ class Rejected(ApiError):
 
 
 class LostReply(MigratorError):
-    """The request was sent and no answer came: it may or may not have been applied. Read to find out."""
+    """The request was sent and no answer came: only a read shows whether it was applied."""
 
     code = "lost-reply"
 
 
 class Interrupted(MigratorError):
-    """Asked to stop before the first write; nothing was done."""
+    """The run was asked to stop before the first write; nothing was done."""
 
     code = "interrupted"
 
 
 class OutputError(MigratorError):
-    """What was asked for cannot be written to where it was asked for."""
+    """The output cannot be written to the file or stream that was named."""
 
     code = "unwritable-output"
 
@@ -161,6 +162,12 @@ class UnknownScheme(UsageError):
     """Neither a scheme nor a release in the table."""
 
     code = "unknown-scheme"
+
+
+class UnreadRelease(UnknownScheme):
+    """A release that is known to exist, and whose source nobody has read: its hashes are not known."""
+
+    code = "unread-release"
 
 
 class InputError(UsageError):
@@ -204,7 +211,7 @@ class LostRace(MigratorError):
 
 
 class LeaseLost(LostRace):
-    """The Lease is no longer ours, so nothing more may be written."""
+    """The Lease was lost, so nothing more may be written."""
 
     code = "lease-lost"
 

@@ -1,8 +1,8 @@
 """JSON with the spelling of numbers kept.
 
 ``1e3`` and ``1000`` are one number to Python and two different quantities to Go (the text is parsed), and a
-file that we write back must differ in planned values only. So a number that is not a plain integer is kept
-as its token.
+file that is written back must differ in planned values only. So a number that is not a plain integer is kept as
+it is spelt.
 """
 
 from __future__ import annotations
@@ -36,8 +36,13 @@ def loads(text: str | bytes) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def decoder() -> json.JSONDecoder:
-    """What :func:`loads` parses with, for texts that hold more than one value."""
-    return json.JSONDecoder(parse_float=JSONNumber, parse_int=_integer, parse_constant=_refuse)
+    """What parses files, which people and other programs write: :func:`loads`, but no key may be set twice.
+
+    Go merges the values of such a key in a way of its own. An API server prints none.
+    """
+    return json.JSONDecoder(
+        object_pairs_hook=_object, parse_float=JSONNumber, parse_int=_integer, parse_constant=_refuse
+    )
 
 
 def dumps(value: Any, *, indent: int | None = None, sort_keys: bool = False) -> str:  # noqa: ANN401
@@ -56,6 +61,14 @@ def dumps(value: Any, *, indent: int | None = None, sort_keys: bool = False) -> 
             allow_nan=False,
         )
     )
+
+
+def _object(pairs: list[tuple[str, Any]]) -> JSONObject:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"key {next(key for key in keys if keys.count(key) > 1)!r} is set twice")
+    return found
 
 
 def _integer(token: str) -> int | JSONNumber:

@@ -1,4 +1,4 @@
-"""Python's collector of reference cycles, kept away while many objects without any are made."""
+"""Python's collector of reference cycles, paused while many objects without cycles are made."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from contextlib import contextmanager
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Leave cycles alone for as long as the block lasts.
+    """Pause the collector of cycles for as long as the block lasts.
 
-    JSON and what is made of it has none, but its mere number lets the collector walk through all of it again and
-    again: a quarter of the time of a snapshot of 10,000 pods and of its plan. Everything else is freed as ever.
+    JSON and the values made from it have no cycles, but so many objects make the collector walk through all of them
+    again and again: a quarter of the time of a snapshot of 10,000 pods and of its plan. Objects without references
+    are freed as always.
     """
     was_enabled = gc.isenabled()
     gc.disable()

@@ -1,4 +1,4 @@
-"""The kinds of objects that the migrator touches, and one patch operation on them."""
+"""The kinds of objects that the migrator reads or writes, and one patch operation on them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from migrator.exact_json import JSONObject
+
+#: The namespace of an object that names none, as kubectl applies it.
+DEFAULT_NAMESPACE: Final = "default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +57,9 @@ VALIDATING_WEBHOOK_CONFIGURATIONS: Final = Resource(
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """One JSON Patch operation (RFC 6902). ``test`` of an absent path is spelt ``value=None``.
+    """One JSON Patch operation (RFC 6902). A ``test`` that a path is absent has ``value=None``.
 
-    ``value`` is always sent: an op without it panics the API server's handler or writes null.
+    ``value`` is always sent: without it the API server's handler panics or writes null.
     """
 
     op: str  # "test" | "replace" | "add" | "remove"

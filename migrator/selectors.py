@@ -34,7 +34,7 @@ class _Parser:
         self._at = 0
 
     def requirements(self) -> list[Requirement]:
-        """Everything that must hold, in the order written; nothing for an empty selector."""
+        """All requirements, in the order written; none for an empty selector."""
         found: list[Requirement] = []
         while self._peek() != _END or found:  # after a comma there must be more
             found.append(self._requirement())
@@ -110,7 +110,7 @@ class _Parser:
 
     def _error(self) -> UsageError:
         return UsageError(
-            f"`{self._selector}` is no label selector; examples: app=web, tier!=cache, env in (a, b), !canary"
+            f"`{self._selector}` is not a valid label selector; examples: app=web, tier!=cache, env in (a, b), !canary"
         )
 
 

@@ -22,7 +22,7 @@ PAGE_SIZE: Final = 500
 
 
 class DryRun(StrEnum):
-    """What a write does: happens, stays with us, or is sent as ``dryRun=All``."""
+    """How writes are made: for real, not at all, or with ``dryRun=All``."""
 
     NONE = "none"
     CLIENT = "client"
@@ -40,8 +40,8 @@ class Listing(Generic[T]):
 class Deadline:
     """When a run must stop waiting, on a monotonic clock; without ``seconds`` there is no limit.
 
-    It is shared between the run and its store and may move: a revert must not be cut off by the time that the
-    migration used up.
+    The run and its store share it, and it may be extended: a revert needs time even if the migration used all of its
+    own.
     """
 
     def __init__(self, clock: Callable[[], float], seconds: float | None = None) -> None:
@@ -92,6 +92,7 @@ class Store(Protocol):
         *,
         namespace: str | None = None,
         label_selector: str | None = None,
+        field_selector: str | None = None,
         metadata_only: bool = False,
     ) -> Listing[T]:
         """Read every object of a kind, all namespaces unless one is given, in pages of one snapshot.
@@ -99,6 +100,13 @@ class Store(Protocol):
         ``project`` is applied to each raw item at once, so that a page is all that is held in full. An
         expired continue token restarts the list, bounded. Raises :class:`~migrator.errors.NotFound` when the
         resource itself does not exist (its CRD is not installed).
+        """
+        ...
+
+    def kinds(self, group: str) -> tuple[Resource, ...]:
+        """Every kind of an API group that objects can be listed of, as discovery shows it; none for an absent group.
+
+        On a dump: the kinds that it has objects of.
         """
         ...
 

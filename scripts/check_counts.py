@@ -14,9 +14,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from tests.support.counts import totals
-
 REQUIRED: Final = Path(__file__).resolve().parent.parent / "tests" / "required_counts.json"
+
+
+def totals(text: str) -> dict[str, int]:
+    """Sum the lines of a counts file by name."""
+    sums: dict[str, int] = {}
+    for line in text.splitlines():
+        entry = json.loads(line)
+        sums[entry["name"]] = sums.get(entry["name"], 0) + int(entry["n"])
+    return sums
 
 
 def shortfalls(counted: Mapping[str, int], required: Mapping[str, int]) -> list[str]:

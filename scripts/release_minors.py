@@ -9,7 +9,7 @@ Two kinds of columns meet in it:
 * by this script, never typed: ``minor``, ``module`` and ``commit``.
 
 So adding a release is one line, ``{"release": "v0.1.0-alpha.9", "algorithm": "legacy"}``, and one run with
-``--write``. A build that is no release is named ``main-`` and its commit. A release that exists upstream and
+``--write``. A build that is not a release is named ``main-`` and its commit. A release that exists upstream and
 has no line is an error that names it: what it does must be read before it can be in the table.
 
 Go modules are read as the environment configures it; ``--git DIR`` reads a clone of Grove instead. On any
@@ -54,7 +54,7 @@ class ReadError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """What one build's own go.mod says, and the commit it was cut from (``None`` if not told)."""
+    """What one build's own go.mod says, and the commit it was cut from (``None`` if unknown)."""
 
     go_mod: str
     commit: str | None
@@ -185,7 +185,7 @@ def module_and_minor(go_mod: str) -> tuple[str, str]:
             case ["require", path, version, *_] if path == API_MODULE:
                 required = version
             case ["replace", path, *_] if path == API_MODULE:
-                raise ReadError(f"{module} replaces {API_MODULE}: its requirement does not tell the version.")
+                raise ReadError(f"{module} replaces {API_MODULE}: its requirement does not give the version.")
     minor = re.fullmatch(r"v0\.(\d+)\.\d+", required or "")
     if module is None or minor is None:
         found = f"requires {API_MODULE} {required}" if required else f"does not require {API_MODULE}"
@@ -208,7 +208,7 @@ def refresh(rows: Sequence[dict[str, Any]], source: Source) -> list[dict[str, An
     missing = source.releases() - {row["release"] for row in rows}
     if missing:
         raise ReadError(
-            f"No line for {', '.join(sorted(missing))}: read what it does (docs/grove-releases.md tells what"
+            f"No line for {', '.join(sorted(missing))}: read what it does (docs/grove-releases.md describes what"
             ' matters), then add {"release": ..., "algorithm": "legacy" or "canonical"}.'
         )
     return [refreshed(row, source) for row in rows]

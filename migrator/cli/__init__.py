@@ -18,6 +18,7 @@ import click
 from migrator import __version__
 from migrator.cli import output
 from migrator.cli.explain import explain
+from migrator.cli.guards import guards
 from migrator.cli.hash import hash_
 from migrator.cli.options import CONTEXT_SETTINGS, Session
 from migrator.cli.plan import plan
@@ -58,7 +59,7 @@ def cli() -> None:
     """Rewrite the pod-template hashes that Grove stores, so that an operator upgrade recreates no pod."""
 
 
-for _command in (hash_, plan, run, verify, explain, releases):
+for _command in (hash_, plan, run, verify, explain, releases, guards):
     cli.add_command(_command)
 
 

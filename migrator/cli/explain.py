@@ -12,6 +12,7 @@ import click
 from migrator.cli import output
 from migrator.cli.options import ClusterFlags, cluster_options, complete_scheme, verbose_option
 from migrator.errors import NotFound, UsageError
+from migrator.resources import DEFAULT_NAMESPACE
 
 _COLOURS: Final = {"  + ": "green", "  - ": "red", "  ~ ": "yellow"}
 
@@ -97,7 +98,7 @@ def explain(
 
 
 class _Wanted:
-    """The sets that the user named, and those of them that were seen."""
+    """The sets that the user named, and those of them that were found."""
 
     def __init__(self, names: tuple[str, ...], cluster: ClusterFlags) -> None:
         from migrator.cli import wiring  # noqa: PLC0415 - --help needs none of it
@@ -107,7 +108,7 @@ class _Wanted:
         self._selection = wiring.selection(cluster)
 
     def of(self, documents: Iterator[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-        """Those that are meant."""
+        """The sets that were named and are selected."""
         from migrator.selectors import matches_labels  # noqa: PLC0415 - --help needs none of it
 
         for pcs in documents:
@@ -143,7 +144,7 @@ def _documents(path: str | None, cluster: ClusterFlags) -> Iterator[Mapping[str,
 
 
 def _painted(text: str) -> str:
-    """The diff in the colours of a diff, where stdout has any; nothing in it is obeyed by a terminal."""
+    """The diff, in colour where stdout has colours; characters that a terminal would obey are escaped."""
     from migrator.cli import log  # noqa: PLC0415 - --help needs none of it
     from migrator.render.text import printable  # noqa: PLC0415
 
@@ -154,4 +155,4 @@ def _painted(text: str) -> str:
 
 def _identity(pcs: Mapping[str, Any]) -> tuple[str, str]:
     metadata = pcs.get("metadata") or {}
-    return str(metadata.get("namespace") or "default"), str(metadata.get("name") or "")
+    return str(metadata.get("namespace") or DEFAULT_NAMESPACE), str(metadata.get("name") or "")

@@ -19,8 +19,7 @@ from migrator.render.text import printable
 if TYPE_CHECKING:
     from structlog.typing import EventDict, FilteringBoundLogger
 
-#: An API server's message may quote a whole object; more than this is noise and may hold what is no
-#: business of a log.
+#: The longest text of an event: an API server's message may quote a whole object, which a log must not hold.
 MAX_TEXT: Final = 1000
 
 _FIRST_KEYS: Final = ("ts", "level", "event", "run_id")
@@ -95,12 +94,12 @@ def configure(stream: TextIO, *, run_id: str, verbose: bool = False) -> Filterin
 
 
 def write_failure(code: str, exit_code: int, message: str, stream: TextIO | None = None) -> None:
-    """Say on stderr why a command ends with this exit code: a sentence, or a JSON object off a terminal."""
+    """Print on stderr why a command ends with this exit code: a sentence on a terminal, else a JSON object."""
     _write(stream or sys.stderr, "error", "failed", {"code": code, "exit_code": exit_code, "message": message})
 
 
 def write_warning(event: str, message: str, stream: TextIO | None = None) -> None:
-    """Say on stderr what somebody should know, without a logger: for commands that are over at once."""
+    """Print a warning on stderr without a logger: for commands that are over at once."""
     _write(stream or sys.stderr, "warning", event, {"message": message})
 
 
@@ -121,7 +120,7 @@ def _shorten(_logger: object, _method: str, event: EventDict) -> EventDict:
 
 
 def _for_people(_logger: object, _method: str, event: EventDict) -> EventDict:
-    """Leave out what a person has no use for, and spell out what a terminal would obey; JSON escapes by itself."""
+    """Leave out what people do not need, and escape what a terminal would obey; JSON escapes by itself."""
     event.pop("run_id", None)
     shown = ((key, value) for key, value in event.items() if value is not None)
     return {key: printable(value) if isinstance(value, str) and key != "exception" else value for key, value in shown}

@@ -16,7 +16,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 #: ``-h`` works everywhere, and help is as wide as a terminal usually is.
 CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
-#: kubectl has no limit by default; a Job that waits forever helps nobody.
+#: kubectl has no limit by default, but a Job must not wait forever.
 DEFAULT_REQUEST_TIMEOUT = "15s"
 
 

@@ -10,7 +10,7 @@ from migrator.errors import OutputError
 
 
 class ReaderGone(Exception):
-    """Whoever read stdout has closed it, as ``head`` does."""
+    """The reader of stdout has closed it, as ``head`` does."""
 
 
 def write(text: str) -> None:
@@ -22,12 +22,12 @@ def write(text: str) -> None:
 
 
 def flush() -> None:
-    """Make sure that everything written has arrived; raises as :func:`write` does."""
+    """Flush everything that was written; raises as :func:`write` does."""
     _guarded(sys.stdout.flush)
 
 
 def abandon() -> None:
-    """Send what Python still holds back for a reader that has gone to nowhere, so that exit stays silent."""
+    """Discard what Python still buffers for a reader that has gone, so that the exit prints nothing."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -1,19 +1,26 @@
-"""``plan``: what shall change, what refuses, and what is at stake."""
+"""``plan``: what is to change, what refuses, and what is at stake."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import sys
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from migrator import __version__
 from migrator.cli import output
 from migrator.cli.options import ClusterFlags, Session, cluster_options, complete_scheme, verbose_option
 
 if TYPE_CHECKING:
     from migrator.grove.model import Plan
+    from migrator.planning.outlook import Target
+    from migrator.render.summary import Origin
 
 EXIT_REFUSED = 3
 EXIT_CHANGES = 10
@@ -23,19 +30,26 @@ EXIT_CHANGES = 10
     short_help="What changes, what refuses, what is at stake.",
     epilog="""\b
     Examples:
+      grove-migrator plan                                   each release that could come next
       grove-migrator plan --to v0.1.0-alpha.11
-      kubectl get podcliquesets,podcliques,podcliquescalinggroups,pods -A -o yaml > dump.yaml
       grove-migrator plan -f dump.yaml --to v0.1.0-alpha.11 -o html > plan.html
       grove-migrator plan --to v0.1.0-alpha.11 -n inference -l app=web -o yaml
       grove-migrator plan --detailed-exitcode --to v0.1.0-alpha.11    3 refused, 10 changes pending
+
+    \b
+    A dump, with every kind of Grove that the cluster has:
+      kubectl get pods,$(kubectl api-resources --verbs=list -o name |
+        grep 'grove.io$' | paste -sd, -) -A -o yaml > dump.yaml
     """,
 )
 @click.option(
     "-f",
     "--filename",
-    "dump",
+    "dumps",
     metavar="DUMP",
-    help="Read what kubectl get printed instead of a cluster (YAML or JSON, gzip too; - is stdin).",
+    multiple=True,
+    help="Read what kubectl get printed instead of a cluster (YAML or JSON, gzip too; - is stdin). Several are read "
+    "together.",
 )
 @click.option(
     "--from",
@@ -49,23 +63,22 @@ EXIT_CHANGES = 10
 @click.option(
     "--to",
     "target",
-    default="canonical",
-    show_default=True,
     metavar="SCHEME|RELEASE|canonical",
     shell_complete=complete_scheme,
-    help="What the next operator expects. Only builds of Grove's pull request #566 speak the canonical schemes.",
+    help="What the next operator expects. Without it: a line for each scheme that a release speaks. Only builds of "
+    "Grove's pull request #566 speak the canonical schemes.",
 )
 @click.option(
     "-o",
     "--output",
     "form",
-    type=click.Choice(["table", "json", "yaml", "html"]),
-    default="table",
-    show_default=True,
-    help="A tree on a terminal and a table elsewhere, data for scripts, or a page to send around.",
+    type=click.Choice(["table", "wide", "json", "yaml", "csv", "html"]),
+    help="A table (the default, but for a tree on a terminal), a wider one, data for scripts and sheets, or a page.",
 )
 @click.option(
-    "--detailed-exitcode", is_flag=True, help="Exit with 3 if anything refuses, with 10 if changes are pending."
+    "--detailed-exitcode",
+    is_flag=True,
+    help="Exit with 3 if anything refuses, with 10 if changes are pending; needs --to.",
 )
 @cluster_options
 @verbose_option
@@ -73,10 +86,10 @@ EXIT_CHANGES = 10
 def plan(
     session: Session,
     *,
-    dump: str | None,
+    dumps: tuple[str, ...],
     source: str,
-    target: str,
-    form: str,
+    target: str | None,
+    form: str | None,
     detailed_exitcode: bool,
     cluster: ClusterFlags,
 ) -> int:
@@ -85,21 +98,37 @@ def plan(
     Nothing is written, refusals or not, and the exit code is 0 unless --detailed-exitcode asks for more.
     """
     from migrator.cli import progress, wiring  # noqa: PLC0415
+    from migrator.errors import UsageError  # noqa: PLC0415
+    from migrator.hashing import schemes  # noqa: PLC0415
     from migrator.planning.options import PlanOptions, direction  # noqa: PLC0415
     from migrator.render import summary  # noqa: PLC0415
-    from migrator.run.preview import preview  # noqa: PLC0415
+    from migrator.run.preview import preview, preview_targets  # noqa: PLC0415
     from migrator.store import DryRun  # noqa: PLC0415
 
-    options = PlanOptions(source=source, target=target, selection=wiring.selection(cluster))
-    direction(options)  # a mistyped release is answered before a cluster is asked
+    options = PlanOptions(source=source, selection=wiring.selection(cluster), describes=True)
+    if target is None:
+        if detailed_exitcode or form == "html":
+            raise UsageError(f"{'--detailed-exitcode' if detailed_exitcode else '-o html'} needs a target: give --to")
+    else:
+        options = PlanOptions(source=source, target=target, selection=options.selection, describes=True)
+    if target is None or schemes.unread_release(target) is None:
+        direction(options)  # a mistyped release is answered before a cluster is asked
     with progress.shown(sys.stderr) as shown:
         surroundings = wiring.context(session, threading.Event(), stream=shown.stream)
         with shown.stage("reading"):
-            store = shown.watch(wiring.open_store(cluster, dump, dry_run=DryRun.CLIENT))
+            store = wiring.open_store(cluster, *dumps, dry_run=DryRun.CLIENT)
+        given: Any = {"now": surroundings.now, "namespace": surroundings.namespace or wiring.DEFAULT_NAMESPACE}
+        given["found"] = getattr(store, "found", None)
+        origin = summary.Origin(getattr(store, "name", None), datetime.now(UTC).isoformat("T", "seconds"), __version__)
         with shown.stage("planning"):
-            namespace = surroundings.namespace or wiring.DEFAULT_NAMESPACE
-            made = preview(store, options, now=surroundings.now, namespace=namespace)
-    _print(made, form)
+            if target is not None:
+                made = preview(shown.watch(store), options, **given)
+            else:
+                text = _targets(preview_targets(shown.watch(store), options, **given), form, source, origin)
+    if target is None:
+        output.write(text)
+        return 0
+    _print(made, form, origin)
     if detailed_exitcode and summary.refusals_of(made):
         return EXIT_REFUSED
     if detailed_exitcode and summary.has_changes(made):
@@ -107,23 +136,51 @@ def plan(
     return 0
 
 
-def _print(made: Plan, form: str) -> None:
+def _targets(targets: Iterator[Target], form: str | None, source: str, origin: Origin) -> str:
+    """All targets; one plan is in memory at a time."""
+    from migrator.render import summary, terminal  # noqa: PLC0415 - --help needs none of it
+
+    if form in {"json", "yaml"}:
+        document = {"from": source, "targets": [summary.target_json(t) for t in targets], **origin.as_json()}
+        return _document(document, form)
+    if form == "csv":
+        return _csv(row for target in targets for row in summary.csv_rows(target.plan))
+    return terminal.targets_text([summary.target_row(target) for target in targets])
+
+
+def _print(made: Plan, form: str | None, origin: Origin) -> None:
     from migrator.cli import log  # noqa: PLC0415 - --help needs none of it
     from migrator.render import summary, terminal  # noqa: PLC0415
 
-    if form != "table" and summary.CANONICAL_NOTE in summary.notes(made):
-        log.write_warning("canonical_target", summary.CANONICAL_NOTE)  # a table says it itself
-    if form == "json":
-        output.write(json.dumps(summary.plan_json(made), indent=2, ensure_ascii=False) + "\n")
-    elif form == "yaml":
-        import yaml  # noqa: PLC0415 - one form of four
-
-        output.write(yaml.safe_dump(summary.plan_json(made), sort_keys=False, allow_unicode=True, width=10**9))
+    if form not in {None, "table", "wide"} and summary.CANONICAL_NOTE in summary.notes(made):
+        log.write_warning("canonical_target", summary.CANONICAL_NOTE)  # a table has it itself
+    if form in {"json", "yaml"}:
+        output.write(_document(summary.plan_json(made, origin), form))
+    elif form == "csv":
+        output.write(_csv(summary.csv_rows(made)))
     elif form == "html":
-        from migrator.render import page  # noqa: PLC0415 - one form of four
+        from migrator.render import page  # noqa: PLC0415 - one form of six
 
-        output.write(page.render(made))
-    elif sys.stdout.isatty():
+        output.write(page.render(made, origin))
+    elif form is None and sys.stdout.isatty():
         terminal.print_plan(made, sys.stdout, colour=log.wants_colour(sys.stdout))
     else:
-        output.write(terminal.plan_text(made))
+        output.write(terminal.plan_text(made, wide=form == "wide"))
+
+
+def _document(document: dict[str, Any], form: str | None) -> str:
+    if form == "json":
+        return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    import yaml  # noqa: PLC0415 - one form of six
+
+    return str(yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=10**9))
+
+
+def _csv(rows: Iterable[tuple[str | int, ...]]) -> str:
+    from migrator.render.summary import CSV_COLUMNS  # noqa: PLC0415
+
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(CSV_COLUMNS)
+    writer.writerows(rows)
+    return text.getvalue()

@@ -1,7 +1,7 @@
 """Progress of long stages, on a terminal only: what is being read, and how many patches were sent.
 
-It is on stderr, gone when the stage is over, and never in the way: log lines appear above it, a terminal that breaks
-stops nothing, and pipes, files and CI see nothing of it.
+It is drawn on stderr and erased when the stage is over. Log lines appear above it, an error of the terminal does not
+stop the run, and nothing is drawn into pipes, files or CI.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Count = Callable[[], object]
 
-#: Whose patches are counted, pods apart.
+#: Patches of these groups are counted, and those of pods.
 _GROUPS: Final = frozenset({POD_CLIQUES.group, POD_GANGS.group})
 
 _PATCHES: Final = {
@@ -56,7 +56,7 @@ class Silent:
         """Nothing is on the terminal."""
 
     def stage(self, what: str) -> AbstractContextManager[Count]:  # noqa: ARG002 - nobody watches
-        """Show a stage while it lasts; calling what is given counts one thing done."""
+        """Show a stage while it lasts; each call of the returned function counts one thing done."""
         return nullcontext(lambda: None)
 
     def watch(self, store: Store) -> Store:
@@ -90,7 +90,7 @@ class Shown(Silent):
             self._bars.remove_task(task)
 
     def stage(self, what: str) -> AbstractContextManager[Count]:
-        """Show a stage while it lasts; calling what is given counts one thing done."""
+        """Show a stage while it lasts; each call of the returned function counts one thing done."""
         return self._stage(what)
 
     def watch(self, store: Store) -> Store:
@@ -107,7 +107,7 @@ class Shown(Silent):
 
 
 def shown(stream: TextIO, environ: Mapping[str, str] | None = None) -> Silent:
-    """Progress on this stream while its ``with`` block lasts, or nothing at all where nobody watches."""
+    """Progress on this stream while its ``with`` block lasts; nothing is shown where nobody watches."""
     if not wanted(stream, environ):
         return Silent(stream)
     from rich.console import Console  # noqa: PLC0415 - only a terminal needs it
@@ -116,12 +116,12 @@ def shown(stream: TextIO, environ: Mapping[str, str] | None = None) -> Silent:
 
     console = Console(file=cast("TextIO", _Unbreakable(stream)))
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-    # Whoever writes to the terminal by another way than ours must not be caught: stdout is data.
+    # stdout is data, so that rich must not redirect it.
     return Shown(Bars(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False))
 
 
 class _Unbreakable:
-    """A terminal for rich: one that has gone away is written to in vain."""
+    """A terminal for rich; writing to one that has gone away is not an error."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -141,7 +141,7 @@ class _Unbreakable:
 
 
 class _Above:
-    """A terminal for log lines: each appears above the progress, as wide as it is."""
+    """A terminal for log lines: each appears above the progress and is not wrapped."""
 
     def __init__(self, bars: Bars) -> None:
         self._console = bars.console
@@ -160,7 +160,7 @@ class _Above:
 
 
 class _Watched:
-    """A store that tells a :class:`Shown` what is asked of it."""
+    """A store that reports its requests to a :class:`Shown`."""
 
     def __init__(self, store: Store, progress: Shown) -> None:
         self._store = store
@@ -188,6 +188,7 @@ class _Watched:
         *,
         namespace: str | None = None,
         label_selector: str | None = None,
+        field_selector: str | None = None,
         metadata_only: bool = False,
     ) -> Listing[T]:
         with self._progress.stage(f"reading {resource.plural}") as count:
@@ -201,8 +202,12 @@ class _Watched:
                 counted,
                 namespace=namespace,
                 label_selector=label_selector,
+                field_selector=field_selector,
                 metadata_only=metadata_only,
             )
+
+    def kinds(self, group: str) -> tuple[Resource, ...]:
+        return self._store.kinds(group)
 
     def get(self, resource: Resource, namespace: str, name: str, *, subresource: str = "") -> JSONObject:
         return self._store.get(resource, namespace, name, subresource=subresource)

@@ -1,4 +1,4 @@
-"""The summary that a pod leaves behind: what ``kubectl describe pod`` shows of a run that is over.
+"""The termination message of a pod: what ``kubectl describe pod`` shows of a run that is over.
 
 Kubernetes keeps the first 4096 bytes of a container's termination message
 (kubernetes.io/docs/tasks/debug/debug-application/determine-reason-pod-failure), so the summary is one JSON object
@@ -16,7 +16,7 @@ from typing import Any, Final
 #: Where the summary goes; set but empty means nowhere.
 VARIABLE: Final = "GROVE_MIGRATOR_TERMINATION_LOG"
 
-#: Where Kubernetes looks for it, unless the pod says otherwise.
+#: Where Kubernetes looks for it by default.
 DEFAULT_PATH: Final = "/dev/termination-log"
 
 _LIMIT: Final = 4096
@@ -32,7 +32,7 @@ def path(environ: Mapping[str, str] | None = None, *, in_a_pod: bool) -> str | N
 
 
 def write(summary: Mapping[str, Any], to: str | None) -> None:
-    """Write a summary to a file, or nowhere. Never fails: the run is over, whether or not it can be told here."""
+    """Write a summary to a file, or nowhere. Never fails: the run is over, whether or not this can be written."""
     if to is None:
         return
     try:

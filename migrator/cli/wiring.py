@@ -1,4 +1,4 @@
-"""From flags to what the core is given: a store, a log, a clock, an identity."""
+"""What a run gets, made from the flags: a store, a log, a clock, an identity."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from migrator.store import Deadline, DryRun, Store
     from migrator.stores.dump.store import DumpStore
 
-#: Where Grove's documentation installs the operator, and so where a record is if no operator is found.
+#: The namespace of the operator in Grove's documentation: where the record is looked for if no operator is found.
 DEFAULT_NAMESPACE: Final = "grove-system"
 
 #: Where a pod finds the namespace that it runs in (kubernetes.io/docs/tasks/run-application/access-api-from-pod).
@@ -47,18 +47,19 @@ def connect(
     )
 
 
-def open_store(cluster: ClusterFlags, dump: str | None, *, dry_run: DryRun, qps: float | None = None) -> Store:
-    """The dump that was named, or else the cluster."""
-    if dump is None:
+def open_store(cluster: ClusterFlags, *dumps: str | None, dry_run: DryRun, qps: float | None = None) -> Store:
+    """The dump that was named, in one file or several, or else the cluster."""
+    files = [dump for dump in dumps if dump is not None]
+    if not files:
         return connect(cluster, dry_run=dry_run, qps=qps)
-    return read_dump(dump, dry_run=dry_run)
+    return read_dump(*files, dry_run=dry_run)
 
 
-def read_dump(path: str, *, dry_run: DryRun) -> DumpStore:
-    """What kubectl printed into a file."""
+def read_dump(*paths: str, dry_run: DryRun) -> DumpStore:
+    """What kubectl printed into a file, or into several."""
     from migrator.stores.dump.store import DumpStore  # noqa: PLC0415 - of no use to a cluster
 
-    return DumpStore.read(path, dry_run=dry_run)
+    return DumpStore.read(*paths, dry_run=dry_run)
 
 
 def context(
@@ -91,7 +92,7 @@ def selection(cluster: ClusterFlags) -> Selection:
     from migrator.planning.options import Selection  # noqa: PLC0415 - --help needs none of it
     from migrator.selectors import matches_labels  # noqa: PLC0415
 
-    matches_labels(cluster.selector, {})  # nothing to match is no reason to accept nonsense
+    matches_labels(cluster.selector, {})  # a bad selector is an error even where there is nothing to match
     return Selection(cluster.namespace, cluster.selector)
 
 
@@ -104,7 +105,7 @@ def recorder(store: Store, surroundings: Context) -> Recorder:
 
 
 def own_namespace() -> str | None:
-    """The namespace of the pod that we are, or ``None`` outside a cluster."""
+    """The namespace of the pod that this process runs in; ``None`` outside a cluster."""
     try:
         return _OWN_NAMESPACE.read_text(encoding="utf-8").strip() or None
     except OSError:
@@ -113,7 +114,7 @@ def own_namespace() -> str | None:
 
 @contextmanager
 def stopping(*signals: signal.Signals) -> Iterator[threading.Event]:
-    """An event that the signals set: a run then ends at the next safe point. A second one ends it at once."""
+    """An event that the signals set, at which a run ends at the next safe point; a second signal ends it at once."""
     stop = threading.Event()
     before = {number: signal.getsignal(number) for number in signals}
 

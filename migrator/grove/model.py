@@ -1,35 +1,32 @@
 """What the migrator knows of a cluster: Grove's objects, trimmed to what a decision needs.
 
-Names and labels are Grove's own (``operator/api/common/labels.go``). Objects are trimmed as they are
-read, so that a cluster of 100,000 pods fits into a small Job.
+Names and labels are Grove's own (``operator/api/common/labels.go``). Objects are trimmed as they are read,
+so that a cluster of 100,000 pods fits into a small Job.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
 LABEL_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 LABEL_PART_OF: Final = "app.kubernetes.io/part-of"
-LABEL_COMPONENT: Final = "app.kubernetes.io/component"
 LABEL_POD_TEMPLATE_HASH: Final = "grove.io/pod-template-hash"
 LABEL_POD_CLIQUE: Final = "grove.io/podclique"
 LABEL_SCALING_GROUP: Final = "grove.io/podcliquescalinggroup"
 LABEL_SCALING_GROUP_REPLICA_INDEX: Final = "grove.io/podcliquescalinggroup-replica-index"
 LABEL_SET_REPLICA_INDEX: Final = "grove.io/podcliqueset-replica-index"
 MANAGED_BY_GROVE: Final = "grove-operator"
-
 LABEL_GENERATION_HASH: Final = "grove.io/podcliqueset-generation-hash"
-
 POINTER_TEMPLATE_HASH_LABEL: Final = "/metadata/labels/grove.io~1pod-template-hash"
 POINTER_GENERATION_HASH_LABEL: Final = "/metadata/labels/grove.io~1podcliqueset-generation-hash"
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Ref:
-    """One object, by kind, namespace, name and uid; sorts as reports are sorted."""
+    """One object; sorts as reports are sorted."""
 
     kind: str
     namespace: str
@@ -58,12 +55,8 @@ class Place(StrEnum):
 #: Under OnDelete these may hold hashes of older templates on purpose.
 LEFTOVER_PLACES: Final = frozenset(
     {
-        Place.POD_LABEL,
-        Place.CLIQUE_TEMPLATE,
-        Place.CLIQUE_GENERATION,
-        Place.GROUP_GENERATION,
-        Place.GANG_MAP_ENTRY,
-        Place.GANG_LABEL,
+        *(Place.POD_LABEL, Place.CLIQUE_TEMPLATE, Place.CLIQUE_GENERATION),
+        *(Place.GROUP_GENERATION, Place.GANG_MAP_ENTRY, Place.GANG_LABEL),
     }
 )
 
@@ -88,7 +81,8 @@ class StoredHash:
 class Pod:
     """A pod, from its metadata alone.
 
-    ``other_labels`` is a digest of every label but the hash, to see that nothing else changed.
+    ``other_labels`` is a digest of every label but the hash, to see that nothing else changed. ``phase`` is ``None``
+    where it was not read, or is Running. ``gang_annotation`` is the first by which another pod group names the pod.
     """
 
     ref: Ref
@@ -98,6 +92,18 @@ class Pod:
     terminating: bool
     pod_clique_label: str | None
     other_labels: int = 0
+    phase: str | None = None
+    gang_annotation: str | None = None
+
+    @property
+    def live(self) -> bool:
+        """Whether it is neither on its way out, nor Failed or Succeeded."""
+        return not self.terminating and self.phase not in {"Failed", "Succeeded"}
+
+    @property
+    def running(self) -> bool:
+        """Whether it runs; one whose phase was not read counts as running."""
+        return not self.terminating and self.phase in {None, "Running"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +127,7 @@ class PodClique:
 
     @property
     def clique(self) -> str | None:
-        """The clique's name in the PodCliqueSet's template, or ``None`` if the labels do not tell.
+        """The clique's name in the PodCliqueSet's template, or ``None`` if the labels do not name it.
 
         Grove: ``operator/internal/utils/componentname.go:GetPodCliqueNameFromPodCliqueFQN``. Never split
         on ``-``: names may contain it.
@@ -220,7 +226,7 @@ class Tree:
 
     @property
     def ref(self) -> Ref:
-        """The PodCliqueSet's own reference: it names the tree."""
+        """The PodCliqueSet's own reference."""
         return self.pcs.ref
 
 
@@ -233,17 +239,34 @@ class Orphan:
 
 
 @dataclass(frozen=True, slots=True)
+class Sighting:
+    """A string outside the known places that may be a hash; ``part_of`` is the PodCliqueSet that the labels name."""
+
+    ref: Ref
+    field: str  # JSON Pointer
+    value: str
+    part_of: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything that one attempt decides upon, from one set of lists."""
+    """Everything that one attempt decides upon, from one set of lists.
+
+    ``installed``: the API server knows PodCliqueSets. ``unlisted`` are kinds that may not be listed, ``lacking``
+    those of which a dump has nothing though there must be some.
+    """
 
     trees: tuple[Tree, ...]
     orphans: tuple[Orphan, ...] = ()
     is_cluster: bool = True
-    resource_versions: Mapping[str, str] = field(default_factory=dict)
+    installed: bool = True
+    unlisted: tuple[str, ...] = ()
+    lacking: tuple[str, ...] = ()
+    sightings: tuple[Sighting, ...] = ()
 
 
 class Severity(StrEnum):
-    """What a guard says: the migration must not happen, or somebody should know."""
+    """What a guard judges: the migration must not happen, or there is something to know."""
 
     REFUSAL = "refusal"
     WARNING = "warning"
@@ -253,8 +276,8 @@ class Severity(StrEnum):
 class Finding:
     """What a guard found: a stable code, the object, the field (JSON Pointer) and one sentence.
 
-    ``message`` says what was found and what to do next. ``ref`` is ``None`` where the finding is about the
-    cluster or the run.
+    ``message`` says what was found and what to do next. ``ref`` is ``None`` where the finding is about the cluster or
+    the run. ``follows`` is the code of the finding of the same set that this one is a consequence of.
     """
 
     code: str
@@ -262,6 +285,19 @@ class Finding:
     ref: Ref | None
     field: str | None
     message: str
+    follows: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """A hazard of an upgrade; it never refuses."""
+
+    id: str
+    ref: Ref | None
+    message: str
+    source: str
+    remedy: str
+    confidence: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +314,7 @@ class SetHashes:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One field whose value is the source's hash and shall be the target's."""
+    """One field whose value is the source's hash and is to become the target's."""
 
     ref: Ref
     place: Place
@@ -294,7 +330,7 @@ class Change:
 
 
 class TreeState(StrEnum):
-    """What the plan says of a tree."""
+    """What is to become of a tree."""
 
     DONE = "done"
     MIGRATE = "migrate"
@@ -304,18 +340,22 @@ class TreeState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BlastRadius:
-    """What the next operator recreates, in pods and the GPUs that they hold."""
+    """What the next operator recreates: live pods, the GPUs that they hold, and how many of the pods run."""
 
     pods: int = 0
     gpus: int = 0
+    running: int = 0
 
     def __add__(self, other: BlastRadius) -> BlastRadius:
-        return BlastRadius(self.pods + other.pods, self.gpus + other.gpus)
+        return BlastRadius(self.pods + other.pods, self.gpus + other.gpus, self.running + other.running)
 
 
 @dataclass(frozen=True, slots=True)
 class TreePlan:
-    """What shall happen to one tree. ``source`` and ``target`` are scheme names."""
+    """What is to happen to one tree. ``source`` and ``target`` are scheme names.
+
+    ``blast`` is what the next operator recreates without the migration, ``rest`` what it recreates with it.
+    """
 
     tree: Tree
     source: str | None
@@ -324,6 +364,7 @@ class TreePlan:
     changes: tuple[Change, ...] = ()
     findings: tuple[Finding, ...] = ()
     blast: BlastRadius = BlastRadius()
+    rest: BlastRadius = BlastRadius()
     source_hashes: SetHashes | None = None
     target_hashes: SetHashes | None = None
 
@@ -334,7 +375,7 @@ class TreePlan:
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
-        """The findings that somebody should know."""
+        """The findings that are worth knowing."""
         return tuple(f for f in self.findings if f.severity is Severity.WARNING)
 
 
@@ -343,6 +384,8 @@ class Plan:
     """Every tree's plan, and what was found of no tree in particular.
 
     ``requested_source`` and ``requested_target`` are as the user gave them: ``auto``, a release, a scheme.
+    ``cluster_blast`` and ``cluster_rest`` count the whole cluster, ``trees`` are the selected ones; ``known`` is
+    false for a target whose hashes are not known.
     """
 
     requested_source: str
@@ -350,3 +393,6 @@ class Plan:
     trees: tuple[TreePlan, ...]
     findings: tuple[Finding, ...] = ()
     cluster_blast: BlastRadius = BlastRadius()
+    cluster_rest: BlastRadius = BlastRadius()
+    advisories: tuple[Advice, ...] = ()
+    known: bool = True

@@ -23,8 +23,12 @@ from migrator.grove.model import (
     PodGangMap,
     Ref,
 )
+from migrator.resources import DEFAULT_NAMESPACE
 
 Check = Callable[[object], bool]
+
+#: By these a pod names the pod group of another scheduler (Grove issue 837).
+GANG_ANNOTATIONS: Final = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name", "pod-group-name")
 
 
 def _is_object(value: object) -> bool:
@@ -139,6 +143,8 @@ def pod(raw: JSONObject) -> Pod:
         created=_created(meta),
         terminating=_terminating(meta),
         pod_clique_label=labels.get(LABEL_POD_CLIQUE),
+        phase=_phase(raw),
+        gang_annotation=_gang_annotation(meta),
         other_labels=hash(frozenset(others.items())),
     )
 
@@ -189,7 +195,7 @@ def _ref(raw: JSONObject, meta: Mapping[str, Any]) -> Ref:
     uid = meta.get("uid")
     if not isinstance(uid, str) or not uid:
         raise InputError(f"{kind} {name} has no metadata.uid: a dump of live objects is needed, not a manifest")
-    return Ref(kind, sys.intern(str(meta.get("namespace") or "default")), name, uid)
+    return Ref(kind, sys.intern(str(meta.get("namespace") or DEFAULT_NAMESPACE)), name, uid)
 
 
 def _metadata(raw: JSONObject) -> Mapping[str, Any]:
@@ -220,6 +226,20 @@ def _strings(raw: JSONObject, meta: Mapping[str, Any], key: str) -> Mapping[str,
 def _describe(raw: JSONObject) -> str:
     meta = _metadata(raw)
     return f"{raw.get('kind')} {meta.get('namespace') or 'default'}/{meta.get('name')}"
+
+
+def _phase(raw: JSONObject) -> str | None:
+    """``status.phase``, interned; ``None`` where only metadata was read."""
+    status = raw.get("status")
+    phase = status.get("phase") if isinstance(status, dict) else None
+    return sys.intern(phase) if isinstance(phase, str) else None
+
+
+def _gang_annotation(meta: Mapping[str, Any]) -> str | None:
+    annotations = meta.get("annotations")
+    if not isinstance(annotations, dict):
+        return None
+    return next((name for name in GANG_ANNOTATIONS if name in annotations), None)
 
 
 def _generation(meta: Mapping[str, Any]) -> int:

@@ -31,7 +31,7 @@ POINTER_SET_GENERATION: Final = "/status/currentGenerationHash"
 POINTER_TEMPLATE: Final = "/status/currentPodTemplateHash"
 POINTER_GENERATION: Final = "/status/currentPodCliqueSetGenerationHash"
 
-#: What stands for the clique of a PodClique whose labels do not tell it; no template is called so.
+#: Stands for the clique of a PodClique whose labels do not name it; a template never has this name.
 UNKNOWN_CLIQUE: Final = ""
 
 

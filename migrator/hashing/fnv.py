@@ -1,12 +1,11 @@
-"""FNV-1a 64 over text in chunks, and the encoding of the sum.
+"""FNV-1a 64 over a text in pieces, and the encoding of the sum.
 
 Grove: ``operator/internal/utils/kubernetes/pod.go:ComputeHash`` feeds ``fnv.New64a`` and encodes the decimal sum
 with ``rand.SafeEncodeString`` of k8s.io/apimachinery.
 
-One step is ``h = (h ^ byte) * p mod 2^64``. The exclusive or with an ASCII character touches the low seven bits
-only, so over a fixed text of n bytes ``h_out = p^n * (h - low) + f(low)`` where ``low`` are the low seven bits of
-``h`` and ``f(low)`` is the sum that the text gives from ``low`` alone. Most of a dump is text that recurs: for it
-each of at most 128 values of ``f`` is computed once, and from then on the whole text costs one multiplication.
+One step is ``h = (h ^ byte) * p mod 2^64``. The exclusive or with an ASCII character touches the low seven bits only,
+so over an ASCII text of n bytes ``h_out = p^n * h + f(low)`` where ``low`` are the low seven bits of ``h``. For a text
+that recurs, each of the 128 values of ``f`` is computed once at most, and the whole text costs one multiplication.
 (Eight bits and 256 values where a text is not ASCII.)
 """
 
@@ -14,9 +13,10 @@ from __future__ import annotations
 
 import re
 import struct
+from array import array
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
-from typing import Final
+from typing import Final, TypeAlias
 
 OFFSET: Final = 0xCBF29CE484222325
 PRIME: Final = 0x100000001B3
@@ -28,147 +28,88 @@ _ENCODING: Final = bytes.maketrans(_DIGITS, "".join(_ALPHABET[digit % len(_ALPHA
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 _ASCII: Final = 0x7F
-_ANY: Final = 0xFF
 
-#: After this many evaluations of one text, all 128 are computed at once; a chunk with as many recurs.
-_FILL_ALL_AFTER: Final = 8
+#: So many values of one text are computed one by one, then all that are left at once: that costs as much as 14.
+_ONE_BY_ONE: Final = 4
 
-# All 128 evaluations at once: one integer with a lane of 16 bytes for each. A 64-bit lane times 64 bits never
-# reaches its neighbour.
+#: How many texts are held as recurring that are no part of a struct, and up to which length.
+_RECURRING: Final = 1 << 9
+_LONGEST: Final = 1 << 15
+
+# All 128 values at once: one integer with a lane of 16 bytes for each. 64 bits times p never reach the next lane.
 _COUNT: Final = _ASCII + 1
 _LANE: Final = 16
 _LANES: Final = int.from_bytes((b"\1" + bytes(_LANE - 1)) * _COUNT, "little")
 _STARTS: Final = int.from_bytes(b"".join(bytes((low,)) + bytes(_LANE - 1) for low in range(_COUNT)), "little")
 _LANE_MASK: Final = _LANES * MASK
-_HIGH_MASK: Final = _LANES * (MASK ^ _ASCII)
+_NONE_KNOWN: Final = array("Q", bytes(8 * _COUNT))
 
 
-class Chunk:
-    """What takes a sum to the next.
+class Fixed:
+    """An ASCII text that recurs: ``power`` is p^n mod 2^64, ``sums`` f(low) by low, 0 where it is not known yet."""
 
-    ``size`` is its length n in bytes, ``power`` p^n mod 2^64 and ``mask`` the bits that ``low`` consists of.
-    ``table`` holds f(low) as far as it was needed. Once it has been needed again and again it is ``hot``, and all of
-    f is computed at once if the text is ASCII.
-    """
-
-    __slots__ = ("_planes", "hot", "mask", "power", "size", "table")
-
-    #: How many chunks have become hot: each then holds up to 12 KB.
-    hot_ones = 0
-
-    def __init__(self, size: int, mask: int) -> None:
-        self.size = size
-        self.power = _power(size)
-        self.mask = mask
-        self.table: dict[int, int] = {}
-        self.hot = False
-        self._planes: Sequence[bytes] = ()
-
-    @property
-    def data(self) -> bytes:
-        """The bytes that it stands for."""
-        raise NotImplementedError
-
-    def step(self, state: int) -> int:
-        """The sum after it when it was ``state`` before."""
-        low = state & self.mask
-        value = self.table.get(low)
-        if value is None:
-            value = self.fill(low)
-        return ((state ^ low) * self.power + value) & MASK
-
-    def fill(self, low: int) -> int:
-        """Compute and keep f(low)."""
-        value = self.table[low] = self._evaluate(low)
-        if not self.hot and len(self.table) > _FILL_ALL_AFTER:
-            self._heat()
-        return value
-
-    def planes(self) -> Sequence[bytes]:
-        """For each of the eight bytes of f(low), least significant first, a table to translate ``low`` with."""
-        if not self._planes:
-            if not self.hot:
-                self._heat()
-            raw = struct.pack(f"<{_COUNT}Q", *self.table.values())
-            self._planes = [raw[at::8] * 2 for at in range(8)]
-        return self._planes
-
-    def _heat(self) -> None:
-        if self.mask == _ASCII:
-            self.table = dict(enumerate(self._evaluate_all()))
-        self.hot = True
-        Chunk.hot_ones += 1
-
-    def _evaluate(self, low: int) -> int:
-        raise NotImplementedError
-
-    def _evaluate_all(self) -> Sequence[int]:
-        raise NotImplementedError
-
-
-class Text(Chunk):
-    """A chunk of text."""
-
-    __slots__ = ("data",)
-
-    data: bytes
+    __slots__ = ("_left", "power", "sums", "text")
 
     def __init__(self, text: str) -> None:
-        self.data = utf8(text)
-        super().__init__(len(self.data), _ASCII if self.data.isascii() else _ANY)
+        self.text = text
+        self.power = _power(len(text))
+        self.sums = _NONE_KNOWN[:]
+        self._left = _ONE_BY_ONE
 
-    def _evaluate(self, low: int) -> int:
-        return feed(low, self.data)
+    def fill(self, low: int) -> int:
+        """Compute and keep f(low); in the end, all of them."""
+        data = self.text.encode()
+        self._left -= 1
+        if self._left >= 0:
+            self.sums[low] = (feed(low, data) - low * self.power) & MASK
+        else:
+            lanes, in_all_lanes = _STARTS, _bytes_in_lanes()
+            for byte in data:
+                lanes = (lanes ^ in_all_lanes[byte]) * PRIME & _LANE_MASK
+            sums = struct.unpack(f"<{2 * _COUNT}Q", lanes.to_bytes(_COUNT * _LANE, "little"))[::2]
+            self.sums = array("Q", [(total - at * self.power) & MASK for at, total in enumerate(sums)])
+        return self.sums[low]
 
-    def _evaluate_all(self) -> Sequence[int]:
-        lanes, bytes_in_lanes = _STARTS, _bytes_in_lanes()
-        for byte in self.data:
-            lanes = (lanes ^ bytes_in_lanes[byte]) * PRIME & _LANE_MASK
-        return _unpacked(lanes)
 
-
-class Joined(Chunk):
-    """A sequence of chunks as one."""
+class Joined(Fixed):
+    """Pieces of ASCII text as one: f(low) is computed from theirs."""
 
     __slots__ = ("_parts",)
 
-    def __init__(self, parts: Sequence[Chunk]) -> None:
+    def __init__(self, parts: Sequence[Piece]) -> None:
+        super().__init__(plain(parts))
         self._parts = parts
-        mask = _ASCII
-        size = 0
-        for part in parts:
-            mask |= part.mask
-            size += part.size
-        super().__init__(size, mask)
 
-    @property
-    def data(self) -> bytes:
-        """The bytes that it stands for."""
-        return b"".join([part.data for part in self._parts])
-
-    def _evaluate(self, low: int) -> int:
-        return fold(low, self._parts)
-
-    def _evaluate_all(self) -> Sequence[int]:
-        """One step of :func:`fold` in all lanes for each part, f(low) put together from its bytes."""
-        lanes = _STARTS
-        found = bytearray(_COUNT * _LANE)
-        for part in self._parts:
-            lows = lanes.to_bytes(_COUNT * _LANE, "little")[::_LANE]
-            for at, plane in enumerate(part.planes()):
-                found[at::_LANE] = lows.translate(plane)
-            lanes = ((lanes & _HIGH_MASK) * part.power + int.from_bytes(found, "little")) & _LANE_MASK
-        return _unpacked(lanes)
+    def fill(self, low: int) -> int:
+        """Compute and keep f(low)."""
+        added = self.sums[low] = (fold(low, self._parts) - low * self.power) & MASK
+        return added
 
 
-def fold(state: int, chunks: Iterable[Chunk]) -> int:
-    """The sum after ``chunks`` when it was ``state`` before."""
-    for chunk in chunks:
-        low = state & chunk.mask
-        value = chunk.table.get(low)
-        if value is None:
-            value = chunk.fill(low)
-        state = ((state ^ low) * chunk.power + value) & MASK
+#: A text that recurs, or one that nothing is known of.
+Piece: TypeAlias = Fixed | str
+
+
+@lru_cache(maxsize=_RECURRING)
+def recurring(text: str) -> Piece:
+    """A text that is likely to recur, such as the key of a label, or costs much if it does."""
+    return Fixed(text) if text.isascii() and len(text) <= _LONGEST else text
+
+
+def fold(state: int, pieces: Iterable[Piece]) -> int:
+    """The sum after ``pieces`` when it was ``state`` before."""
+    prime, mask, low = PRIME, MASK, _ASCII
+    for piece in pieces:
+        if isinstance(piece, str):
+            try:
+                data = piece.encode()
+            except UnicodeEncodeError:
+                data = clean(piece).encode()
+            for byte in data:
+                state = (state ^ byte) * prime & mask
+        else:
+            added = piece.sums[state & low] or piece.fill(state & low)
+            state = (state * piece.power + added) & mask
     return state
 
 
@@ -177,6 +118,11 @@ def feed(state: int, data: bytes) -> int:
     for byte in data:
         state = (state ^ byte) * PRIME & MASK
     return state
+
+
+def plain(pieces: Iterable[Piece]) -> str:
+    """The text that pieces are; lone surrogates are still in it."""
+    return "".join([piece if isinstance(piece, str) else piece.text for piece in pieces])
 
 
 def encode(total: int) -> str:
@@ -197,7 +143,7 @@ def clean(text: str) -> str:
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1 << 12)
 def _power(size: int) -> int:
     return pow(PRIME, size, 1 << 64)
 
@@ -206,7 +152,3 @@ def _power(size: int) -> int:
 def _bytes_in_lanes() -> Sequence[int]:
     """Each ASCII character in all lanes."""
     return [_LANES * byte for byte in range(_COUNT)]
-
-
-def _unpacked(lanes: int) -> Sequence[int]:
-    return struct.unpack(f"<{2 * _COUNT}Q", lanes.to_bytes(_COUNT * _LANE, "little"))[::2]

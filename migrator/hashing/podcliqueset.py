@@ -16,17 +16,13 @@ from typing import Any, Final
 from migrator.errors import DecodeError
 from migrator.exact_json import JSONObject
 from migrator.hashing.canonical import canonicalize
-from migrator.hashing.fnv import OFFSET, Chunk, clean, encode, feed, fold
-from migrator.hashing.memory import MEMORY
-from migrator.hashing.patterns import Patterns
+from migrator.hashing.fnv import OFFSET, Fixed, Piece, clean, encode, fold, plain
 from migrator.hashing.schemes import CANONICAL, Scheme
-from migrator.hashing.spew import Struct, root
+from migrator.hashing.spew import root
 
 _IN_ORDER: Final = "CliqueStartupTypeInOrder"
-_POINTER: Final = "(*v1.PodTemplateSpec)"
+_POINTER: Final = Fixed("(*v1.PodTemplateSpec)")
 _CLIQUES: Final = "spec.template.cliques"
-
-_PATTERNS: Final = Patterns()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +41,7 @@ class TemplateHasher:
 
     def __init__(self, template: Mapping[str, Any]) -> None:
         self._template = template
-        self._recognised = _PATTERNS.recognise(template)
-        self._printed: dict[Scheme, Sequence[Chunk]] = {}
+        self._printed: dict[tuple[str, bool], Sequence[Piece]] = {}
 
     def under(self, scheme: Scheme) -> str:
         """The pod-template hash.
@@ -57,13 +52,23 @@ class TemplateHasher:
 
     def after(self, state: int, scheme: Scheme) -> int:
         """The FNV sum after the template when it was ``state`` before. Raises as :meth:`under` does."""
-        if self._recognised is not None:
-            found = self._recognised.after(state, scheme, printed)
-            if found is not None:
-                return found
-        if scheme not in self._printed:
-            self._printed[scheme] = printed(self._template, scheme)
-        return fold(state, self._printed[scheme])
+        return fold(state, self.pieces(scheme))
+
+    def pieces(self, scheme: Scheme) -> Sequence[Piece]:
+        """What is hashed. Raises as :meth:`under` does."""
+        moved = scheme.algorithm == CANONICAL and self._canonical is not self._pod_spec
+        if (scheme.minor, moved) not in self._printed:
+            pod_spec = self._canonical if moved else self._pod_spec
+            self._printed[scheme.minor, moved] = _printed(self._template, pod_spec, scheme.minor)
+        return self._printed[scheme.minor, moved]
+
+    @cached_property
+    def _pod_spec(self) -> JSONObject:
+        return _pod_spec(self._template)
+
+    @cached_property
+    def _canonical(self) -> JSONObject:
+        return canonicalize(self._pod_spec)
 
 
 def hash_template(template: Mapping[str, Any], scheme: Scheme) -> str:
@@ -73,12 +78,7 @@ def hash_template(template: Mapping[str, Any], scheme: Scheme) -> str:
 
 def dump_template(template: Mapping[str, Any], scheme: Scheme) -> str:
     """The very text that is hashed. Raises as :meth:`TemplateHasher.under` does."""
-    return b"".join([chunk.data for chunk in printed(template, scheme)]).decode()
-
-
-def hash_text(text: str) -> str:
-    """The hash of a dump, byte by byte: what :func:`hash_template` must equal."""
-    return encode(feed(OFFSET, text.encode()))
+    return clean(plain(TemplateHasher(template).pieces(scheme)))
 
 
 class SetHasher:
@@ -111,8 +111,8 @@ class SetHasher:
         if scheme.algorithm == CANONICAL and _set_template(self._pcs).get("cliqueStartupType") == _IN_ORDER:
             for number in order:
                 opening = f"(kubernetes.podTemplateSpecHashInput){{OrderKey:(string){names[number]} PodTemplateSpec:"
-                total = self._after(MEMORY.text(opening).step(total), number, scheme)
-                total = MEMORY.text("}").step(total)
+                total = self._after(fold(total, [opening]), number, scheme)
+                total = fold(total, ["}"])
             return total
         for number in sorted(order, key=names.__getitem__) if scheme.algorithm == CANONICAL else order:
             total = sums[number] if total == OFFSET else self._after(total, number, scheme)
@@ -131,34 +131,11 @@ def hash_pod_clique_set(pcs: Mapping[str, Any], scheme: Scheme) -> PodCliqueSetH
     return SetHasher(pcs).under(scheme)
 
 
-def unknown_fields(pcs: Mapping[str, Any], minor: str) -> tuple[str, ...]:
-    """JSON Pointers, from the PodCliqueSet, of the set pod spec fields that a minor's structs do not know."""
-    known = root(minor).fields["spec"]
-    found: list[str] = []
-    for number, (_, template) in enumerate(_templates(pcs)):
-        pod_spec = template.get("podSpec")
-        found += _unknown(pod_spec, known, f"/spec/template/cliques/{number}/spec/podSpec")
-    return tuple(found)
-
-
-def newer_fields(pcs: Mapping[str, Any], older: str, newer: str) -> tuple[str, ...]:
-    """The set fields that ``newer`` knows and ``older`` does not: what an upgrade would suddenly see."""
-    unseen = set(unknown_fields(pcs, newer))
-    return tuple(pointer for pointer in unknown_fields(pcs, older) if pointer not in unseen)
-
-
-def printed(template: Mapping[str, Any], scheme: Scheme) -> Sequence[Chunk]:
-    """What is hashed, in chunks. Raises as :meth:`TemplateHasher.under` does."""
-    pod_spec = _pod_spec(template)
-    if scheme.algorithm == CANONICAL:
-        pod_spec = canonicalize(pod_spec)
-    value = {
-        "metadata": {key: template.get(key) for key in ("labels", "annotations")},
-        "spec": pod_spec,
-    }
-    out = [MEMORY.text(_POINTER)]
+def _printed(template: Mapping[str, Any], pod_spec: JSONObject, minor: str) -> Sequence[Piece]:
+    value = {"metadata": {key: template.get(key) for key in ("labels", "annotations")}, "spec": pod_spec}
+    out: list[Piece] = [_POINTER]
     try:
-        root(scheme.minor).emit(value, out)
+        root(minor).emit(value, out)
     except DecodeError as error:
         path = error.path.removeprefix(".metadata.")
         path = f"podSpec{path.removeprefix('.spec')}" if path.startswith(".spec") else path
@@ -224,20 +201,3 @@ def _object(value: object, path: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise DecodeError("it is not an object", path=path)
     return value
-
-
-def _unknown(value: object, printer: object, pointer: str) -> Iterator[str]:
-    printer = getattr(printer, "element", printer)
-    if isinstance(value, dict) and isinstance(printer, Struct):
-        fields = printer.fields
-        for key, item in value.items():
-            below = f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}"
-            if item is None:
-                continue
-            if key not in fields:
-                yield below
-            else:
-                yield from _unknown(item, fields[key], below)
-    elif isinstance(value, list):
-        for number, item in enumerate(value):
-            yield from _unknown(item, printer, f"{pointer}/{number}")

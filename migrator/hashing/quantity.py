@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from migrator.errors import DecodeError
+from migrator.hashing.fnv import Fixed, Piece
 
 DECIMAL_SI: Final = "DecimalSI"
 BINARY_SI: Final = "BinarySI"
@@ -39,6 +40,13 @@ _NONE: Final = "the text there is no quantity"
 _TEXT_AT_MOST: Final = 4000  # below CPython's own limit for str to int; Go has none
 
 
+_AMOUNT: Final = Fixed("{i:(resource.int64Amount){value:(int64)")
+_SCALE: Final = Fixed(" scale:(resource.Scale)")
+_DECIMAL: Final = Fixed("} d:(resource.infDecAmount){Dec:(*inf.Dec)")
+_CACHED: Final = Fixed("} s:(string)")
+_FORMAT: Final = Fixed(" Format:(resource.Format)")
+
+
 @dataclass(frozen=True, slots=True)
 class Quantity:
     """The fields of the Go struct. ``unscaled`` is set only where the big decimal is (``d.Dec``)."""
@@ -50,13 +58,10 @@ class Quantity:
     unscaled: int | None = None
     decimal_scale: int = 0
 
-    def dump(self) -> str:
+    def pieces(self) -> tuple[Piece, ...]:
         """The struct's body as spew prints it, without its type."""
-        return (
-            f"{{i:(resource.int64Amount){{value:(int64){self.value} scale:(resource.Scale){self.scale}}} "
-            f"d:(resource.infDecAmount){{Dec:(*inf.Dec){self._dec()}}} s:(string){self.text} "
-            f"Format:(resource.Format){self.format}}}"
-        )
+        amount = (_AMOUNT, str(self.value), _SCALE, str(self.scale), _DECIMAL, self._dec())
+        return (*amount, _CACHED, self.text, _FORMAT, self.format, "}")
 
     def _dec(self) -> str:
         if self.unscaled is None:

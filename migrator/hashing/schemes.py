@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import pkgutil
+import re
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from migrator.errors import UnknownScheme
+from migrator.errors import UnknownScheme, UnreadRelease
 from migrator.hashing.layouts import minors
 
 LEGACY: Final = "legacy"
@@ -55,6 +56,12 @@ class Release:
 
 
 @cache
+def unread_releases() -> tuple[str, ...]:
+    """Releases that are known to exist and whose source nobody has read, oldest first; all are newer than the table."""
+    return tuple(json.loads(pkgutil.get_data(__package__, "unread.json") or b"[]"))
+
+
+@cache
 def all_schemes() -> tuple[Scheme, ...]:
     """Every scheme in table order: legacy before canonical, then by minor."""
     return tuple(Scheme(algorithm, minor) for algorithm in _ALGORITHMS for minor in minors())
@@ -92,11 +99,21 @@ def parse_releases(text: str) -> tuple[Release, ...]:
 
 
 def by_name(name: str) -> Scheme:
-    """The scheme of that name; raises :class:`~migrator.errors.UnknownScheme`."""
+    """The scheme of that name.
+
+    Raises :class:`~migrator.errors.UnreadRelease` for a release that exists and was not read, and
+    :class:`~migrator.errors.UnknownScheme` for any other name.
+    """
     for scheme in all_schemes():
         if scheme.name == name:
             return scheme
-    raise _unknown(name)
+    unread = unread_release(name)
+    raise _unread(unread) if unread is not None else _unknown(name)
+
+
+def unread_release(text: str) -> str | None:
+    """The unread release of that name, with or without its ``v``; ``None`` for anything else."""
+    return next((name for name in unread_releases() if text in {name, name.removeprefix("v")}), None)
 
 
 def release_of(text: str) -> Release | None:
@@ -126,15 +143,46 @@ def speakers(scheme: Scheme) -> tuple[Release, ...]:
     return tuple(release for release in releases() if release.scheme == scheme)
 
 
+#: A version of Grove: ``v0.1.0-alpha.12-rc1``, ``1.2.0``. The prerelease of none sorts last.
+_VERSION: Final = re.compile(r"v?(\d+)\.(\d+)\.(\d+)(?:-([a-z]+)\.(\d+)(?:-rc(\d+))?)?")
+
+
+def _version(text: str) -> tuple[int | str, ...] | None:
+    found = _VERSION.fullmatch(text)
+    if found is None:
+        return None
+    *numbers, stage, number, candidate = found.groups()
+    return (*map(int, numbers), stage or "~", int(number or 0), int(candidate) if candidate else 10**9)
+
+
+#: What to do about a release whose hashes are not known.
+WAY_OUT: Final = (
+    "give the operator's own binary with --to-binary, or, if you know how it hashes, its scheme and its image: "
+    "--to legacy-1.35 --target-image IMAGE"
+)
+
+
+def _unread(name: str) -> UnreadRelease:
+    return UnreadRelease(
+        f"{name} is a release of Grove whose source could not be read, so its hashes are not known; {WAY_OUT}"
+    )
+
+
 def _unknown(text: str) -> UnknownScheme:
     import difflib  # noqa: PLC0415 - only an error needs it
 
-    names = [CANONICAL, *(scheme.name for scheme in all_schemes()), *(release.name for release in releases())]
+    builds = [*(release.name for release in releases()), *unread_releases()]
+    version, known = _version(text), [found for name in builds if (found := _version(name)) is not None]
+    what = f"{text!r} is neither a scheme nor a release in the table"
+    if version is not None and version > max(known):
+        return UnknownScheme(f"{what}: it is newer than {builds[-1]}, the newest that is known here; {WAY_OUT}")
+    names = [CANONICAL, *(scheme.name for scheme in all_schemes()), *builds]
     # "alpha.9" is meant for v0.1.0-alpha.9: what is left out in front does not count.
-    close = difflib.get_close_matches(text, names, n=1) or difflib.get_close_matches(f"v0.1.0-{text}", names, n=1)
+    exact = f"v0.1.0-{text}" if f"v0.1.0-{text}" in builds else None
+    close = [exact] if exact else difflib.get_close_matches(text, names, n=1)
+    close = close or difflib.get_close_matches(f"v0.1.0-{text}", names, n=1)
     hint = f"; did you mean {close[0]}?" if close else "."
     return UnknownScheme(
-        f"{text!r} is neither a scheme nor a release in the table{hint} Known schemes: "
-        f"{', '.join(scheme.name for scheme in all_schemes())}. Known releases: "
+        f"{what}{hint} Known schemes: {', '.join(scheme.name for scheme in all_schemes())}. Known releases: "
         f"{', '.join(release.name for release in releases())}."
     )

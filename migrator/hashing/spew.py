@@ -2,7 +2,7 @@
 
 k8s.io/apimachinery ``pkg/util/dump`` configures go-spew to print ``%#v`` on one line: every field of every
 struct, zero or not, in declaration order. So most of the text is fixed. A type is compiled once into its fixed
-text and the slots between; printing walks only the fields that are set and jumps over the rest.
+text and the places between; printing walks only the fields that are set and jumps over the rest.
 
 Decoding follows sigs.k8s.io/json: field names match exactly, unknown ones are ignored, null is absent, and an
 empty list or map is not nil.
@@ -11,54 +11,61 @@ empty list or map is not nil.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
-from functools import cache, cached_property, partial
-from typing import Any, ClassVar, Final, NamedTuple, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, cached_property, lru_cache, partial
+from typing import Any, ClassVar, Final, TypeAlias
 
 from migrator.errors import DecodeError
-from migrator.exact_json import JSONNumber, dumps
+from migrator.exact_json import JSONNumber
 from migrator.hashing import quantity
-from migrator.hashing.fnv import Chunk, Joined, Text, clean
+from migrator.hashing.fnv import Fixed, Piece, clean, plain, recurring
 from migrator.hashing.layouts import Field, Layout, load
-from migrator.hashing.memory import MEMORY
+from migrator.hashing.remembered import Printer, Remembered
 
 ROOT: Final = "v1.PodTemplateSpec"
 NIL: Final = "<nil>"
 
-#: How many unset fields stand in one chunk at most; a power of two.
-_BLOCK: Final = 64
+#: The structs of which no two are alike, so that they are not remembered; what stands in them is.
+_PARTED: Final = frozenset({ROOT, "v1.ObjectMeta", "v1.PodSpec", "v1.Container", "v1.EphemeralContainer"})
 
-_SECOND: Final = timedelta(seconds=1)
+#: A string that is as long is worth a piece of its own.
+_LONG: Final = 64
+
+#: How many quantities are parsed once only.
+_QUANTITIES: Final = 1 << 10
+
+#: How many combinations of set fields are prepared for each struct.
+_PLANS: Final = 1 << 10
+
 _INTEGER: Final = re.compile(r"u?int(\d*)")
 _MAP: Final = re.compile(r"map\[([^\]]+)\](.+)")
+_FIRST, _NEXT, _LAST, _TRUE, _FALSE = map(Fixed, ("[", " ", "]", "true", "false"))
 
+Emit: TypeAlias = Callable[[Any, list[Piece]], None]
 
-class Printer(Protocol):
-    """Prints values of one Go type: ``zero`` is the body of an absent one."""
-
-    zero: str
-
-    def emit(self, value: Any, out: list[Chunk]) -> None:  # noqa: ANN401 - any JSON value
-        """Append the body of a value that is not null. Raises :class:`~migrator.errors.DecodeError`."""
+#: For each set field its key, the text before it, and what prints it (nothing for strings); then the text at the end.
+Plan: TypeAlias = tuple[Sequence[tuple[str, Fixed, Emit | None]], Fixed]
 
 
 class _String:
     zero = ""
 
-    def emit(self, value: Any, out: list[Chunk]) -> None:  # noqa: ANN401
+    def emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401
         if type(value) is not str:
             raise mismatch(value, "string")
-        out.append(MEMORY.text(value))
+        out.append(value if len(value) < _LONG else recurring(value))
+
+
+_STRING: Final = _String()
 
 
 class _Bool:
     zero = "false"
 
-    def emit(self, value: Any, out: list[Chunk]) -> None:  # noqa: ANN401
+    def emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401
         if type(value) is not bool:
             raise mismatch(value, "bool")
-        out.append(MEMORY.text("true" if value else "false"))
+        out.append(_TRUE if value else _FALSE)
 
 
 class _Integer:
@@ -69,8 +76,8 @@ class _Integer:
         self._least = -(1 << (bits - 1)) if signed else 0
         self._most = (1 << (bits - 1 if signed else bits)) - 1
 
-    def emit(self, value: Any, out: list[Chunk]) -> None:  # noqa: ANN401
-        out.append(MEMORY.text(str(self.read(value))))
+    def emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401
+        out.append(str(self.read(value)))
 
     def read(self, value: Any) -> int:  # noqa: ANN401
         """Go's integer; ``-0`` is zero, any other odd spelling is refused."""
@@ -84,7 +91,7 @@ class _Integer:
 
 
 class Elements:
-    """A pointer, list or map, zero as nil; its elements' printer is compiled at its first use."""
+    """A pointer, list or map; its elements' printer is compiled at its first use."""
 
     zero = NIL
 
@@ -98,195 +105,185 @@ class Elements:
 
 
 class _Pointer(Elements):
-    def emit(self, value: Any, out: list[Chunk]) -> None:  # noqa: ANN401
+    def emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401
         self.element.emit(value, out)  # the pointee prints no type of its own
 
 
 class Slice(Elements):
     """A list."""
 
-    def emit(self, value: Any, out: list[Chunk]) -> None:  # noqa: ANN401
+    def emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401
         """Print every element."""
         if type(value) is not list:
             raise mismatch(value, "list")
-        element, separator = self.element, "["
+        element, separator = self.element, _FIRST
         for number, item in enumerate(value):
-            out.append(MEMORY.text(separator))
-            separator = " "
+            out.append(separator)
+            separator = _NEXT
             try:
                 if item is None:
-                    out.append(MEMORY.text(element.zero))
+                    out.append(element.zero)
                 else:
                     element.emit(item, out)
             except DecodeError as error:
                 raise _within(f"[{number}]", error) from None
-        out.append(MEMORY.text("]" if value else "[]"))
+        out.append(_LAST if value else "[]")
 
 
 class _Map(Elements):
-    def emit(self, value: Any, out: list[Chunk]) -> None:  # noqa: ANN401
+    def emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401
         if type(value) is not dict:
             raise mismatch(value, "object")
-        element, separator = self.element, "map["
+        element, separator, previous = self.element, "map[", None
         for key, name in sorted([(clean(name), name) for name in value]):
-            out.append(MEMORY.text(f"{separator}{key}:"))
+            if key == previous:
+                raise DecodeError("two keys that are not UTF-8 are one key to Go", path=f".{key}")
+            previous = key
+            out.append(recurring(f"{separator}{key}:"))
             separator = " "
             item = value[name]
             try:
                 if item is None:
-                    out.append(MEMORY.text(element.zero))
+                    out.append(element.zero)
                 else:
                     element.emit(item, out)
             except DecodeError as error:
                 raise _within(f".{key}", error) from None
-        out.append(MEMORY.text("]" if value else "map[]"))
-
-
-class Slot(NamedTuple):
-    """Where one JSON field's value stands: the fixed text before it, and what prints it."""
-
-    key: str
-    before: str
-    printer: Printer
+        out.append(_LAST if value else "map[]")
 
 
 class Struct:
-    """A Go struct, embedded ones included: fixed text with a slot for each JSON field."""
+    """A Go struct, embedded ones included: fixed text with a place for each JSON field."""
 
     def __init__(self, name: str, fields: Sequence[Field], types: Types) -> None:
         self.name = name
-        self.slots: list[Slot] = []
+        #: The printer of each JSON field that the struct knows, in Go's order, and the fixed text before each.
+        self.fields: dict[str, Printer] = {}
+        self._before: list[str] = []
         self._tail = self._compile(fields, types, "")
-        self.index = {slot.key: number for number, slot in enumerate(self.slots)}
-        self._between: dict[tuple[int, int], Chunk] = MEMORY.cache()
-        self.zero = "".join(slot.before + slot.printer.zero for slot in self.slots) + self._tail
+        self._numbers = {key: number for number, key in enumerate(self.fields)}
+        self._zeros = [printer.zero for printer in self.fields.values()]
+        self.zero = self._text(-1, len(self._zeros))
+        self._fixed: dict[tuple[int, int], Fixed] = {}
+        self._plans: dict[tuple[str, ...], Plan] = {}
 
-    @property
-    def fields(self) -> Mapping[str, Printer]:
-        """The printer of each JSON field that the struct knows."""
-        return {slot.key: slot.printer for slot in self.slots}
-
-    def emit(self, value: Any, out: list[Chunk]) -> None:  # noqa: ANN401
+    def emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401
         """Print the fields that are set, and the fixed text around them."""
         if type(value) is not dict:
             raise mismatch(value, "object")
-        index, slots, between = self.index, self.slots, self._between
-        last = -1
-        for number in sorted([index[key] for key in value if key in index]):
-            slot = slots[number]
-            item = value[slot.key]
-            if item is None:
-                continue
-            out.append(between.get((last, number)) or self.fixed(last, number))
-            try:
-                slot.printer.emit(item, out)
-            except DecodeError as error:
-                raise _within(f".{slot.key}", error) from None
-            last = number
-        out.append(self.fixed(last, len(slots)))
+        keys = tuple(value)
+        steps, end = self._plans.get(keys) or self._planned(keys)
+        began, key = len(out), ""
+        try:
+            for key, before, emit in steps:
+                item = value[key]
+                if item is None:
+                    break
+                out.append(before)
+                if emit is None and type(item) is str and len(item) < _LONG:
+                    out.append(item)
+                else:
+                    (emit or _STRING.emit)(item, out)
+            else:
+                out.append(end)
+                return
+        except DecodeError as error:
+            raise _within(f".{key}", error) from None
+        del out[began:]  # null is as good as absent
+        self.emit({key: item for key, item in value.items() if item is not None}, out)
 
-    def fixed(self, last: int, number: int) -> Chunk:
-        """Everything between two slots: what follows the first, unset fields, and what introduces the second."""
-        chunk = self._between.get((last, number))
-        if chunk is None:
-            parts = []
-            for start, stop in _blocks(last + 1, number):
-                text = "".join([slot.before + slot.printer.zero for slot in self.slots[start:stop]])
-                parts.append(MEMORY.text(text))
-            parts.append(MEMORY.text(self.slots[number].before if number < len(self.slots) else self._tail))
-            chunk = MEMORY.remember(self._between, (last, number), Joined(parts), 0)
-        return chunk
+    def _planned(self, keys: tuple[str, ...]) -> Plan:
+        """What to print for these fields, in Go's order, and the text after the last."""
+        steps: list[tuple[str, Fixed, Emit | None]] = []
+        last = -1
+        for number, key in sorted([(self._numbers[key], key) for key in keys if key in self._numbers]):
+            printer = self.fields[key]
+            steps.append((key, self._between(last, number), None if printer is _STRING else printer.emit))
+            last = number
+        plan = steps, self._between(last, len(self._zeros))
+        if len(self._plans) < _PLANS:
+            self._plans[keys] = plan
+        return plan
+
+    def _between(self, last: int, number: int) -> Fixed:
+        """The text between two fields as a piece."""
+        if (last, number) not in self._fixed:
+            self._fixed[last, number] = Fixed(self._text(last, number))
+        return self._fixed[last, number]
+
+    def _text(self, last: int, number: int) -> str:
+        """The text between two fields: those that are not set, and what introduces the second or ends the struct."""
+        unset = [self._before[at] + self._zeros[at] for at in range(last + 1, number)]
+        return "".join(unset) + (self._before[number] if number < len(self._before) else self._tail)
 
     def _compile(self, fields: Sequence[Field], types: Types, pending: str) -> str:
-        """Fill the slots; returns the fixed text after the last one."""
+        """Fill in the fields; returns the fixed text after the last one."""
         pending += "{"
         for number, (go, key, kind) in enumerate(fields):
             pending += f"{' ' if number else ''}{go}:({kind})"
             if key == "":
                 pending = self._compile(types.fields(kind), types, pending)
                 continue
-            printer = types.printer(kind)
+            printer = types.printer(kind, part=self.name in _PARTED)
             if key is None:
                 pending += printer.zero
                 continue
-            self.slots.append(Slot(key, pending, printer))
+            self.fields[key] = printer
+            self._before.append(pending)
             pending = ""
         return pending + "}"
 
 
 class _Quantity:
-    zero = quantity.Quantity().dump()
+    zero = plain(quantity.Quantity().pieces())
 
-    def __init__(self) -> None:
-        self._known: dict[str, Chunk] = MEMORY.cache()
-
-    def emit(self, value: Any, out: list[Chunk]) -> None:  # noqa: ANN401
+    def emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401
         if type(value) not in {str, int, JSONNumber}:
             raise mismatch(value, "quantity")
-        token = str(value)
-        chunk = self._known.get(token)
-        if chunk is None:
-            text = quantity.parse(token).dump()
-            chunk = MEMORY.remember(self._known, token, Text(text), len(text))
-        out.append(chunk)
+        out += _quantity(str(value))
+
+
+@lru_cache(maxsize=_QUANTITIES)
+def _quantity(text: str) -> tuple[Piece, ...]:
+    return quantity.parse(text).pieces()
 
 
 class _IntOrString:
     zero = "{Type:(intstr.Type)0 IntVal:(int32)0 StrVal:(string)}"
     _int32: ClassVar[_Integer] = _Integer("int32", 32, signed=True)
+    _text: Final = Fixed("{Type:(intstr.Type)1 IntVal:(int32)0 StrVal:(string)")
+    _number: Final = Fixed("{Type:(intstr.Type)0 IntVal:(int32)")
+    _end: Final = Fixed(" StrVal:(string)}")
 
-    def emit(self, value: Any, out: list[Chunk]) -> None:  # noqa: ANN401
+    def emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401
         if type(value) is str:
-            text = f"{{Type:(intstr.Type)1 IntVal:(int32)0 StrVal:(string){value}}}"
+            out += (self._text, value, "}")
         else:
-            text = f"{{Type:(intstr.Type)0 IntVal:(int32){self._int32.read(value)} StrVal:(string)}}"
-        out.append(MEMORY.text(text))
+            out += (self._number, str(self._int32.read(value)), self._end)
 
 
-class _Time:
-    """metav1.Time, printed as a process in UTC prints it; a live object never holds one in a pod template."""
+class _Refused:
+    """A type whose set values are refused; a live object never holds one in a pod template."""
 
-    zero = "{Time:(time.Time){wall:(uint64)0 ext:(int64)0 loc:(*time.Location)<nil>}}"
-    _utc: Final = (
-        "{name:(string)UTC zone:([]time.zone)<nil> tx:([]time.zoneTrans)<nil> extend:(string) "
-        "cacheStart:(int64)0 cacheEnd:(int64)0 cacheZone:(*time.zone)<nil>}"
-    )
-    _syntax: Final = r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:\d\d)"
-    _year_one: Final = datetime(1, 1, 1, tzinfo=UTC)
+    def __init__(self, zero: str, why: str) -> None:
+        self.zero = zero
+        self._why = why
 
-    def emit(self, value: Any, out: list[Chunk]) -> None:  # noqa: ANN401
-        match = re.fullmatch(self._syntax, value, re.ASCII) if type(value) is str else None
-        try:
-            moment = datetime.fromisoformat(match[1] + match[3]) if match else None
-        except ValueError:
-            moment = None
-        if match is None or moment is None:
-            raise DecodeError(f"{_short(value)} is no RFC 3339 time")
-        nanoseconds = int((match[2] or "").ljust(9, "0")[:9])
-        seconds = (moment - self._year_one) // _SECOND
-        out.append(
-            MEMORY.text(
-                f"{{Time:(time.Time){{wall:(uint64){nanoseconds} ext:(int64){seconds} "
-                f"loc:(*time.Location){self._utc}}}}}"
-            )
-        )
-
-
-class _Fields:
-    """metav1.FieldsV1: the value's JSON bytes, here in compact form."""
-
-    zero = "{Raw:([]uint8)<nil>}"
-
-    def emit(self, value: Any, out: list[Chunk]) -> None:  # noqa: ANN401
-        raw = " ".join(str(byte) for byte in dumps(value).encode("utf-8", "replace"))
-        out.append(MEMORY.text(f"{{Raw:([]uint8)[{raw}]}}"))
+    def emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401, ARG002
+        raise DecodeError(self._why)
 
 
 _CUSTOM: Final[Mapping[str, Printer]] = {
     "resource.Quantity": _Quantity(),
     "intstr.IntOrString": _IntOrString(),
-    "v1.Time": _Time(),
-    "v1.FieldsV1": _Fields(),
+    "v1.Time": _Refused(
+        "{Time:(time.Time){wall:(uint64)0 ext:(int64)0 loc:(*time.Location)<nil>}}",
+        "an operator hashes the time zone of its own process with a time, which is not known here",
+    ),
+    "v1.FieldsV1": _Refused(
+        "{Raw:([]uint8)<nil>}",
+        "an operator hashes the bytes of this value as they were written, which are not known here",
+    ),
 }
 
 
@@ -298,18 +295,18 @@ class Types:
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
-        self._printers: dict[str, Printer] = {}
+        self._printers: dict[tuple[str, bool], Printer] = {}
         self._known: dict[str, int] = {}
 
-    def printer(self, kind: str) -> Printer:
-        """The printer of a Go type, compiled at its first use."""
-        printer = self._printers.get(kind)
+    def printer(self, kind: str, *, part: bool = False) -> Printer:
+        """The printer of a Go type, compiled at its first use; ``part`` for what stands in a struct that has parts."""
+        printer = self._printers.get((kind, part))
         if printer is None:
-            signature = self._signature(kind)
+            signature = (self._signature(kind), part)
             printer = self._shared.get(signature)
             if printer is None:
-                printer = self._shared[signature] = self._compile(kind)
-            self._printers[kind] = printer
+                printer = self._shared[signature] = self._compile(kind, part=part)
+            self._printers[kind, part] = printer
         return printer
 
     def fields(self, kind: str) -> Sequence[Field]:
@@ -319,19 +316,20 @@ class Types:
             raise TypeError(f"{kind} is no struct")
         return fields
 
-    def _compile(self, kind: str) -> Printer:  # noqa: PLR0911 - one return for each kind of type
+    def _compile(self, kind: str, *, part: bool) -> Printer:  # noqa: PLR0911 - one return for each kind of type
         printer = _CUSTOM.get(kind)
         definition = self._layout.get(kind)
         if printer is not None:
             return printer
         if isinstance(definition, str):
-            return self.printer(definition)
+            return self.printer(definition, part=part)
         if definition is not None:
-            return Struct(kind, definition, self)
+            struct = Struct(kind, definition, self)
+            return Remembered(struct, self._signature(kind)) if part and kind not in _PARTED else struct
         if kind.startswith("*"):
-            return _Pointer(partial(self.printer, kind[1:]))
+            return _Pointer(partial(self.printer, kind[1:], part=part))
         if kind.startswith("[]"):
-            return Slice(partial(self.printer, kind[2:]))
+            return Slice(partial(self.printer, kind[2:], part=part))
         if match := _MAP.fullmatch(kind):
             return _Map(partial(self.printer, match[2]))
         return _basic(kind)
@@ -354,19 +352,9 @@ class Types:
         return known
 
 
-def _blocks(start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """A range in blocks that begin at multiples of their length, so that ranges that overlap share most of them."""
-    while start < stop:
-        size = start & -start or _BLOCK
-        while start + size > stop:
-            size //= 2
-        yield start, start + size
-        start += size
-
-
 def _basic(kind: str) -> Printer:
     if kind == "string":
-        return _String()
+        return _STRING
     if kind == "bool":
         return _Bool()
     if match := _INTEGER.fullmatch(kind):

@@ -8,7 +8,8 @@ Grove replaces pods per PodClique for standalone cliques and per scaling group r
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from migrator.grove.model import (
@@ -17,52 +18,113 @@ from migrator.grove.model import (
     BlastRadius,
     Pod,
     PodClique,
-    SetHashes,
     Tree,
 )
 from migrator.hashing import quantity
 from migrator.hashing.schemes import CANONICAL, Scheme
+from migrator.planning.detect import Pair
+from migrator.planning.hazards import doomed_pods
+from migrator.planning.lineage import is_before
 
 _GPU_RESOURCES: Final = frozenset({"nvidia.com/gpu", "amd.com/gpu"})
 _GPU_PREFIXES: Final = ("nvidia.com/mig-", "gpu.intel.com/")
+_FIRST_ON_DELETE: Final = "v0.1.0-alpha.7"
+_SWEEPS_AT_START: Final = "v0.1.0-alpha.12-rc1"
+_FIRST_TO_END_GANGS_AT_ZERO: Final = "v0.1.0-alpha.12-rc1"
 _LARGEST_SCALE: Final = 18  # as large as an int64 gets; nobody has more
 
 
-def blast_radius(
-    tree: Tree, *, source: Scheme, target: Scheme, source_hashes: SetHashes, target_hashes: SetHashes
-) -> BlastRadius:
-    """Count what an operator that speaks ``target`` recreates of this tree as it stands.
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """What a target operator does beyond comparing hashes.
 
-    Terminating pods are not counted, nor are GPUs that are claimed by dynamic resource allocation. OnDelete
-    recreates nothing by itself. A canonical operator accepts the legacy hash of its own layout (PR #566), so where
-    that is what the set stores it recreates nothing either.
+    ``knows_on_delete``: pods of a set under OnDelete are left alone (from alpha.7). ``sweeps_at_start``: pods of
+    another hash under a standalone PodClique without ``updateProgress`` are deleted when it starts, though the set
+    is idle (alpha.12-rc1, ``podclique/reconcilespec.go:shouldResetOrTriggerUpdate``, until Grove PR 757).
+    ``ends_gangs_at_zero``: a member at zero ends its gang (from alpha.12-rc1, Grove PR 614).
+    """
+
+    knows_on_delete: bool = True
+    sweeps_at_start: bool = False
+    ends_gangs_at_zero: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stakes:
+    """What the next operator recreates of a tree: as it stands, and once the tree is migrated."""
+
+    without: BlastRadius
+    with_migration: BlastRadius
+
+
+def behaviour_of(targets: Sequence[str]) -> Behaviour:
+    """What the target does: of several builds that it may be, what the newest does and all of them do."""
+    if not targets:
+        return USUAL
+    return Behaviour(
+        knows_on_delete=not is_before(targets[-1], _FIRST_ON_DELETE),
+        sweeps_at_start=all(name == _SWEEPS_AT_START for name in targets),
+        ends_gangs_at_zero=not is_before(targets[0], _FIRST_TO_END_GANGS_AT_ZERO),
+    )
+
+
+#: What most operators do.
+USUAL: Final = Behaviour()
+
+
+def stakes(tree: Tree, pair: Pair, *, source: Scheme, target: Scheme, behaviour: Behaviour = USUAL) -> Stakes:
+    """Count what an operator that speaks ``target`` recreates of this tree, as it stands and migrated.
+
+    Live pods count: not those on their way out, nor those that have failed or succeeded. GPUs claimed by dynamic
+    resource allocation do not. A canonical operator accepts the legacy hash of its own layout (PR #566), so where
+    that is what the set stores it recreates nothing.
     """
     pcs = tree.pcs
-    current = {None, target_hashes.generation}  # an operator that finds no hash stores its own
+    if pcs.terminating:
+        return Stakes(BlastRadius(), BlastRadius())
+    ended = list(doomed_pods(tree)) if behaviour.ends_gangs_at_zero else []
+    if pcs.on_delete and behaviour.knows_on_delete:
+        return Stakes(_count(tree, ended), _count(tree, ended))
+    current = {None, pair.target.generation}  # an operator that finds no hash stores its own
     if target.algorithm == CANONICAL and source.minor == target.minor:
-        current.add(source_hashes.generation)
-    if pcs.on_delete or pcs.terminating or pcs.generation_hash in current:
-        return BlastRadius()
-    gpus = {str(clique.get("name")): clique_gpus(clique) for clique in pcs.cliques}
-    replicas: dict[tuple[str | None, str | None], list[PodClique]] = defaultdict(list)
-    total = BlastRadius()
-    for pod_clique in tree.pod_cliques:
-        if pod_clique.standalone:
-            expected = _expected(pod_clique, target_hashes)
-            total += _count(pod_clique, (pod for pod in _live(pod_clique) if pod.template_hash != expected), gpus)
-        else:
-            index = pod_clique.labels.get(LABEL_SCALING_GROUP_REPLICA_INDEX)
-            replicas[pod_clique.owner_uid, index].append(pod_clique)
-    for members in replicas.values():
-        if any(member.labels.get(LABEL_POD_TEMPLATE_HASH) != _expected(member, target_hashes) for member in members):
-            for member in members:
-                total += _count(member, _live(member), gpus)
-    return total
+        current.add(pair.source.generation)
+    swept = list(_stray(tree, pair, migrated=False)) if behaviour.sweeps_at_start else []
+    left = list(_stray(tree, pair, migrated=True)) if behaviour.sweeps_at_start else []
+    rolled = [] if pcs.generation_hash in current else list(_rolled(tree, pair))
+    return Stakes(_count(tree, (*ended, *swept, *rolled)), _count(tree, (*ended, *left)))
 
 
 def live_pods(tree: Tree) -> int:
     """How many pods of the tree are not on their way out."""
-    return sum(1 for pod_clique in tree.pod_cliques for _ in _live(pod_clique))
+    return sum(1 for pod_clique in tree.pod_cliques for pod in pod_clique.pods if not pod.terminating)
+
+
+def _rolled(tree: Tree, pair: Pair) -> Iterator[tuple[PodClique, Pod]]:
+    """What a rolling update replaces."""
+    replicas: dict[tuple[str | None, str | None], list[PodClique]] = defaultdict(list)
+    for pod_clique in tree.pod_cliques:
+        if pod_clique.standalone:
+            expected = _expected(pod_clique, pair)
+            yield from ((pod_clique, pod) for pod in pod_clique.pods if pod.template_hash != expected)
+        else:
+            index = pod_clique.labels.get(LABEL_SCALING_GROUP_REPLICA_INDEX)
+            replicas[pod_clique.owner_uid, index].append(pod_clique)
+    for members in replicas.values():
+        if any(member.labels.get(LABEL_POD_TEMPLATE_HASH) != _expected(member, pair) for member in members):
+            yield from ((member, pod) for member in members for pod in member.pods)
+
+
+def _stray(tree: Tree, pair: Pair, *, migrated: bool) -> Iterator[tuple[PodClique, Pod]]:
+    """What is deleted at the start of an operator that looks at idle sets: pods that do not have the target's hash.
+
+    ``migrated``: nor the source's, which is the target's by then.
+    """
+    for clique in tree.pod_cliques:
+        if clique.standalone and not clique.status.get("updateProgress"):
+            kept = {_expected(clique, pair)}
+            if migrated:
+                kept.add(pair.source.templates.get(clique.clique or "", ""))
+            yield from ((clique, pod) for pod in clique.pods if pod.template_hash not in kept)
 
 
 def clique_gpus(clique: Mapping[str, Any]) -> int:
@@ -76,7 +138,7 @@ def clique_gpus(clique: Mapping[str, Any]) -> int:
 def whole_units(token: object) -> int:
     """The value of a quantity as Go's ``Quantity.Value`` gives it, rounded up; 0 for ``null``.
 
-    Raises :class:`~migrator.errors.DecodeError` for what is no quantity.
+    Raises :class:`~migrator.errors.DecodeError` for what is not a quantity.
     """
     if token is None:
         return 0
@@ -90,18 +152,20 @@ def whole_units(token: object) -> int:
     return digits * power if scale >= 0 else -(-digits // power)
 
 
-def _expected(pod_clique: PodClique, hashes: SetHashes) -> str:
+def _expected(pod_clique: PodClique, pair: Pair) -> str:
     """The template hash that the target gives a PodClique; empty, and so equal to none, for an unknown clique."""
-    return hashes.templates.get(pod_clique.clique or "", "")
+    return pair.target.templates.get(pod_clique.clique or "", "")
 
 
-def _live(pod_clique: PodClique) -> Iterable[Pod]:
-    return (pod for pod in pod_clique.pods if not pod.terminating)
-
-
-def _count(pod_clique: PodClique, pods: Iterable[Pod], gpus: Mapping[str, int]) -> BlastRadius:
-    number = sum(1 for _ in pods)
-    return BlastRadius(number, number * gpus.get(pod_clique.clique or "", 0))
+def _count(tree: Tree, found: Iterable[tuple[PodClique, Pod]]) -> BlastRadius:
+    """The live ones of these pods, each once."""
+    gpus = {str(clique.get("name")): clique_gpus(clique) for clique in tree.pcs.cliques}
+    live = {pod.ref.uid: (clique, pod) for clique, pod in found if pod.live}
+    return BlastRadius(
+        pods=len(live),
+        gpus=sum(gpus.get(clique.clique or "", 0) for clique, _ in live.values()),
+        running=sum(1 for _, pod in live.values() if pod.running),
+    )
 
 
 def _gpus(container: Mapping[str, Any]) -> int:

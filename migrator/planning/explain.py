@@ -84,16 +84,16 @@ class Explanation:
 def source_of(pcs: Mapping[str, Any], what: str) -> Scheme:
     """The first scheme in the table that gives the generation hash which the set stores.
 
-    Raises :class:`~migrator.errors.UsageError` where there is none: ``--from`` must say it then.
+    Raises :class:`~migrator.errors.UsageError` where there is none: ``--from`` must name one then.
     """
     stored = (pcs.get("status") or {}).get("currentGenerationHash")
     if not stored:
-        raise UsageError(f"{what} stores no generation hash, so say with --from which operator is meant")
+        raise UsageError(f"{what} stores no generation hash, so name the operator that is meant with --from")
     for scheme in schemes.spoken_schemes():
         if hash_pod_clique_set(pcs, scheme).generation_hash == stored:
             return scheme
     raise UsageError(
-        f"{what} stores the generation hash {stored}, which no known operator gives its spec; say with --from which "
+        f"{what} stores the generation hash {stored}, which no known operator gives its spec; name with --from which "
         "operator is meant"
     )
 
@@ -215,7 +215,7 @@ def _field_change(
 
 
 def _tagged(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """A copy in which every object in a list carries its position, so that sorted lists tell where they were."""
+    """A copy in which every object in a list carries its position, so that a sorted list shows where each was."""
     if isinstance(value, Mapping):
         return {key: _tagged(item) for key, item in value.items()}
     if isinstance(value, list):

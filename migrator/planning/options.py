@@ -39,7 +39,8 @@ class PlanOptions:
     """What the user asks for.
 
     ``source`` is ``auto``, a scheme or a release; ``target`` is ``canonical``, a scheme or a release.
-    ``downtime`` is in seconds.
+    ``downtime`` is in seconds. ``describes`` is set where nothing is to be written (``plan``): what forbids a run
+    of these options, and not a migration of the sets, is then a warning.
     """
 
     source: str = AUTO
@@ -48,7 +49,7 @@ class PlanOptions:
     skip_refused: bool = False
     selection: Selection = field(default_factory=Selection)
     downtime: float = DEFAULT_DOWNTIME
-    revert: bool = False
+    describes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ def direction(options: PlanOptions) -> Direction:
         candidates = schemes.spoken_schemes()
     elif options.source == CANONICAL:
         raise UsageError(
-            "--from takes a scheme or a release; `canonical` is for --to, name for instance canonical-1.34"
+            "--from takes a scheme or a release; `canonical` is for --to; give for instance canonical-1.34"
         )
     else:
         candidates = (_scheme(options.source, "--from"),)
@@ -83,7 +84,7 @@ def check_allowed(codes: Iterable[str]) -> None:
     """Raise :class:`~migrator.errors.UsageError` for a code that ``--allow`` does not accept."""
     for code in codes:
         if code not in guards.CATALOGUE:
-            raise UsageError(f"--allow {code}: there is no such guard; docs/upgrade.md lists them")
+            raise UsageError(f"--allow {code}: a guard with this code does not exist; docs/guards.md lists them")
         if not guards.overridable(code):
             accepted = ", ".join(sorted(c for c in guards.CATALOGUE if guards.overridable(c)))
             raise UsageError(f"--allow {code}: this guard cannot be overridden; those that can are {accepted}")

@@ -1,4 +1,4 @@
-"""From trees to a plan: what shall change, what refuses, and what is at stake. Pure.
+"""From trees to a plan: what is to change, what refuses, and what is at stake. Pure.
 
 A change is the substitution of one stored value that equals the source's hash of its own field by the target's.
 Everything else stays as it is, or refuses.
@@ -15,27 +15,31 @@ from migrator.exact_json import dumps
 from migrator.grove.model import (
     BlastRadius,
     Change,
-    Finding,
     Plan,
     PodCliqueSet,
-    Ref,
     SetHashes,
     Severity,
+    Sighting,
     Snapshot,
     StoredHash,
     Tree,
     TreePlan,
     TreeState,
 )
-from migrator.grove.places import stored_hashes
-from migrator.hashing import podcliqueset, schemes
+from migrator.grove.places import POINTER_SET_GENERATION, stored_hashes
+from migrator.hashing import schemes
 from migrator.hashing.schemes import Scheme
 from migrator.planning import guards
-from migrator.planning.blast import blast_radius
+from migrator.planning.advisories import advise_plan, unknown_target
+from migrator.planning.blast import Behaviour, behaviour_of, stakes
+from migrator.planning.cluster_findings import lacking_kinds, narrowed, not_checked, orphan, unlisted
 from migrator.planning.detect import Detection, Pair, Verdict, detect
 from migrator.planning.guards.base import refuse, warn
 from migrator.planning.hashes import HashesOf
-from migrator.planning.options import Direction, PlanOptions, check_allowed, direction
+from migrator.planning.lag import lagging
+from migrator.planning.lineage import builds_of, span, speakers
+from migrator.planning.newer_fields import newer_fields
+from migrator.planning.options import AUTO, Direction, PlanOptions, check_allowed, direction
 from migrator.planning.tables import Table
 
 
@@ -45,23 +49,32 @@ def make_plan(
     *,
     tables: Mapping[str, Table] | None = None,
     now: datetime | None = None,
+    running: str | None = None,
 ) -> Plan:
-    """Decide, for every selected tree, what shall change.
+    """Decide, for every selected tree, what is to change.
 
     ``tables`` are what earlier runs recorded, by PodCliqueSet uid; ``now`` is the time of the cluster's
-    conditions, ``None`` where it cannot be known. Raises :class:`~migrator.errors.DecodeError` for a
-    PodCliqueSet that Go could not decode, naming it and the path of the value.
+    conditions, ``None`` where it cannot be known; ``running`` is the release of the operator that runs, where that is
+    known. A target that is known to exist and was not read has advisories only. Raises
+    :class:`~migrator.errors.DecodeError` for a PodCliqueSet that Go could not decode, naming it and the path of the
+    value.
     """
     check_allowed(options.allow)
+    unread = schemes.unread_release(options.target)
+    if unread is not None and options.describes:
+        return unknown_target(snapshot, options, unread, running)
     way = direction(options)
-    planner = _Planner(options, way, dict(tables or {}), now if snapshot.is_cluster else None)
+    planner = _Planner(options, way, dict(tables or {}), now if snapshot.is_cluster else None, snapshot.sightings)
     plans = [planner.plan_tree(tree) for tree in snapshot.trees]
     selected = tuple(p for p in plans if options.selection.matches(p.tree.pcs))
     others = tuple(p for p in plans if not options.selection.matches(p.tree.pcs))
-    findings = [_orphan(o.ref, o.reason) for o in snapshot.orphans]
-    findings += _narrowed(others, options)
+    findings = [orphan(o.ref, o.reason) for o in snapshot.orphans]
+    findings += narrowed(others, options)
+    if any(p.changes for p in plans):
+        findings += unlisted(snapshot, options)
+    findings += lacking_kinds(snapshot)
     if not snapshot.is_cluster and snapshot.trees:
-        findings += _not_checked()
+        findings += not_checked()
     if options.skip_refused:
         selected = tuple(_skipped(p) if p.state is TreeState.REFUSED else p for p in selected)
     return Plan(
@@ -70,6 +83,8 @@ def make_plan(
         trees=selected,
         findings=tuple(findings),
         cluster_blast=sum((p.blast for p in plans), BlastRadius()),
+        cluster_rest=sum((p.rest for p in plans), BlastRadius()),
+        advisories=tuple(advice for p in selected for advice in advise_plan(p, options, running)),
     )
 
 
@@ -106,11 +121,19 @@ def _substitutions(judged: Iterable[tuple[StoredHash, Verdict]], old: SetHashes,
 
 
 class _Planner:
-    def __init__(self, options: PlanOptions, way: Direction, tables: Mapping[str, Table], now: datetime | None) -> None:
+    def __init__(
+        self,
+        options: PlanOptions,
+        way: Direction,
+        tables: Mapping[str, Table],
+        now: datetime | None,
+        sightings: Iterable[Sighting],
+    ) -> None:
         self._options = options
         self._way = way
         self._tables = tables
         self._now = now
+        self._sightings = tuple(sightings)
 
     def plan_tree(self, tree: Tree) -> TreePlan:
         """Decide one tree."""
@@ -135,6 +158,10 @@ class _Planner:
             )
             return TreePlan(tree, None, self._fallback_target().name, TreeState.SKIPPED, findings=(finding,))
         found = self._detect(tree, stored, hashes, table)
+        if found.source is None and self._options.source != AUTO:
+            other = self._explained_by(tree, stored, hashes, found.target)
+            if other is not None:
+                return self._misnamed(tree, hashes, found, other)
         if table is not None and _unfinished(tree.pcs, table, hashes):
             # No override helps here: what it would leave are hashes that only the recorded table can translate.
             decided = self._decide(tree, stored, hashes, found, recorded=table.source, allow=frozenset())
@@ -157,14 +184,19 @@ class _Planner:
         pair = Pair(hashes(found.closest), hashes(found.target), tree.pcs.on_delete)
         verdicts = [(item, pair.verdict(item)) for item in stored]
         done = found.done
-        context = guards.Context(
+        foreign = tuple(item for item, verdict in verdicts if verdict is Verdict.FOREIGN)
+        case = guards.Case(
             tree=tree,
             source=found.closest,
             target=found.target,
             explained=found.source is not None and not done,
             source_hashes=pair.source,
             target_hashes=pair.target,
-            foreign=tuple(item for item, verdict in verdicts if verdict is Verdict.FOREIGN),
+            foreign=foreign,
+            lagging=lagging(tree, foreign),
+            equal=pair.source == pair.target
+            and (self._options.source != AUTO or tree.pcs.generation_hash == pair.target.generation),
+            sightings=() if done else self._seen(tree, pair),
             leftovers=tuple(item for item, verdict in verdicts if verdict is Verdict.LEFTOVER),
             target_values=sum(1 for item, v in verdicts if v is Verdict.TARGET and item.value != pair.source.of(item)),
             known=any(verdict in {Verdict.SOURCE, Verdict.TARGET} for _, verdict in verdicts),
@@ -174,14 +206,17 @@ class _Planner:
             now=self._now,
             downtime=self._options.downtime,
         )
-        findings = guards.check_tree(context, allow=allow)
+        findings = guards.check_tree(case, allow=allow)
         if done:
             # Nothing will be written, so nothing can be hidden: what would refuse a write is only worth knowing.
             findings = tuple(replace(f, severity=Severity.WARNING) for f in findings)
         refused = any(f.severity is Severity.REFUSAL for f in findings)
+        at_stake = stakes(
+            tree, pair, source=found.closest, target=found.target, behaviour=self._behaviour(found.target)
+        )
         source = found.source
-        if source is None and context.foreign and not refused:
-            source = found.closest  # every foreign value was allowed, and stays
+        if source is None and foreign and not refused:
+            source = found.closest  # every foreign value lags behind or was allowed, and stays
         # A refused tree shows what would change if what refuses were allowed, even where nothing explains all of it.
         changes = () if done else _substitutions(verdicts, pair.source, pair.target)
         return TreePlan(
@@ -191,12 +226,65 @@ class _Planner:
             state=state_of(refused=refused, changes=changes),
             changes=changes,
             findings=findings,
-            blast=blast_radius(
-                tree, source=found.closest, target=found.target, source_hashes=pair.source, target_hashes=pair.target
-            ),
+            blast=at_stake.without,
+            rest=at_stake.with_migration,
             source_hashes=pair.source,
             target_hashes=pair.target,
         )
+
+    def _misnamed(self, tree: Tree, hashes: HashesOf, found: Detection, other: Scheme) -> TreePlan:
+        """What is to be done about a tree whose hashes are not those of ``--from``: nothing, with one finding."""
+        pair = Pair(hashes(other), hashes(found.target), tree.pcs.on_delete)
+        at_stake = stakes(tree, pair, source=other, target=found.target, behaviour=self._behaviour(found.target))
+        finding = refuse(
+            "GM-135",
+            tree.ref,
+            POINTER_SET_GENERATION,
+            f"{tree.ref} holds the hashes of {other.name} ({span(speakers(other))}), not those of --from "
+            f"{self._options.source}; leave out --from, or give --from {other.name}",
+        )
+        return TreePlan(
+            tree=tree,
+            source=None,
+            target=found.target.name,
+            state=TreeState.REFUSED,
+            findings=(finding,),
+            blast=at_stake.without,
+            rest=at_stake.without,
+            source_hashes=pair.source,
+            target_hashes=pair.target,
+        )
+
+    def _explained_by(
+        self, tree: Tree, stored: tuple[StoredHash, ...], hashes: HashesOf, target: Scheme
+    ) -> Scheme | None:
+        """The scheme that explains all of a tree, whatever ``--from`` names; ``None`` where there is none."""
+        candidates = schemes.spoken_schemes()
+        return detect(
+            stored,
+            on_delete=tree.pcs.on_delete,
+            candidates=candidates,
+            target_of=lambda _source: target,
+            hashes=hashes,
+        ).source
+
+    def _seen(self, tree: Tree, pair: Pair) -> tuple[Sighting, ...]:
+        """The source's hashes outside the known places, in objects of this tree or of nobody else's."""
+        if not self._sightings:
+            return ()
+        old = {pair.source.generation, *pair.source.templates.values()}
+        old -= {pair.target.generation, *pair.target.templates.values()}
+        return tuple(
+            seen
+            for seen in self._sightings
+            if seen.value in old
+            and seen.ref.namespace in {"", tree.ref.namespace}
+            and seen.part_of in {None, tree.ref.name}
+            and (seen.ref.kind != tree.ref.kind or seen.ref.uid == tree.ref.uid)
+        )
+
+    def _behaviour(self, target: Scheme) -> Behaviour:
+        return behaviour_of(builds_of(self._options.target, target))
 
     def _detect(self, tree: Tree, stored: tuple[StoredHash, ...], hashes: HashesOf, table: Table | None) -> Detection:
         candidates = self._way.candidates
@@ -242,6 +330,7 @@ def _restore(decided: TreePlan, stored: tuple[StoredHash, ...], table: Table) ->
         changes=without_kept(changes_of(stored, table.target_hashes, table.source_hashes, pair=pair), table),
         findings=(finding,),
         blast=decided.blast,
+        rest=decided.blast,
         source_hashes=table.target_hashes,
         target_hashes=table.source_hashes,
     )
@@ -250,7 +339,7 @@ def _restore(decided: TreePlan, stored: tuple[StoredHash, ...], table: Table) ->
 def _unfinished(pcs: PodCliqueSet, table: Table, hashes: HashesOf) -> bool:
     """Whether the tree was edited before its migration ended: its commit record is still the source's.
 
-    One that is the target's as well tells nothing, and then no clique that was left alone has two hashes.
+    One that is the target's as well proves nothing, and then no clique that was left alone has two hashes.
     """
     if table.template_digest == template_digest(pcs):
         return False
@@ -262,7 +351,7 @@ def _unfinished(pcs: PodCliqueSet, table: Table, hashes: HashesOf) -> bool:
 def _newer_fields(pcs: PodCliqueSet, older: Scheme, newer: Scheme) -> tuple[str, ...]:
     if older.minor == newer.minor:
         return ()
-    return podcliqueset.newer_fields({"spec": pcs.spec}, older.minor, newer.minor)
+    return newer_fields(pcs.spec, older.minor, newer.minor)
 
 
 def is_of(table: Table, way: Direction) -> bool:
@@ -287,27 +376,3 @@ def state_of(*, refused: bool, changes: tuple[Change, ...]) -> TreeState:
 def _skipped(plan: TreePlan) -> TreePlan:
     findings = tuple(replace(f, severity=Severity.WARNING) for f in plan.findings)
     return replace(plan, state=TreeState.SKIPPED, changes=(), findings=findings)
-
-
-def _narrowed(others: tuple[TreePlan, ...], options: PlanOptions) -> list[Finding]:
-    pending = [p for p in others if p.state in {TreeState.MIGRATE, TreeState.REFUSED}]
-    if not pending:
-        return []
-    message = (
-        f"{len(pending)} PodCliqueSets outside the selection still need this migration, {pending[0].tree.ref} among "
-        "them: the operator serves the whole cluster and would recreate their pods; run without -n and -l, or "
-        "--allow GM-201"
-    )
-    make = warn if "GM-201" in options.allow else refuse
-    return [make("GM-201", pending[0].tree.ref, None, message)]
-
-
-def _not_checked() -> list[Finding]:
-    return [
-        warn("GM-122", None, None, "not checked on a dump: whether an operator is running"),
-        warn("GM-202", None, None, "not checked on a dump: whether the authorizer webhook refuses label changes"),
-    ]
-
-
-def _orphan(ref: Ref, reason: str) -> Finding:
-    return warn("GM-124", ref, None, f"{ref} is labelled as Grove's, but {reason}; it is left alone")

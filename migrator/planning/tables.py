@@ -62,7 +62,7 @@ class Table:
     """What a tree's hashes translate to, as computed before its first write.
 
     ``uid`` and ``generation`` are the PodCliqueSet's, ``source`` and ``target`` scheme names.
-    ``template_digest`` tells whether what is hashed has changed since. ``baseline`` is by PodClique name,
+    ``template_digest`` shows whether what is hashed has changed since. ``baseline`` is by PodClique name,
     ``group_baseline`` by PodCliqueScalingGroup name.
     """
 

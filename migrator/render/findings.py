@@ -1,17 +1,18 @@
 """Findings put together for people: by code, with a count, a few names and what to do. Pure.
 
-A guard says one sentence for each object: ``<object> <what was found>; <what to do>``. Four hundred pods make four
+A guard reports one sentence for each object: ``<object> <what was found>; <what to do>``. Four hundred pods make four
 hundred such sentences, which nobody reads; the JSON of a plan has them all.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from migrator.grove.model import Finding, Ref, Severity
-from migrator.planning.guards import CATALOGUE
+from migrator.grove.model import Advice, Finding, Ref, Severity
+from migrator.planning.guards import CATALOGUE, HAZARDS
 
 #: How many objects, or different sayings of one guard, are spelt out.
 NAMED: Final = 3
@@ -31,7 +32,8 @@ class Saying:
 class FindingGroup:
     """All findings of one code and severity.
 
-    ``title`` is the guard's own, ``remedies`` are what the sentences say after their first semicolon, each once.
+    ``title`` is the guard's own, ``remedies`` are what stands after the first semicolon of the messages, each once.
+    ``consequences`` counts, by code, the findings that follow from this one in the same sets.
     """
 
     code: str
@@ -40,6 +42,7 @@ class FindingGroup:
     findings: tuple[Finding, ...]
     sayings: tuple[Saying, ...]
     remedies: tuple[str, ...]
+    consequences: tuple[tuple[str, int], ...] = ()
 
     @property
     def refuses(self) -> bool:
@@ -48,15 +51,45 @@ class FindingGroup:
 
 
 def grouped(findings: Iterable[Finding]) -> list[FindingGroup]:
-    """Findings by code, what refuses first; objects stay in the order in which they come."""
+    """Findings by code, what refuses first; objects stay in the order in which they come.
+
+    What follows from another finding is counted with that one.
+    """
     by_code: dict[tuple[bool, str], list[Finding]] = {}
+    follow: dict[str, Counter[str]] = {}
     for finding in findings:
-        by_code.setdefault((finding.severity is Severity.WARNING, finding.code), []).append(finding)
-    return [_group(members) for _, members in sorted(by_code.items())]
+        if finding.follows is None:
+            by_code.setdefault((finding.severity is Severity.WARNING, finding.code), []).append(finding)
+        else:
+            follow.setdefault(finding.follows, Counter())[finding.code] += 1
+    groups = [_group(members) for _, members in sorted(by_code.items())]
+    # A refusal has the consequences; a warning of the same code, of other sets, has none.
+    return [
+        replace(group, consequences=tuple(sorted(follow.pop(group.code, Counter()).items())))
+        if group.refuses
+        else group
+        for group in groups
+    ]
+
+
+def advice_groups(advisories: Iterable[Advice]) -> list[tuple[str, str, Advice, tuple[Ref, ...]]]:
+    """Hazards by id: the id, its title, the first advice, and every object concerned."""
+    by_id: dict[str, list[Advice]] = {}
+    for advice in advisories:
+        by_id.setdefault(advice.id, []).append(advice)
+    return [
+        (code, HAZARDS[code], members[0], tuple(dict.fromkeys(a.ref for a in members if a.ref is not None)))
+        for code, members in sorted(by_id.items())
+    ]
+
+
+def consequences(group: FindingGroup) -> str:
+    """``GM-109 (12x), GM-111 (30x)``; empty for none."""
+    return ", ".join(f"{code} ({number:,}x)" for code, number in group.consequences)
 
 
 def sentence(finding: Finding) -> str:
-    """Code, object, field and message, without saying the object twice."""
+    """Code, object, field and message, with the object named once."""
     where = str(finding.ref) if finding.ref else ""
     place = " ".join(part for part in ("" if where in finding.message else where, finding.field or "") if part)
     return f"{finding.code} {place}: {finding.message}" if place else f"{finding.code} {finding.message}"
@@ -65,17 +98,18 @@ def sentence(finding: Finding) -> str:
 def line(group: FindingGroup) -> str:
     """The whole group on one line: its first sentence, and of what else it is true."""
     first, *others = group.findings
-    if not others:
-        return sentence(first)
-    refs = tuple(dict.fromkeys(finding.ref for finding in others if finding.ref is not None))
-    where = f": {names(refs)}" if refs else ""
-    return f"{sentence(first)} ({len(others):,} more like it{where})"
+    text = sentence(first)
+    if others:
+        refs = tuple(dict.fromkeys(finding.ref for finding in others if finding.ref is not None))
+        where = f": {names(refs)}" if refs else ""
+        text += f" ({len(others):,} more like it{where})"
+    return f"{text}; from it follow {consequences(group)}" if group.consequences else text
 
 
 def names(refs: tuple[Ref, ...], namespace: str = "") -> str:
     """The objects of a list, or the first few and how many more; the kind is said where it changes.
 
-    ``namespace`` is the one that goes without saying.
+    ``namespace`` is left out of names.
     """
     shown, kind = [], ""
     for ref in refs if len(refs) <= NAMED + 1 else refs[:NAMED]:
@@ -114,5 +148,5 @@ def _split(finding: Finding) -> tuple[str, str]:
         message = message.removeprefix(str(finding.ref)).lstrip(": ") or message
     found, _, remedy = message.partition(_BREAK)
     if found.startswith("holds ") and finding.field:
-        found = f"{finding.field} {found}"  # a value without its field tells nobody where to look
+        found = f"{finding.field} {found}"  # a value without its field does not say where to look
     return found, remedy

@@ -15,7 +15,7 @@ from migrator.grove.model import Plan, Ref, TreeState
 from migrator.hashing import schemes
 from migrator.planning.explain import Explanation, as_text, explain
 from migrator.render import summary as report
-from migrator.render.findings import grouped
+from migrator.render.findings import advice_groups, consequences, grouped
 from migrator.render.reasons import reasons
 
 _STATES: Final = {
@@ -26,8 +26,8 @@ _STATES: Final = {
 }
 
 
-def render(plan: Plan) -> str:
-    """The whole document, as text."""
+def render(plan: Plan, origin: report.Origin | None = None) -> str:
+    """The whole document, as text; ``origin`` says what the plan was made from, and when."""
     why = _explained(plan)
     return _template().render(
         plan=plan,
@@ -40,8 +40,11 @@ def render(plan: Plan) -> str:
         shown={tree.state for tree in _struck(plan)},
         states=_STATES,
         warnings=grouped(report.warnings_of(plan)),
+        hazards=advice_groups(plan.advisories),
+        origin=origin,
+        consequences=consequences,
         reasons=list(reasons(why.values())),
-        trees=sorted(plan.trees, key=lambda tree: (tree.tree.ref.namespace, tree.tree.ref.name)),
+        trees=report.in_order(plan.trees),
         why=why,
         notes=report.notes(plan),
     )

@@ -14,10 +14,10 @@ from migrator.planning.explain import Explanation, FieldChange
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """What tells two schemes apart in these sets.
+    """What two schemes print differently of these sets.
 
     ``fields`` are texts that only one dump prints and ``lists`` those that the canonical order moves, each with the
-    number of sets; the places of a field are not told.
+    number of sets; the places of a field are left out.
     """
 
     source: Scheme

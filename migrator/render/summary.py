@@ -1,4 +1,4 @@
-"""What a plan says, as data: the JSON contract and the headline. Pure.
+"""What a plan contains, as data: the JSON contract, rows of tables and the headline. Pure.
 
 The JSON is a contract: keys are only ever added, arrays are sorted by namespace, name, kind and field, and what
 is absent is null.
@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from migrator.grove.model import BlastRadius, Change, Finding, Plan, Ref, Severity, TreePlan, TreeState
+from migrator.grove.model import Advice, BlastRadius, Change, Finding, Plan, Ref, Severity, TreePlan, TreeState
 from migrator.planning.blast import live_pods
+from migrator.planning.outlook import Target
 
 #: What the counted GPUs leave out.
 DRA_NOTE = "GPUs are counted from the limits of containers; those claimed by dynamic resource allocation are not."
@@ -20,6 +21,9 @@ DRA_NOTE = "GPUs are counted from the limits of containers; those claimed by dyn
 CANONICAL_NOTE = "Only builds of Grove's pull request #566 speak the canonical schemes; no release does."
 #: Why a canonical target over the same layout recreates nothing.
 ACCEPTED_NOTE = "Builds of pull request #566 accept the legacy hash of their own layout, so they recreate nothing."
+
+#: Why a set under OnDelete may count.
+ON_DELETE_NOTE = "Operators before v0.1.0-alpha.7 do not know the update strategy OnDelete and roll such sets too."
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +46,118 @@ class Total:
     codes: tuple[str, ...]
 
 
-def plan_json(plan: Plan) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where and when a plan was made: the cluster's address or the dump's name, the time, and our version."""
+
+    cluster: str | None
+    time: str
+    version: str
+
+    def as_json(self) -> dict[str, Any]:
+        """As the JSON documents have it."""
+        return {"cluster": self.cluster, "time": self.time, "version": self.version}
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRow:
+    """One possible target of an upgrade, in numbers. ``sets`` counts the selected sets that refuse."""
+
+    scheme: str
+    releases: tuple[str, ...]
+    running: bool
+    without: BlastRadius
+    with_migration: BlastRadius
+    refused: int
+    codes: tuple[str, ...]
+    advisories: tuple[Advice, ...]
+
+
+def plan_json(plan: Plan, origin: Origin | None = None) -> dict[str, Any]:
     """The plan as the JSON object of ``plan -o json``."""
-    trees = sorted(plan.trees, key=lambda tree: (tree.tree.ref.namespace, tree.tree.ref.name))
     return {
         "from": plan.requested_source,
         "to": plan.requested_target,
-        "summary": summary(plan),
-        "trees": [_tree(tree) for tree in trees],
+        "summary": summary(plan) if plan.known else {},
+        "trees": [_tree(tree) for tree in in_order(plan.trees)],
         "refusals": [_finding(finding) for finding in refusals_of(plan)],
         "warnings": [_finding(finding) for finding in warnings_of(plan)],
+        "advisories": [advice_json(advice) for advice in plan.advisories],
+        **(origin.as_json() if origin else {}),
+    }
+
+
+def target_json(target: Target) -> dict[str, Any]:
+    """One target as ``plan -o json`` without ``--to`` has it."""
+    plan = target.plan
+    return {
+        "scheme": target.scheme.name,
+        "releases": list(target.releases),
+        "running": target.running,
+        "summary": summary(plan),
+        "refusals": [_finding(finding) for finding in refusals_of(plan)],
+        "warnings": [_finding(finding) for finding in warnings_of(plan)],
+        "advisories": [advice_json(advice) for advice in plan.advisories],
+    }
+
+
+def target_row(target: Target) -> TargetRow:
+    """One target in numbers."""
+    plan = target.plan
+    return TargetRow(
+        scheme=target.scheme.name,
+        releases=target.releases,
+        running=target.running,
+        without=plan.cluster_blast,
+        with_migration=left_behind(plan),
+        refused=sum(1 for tree in plan.trees if tree.state is TreeState.REFUSED),
+        codes=tuple(sorted({finding.code for finding in refusals_of(plan)})),
+        advisories=plan.advisories,
+    )
+
+
+def in_order(trees: Iterable[TreePlan]) -> list[TreePlan]:
+    """Sets by namespace and name."""
+    return sorted(trees, key=lambda tree: (tree.tree.ref.namespace, tree.tree.ref.name))
+
+
+#: The columns of ``plan -o csv``: one row for each set.
+CSV_COLUMNS: Final = (
+    *("namespace", "name", "from", "to", "state", "changes"),
+    *("pods", "runningPods", "gpus", "refusals", "warnings"),
+)
+
+
+def csv_rows(plan: Plan) -> Iterator[tuple[str | int, ...]]:
+    """A row for each set, under :data:`CSV_COLUMNS`; codes are separated by spaces."""
+    for tree in in_order(plan.trees):
+        yield (
+            tree.tree.ref.namespace,
+            tree.tree.ref.name,
+            tree.source or "",
+            tree.target,
+            tree.state.value,
+            len(tree.changes),
+            tree.blast.pods,
+            tree.blast.running,
+            tree.blast.gpus,
+            " ".join(sorted({finding.code for finding in tree.refusals})),
+            " ".join(sorted({finding.code for finding in tree.warnings})),
+        )
+
+
+def advice_json(advice: Advice) -> dict[str, Any]:
+    """A hazard as JSON."""
+    ref = advice.ref
+    return {
+        "id": advice.id,
+        "kind": ref.kind if ref else None,
+        "namespace": (ref.namespace or None) if ref else None,
+        "name": ref.name if ref else None,
+        "message": advice.message,
+        "source": advice.source,
+        "remedy": advice.remedy,
+        "confidence": advice.confidence,
     }
 
 
@@ -68,6 +174,8 @@ def summary(plan: Plan) -> dict[str, int]:
         "warnings": severities[Severity.WARNING],
         "podsRecreatedWithoutMigration": plan.cluster_blast.pods,
         "gpusRecreatedWithoutMigration": plan.cluster_blast.gpus,
+        "podsRecreatedWithMigration": left_behind(plan).pods,
+        "gpusRecreatedWithMigration": left_behind(plan).gpus,
     }
 
 
@@ -77,7 +185,7 @@ def refusals_of(plan: Plan) -> list[Finding]:
 
 
 def warnings_of(plan: Plan) -> list[Finding]:
-    """Everything that somebody should know, sorted."""
+    """Everything that is worth knowing, sorted."""
     return _sorted(f for f in _findings(plan) if f.severity is Severity.WARNING)
 
 
@@ -104,6 +212,8 @@ def change_groups(tree: TreePlan) -> list[ChangeGroup]:
 
 def headline(plan: Plan) -> str:
     """The one sentence that matters: what the upgrade recreates without the migration, and with it."""
+    if not plan.known:
+        return f"the hashes of {plan.requested_target} are not known: whether it recreates pods is not known either"
     if not plan.trees and not plan.cluster_blast.pods:
         return "nothing to do: no PodCliqueSets"
     if not plan.cluster_blast.pods and all(tree.state is TreeState.DONE for tree in plan.trees):
@@ -119,7 +229,7 @@ def headline(plan: Plan) -> str:
 
 
 def totals(plan: Plan) -> list[Total]:
-    """The plan's sets by what shall happen to them, without states that no set is in."""
+    """The plan's sets by what is to happen to them, without states that no set is in."""
     found = []
     for state in TreeState:
         members = [tree for tree in plan.trees if tree.state is state]
@@ -131,8 +241,14 @@ def totals(plan: Plan) -> list[Total]:
 
 def left_behind(plan: Plan) -> BlastRadius:
     """What would still be recreated if the sets that can be migrated were."""
-    saved = _sum(tree for tree in plan.trees if tree.state is TreeState.MIGRATE)
-    return BlastRadius(plan.cluster_blast.pods - saved.pods, plan.cluster_blast.gpus - saved.gpus)
+    migrated = [tree for tree in plan.trees if tree.state is TreeState.MIGRATE]
+    saved, rest = _sum(migrated), sum((tree.rest for tree in migrated), BlastRadius())
+    total = plan.cluster_blast
+    return BlastRadius(
+        total.pods - saved.pods + rest.pods,
+        total.gpus - saved.gpus + rest.gpus,
+        total.running - saved.running + rest.running,
+    )
 
 
 def next_steps(plan: Plan) -> list[str]:
@@ -141,7 +257,7 @@ def next_steps(plan: Plan) -> list[str]:
     if not refusals:
         return []
     codes = ", ".join(sorted({finding.code for finding in refusals}))
-    steps = [f"docs/upgrade.md tells for each code how to see it and what to do: {codes}"]
+    steps = [f"docs/guards.md says for each code how to see it and what to do: {codes}"]
     migrating = sum(1 for tree in plan.trees if tree.state is TreeState.MIGRATE)
     if migrating and all(finding.severity is Severity.WARNING for finding in plan.findings):
         steps.append(
@@ -160,6 +276,7 @@ def notes(plan: Plan) -> list[str]:
         *([DRA_NOTE] if plan.cluster_blast.pods else []),
         *([CANONICAL_NOTE] if canonical else []),
         *([ACCEPTED_NOTE] if accepted else []),
+        *([ON_DELETE_NOTE] if any(tree.tree.pcs.on_delete for tree in _live(plan)) else []),
     ]
 
 
@@ -209,6 +326,9 @@ def _tree(tree: TreePlan) -> dict[str, Any]:
         "from": tree.source,
         "to": tree.target,
         "state": tree.state.value,
+        "pods": tree.blast.pods,
+        "runningPods": tree.blast.running,
+        "gpus": tree.blast.gpus,
         "changes": [_change(change) for change in sorted(tree.changes, key=_change_order)],
     }
 
@@ -234,6 +354,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "name": ref.name if ref else None,
         "field": finding.field,
         "message": finding.message,
+        **({"follows": finding.follows} if finding.follows else {}),
     }
 
 

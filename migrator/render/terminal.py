@@ -1,16 +1,21 @@
-"""What a plan says, for people: a tree on a terminal, lines that stand on their own in a pipe."""
+"""A plan for people: a tree on a terminal, lines that stand on their own in a pipe."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, TextIO
 
-from migrator.grove.model import Plan, Severity, TreePlan, TreeState
-from migrator.render.findings import NAMED, FindingGroup, grouped, line, names
+from migrator.grove.model import Advice, Plan, Ref, Severity, TreePlan, TreeState
+from migrator.planning.lineage import span
+from migrator.render.findings import NAMED, FindingGroup, advice_groups, consequences, grouped, line, names
 from migrator.render.summary import (
     ChangeGroup,
+    TargetRow,
     change_groups,
     count,
+    csv_rows,
     headline,
+    in_order,
     next_steps,
     notes,
     refusals_of,
@@ -45,14 +50,19 @@ _REFUSAL: Final = "red"
 _WARNING: Final = "yellow"
 
 
-def plan_text(plan: Plan) -> str:
-    """The plan for a pipe, a file or a log: one line per set, and per guard that speaks, whatever the width."""
+def plan_text(plan: Plan, *, wide: bool = False) -> str:
+    """The plan for a pipe, a file or a log: one line per set and per guard that found something, whatever the width.
+
+    ``wide`` adds the running pods and the codes that warn.
+    """
     parts = [headline(plan) + "\n"]
     if plan.trees:
-        parts.append(_table(plan))
+        parts.append(_table(plan, wide=wide))
     for title, findings in (("refused", refusals_of(plan)), ("warning", warnings_of(plan))):
         if findings:
             parts.append("".join(f"{title}: {printable(line(group))}\n" for group in grouped(findings)))
+    if plan.advisories:
+        parts.append("".join(f"{line}\n" for line in _advice_lines(plan.advisories)))
     remarks = [*(("next", step) for step in next_steps(plan)), *(("note", note) for note in notes(plan))]
     if remarks:
         parts.append("".join(f"{title}: {remark}\n" for title, remark in remarks))
@@ -77,6 +87,8 @@ def print_plan(plan: Plan, stream: TextIO, *, colour: bool) -> None:
         console.print(_branch(tree, arrow))
     for group in grouped(finding for finding in plan.findings if finding.severity is Severity.REFUSAL):
         console.print(_finding(group, arrow))
+    for code, title, advice, refs in advice_groups(plan.advisories):
+        console.print(_advice(code, title, advice, refs, arrow))
     for step in next_steps(plan):
         console.print(Text(f"{arrow} {step}", style="bold"))
     for remark in notes(plan):
@@ -86,7 +98,47 @@ def print_plan(plan: Plan, stream: TextIO, *, colour: bool) -> None:
     console.print(Text(headline(plan), style="bold"))
 
 
-def _table(plan: Plan) -> str:
+def targets_text(rows: Sequence[TargetRow]) -> str:
+    """One line for each possible target of an upgrade, and what is to be known of each."""
+    table = [
+        (
+            f"{row.scheme}{' *' if row.running else ''}",
+            span(row.releases),
+            f"{row.without.pods}",
+            f"{row.without.running}",
+            f"{row.without.gpus}",
+            f"{row.with_migration.pods}",
+            f"{row.refused}" + (f" ({','.join(row.codes)})" if row.codes else ""),
+            ",".join(sorted({advice.id for advice in row.advisories})) or "-",
+        )
+        for row in rows
+    ]
+    header = ("TARGET", "RELEASES", "PODS", "RUNNING", "GPUS", "WITH MIGRATION", "REFUSED", "HAZARDS")
+    parts = ["what an upgrade recreates, by what the next operator speaks\n", columns(header, table)]
+    if any(row.running for row in rows):
+        parts.append("* the operator that runs now speaks it\n")
+    known: dict[Advice, None] = dict.fromkeys(advice for row in rows for advice in row.advisories)
+    if known:
+        parts.append("".join(f"{line}\n" for line in _advice_lines(known)))
+    parts.append("next: plan --to RELEASE shows set by set what a migration changes and what refuses it\n")
+    return "\n".join(parts)
+
+
+def _advice_lines(advisories: Iterable[Advice]) -> Iterator[str]:
+    for code, _, advice, refs in advice_groups(advisories):
+        more = f" ({len(refs) - 1:,} more like it: {names(refs[1:])})" if len(refs) > 1 else ""
+        yield printable(
+            f"hazard: {code} {advice.message}{more}; {advice.remedy} [{advice.source}; {advice.confidence}]"
+        )
+
+
+def _table(plan: Plan, *, wide: bool) -> str:
+    if wide:
+        header = ["NAMESPACE", "NAME", "STATE", "FROM", "TO", "CHANGES", "PODS", "RUNNING", "GPUS", "REFUSED BY"]
+        header.append("WARNINGS")
+        order = (0, 1, 4, 2, 3, 5, 6, 7, 8, 9, 10)
+        found = [[str(row[index]) or "-" for index in order] for row in csv_rows(plan)]
+        return columns(header, found)
     rows = [
         [
             tree.tree.ref.namespace,
@@ -99,7 +151,7 @@ def _table(plan: Plan) -> str:
             f"{tree.blast.gpus}",
             ",".join(sorted({finding.code for finding in tree.refusals})),
         ]
-        for tree in sorted(plan.trees, key=_place)
+        for tree in in_order(plan.trees)
     ]
     header = ["NAMESPACE", "NAME", "STATE", "FROM", "TO", "CHANGES", "PODS", "GPUS", "REFUSED BY"]
     width = len(header) - (not any(row[-1] for row in rows))
@@ -130,7 +182,7 @@ def _branch(plan: TreePlan, arrow: str) -> Tree:
 def _finding(group: FindingGroup, arrow: str, namespace: str = "") -> Tree:
     """The guard's title; below it what was found, of which objects, and what to do.
 
-    ``namespace`` is the one that goes without saying.
+    ``namespace`` is left out of names.
     """
     from rich.text import Text  # noqa: PLC0415 - only a terminal needs it
     from rich.tree import Tree  # noqa: PLC0415
@@ -149,8 +201,25 @@ def _finding(group: FindingGroup, arrow: str, namespace: str = "") -> Tree:
     if rest:
         refs = tuple(ref for saying in rest for ref in saying.refs)
         node.add(Text(f"and {len(rest):,} more: {printable(names(refs, namespace))}", style="dim"))
+    if group.consequences:
+        node.add(Text(f"from it follow {consequences(group)}", style="dim"))
     for remedy in group.remedies[:NAMED]:
         node.add(Text(f"{arrow} {printable(remedy)}", style="bold" if group.refuses else ""))
+    return node
+
+
+def _advice(code: str, title: str, advice: Advice, refs: tuple[Ref, ...], arrow: str) -> Tree:
+    """A hazard: what it is about, of which objects, and what to do."""
+    from rich.text import Text  # noqa: PLC0415 - only a terminal needs it
+    from rich.tree import Tree  # noqa: PLC0415
+
+    heading = Text(f"{code} ", style="bold magenta")
+    heading.append(f"{title}{_times(len(refs))}", style="magenta")
+    node = Tree(heading, guide_style="dim")
+    what = advice.message.removeprefix(str(advice.ref)).lstrip(": ") if advice.ref else advice.message
+    node.add(Text(f"{printable(names(refs))}: {printable(what)}" if refs else printable(what)))
+    node.add(Text(f"{advice.source}; {advice.confidence}", style="dim"))
+    node.add(Text(f"{arrow} {printable(advice.remedy)}"))
     return node
 
 

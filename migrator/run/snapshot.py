@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from migrator import resources
-from migrator.errors import NotFound
+from migrator.errors import NotAuthorised, NotFound
 from migrator.exact_json import JSONObject
-from migrator.grove import parsing
-from migrator.grove.model import LABEL_MANAGED_BY, MANAGED_BY_GROVE, Snapshot
-from migrator.grove.trees import Objects, build, check_complete, check_distinct
+from migrator.grove import parsing, sweep
+from migrator.grove.model import LABEL_MANAGED_BY, MANAGED_BY_GROVE, Pod, Snapshot
+from migrator.grove.trees import Objects, build, check_complete, check_distinct, lacking
 from migrator.resources import Resource
 from migrator.store import Listing, Store
 
@@ -19,49 +19,94 @@ T = TypeVar("T")
 
 _MANAGED: Final = f"{LABEL_MANAGED_BY}={MANAGED_BY_GROVE}"
 
+#: Read in full; every other kind of Grove is read for its strings only.
+_JOINED: Final = frozenset(
+    {
+        resources.POD_CLIQUE_SETS,
+        resources.POD_CLIQUE_SCALING_GROUPS,
+        resources.POD_CLIQUES,
+        resources.POD_GANG_MAPS,
+        resources.POD_GANGS,
+    }
+)
 
-def take(store: Store) -> Snapshot:
+
+def take(store: Store, *, phases: bool = False) -> Snapshot:
     """List each kind once, whole cluster, and join what was read.
 
-    No Grove CRDs means no trees. Any other failure to read is raised: an API outage must never look like
-    "no pods". Raises :class:`~migrator.errors.IncompleteDump` where a dump lacks what its sets must have, and
-    :class:`~migrator.errors.InputError` where it tells of one object twice.
+    No Grove CRDs means no trees. A kind that holds no known hash and may not be listed is named in ``unlisted``. Any
+    other failure to read is raised: an API outage must never look like "no pods". With ``phases`` pods know whether
+    they run, for two short lists more. Raises :class:`~migrator.errors.IncompleteDump` where a dump lacks what its
+    sets must have, and :class:`~migrator.errors.InputError` where it has one object twice.
     """
-    versions: dict[str, str] = {}
+    swept, unlisted = sweep.Sweep(), list[str]()
 
     def read(
         resource: Resource,
         project: Callable[[JSONObject], T],
         *,
         selector: str | None = None,
+        fields: str | None = None,
         metadata_only: bool = False,
     ) -> tuple[T, ...]:
-        listing: Listing[T] = store.list(resource, project, label_selector=selector, metadata_only=metadata_only)
-        versions[resource.qualified_name] = listing.resource_version
+        listing: Listing[T] = store.list(
+            resource, project, label_selector=selector, field_selector=fields, metadata_only=metadata_only
+        )
         return listing.items
 
+    def if_there(resource: Resource, project: Callable[[JSONObject], T]) -> tuple[T, ...]:
+        try:
+            return read(resource, swept.over(project))
+        except NotFound:
+            return ()
+
+    def if_allowed(resource: Resource, project: Callable[[JSONObject], T]) -> tuple[T, ...]:
+        try:
+            return if_there(resource, project)
+        except NotAuthorised:
+            unlisted.append(resource.qualified_name)
+            return ()
+
     try:
-        sets = read(resources.POD_CLIQUE_SETS, parsing.pod_clique_set)
+        sets = read(resources.POD_CLIQUE_SETS, swept.over(parsing.pod_clique_set))
     except NotFound:
-        return Snapshot(trees=(), is_cluster=store.is_cluster)
-    gang_maps = _if_installed(lambda: read(resources.POD_GANG_MAPS, parsing.pod_gang_map))
+        return Snapshot(trees=(), is_cluster=store.is_cluster, installed=False)
+    gang_maps = if_there(resources.POD_GANG_MAPS, parsing.pod_gang_map)
+    # Where there are maps, PodGangs hold a hash that must be known; else they are read for their strings.
+    gangs = (if_there if gang_maps else if_allowed)(resources.POD_GANGS, parsing.pod_gang)
     objects = Objects(
         sets=sets,
-        groups=read(resources.POD_CLIQUE_SCALING_GROUPS, parsing.scaling_group),
-        cliques=read(resources.POD_CLIQUES, parsing.pod_clique),
-        pods=read(resources.PODS, parsing.pod, selector=_MANAGED, metadata_only=True),
+        groups=read(resources.POD_CLIQUE_SCALING_GROUPS, swept.over(parsing.scaling_group)),
+        cliques=read(resources.POD_CLIQUES, swept.over(parsing.pod_clique)),
+        pods=read(resources.PODS, swept.over(parsing.pod), selector=_MANAGED, metadata_only=True),
         gang_maps=gang_maps,
-        gangs=read(resources.POD_GANGS, parsing.pod_gang, metadata_only=True) if gang_maps else (),
+        gangs=gangs,
     )
-    snapshot = build(objects, is_cluster=store.is_cluster)
+    for resource in (kind for group in sweep.GROUPS for kind in store.kinds(group) if kind not in _JOINED):
+        if_allowed(resource, _nothing)
+    if phases and store.is_cluster:
+        idle = read(resources.PODS, _uid, selector=_MANAGED, fields="status.phase!=Running", metadata_only=True)
+        pending = read(resources.PODS, _uid, selector=_MANAGED, fields="status.phase=Pending", metadata_only=True)
+        objects = replace(objects, pods=_with_phases(objects.pods, frozenset(idle), frozenset(pending)))
+    snapshot = replace(build(objects, is_cluster=store.is_cluster), sightings=swept.sightings, unlisted=tuple(unlisted))
     if not store.is_cluster:
         check_distinct(objects)
         check_complete(snapshot)
-    return replace(snapshot, resource_versions=versions)
+        snapshot = replace(snapshot, lacking=lacking(snapshot))
+    return snapshot
 
 
-def _if_installed(read: Callable[[], tuple[T, ...]]) -> tuple[T, ...]:
-    try:
-        return read()
-    except NotFound:
-        return ()
+def _nothing(_raw: JSONObject) -> None:
+    return None
+
+
+def _uid(raw: JSONObject) -> str:
+    return str(raw["metadata"].get("uid"))
+
+
+def _with_phases(pods: tuple[Pod, ...], idle: frozenset[str], pending: frozenset[str]) -> tuple[Pod, ...]:
+    """The pods with the phase of those that do not run. One that is not pending either has ended."""
+    return tuple(
+        replace(pod, phase="Pending" if pod.ref.uid in pending else "Failed") if pod.ref.uid in idle else pod
+        for pod in pods
+    )

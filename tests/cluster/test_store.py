@@ -20,6 +20,7 @@ from migrator.resources import (
     LEASES,
     NAMESPACES,
     POD_CLIQUES,
+    PODS,
     Op,
     Resource,
 )
@@ -375,3 +376,18 @@ def test_who_we_are(cluster: KubeStore) -> None:
     """A SelfSubjectReview, which is created and never stored, names the user."""
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview", "metadata": {}}
     assert cluster.create(SELF_SUBJECT_REVIEWS, "", body)["status"]["userInfo"]["username"]
+
+
+def test_discovery_shows_the_kinds_that_can_be_listed(cluster: KubeStore) -> None:
+    """Every kind of a group, once and without its subresources; nothing for a group that is not there."""
+    assert cluster.kinds(THINGS.group) == (THINGS,)
+    assert cluster.kinds("nobody.example") == ()
+
+
+@pytest.mark.parametrize("metadata_only", [True, False])
+def test_pods_can_be_listed_by_phase(cluster: KubeStore, *, metadata_only: bool) -> None:
+    """The API server selects pods by their phase, and refuses a field that it does not select by."""
+    listing = cluster.list(PODS, dict, field_selector="status.phase!=Running", metadata_only=metadata_only)
+    assert all((pod.get("status") or {}).get("phase") != "Running" for pod in listing.items)
+    with pytest.raises(ApiError):
+        cluster.list(PODS, dict, field_selector="status.nothing=x", metadata_only=metadata_only)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from migrator import exact_json
 from migrator.errors import DecodeError, TestFailed
-from migrator.hashing import podcliqueset, quantity, schemes, spew
-from migrator.hashing.fnv import Chunk
-from migrator.hashing.memory import _MARKS as MARKS
-from migrator.hashing.memory import Memory
-from migrator.hashing.patterns import Exactly, Fits, Pattern, Patterns
+from migrator.hashing import quantity, schemes, spew
+from migrator.hashing.fnv import Piece, plain
 from migrator.planning import explain
+from migrator.planning.newer_fields import newer_fields
 from migrator.resources import Op
 from migrator.run import operator_config
 from migrator.stores.dump import patching
@@ -51,41 +47,11 @@ def test_an_explanation_tells_of_cliques_that_move() -> None:
     assert "prints the name of each before it (CliqueStartupTypeInOrder)" in text
 
 
-@pytest.mark.parametrize(
-    "ask",
-    [lambda chunk: chunk.data, lambda chunk: chunk.step(1), lambda chunk: chunk.planes()],
-    ids=["data", "step", "all"],
-)
-def test_a_chunk_is_a_text_or_several(ask: Callable[[Chunk], object]) -> None:
-    """The base says what every chunk does and does none of it."""
-    with pytest.raises(NotImplementedError):
-        ask(Chunk(3, 0x7F))
-
-
-def test_marks_are_forgotten_before_they_are_too_many() -> None:
-    """What is known to recur is bounded; forgetting costs time only."""
-    memory = Memory()
-    for number in range(MARKS):
-        assert not memory.recurs(number)
-    assert memory.recurs(MARKS - 1)
-    assert not memory.recurs("one more")
-    assert not memory.recurs(MARKS - 1)
-
-
-def test_what_stands_for_strings_cannot_be_a_key() -> None:
-    """It equals strings that differ, so no hash would be right; what stands for one value can."""
-    with pytest.raises(TypeError, match="equals strings that differ"):
-        hash(Fits("a", "b"))
-    assert hash(Exactly(1)) == hash(Exactly(1))
-    assert Exactly(1) != True  # noqa: E712 - that is the point
-    assert Exactly(1) == 1
-
-
 def test_a_null_below_a_struct_is_no_unknown_field() -> None:
     """A field that is null is not set, whether a minor knows it or not."""
     pcs = standalone()
     pcs["spec"]["template"]["cliques"][0]["spec"]["podSpec"] |= {"hostnameOverride": None, "containers": None}
-    assert podcliqueset.unknown_fields(pcs, "1.33") == ()
+    assert newer_fields(pcs["spec"], "1.33", "1.36") == ()
 
 
 @pytest.mark.parametrize("text", ["1" * 4001, "1" * 30 + "e200000"])
@@ -103,9 +69,9 @@ def test_a_struct_of_a_layout_may_hold_what_json_never_fills() -> None:
         "v1.Bad": (("Field", "field", "v1.None"),),
     }
     types = spew.Types(layout)
-    out: list[Chunk] = []
+    out: list[Piece] = []
     types.printer("v1.Odd").emit({"shown": "x"}, out)
-    assert b"".join(chunk.data for chunk in out) == b"{hidden:(int32)0 Shown:(string)x}"
+    assert plain(out) == "{hidden:(int32)0 Shown:(string)x}"
     with pytest.raises(TypeError, match=r"the layout has no type v1\.None"):
         types.printer("v1.None")
     with pytest.raises(TypeError, match="is no struct"):
@@ -126,15 +92,6 @@ def test_a_patch_through_a_scalar_changes_nothing() -> None:
     with pytest.raises(TestFailed):
         patching.patched(document, [Op("replace", "/a/0/b", 1)])
     assert document == {"a": [1, "x"]}
-
-
-def test_what_fits_no_pattern_is_left_to_the_printers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Should even the widened pattern of its shape not fit, a template is not recognised, and so is printed."""
-    monkeypatch.setattr(Pattern, "texts", lambda *_: None)
-    patterns = Patterns(Memory())
-    template = standalone()["spec"]["template"]["cliques"][0]
-    asked = {"labels": template["labels"], "podSpec": template["spec"]["podSpec"]}
-    assert [patterns.recognise(asked) for _ in range(4)] == [None] * 4
 
 
 def test_a_layout_without_the_root_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,7 +94,7 @@ def test_selectors_match_as_in_the_api_server(selector: str | None, *, matches: 
 )
 def test_what_the_api_server_rejects_is_rejected(selector: str) -> None:
     """A selector that is none says so, with examples, whatever there is to select from."""
-    with pytest.raises(UsageError, match=r"is no label selector; examples: app=web, tier!=cache"):
+    with pytest.raises(UsageError, match=r"is not a valid label selector; examples: app=web, tier!=cache"):
         matches_labels(selector, LABELS)
 
 

@@ -7,10 +7,10 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from migrator.hashing import layouts
 from tests.oracle.build import MINORS, oracle_binary
-from tests.support.paths import ROOT
 
-LAYOUTS = ROOT / "migrator" / "hashing" / "layouts"
+LAYOUTS = Path(layouts.__file__).parent
 
 
 def rendered() -> dict[Path, str]:

@@ -55,3 +55,11 @@ def test_every_guard_is_named() -> None:
     assert {name.rsplit(".", 1)[-1] for name in named} == {
         path.stem for path in guards if "\nCHECKS" in path.read_text(encoding="utf-8")
     }
+
+
+def test_contributing_shows_the_layers() -> None:
+    """The line of layers in CONTRIBUTING.md is that of the contract."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    layers = next(item["layers"] for item in project["tool"]["importlinter"]["contracts"] if item["id"] == "layers")
+    shown = " → ".join(layer.strip("()") for layer in layers)
+    assert f"\n{shown}\n" in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")

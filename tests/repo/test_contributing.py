@@ -1,4 +1,4 @@
-"""What CONTRIBUTING.md promises to whoever adds a release."""
+"""What CONTRIBUTING.md promises to a contributor who adds a release."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_one_line_adds_a_release(grown: Path) -> None:
 
 
 def test_a_release_of_an_unknown_minor_is_named() -> None:
-    """A line whose API minor has no layout yet is an error that tells the line and the scheme."""
+    """A line whose API minor has no layout yet is an error that names the line and the scheme."""
     with pytest.raises(ValueError, match=r"releases\.json line 2: there is no scheme legacy-1\.99"):
         schemes.parse_releases(LINE + LINE.replace("1.36", "1.99"))
 

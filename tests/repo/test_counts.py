@@ -1,4 +1,4 @@
-"""The counts that tell a run that did its work from one that silently did nothing."""
+"""The counts by which a run that did its work differs from one that did nothing."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from scripts.check_counts import totals
 from tests.support import counts
 
 
@@ -15,7 +16,7 @@ def test_counts_add_up_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("GROVE_MIGRATOR_COUNTS", str(target))
     for name, n in (("a", 2), ("b", 5), ("a", 3)):
         counts.record(name, n)
-    assert counts.totals(target.read_text(encoding="utf-8")) == {"a": 5, "b": 5}
+    assert totals(target.read_text(encoding="utf-8")) == {"a": 5, "b": 5}
 
 
 def test_nothing_is_counted_without_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

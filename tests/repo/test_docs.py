@@ -1,4 +1,4 @@
-"""What the documents say is what the program does."""
+"""The documents describe what the program does."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _parsed(line: str) -> Iterator[list[str]]:
 
 
 def test_the_reference_is_current() -> None:
-    """docs/cli.md says what --help says: every command, flag and exit code."""
+    """docs/cli.md equals the output of --help: every command, flag and exit code."""
     assert cli_reference.TARGET.read_text(encoding="utf-8") == cli_reference.reference(), (
         "run python -m scripts.cli_reference --write"
     )
@@ -103,7 +103,7 @@ def test_the_runbook_shows_which_releases_hash_alike() -> None:
 
 
 def test_the_readme_leads_to_every_page() -> None:
-    """Whoever starts at the README finds all of docs/."""
+    """A reader who starts at the README finds all of docs/."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert [page.name for page in (ROOT / "docs").glob("*.md") if f"](docs/{page.name})" not in text] == []
 

@@ -1,4 +1,4 @@
-"""docs/how-it-works.md tells what the code does."""
+"""docs/how-it-works.md describes what the code does."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ def test_the_table_of_places_is_complete() -> None:
                 "rollingUpdateProgress", "updateProgress"
             )
             found.add((item.ref.kind, field))
-    told = set()
+    shown = set()
     for _, objects, fields, _ in rows("Where hashes are stored"):
         for pointer in re.findall(r"`(/[^`]+)`", fields):
             kinds = objects.split(", ")
             gang = "PodGang" if pointer.startswith("/metadata/labels/grove.io~1podcliqueset") else kinds[0]
-            told.add((gang, pointer))
-    assert told == found
+            shown.add((gang, pointer))
+    assert shown == found
 
 
 def test_what_the_text_gains_and_loses_is_what_the_layouts_say() -> None:
     """The fields that each API minor adds to or takes from what a template may hold are those of the page."""
-    told = {
+    shown = {
         cells[0]: set(re.findall(r"`(\w+\.\w+)`", cells[1]))
         for cells in rows("Why it changes though nobody changed anything")
     }
@@ -59,7 +59,7 @@ def test_what_the_text_gains_and_loses_is_what_the_layouts_say() -> None:
             if not isinstance(old[name], str) and name != "v1.EphemeralContainerCommon"  # it repeats Container
             for field in {*map(tuple, old[name])} ^ {*map(tuple, new[name])}
         }
-    assert told == expected
+    assert shown == expected
 
 
 def moved(struct: str, prefix: str) -> tuple[set[str], set[str]]:
@@ -78,12 +78,12 @@ def moved(struct: str, prefix: str) -> tuple[set[str], set[str]]:
 
 def test_what_the_canonical_algorithm_sorts_is_what_the_code_sorts() -> None:
     """Each list of a pod spec and of a container is named as sorted or as printed, as the code treats it."""
-    told = {
+    shown = {
         cells[0]: tuple(set(re.findall(r"`(\w+)`", cell)) - {"resources"} for cell in cells[1:])
         for cells in rows("Why it changes though nobody changed anything", 1)
     }
-    assert told == {"the pod spec": moved("v1.PodSpec", ""), "a container": moved("v1.Container", "containers")}
-    assert told["a container"] == moved("v1.Container", "initContainers")
+    assert shown == {"the pod spec": moved("v1.PodSpec", ""), "a container": moved("v1.Container", "containers")}
+    assert shown["a container"] == moved("v1.Container", "initContainers")
 
 
 def test_it_names_what_exists() -> None:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-import tomllib
 from collections.abc import Iterator
 
 import pytest
 import yaml
 
+from migrator import __version__
 from tests.support.paths import ROOT
 
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 INSTRUCTIONS = re.sub(r"\\\n", " ", re.sub(r"(?m)^#.*\n", "", DOCKERFILE)).splitlines()
 STAGES = [line.split()[1:] for line in INSTRUCTIONS if line.startswith("FROM ")]
 LAST = INSTRUCTIONS[max(n for n, line in enumerate(INSTRUCTIONS) if line.startswith("FROM ")) :]
-VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+VERSION = __version__
 
 
 def test_every_base_is_an_argument() -> None:

@@ -1,4 +1,4 @@
-"""docs/performance.md says what was measured, and nothing else."""
+"""docs/performance.md holds what was measured, and nothing else."""
 
 from __future__ import annotations
 

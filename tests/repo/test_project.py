@@ -39,7 +39,7 @@ def run_pytest(directory: Path, text: str) -> subprocess.CompletedProcess[str]:
     ids=["in a test", "by mark", "in a fixture", "a whole module"],
 )
 def test_in_ci_a_skip_is_a_failure(tmp_path: Path, text: str) -> None:
-    """However a test skips, CI fails and says why."""
+    """However a test skips, CI fails and prints the reason."""
     done = run_pytest(tmp_path, text)
     assert done.returncode != 0
     assert "in CI nothing may: Skipped: no Go" in done.stdout
@@ -58,7 +58,7 @@ def test_in_ci_passing_and_expected_failures_stay_what_they_are(tmp_path: Path) 
 def test_counts_below_what_is_required_fail(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A suite that did too little, or nothing, fails and says by how much; counts of one name add up."""
+    """A suite that did too little, or nothing, fails and prints by how much; counts of one name add up."""
     required = tmp_path / "required.json"
     required.write_text('{"vectors": 10, "pairs": 4}')
     monkeypatch.setattr(check_counts, "REQUIRED", required)
@@ -83,7 +83,7 @@ def test_what_is_required_is_recorded_somewhere() -> None:
 
 
 def test_the_locks_hold_every_dependency_by_hash_and_name_no_place() -> None:
-    """requirements/*.txt cover pyproject.toml, pin every file by hash, and say nothing of where it came from."""
+    """requirements/*.txt cover pyproject.toml, pin every file by hash, and do not name where it came from."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     groups = project["dependency-groups"]
     wanted = {

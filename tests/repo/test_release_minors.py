@@ -20,7 +20,7 @@ AI_DYNAMO = "github.com/ai-dynamo/grove/operator"
 
 
 def load_script() -> ModuleType:
-    """Import scripts/release_minors.py, which is no package."""
+    """Import scripts/release_minors.py, which is not a package."""
     spec = importlib.util.spec_from_file_location("release_minors", ROOT / "scripts" / "release_minors.py")
     assert spec is not None
     assert spec.loader is not None
@@ -110,7 +110,7 @@ def test_clone_fills_minor_module_and_commit(clone: Path, table: Path) -> None:
 
 
 def test_development_build_is_read_at_its_commit(clone: Path, table: Path) -> None:
-    """A main- build has no tag: its go.mod is the one of the commit in its name."""
+    """A main- build is not tagged: its go.mod is the one of the commit in its name."""
     commit = commit_go_mod(clone, go_mod(AI_DYNAMO, "v0.35.5"))
     with table.open("a") as file:
         file.write(json.dumps({"release": f"main-{commit[:8]}", "algorithm": "canonical", "dev": True}) + "\n")
@@ -153,7 +153,7 @@ def test_check_tells_whether_the_table_is_current(clone: Path, table: Path) -> N
 def test_refused_module_is_one_sentence_and_exit_code_1(
     table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A refusal is told in one line without addresses, and the table is left alone."""
+    """A refusal is one line without addresses, and the table is left alone."""
     put_go_on_path(
         tmp_path / "bin",
         monkeypatch,
@@ -214,7 +214,7 @@ def test_requirement_is_found_however_it_is_written(text: str, expected: tuple[s
     ],
 )
 def test_unclear_go_mod_is_refused(text: str, complaint: str) -> None:
-    """A go.mod that does not tell the minor beyond doubt is an error, not a guess."""
+    """A go.mod from which the minor does not follow beyond doubt is an error, not a guess."""
     with pytest.raises(script.ReadError, match=complaint):
         script.module_and_minor(text)
 

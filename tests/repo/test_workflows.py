@@ -65,7 +65,7 @@ def test_no_job_runs_for_ever_or_keeps_credentials(path: Path) -> None:
 
 @workflows
 def test_scripts_take_no_expressions(path: Path) -> None:
-    """What others may write (a branch's name, say) reaches a shell by its environment only, never as code."""
+    """What others may write (for example a branch's name) reaches a shell by its environment only, never as code."""
     for step in steps(path):
         assert "${{" not in step.get("run", ""), step
 
@@ -79,11 +79,12 @@ def test_changes_are_tested_by_the_same_command_on_every_python_that_is_promised
 
 
 def test_known_vulnerabilities_fail_a_change() -> None:
-    """What the image is made of is audited against its lock."""
-    steps_of_audit = jobs(ROOT / ".github" / "workflows" / "ci.yml")["audit"]["steps"]
-    assert any(
-        "pip-audit" in step.get("run", "") and "requirements/runtime.txt" in step["run"] for step in steps_of_audit
-    )
+    """Everything that is locked is audited against its lock, by tools that are locked too."""
+    audit = jobs(ROOT / ".github" / "workflows" / "ci.yml")["audit"]["steps"]
+    assert any(step.get("run") == "make audit" for step in audit)
+    recipe = (ROOT / "Makefile").read_text(encoding="utf-8").partition("\naudit:")[2].partition("\n\n")[0]
+    for lock in ("runtime", "dev"):
+        assert f"pip-audit --require-hashes --disable-pip -r requirements/{lock}.txt" in recipe
 
 
 def test_a_release_has_materials_signature_and_provenance() -> None:

@@ -30,8 +30,8 @@ def world() -> World:
 
 
 def in_flight(body: Object) -> None:
-    """A rolling update of the set has begun."""
-    body["status"]["updateProgress"] = {"updateStartedAt": "2026-02-02T00:00:00Z"}
+    """An edit that no operator has seen: the set's hash is not its spec's."""
+    body["spec"]["template"]["cliques"][0]["annotations"] = {"example.test/edit": "1"}
 
 
 def test_the_operator_sleeps_from_before_the_first_write_until_the_end(world: World) -> None:
@@ -58,7 +58,7 @@ def test_a_refusal_disturbs_nothing(world: World) -> None:
     process = world.start()
     ending = process.run()
     assert ending.code == REFUSED
-    assert "GM-102" in str(ending.error)
+    assert "GM-101" in str(ending.error)
     assert {write.resource for write in process.writes} == {resources.EVENTS}
     assert world.replicas == 1
 
@@ -74,7 +74,7 @@ def test_a_refusal_behind_the_fence_gives_the_operator_back(moment: Moment) -> N
     process = world.start(fault=do_at(first("deployments", "scale"), moment, begin))
     ending = process.run()
     assert ending.code == REFUSED
-    assert "GM-102" in str(ending.error)
+    assert "GM-101" in str(ending.error)
     assert not [write for write in process.writes if write.resource in GROVE]
     assert (world.replicas, world.records) == (1, [])
     assert process.name != world.holder
@@ -214,10 +214,11 @@ def test_beside_the_targets_operator_nothing_is_brought_back(*, late: bool) -> N
 
     ending = world.run(do_at(1, "after", begin) if late else None)
     assert ending.code == REFUSED, str(ending)
-    assert "GM-102" in str(ending.error)
+    assert "GM-101" in str(ending.error)
     web = halfway["PodCliqueSet", "default", "web"]
     if late:
         in_flight(web)
+        web["metadata"]["generation"] += 1
     assert world.grove() == halfway
     assert (world.replicas, world.image) == (1, cluster.NEW_IMAGE)
     assert len(world.records) > 1, "a revert can still find its tables"

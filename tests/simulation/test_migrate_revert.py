@@ -6,6 +6,7 @@ import pytest
 
 from migrator import resources
 from migrator.errors import Rejected
+from migrator.grove.model import LABEL_POD_TEMPLATE_HASH as HASH
 from migrator.run.record import Recorder
 from tests.simulation import cluster
 from tests.simulation.truth import DONE, REVERTED
@@ -113,14 +114,17 @@ def test_a_later_run_that_fails_leaves_an_earlier_migration_alone() -> None:
     """A run after one that ended well puts back only what it wrote itself, keeps the record, and starts no operator."""
     world = World()
     refused = "web-0-router"
+    own = world.store.read(resources.POD_CLIQUES, "default", refused)["metadata"]["labels"][HASH]
     world.store.edit(
         resources.POD_CLIQUES,
         "default",
         refused,
-        lambda body: body["status"].update(updateProgress={"updateStartedAt": "2026-02-02T00:00:00Z"}),
+        lambda body: body["metadata"]["labels"].update({HASH: "4445566677788899"}),
     )
     assert world.run(skip_refused=True).code == DONE
-    world.store.edit(resources.POD_CLIQUES, "default", refused, lambda body: body["status"].pop("updateProgress"))
+    world.store.edit(
+        resources.POD_CLIQUES, "default", refused, lambda body: body["metadata"]["labels"].update({HASH: own})
+    )
     halfway = world.grove()
     assert halfway not in (world.before, world.after)
 

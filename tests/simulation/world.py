@@ -361,6 +361,10 @@ class View:
         """See the store."""
         return self.process.read(lambda: self._inner.list(resource, project, **options), resource)
 
+    def kinds(self, group: str) -> tuple[Resource, ...]:
+        """See the store."""
+        return self._inner.kinds(group)
+
     def get(self, resource: Resource, namespace: str, name: str, *, subresource: str = "") -> JSONObject:
         """See the store."""
         return self.process.read(lambda: self._inner.get(resource, namespace, name, subresource=subresource), resource)

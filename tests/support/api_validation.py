@@ -1,4 +1,4 @@
-"""The rules of the API server that a mistake of ours could run into; a refusal is no failed test."""
+"""The rules of the API server that a mistake of ours could run into; a refusal is not a failed test."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def validate(resource: Resource, body: JSONObject) -> None:
     name = body["metadata"].get("name")
     for key, value in (body["metadata"].get("labels") or {}).items():
         if not isinstance(value, str) or not _LABEL_VALUE.fullmatch(value):
-            raise Rejected(f"{name}: metadata.labels[{key}]: {value!r} is no label", status=422, reason="Invalid")
+            raise Rejected(f"{name}: metadata.labels[{key}]: {value!r} is not a value", status=422, reason="Invalid")
     if resource == LEASES:
         _validate_lease(body)
     elif resource == CONFIG_MAPS:

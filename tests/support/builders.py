@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,6 +16,7 @@ import jsonpatch
 from migrator.grove import parsing
 from migrator.grove.model import Change, Finding, Plan, Severity, Snapshot, TreePlan
 from migrator.grove.places import stored_hashes
+from migrator.grove.sweep import Sweep
 from migrator.grove.trees import Objects, build
 from migrator.hashing import podcliqueset, schemes
 from migrator.planning.baseline import table_of
@@ -23,6 +24,9 @@ from migrator.planning.options import PlanOptions, Selection
 from migrator.planning.planner import make_plan
 from migrator.planning.revert import make_revert
 from migrator.planning.tables import Table
+from tests.support import trees
+from tests.support.gangs import MAPPED
+from tests.support.trees import PROGRESS, STARTED, State, grow
 
 JSON = dict[str, Any]
 
@@ -30,7 +34,7 @@ HASH_LABEL = "grove.io/pod-template-hash"
 GENERATION_LABEL = "grove.io/podcliqueset-generation-hash"
 EARLIER, LATER = "2026-01-02T03:04:05Z", "2026-01-02T04:04:05Z"
 NOW = datetime(2026, 1, 2, 4, 4, 5, tzinfo=UTC)
-ENDED: JSON = {"updateStartedAt": EARLIER, "updateEndedAt": LATER}
+ENDED: JSON = {"updateStartedAt": STARTED, "updateEndedAt": trees.ENDED}
 
 
 def clique(name: str, *, image: str = "app:1", containers: Sequence[str] = ("b", "a"), gpus: object = None) -> JSON:
@@ -51,14 +55,6 @@ def clique(name: str, *, image: str = "app:1", containers: Sequence[str] = ("b",
 def hashes_of(pcs: JSON, scheme: str) -> podcliqueset.PodCliqueSetHashes:
     """The hashes that a scheme gives a set."""
     return podcliqueset.hash_pod_clique_set(pcs, schemes.by_name(scheme))
-
-
-@dataclass(frozen=True)
-class _Family:
-    pcs: JSON
-    hashes: podcliqueset.PodCliqueSetHashes
-    pods: int
-    progress: Sequence[str]
 
 
 @dataclass
@@ -84,110 +80,36 @@ class World:
         maps: bool = False,
     ) -> World:
         """Add a PodCliqueSet at rest under ``scheme``: clique ``front`` alone, ``work`` in scaling group ``sg``."""
-        cliques = [clique("front"), clique("work")] if cliques is None else cliques
-        groups = {"sg": ["work"]} if groups is None else groups
-        pcs = self._add("PodCliqueSet", name, namespace, None, {})
-        pcs["spec"] = {
-            "replicas": replicas,
-            "template": {
-                "cliques": cliques,
-                "cliqueStartupType": startup or "CliqueStartupTypeAnyOrder",
-                "terminationDelay": "4h0m0s",
-                "podCliqueScalingGroups": [{"name": g, "cliqueNames": members} for g, members in groups.items()],
-            },
+        cliques = copy.deepcopy([clique("front"), clique("work")] if cliques is None else list(cliques))
+        for entry in cliques:
+            entry["spec"]["replicas"] = pods
+        template: JSON = {
+            "cliques": cliques,
+            "cliqueStartupType": startup or "CliqueStartupTypeAnyOrder",
+            "terminationDelay": "4h0m0s",
+            "podCliqueScalingGroups": [
+                {"name": group, "cliqueNames": members, "replicas": group_replicas}
+                for group, members in ({"sg": ["work"]} if groups is None else groups).items()
+            ],
+        }
+        pcs: JSON = {
+            "apiVersion": "grove.io/v1alpha1",
+            "kind": "PodCliqueSet",
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {"replicas": replicas, "template": template},
         }
         if on_delete:
             pcs["spec"]["updateStrategy"] = {"type": "OnDelete"}
-        found = hashes_of(pcs, scheme)
-        family = _Family(pcs, found, pods, progress)
-        pcs["status"] = {"observedGeneration": 1, "currentGenerationHash": found.generation_hash, "replicas": replicas}
-        pcs["status"] |= {key: dict(ENDED) for key in progress}
-        grouped = {member for members in groups.values() for member in members}
-        for index in range(replicas):
-            place = {"grove.io/podcliqueset-replica-index": str(index)}
-            for entry in cliques:
-                if entry["name"] not in grouped:
-                    self._grow_clique(family, pcs, entry["name"], f"{name}-{index}", place)
-            for group, members in groups.items():
-                self._grow_group(family, group, members, place, group_replicas)
-            if maps:
-                self._grow_gangs(pcs, index, found.generation_hash)
+        lines = {fields: line for line, fields in reversed(PROGRESS.items())}
+        line = MAPPED if maps else lines.get(tuple(progress), MAPPED)
+        state = State(line, updated=bool(progress), pod_gangs=maps)
+        grown = [copy.deepcopy(item) for item in grow(pcs, hashes_of(pcs, scheme), state)]  # which share parts
+        for item in grown:  # names that a test can write down
+            if item["kind"] == "Pod":
+                labels = item["metadata"]["labels"]
+                item["metadata"]["name"] = f"{labels['grove.io/podclique']}-{labels['grove.io/podclique-pod-index']}"
+        self.objects += grown
         return self
-
-    def _grow_group(
-        self, family: _Family, group: str, members: Sequence[str], place: dict[str, str], replicas: int
-    ) -> None:
-        pcs, found = family.pcs, family.hashes
-        name, namespace = pcs["metadata"]["name"], pcs["metadata"]["namespace"]
-        prefix = f"{name}-{place['grove.io/podcliqueset-replica-index']}"
-        pcsg = self._add("PodCliqueScalingGroup", f"{prefix}-{group}", namespace, pcs, {**place, **_managed(name)})
-        pcsg["spec"] = {"replicas": replicas, "minAvailable": 1, "cliqueNames": list(members)}
-        pcsg["status"] = {
-            "observedGeneration": 1,
-            "currentPodCliqueSetGenerationHash": found.generation_hash,
-            **{key: {**ENDED, "podCliqueSetGenerationHash": found.generation_hash} for key in family.progress},
-        }
-        for replica in range(replicas):
-            labels = {
-                **place,
-                "grove.io/podcliquescalinggroup": pcsg["metadata"]["name"],
-                "grove.io/podcliquescalinggroup-replica-index": str(replica),
-            }
-            for member in members:
-                prefix = f"{pcsg['metadata']['name']}-{replica}"
-                self._grow_clique(family, pcsg, member, prefix, labels)
-
-    def _grow_clique(self, family: _Family, owner: JSON, clique_name: str, prefix: str, labels: dict[str, str]) -> None:
-        pcs, found, pods = family.pcs, family.hashes, family.pods
-        name, namespace = f"{prefix}-{clique_name}", pcs["metadata"]["namespace"]
-        template = found.pod_template_hashes[clique_name]
-        labels = {**labels, **_managed(pcs["metadata"]["name"]), HASH_LABEL: template}
-        pclq = self._add("PodClique", name, namespace, owner, labels)
-        pclq["spec"] = {"replicas": pods, "minAvailable": 1, "podSpec": {"containers": []}}
-        both = {"podCliqueSetGenerationHash": found.generation_hash, "podTemplateHash": template}
-        pclq["status"] = {
-            "observedGeneration": 1,
-            "replicas": pods,
-            "scheduledReplicas": pods,
-            "scheduleGatedReplicas": 0,
-            "currentPodTemplateHash": template,
-            "currentPodCliqueSetGenerationHash": found.generation_hash,
-            **{key: {**ENDED, **both} for key in family.progress},
-        }
-        for number in range(pods):
-            self._add("Pod", f"{name}-{number}", namespace, pclq, {**labels, "grove.io/podclique": name})
-
-    def _grow_gangs(self, pcs: JSON, index: int, generation: str) -> None:
-        name, namespace = pcs["metadata"]["name"], pcs["metadata"]["namespace"]
-        labels = _managed(name)
-        gang_map = self._add("PodGangMap", f"{name}-{index}", namespace, pcs, labels)
-        gang_map["spec"] = {
-            "podCliqueSetReplicaIndex": index,
-            "entries": [
-                {"epoch": "1788454964123456789", "podCliqueSetGenerationHash": generation, "role": "Anchor"},
-                {"epoch": "1788454964123456790", "podCliqueSetGenerationHash": generation, "role": "ScaleOut"},
-            ],
-        }
-        epoch = f"{name}-{index}-1788454964123456789"
-        self._add("PodGang", epoch, namespace, pcs, {**labels, GENERATION_LABEL: generation})
-
-    def _add(self, kind: str, name: str, namespace: str, owner: JSON | None, labels: dict[str, str]) -> JSON:
-        created: JSON = {
-            "kind": kind,
-            "metadata": {
-                "name": name,
-                "namespace": namespace,
-                "uid": f"uid-{namespace}-{kind}-{name}",
-                "generation": 1,
-                "creationTimestamp": EARLIER,
-                "labels": labels,
-            },
-        }
-        if owner is not None:
-            uid = owner["metadata"]["uid"]
-            created["metadata"]["ownerReferences"] = [{"kind": owner["kind"], "uid": uid, "controller": True}]
-        self.objects.append(created)
-        return created
 
     # --- what a test reaches for ---------------------------------------------------------------------------------
 
@@ -226,8 +148,11 @@ class World:
     # --- what the migrator makes of it ---------------------------------------------------------------------------
 
     def snapshot(self, *, is_cluster: bool = True) -> Snapshot:
-        """The trees."""
-        return build(
+        """The trees, and every string that may be a hash."""
+        sweep = Sweep()
+        for item in self.objects:
+            sweep.look(item)
+        found = build(
             Objects(
                 sets=tuple(parsing.pod_clique_set(o) for o in self.all("PodCliqueSet")),
                 groups=tuple(parsing.scaling_group(o) for o in self.all("PodCliqueScalingGroup")),
@@ -238,6 +163,7 @@ class World:
             ),
             is_cluster=is_cluster,
         )
+        return replace(found, sightings=sweep.sightings)
 
     def values(self) -> dict[tuple[str, str, str], str]:
         """Every stored hash, by kind, name and field."""
@@ -277,7 +203,7 @@ class World:
         return found
 
     def findings(self, source: str = "auto", target: str = "legacy-1.35", **options: Any) -> list[Finding]:
-        """Everything that is said of the only tree."""
+        """All findings of the only tree."""
         return list(self.decide(source, target, **options).findings)
 
     def revert(self, source: str = "auto", target: str = "legacy-1.35", **options: Any) -> Plan:
@@ -298,10 +224,6 @@ class World:
     def tables(self, source: str = "auto", target: str = "legacy-1.35") -> dict[str, Table]:
         """What a run would record before its first write."""
         return {p.tree.ref.uid: table_of(p) for p in self.plan(source, target).trees if p.changes}
-
-
-def _managed(part_of: str) -> dict[str, str]:
-    return {"app.kubernetes.io/managed-by": "grove-operator", "app.kubernetes.io/part-of": part_of}
 
 
 def refusals(findings: Iterable[Finding]) -> list[tuple[str, str | None, str | None]]:

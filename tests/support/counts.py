@@ -1,4 +1,4 @@
-"""Counts of what a test run really did, for whoever must not take an empty suite for a passing one."""
+"""Counts of what a test run really did, so that an empty suite is not taken for a passing one."""
 
 from __future__ import annotations
 
@@ -19,12 +19,3 @@ def record(name: str, n: int) -> None:
     # One short append is atomic, so that parallel test processes do not mix their lines.
     with Path(target).open("a", encoding="utf-8", buffering=len(line) + 1) as counts:
         counts.write(line)
-
-
-def totals(text: str) -> dict[str, int]:
-    """Sum the lines of a counts file by name."""
-    sums: dict[str, int] = {}
-    for line in text.splitlines():
-        entry = json.loads(line)
-        sums[entry["name"]] = sums.get(entry["name"], 0) + int(entry["n"])
-    return sums

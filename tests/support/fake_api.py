@@ -1,4 +1,4 @@
-"""An API server that answers what a test tells it to, over real sockets on the loopback."""
+"""An API server that gives the answers that a test prepared, over real sockets on the loopback."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def store_on(
     time = time or FakeTime()
     configuration = configuration or Configuration()
     configuration.host = url
-    configuration.proxy = None  # whatever the environment says: the server is on the loopback
+    configuration.proxy = None  # not the environment's proxy: the server is on the loopback
     configuration.retries = False
     transport = Transport(
         ApiClient(configuration),

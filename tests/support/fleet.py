@@ -64,6 +64,7 @@ def _trouble(number: int, objects: Sequence[Object]) -> None:
         del pcs["status"]["updateProgress"]["updateEndedAt"]
     if number in {3, SETS - 1}:
         _in_flight(pod_cliques)
+        pods[0]["metadata"]["labels"]["grove.io/pod-template-hash"] = "6f9c88d5bb4f7d5c9f"
     elif number == 8:
         pcs["status"]["currentGenerationHash"] = "77f4b9cd5d88f7c6bd"
     elif number == 16:

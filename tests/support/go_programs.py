@@ -26,7 +26,7 @@ _SOURCES: Final = frozenset({".go", ".mod", ".sum"})
 
 
 class GoProgramError(Exception):
-    """The program cannot be built on this machine; the message says why and what to do."""
+    """The program cannot be built on this machine; the message has the reason and what to do."""
 
 
 @functools.cache

@@ -2,7 +2,7 @@
 
 It keeps what the migrator's safety rests on: compare-and-swap on values, resource versions, generations that move
 with the spec alone, status and scale as subresources of their own, dry runs that validate and do not store, and
-validation errors that are no failed tests. ``tests/cluster/test_store.py`` compares it with a real API server.
+validation errors that are not failed tests. ``tests/cluster/test_store.py`` compares it with a real API server.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _START: Final = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request as it was sent. ``number`` counts writes that are no dry run, from 1; 0 for all others."""
+    """One request as it was sent; ``number`` counts writes other than dry runs from 1 and is 0 for all others."""
 
     verb: str  # "list" | "get" | "create" | "patch" | "delete"
     resource: Resource
@@ -212,6 +212,7 @@ class MemoryStore:
         *,
         namespace: str | None = None,
         label_selector: str | None = None,
+        field_selector: str | None = None,
         metadata_only: bool = False,
     ) -> Listing[T]:
         """See :meth:`migrator.store.Store.list`."""
@@ -224,11 +225,16 @@ class MemoryStore:
                 if key[0] == resource
                 and namespace in {None, body["metadata"].get("namespace")}
                 and matches_labels(label_selector, body["metadata"].get("labels") or {})
+                and matches_labels(field_selector, {"status.phase": (body.get("status") or {}).get("phase", "")})
             ]
             version = str(self._state.version)
         listing = Listing(tuple(map(project, found)), version)
         self._answer(request)
         return listing
+
+    def kinds(self, group: str) -> tuple[Resource, ...]:
+        """See :meth:`migrator.store.Store.kinds`."""
+        return tuple(r for r in RESOURCES if r.group == group and r not in self._without)
 
     def get(self, resource: Resource, namespace: str, name: str, *, subresource: str = "") -> JSONObject:
         """See :meth:`migrator.store.Store.get`."""

@@ -1,4 +1,4 @@
-"""The cluster in memory with a few words for what these tests do to it, and a clock that only moves when told to."""
+"""The cluster in memory with a few words for what these tests do to it, and a clock that moves only on request."""
 
 from __future__ import annotations
 

@@ -66,9 +66,8 @@ With alpha.3 and its rebuilt sibling and with alpha.9 and alpha.11, unless it sa
   every startup type. What the operators store is what `hash` computes of the objects read back. No difference.
 - **A run killed among its writes**, a third of the pods done: the old operator after `--revert` rolled nothing, nor did
   the new one after a rerun.
-- **The authorizer webhook on**, with the ServiceAccount, roles and policies of `manifests/`: the run refused and left
-  the operator alone; with `--exempt-from-authorizer` it migrated, no pod was recreated, and the webhook's configuration
-  was afterwards what it had been. An administrator, who cannot be exempt, is told so before the operator stops.
+- **The authorizer webhook on**: the run refused and left the operator alone. The same release without the authorizer
+  rolled nothing, the run migrated, and the upgrade recreated no pod.
 - **The model** of an operator that the fault tests judge by replaced the same pods as the real one, on the states in
   `tests/upgrade/test_model.py`.
 

@@ -1,31 +1,54 @@
 """What forbids a migration: one pure function and one stable code for each rule.
 
-Every code has an anchor of its own in docs/upgrade.md, which says what it means, how to see it with kubectl and
-what to do. All findings of a tree are reported at once.
+A guard refuses only where going on could recreate a pod or hide a real change; else it warns. docs/guards.md says for
+each code which of the two it is, how to see it with kubectl and what to do. All findings of a tree are reported at
+once, and what follows from another finding says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import replace
+from typing import Final
 
 from migrator.grove.model import Finding, Severity
 from migrator.planning.guards import gangs, spec, updates, values, workload
-from migrator.planning.guards.base import CATALOGUE, FOREIGN_CODES, Context, Guard, guard, overridable
+from migrator.planning.guards.base import CATALOGUE, FOREIGN_CODES, HAZARDS, Case, Guard, guard, overridable
 
-__all__ = ["CATALOGUE", "FOREIGN_CODES", "Context", "Guard", "check_tree", "guard", "overridable"]
+__all__ = ["CATALOGUE", "FOREIGN_CODES", "HAZARDS", "Case", "Guard", "check_tree", "guard", "overridable"]
 
 _MODULES = (values, spec, gangs, updates, workload)
 
+#: What explains other findings of the same set, the first one first: an edit that the operator has not seen, then an
+#: update in flight.
+_CAUSES: Final = ("GM-101", "GM-102", "GM-103", "GM-107", "GM-108")
+#: What an edit or an update leaves behind until it has ended.
+_CONSEQUENCES: Final = frozenset(
+    {"GM-102", "GM-103", "GM-105", "GM-106", "GM-107", "GM-108", "GM-109", "GM-110", "GM-111", "GM-117", "GM-128"}
+)
 
-def check_tree(context: Context, *, allow: frozenset[str] = frozenset()) -> tuple[Finding, ...]:
-    """Everything that the guards say of one tree.
 
-    A refusal whose code is in ``allow``, and is overridable, becomes a warning; nothing else about it changes.
+def check_tree(case: Case, *, allow: frozenset[str] = frozenset()) -> tuple[Finding, ...]:
+    """Everything that the guards find in one tree.
+
+    A refusal whose code is in ``allow``, and is overridable, becomes a warning; nothing else about it changes. Where
+    source and target give the same hashes nothing is written, so nothing refuses.
     """
-    return tuple(
-        _allowed(finding, allow) for module in _MODULES for check in module.CHECKS for finding in check(context)
-    )
+    found = [_allowed(f, allow) for module in _MODULES for check in module.CHECKS for f in check(case)]
+    if case.equal:
+        found = [replace(finding, severity=Severity.WARNING) for finding in found]
+    return _with_causes(found)
+
+
+def _with_causes(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The findings, causes first; what follows from another one names it."""
+    findings = tuple(findings)
+    refusing = {finding.code for finding in findings if finding.severity is Severity.REFUSAL}
+    cause = next((code for code in _CAUSES if code in refusing), None)
+    if cause is None:
+        return findings
+    found = [replace(f, follows=cause) if f.code in _CONSEQUENCES and f.code != cause else f for f in findings]
+    return tuple(sorted(found, key=lambda finding: (finding.follows is not None, finding.code != cause)))
 
 
 def _allowed(finding: Finding, allow: Collection[str]) -> Finding:

@@ -16,6 +16,7 @@ from migrator.grove.model import (
     Ref,
     SetHashes,
     Severity,
+    Sighting,
     StoredHash,
     Tree,
 )
@@ -68,16 +69,35 @@ CATALOGUE: Final = {
         Guard("GM-132", "Labels and owner of an object disagree"),
         Guard("GM-133", "A PodGangMap has no entries"),
         Guard("GM-134", "The template has fields that the target operator does not know"),
+        Guard("GM-135", "Another operator than --from names wrote these hashes"),
+        Guard("GM-136", "A hash is stored where nobody has looked"),
+        Guard("GM-137", "A kind of Grove's objects may not be listed", overridable=True),
+        Guard("GM-138", "The dump lacks kinds that the cluster must have"),
         Guard("GM-201", "Other sets still need this migration", overridable=True),
         Guard("GM-202", "The authorizer webhook refuses label changes"),
         Guard("GM-203", "More than one operator installation"),
         Guard("GM-204", "The downtime does not fit"),
         Guard("GM-205", "A record of another migration stands"),
+        Guard("GM-310", "The target's hashes are not known"),
     )
 }
 
 
-#: What a stored value that neither scheme explains is reported as.
+#: Hazards of an upgrade: what they are about. They never refuse (``migrator/planning/advisories.py``).
+HAZARDS: Final = {
+    "GM-301": "A member at zero ends its gang",
+    "GM-302": "All cliques of a set are at zero",
+    "GM-303": "All scaling groups of a set are at zero",
+    "GM-304": "Pods carry another scheduler's pod group annotation",
+    "GM-305": "Automatic MNNVL ends",
+    "GM-306": "A topology constraint names no topology",
+    "GM-307": "KAI finds no single queue",
+    "GM-308": "KAI is older than its PodGroups",
+    "GM-309": "A stray pod is deleted at the start",
+}
+
+
+#: What a stored value of neither scheme is reported as.
 FOREIGN_CODES: Final = {
     Place.SET_GENERATION: "GM-101",
     Place.CLIQUE_LABEL: "GM-109",
@@ -93,16 +113,19 @@ FOREIGN_CODES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
-    """What a guard decides upon.
+class Case:
+    """What a guard decides upon: one tree, and what detection found of it.
 
     ``source`` is the scheme that explains the tree or, where none does (``explained`` is false), the one that
     explains most of it. ``foreign`` and ``leftovers`` are the stored values that are neither its hash nor the
     target's, the latter those that OnDelete permits; ``target_values`` is the number of those that are the
-    target's alone, and ``known`` tells whether any value is one or the other. ``recorded`` is the source of the
+    target's alone, and ``known`` says whether any value is one or the other. ``recorded`` is the source of the
     run that left a table of the tree. ``unknown_fields`` are those of the template (JSON Pointers) that only the
-    target's structs know, ``lost_fields`` those that only the source's do. ``now`` is ``None`` where the time
-    cannot be known (a dump); ``downtime`` is in seconds.
+    target's structs know, ``lost_fields`` those that only the source's do. ``sightings`` are source hashes outside
+    the known places, ``lagging`` the foreign values, by uid and field, that cannot cost a pod
+    (:mod:`migrator.planning.lag`). ``equal``: source and target certainly give the set the same hashes, so that nothing
+    is written to it. ``now`` is ``None`` where the time cannot be known (a dump); ``downtime`` is in
+    seconds.
     """
 
     tree: Tree
@@ -118,8 +141,16 @@ class Context:
     recorded: str | None = None
     unknown_fields: tuple[str, ...] = ()
     lost_fields: tuple[str, ...] = ()
+    sightings: tuple[Sighting, ...] = ()
+    lagging: frozenset[tuple[str, str]] = frozenset()
+    equal: bool = False
     now: datetime | None = None
     downtime: float = 600.0
+
+    @property
+    def old_is_left(self) -> bool:
+        """Whether something of an older template is still to be replaced: a foreign value that can cost a pod."""
+        return len(self.lagging) < len(self.foreign)
 
 
 def children(tree: Tree) -> tuple[PodClique | PodCliqueScalingGroup, ...]:
@@ -153,6 +184,11 @@ def refuse(code: str, ref: Ref | None, field: str | None, message: str) -> Findi
     return Finding(guard(code).code, Severity.REFUSAL, ref, field, message)
 
 
+def judge(code: str, ref: Ref | None, field: str | None, message: str, *, refuses: bool) -> Finding:
+    """A refusal or a warning, by what was found."""
+    return (refuse if refuses else warn)(code, ref, field, message)
+
+
 def warn(code: str, ref: Ref | None, field: str | None, message: str) -> Finding:
-    """A finding that somebody should know."""
+    """A finding that is worth knowing."""
     return Finding(guard(code).code, Severity.WARNING, ref, field, message)

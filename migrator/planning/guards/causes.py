@@ -19,11 +19,13 @@ from migrator.grove.model import (
 )
 from migrator.hashing.schemes import LEGACY
 from migrator.planning.blast import whole_units
-from migrator.planning.guards.base import Context, refuse
+from migrator.planning.guards.base import Case, refuse
 
 _ANNOTATION_AUTO_MNNVL: Final = "grove.io/auto-mnnvl"
 _MNNVL_MINOR: Final = "1.34"  # alpha.6 and alpha.7; those before have no MNNVL, those after copy the template
 _GPU: Final = "nvidia.com/gpu"
+IN_ORDER: Final = "CliqueStartupTypeInOrder"
+EXPLICIT: Final = "CliqueStartupTypeExplicit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,35 +40,35 @@ class Cause:
         return stored.clique is not None and (self.values is None or stored.value in self.values)
 
 
-def causes(context: Context) -> Mapping[str, Cause]:
+def causes(case: Case) -> Mapping[str, Cause]:
     """What accounts for foreign template hashes, by uid of the PodClique."""
-    labels = {stored.ref.uid for stored in context.foreign if stored.place is Place.CLIQUE_LABEL}
+    labels = {stored.ref.uid for stored in case.foreign if stored.place is Place.CLIQUE_LABEL}
     found: dict[str, Cause] = {}
-    for pod_clique in context.tree.pod_cliques:
-        cause = _not_in_template(context, pod_clique) or _suffix_trap(context, pod_clique)
+    for pod_clique in case.tree.pod_cliques:
+        cause = _not_in_template(case, pod_clique) or _suffix_trap(case, pod_clique)
         if cause is None and pod_clique.ref.uid in labels:
-            cause = _mnnvl(context, pod_clique)
+            cause = _mnnvl(case, pod_clique)
         if cause is not None:
             found[pod_clique.ref.uid] = cause
     return found
 
 
-def _not_in_template(context: Context, pod_clique: PodClique) -> Cause | None:
-    if pod_clique.clique in context.source_hashes.templates:
+def _not_in_template(case: Case, pod_clique: PodClique) -> Cause | None:
+    if pod_clique.clique in case.source_hashes.templates:
         return None
-    told = f"clique {pod_clique.clique}" if pod_clique.clique else "a clique that its labels do not tell"
+    what = f"clique {pod_clique.clique}" if pod_clique.clique else "a clique that its labels do not name"
     return Cause(
         refuse(
             "GM-109",
             pod_clique.ref,
             POINTER_TEMPLATE_HASH_LABEL,
-            f"{pod_clique.ref} is {told}, which the template of {context.tree.ref} does not have: the operator is "
+            f"{pod_clique.ref} is {what}, which the template of {case.tree.ref} does not have: the operator is "
             "still removing it, or the object is foreign; its template hashes and those of its pods prove nothing",
         )
     )
 
 
-def _suffix_trap(context: Context, pod_clique: PodClique) -> Cause | None:
+def _suffix_trap(case: Case, pod_clique: PodClique) -> Cause | None:
     """The operator takes a PodClique's template by name ending, first match in slice order.
 
     Grove: ``strings.HasSuffix`` in ``buildResource`` of
@@ -74,12 +76,12 @@ def _suffix_trap(context: Context, pod_clique: PodClique) -> Cause | None:
     ``operator/internal/controller/podcliquescalinggroup/components/podclique/podclique.go``; every comparison
     goes by the exact name.
     """
-    clique, templates = pod_clique.clique, context.source_hashes.templates
-    names = (str(entry.get("name")) for entry in context.tree.pcs.cliques)
+    clique, templates = pod_clique.clique, case.source_hashes.templates
+    names = (str(entry.get("name")) for entry in case.tree.pcs.cliques)
     match = next((name for name in names if name in templates and pod_clique.ref.name.endswith(name)), clique)
     if clique is None or match is None or match == clique:
         return None
-    targets = context.target_hashes.templates
+    targets = case.target_hashes.templates
     if templates[match] == templates[clique] and targets[match] == targets[clique]:
         return None
     return Cause(
@@ -88,22 +90,37 @@ def _suffix_trap(context: Context, pod_clique: PodClique) -> Cause | None:
             pod_clique.ref,
             POINTER_TEMPLATE_HASH_LABEL,
             f"{pod_clique.ref} is made from the template of clique {match} instead of {clique}, because the operator "
-            f"compares name endings and {match} comes first; put {clique} before {match} in the PodCliqueSet, or "
-            "rename one, and let the operator roll that out before the upgrade",
+            f"compares name endings and {match} comes first; {_way_out(case, clique, match)}",
         ),
         frozenset({templates[match], targets[match]}),
     )
 
 
-def _mnnvl(context: Context, pod_clique: PodClique) -> Cause | None:
+def _way_out(case: Case, clique: str, match: str) -> str:
+    """What the webhook allows: cliques are never renamed, and reordered under AnyOrder only.
+
+    Grove: ``operator/internal/webhook/admission/pcs/validation/podcliqueset.go:validatePodCliqueUpdate``.
+    """
+    if case.tree.pcs.template.get("cliqueStartupType") in {IN_ORDER, EXPLICIT}:
+        return (
+            "under this cliqueStartupType Grove's webhook forbids to rename or reorder cliques: recreate the set with "
+            "other names, or accept that the upgrade replaces its pods (--skip-refused)"
+        )
+    return (
+        f"put {clique} before {match} in the PodCliqueSet (Grove's webhook forbids to rename cliques) and let the "
+        "operator roll that out before the upgrade"
+    )
+
+
+def _mnnvl(case: Case, pod_clique: PodClique) -> Cause | None:
     """alpha.6 and alpha.7 inject the claim into the template that other PodCliques are hashed from.
 
     Grove: ``pclq.Spec = pclqTemplateSpec.Spec`` without a copy in ``buildResource`` of standalone PodCliques, and
     ``operator/internal/mnnvl``: ``InjectMNNVLIntoPodSpec`` for containers with GPUs.
     """
-    pcs = context.tree.pcs
+    pcs = case.tree.pcs
     if (
-        (context.source.algorithm, context.source.minor) != (LEGACY, _MNNVL_MINOR)
+        (case.source.algorithm, case.source.minor) != (LEGACY, _MNNVL_MINOR)
         or pcs.annotations.get(_ANNOTATION_AUTO_MNNVL) != "enabled"
         or not pod_clique.standalone
         or not any(clique.get("name") == pod_clique.clique and _has_gpu(clique) for clique in pcs.cliques)
@@ -116,7 +133,8 @@ def _mnnvl(context: Context, pod_clique: PodClique) -> Cause | None:
             POINTER_TEMPLATE_HASH_LABEL,
             f"{pod_clique.ref} runs GPUs under the annotation {_ANNOTATION_AUTO_MNNVL}=enabled: alpha.6 and alpha.7 "
             "hash the claims that they inject, so this hash and those of its pods cannot be recomputed; upgrade to "
-            "alpha.8 or alpha.9 first, which hash as alpha.7 does, and replace the pods that keep such a hash",
+            "alpha.8 first, which hashes as alpha.7 does and still injects the claims, and replace the pods that keep "
+            "such a hash (alpha.9 and later ignore the annotation: GM-305)",
         ),
         frozenset({pod_clique.labels[LABEL_POD_TEMPLATE_HASH]}),
     )

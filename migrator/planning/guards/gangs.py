@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from migrator.grove.model import Finding
-from migrator.planning.guards.base import Context, refuse, warn
+from migrator.planning.guards.base import Case, refuse, warn
 
 _LABEL_MINIMUM_VIABLE_UNIT: Final = "grove.io/minimum-viable-unit"
 
 
-def hash_in_names(context: Context) -> Iterator[Finding]:
+def hash_in_names(case: Case) -> Iterator[Finding]:
     """Grove alpha.10-rc1 keyed PodGangMap entries by names that contain the hash (``GeneratePodGangName``)."""
-    for gang_map in context.tree.pod_gang_maps:
+    for gang_map in case.tree.pod_gang_maps:
         if any(not entry.get("epoch") for entry in gang_map.spec.get("entries") or ()):
             yield refuse(
                 "GM-131",
@@ -22,7 +22,7 @@ def hash_in_names(context: Context) -> Iterator[Finding]:
                 f"{gang_map.ref} has entries without an epoch: alpha.10-rc1 put the hash into object names, which "
                 "cannot be migrated; upgrade from alpha.10-rc1 without the migrator and accept the roll",
             )
-    for gang in context.tree.pod_gangs:
+    for gang in case.tree.pod_gangs:
         if _LABEL_MINIMUM_VIABLE_UNIT in gang.labels:
             yield refuse(
                 "GM-131",
@@ -33,9 +33,9 @@ def hash_in_names(context: Context) -> Iterator[Finding]:
             )
 
 
-def empty_maps(context: Context) -> Iterator[Finding]:
+def empty_maps(case: Case) -> Iterator[Finding]:
     """A PodGangMap without entries holds no hash: alpha.12 leaves such maps (Grove issue 808)."""
-    for gang_map in context.tree.pod_gang_maps:
+    for gang_map in case.tree.pod_gang_maps:
         if not gang_map.spec.get("entries"):
             yield warn(
                 "GM-133",

@@ -1,8 +1,7 @@
 """Guards on updates in flight, in every form of every release line.
 
 ``rollingUpdateProgress`` (alpha.1 to alpha.8) and ``updateProgress`` (alpha.7 and later) are both read; which
-of them is visible depends on the installed CRDs. Where both tell the same, it is reported once, by the newer
-field.
+of them is visible depends on the installed CRDs. What is in both is reported once, by the newer field.
 """
 
 from __future__ import annotations
@@ -13,7 +12,15 @@ from typing import Any, Final
 from migrator.grove.model import Finding, Place, Ref
 from migrator.grove.places import PROGRESS_FIELDS
 from migrator.hashing.schemes import CANONICAL
-from migrator.planning.guards.base import Context, children, condition, refuse, warn, with_status
+from migrator.planning.guards.base import (
+    Case,
+    children,
+    condition,
+    judge,
+    refuse,
+    warn,
+    with_status,
+)
 
 _WAIT: Final = "let the running operator finish (or run with --wait-for-idle)"
 _DELETION: Final = "/metadata/deletionTimestamp"
@@ -21,46 +28,46 @@ _DELETION: Final = "/metadata/deletionTimestamp"
 Progress = Mapping[str, Any]
 
 
-def set_update(context: Context) -> Iterator[Finding]:
-    """F2, F3: a rolling update of the PodCliqueSet.
+def set_update(case: Case) -> Iterator[Finding]:
+    """A rolling update of the PodCliqueSet.
 
     ``currentlyUpdating`` is an object up to alpha.6 and a list afterwards. An entry of the list that has ended
-    is still in flight: the operator has not gone on to the next replica, or to the end, yet.
+    is still in flight: the operator has not gone on to the next replica, or to the end, yet. It ends only when every
+    clique has ``minAvailable`` ready pods (Grove:
+    ``podcliqueset/components/podcliquesetreplica/rollingupdate.go:isPCLQUpdateComplete``), and so perhaps never.
     """
-    pcs = context.tree.pcs
+    pcs = case.tree.pcs
     if name := _first(pcs.status, _unended):
-        yield refuse("GM-102", pcs.ref, f"/status/{name}", f"{pcs.ref}: status.{name} has no updateEndedAt; {_WAIT}")
+        yield _in_flight(case, "GM-102", pcs.ref, f"/status/{name}", f"status.{name} has no updateEndedAt")
     if name := _first(pcs.status, _updating):
-        yield refuse(
-            "GM-103",
-            pcs.ref,
-            f"/status/{name}/currentlyUpdating",
-            f"{pcs.ref}: status.{name}.currentlyUpdating names replica {_replicas(pcs.status[name])}; {_WAIT}",
-        )
+        what = f"status.{name}.currentlyUpdating names replica {_replicas(pcs.status[name])}"
+        yield _in_flight(case, "GM-103", pcs.ref, f"/status/{name}/currentlyUpdating", what)
 
 
-def clique_update(context: Context) -> Iterator[Finding]:
-    """F7: an update of a PodClique (Grove: ``IsPCLQUpdateInProgress``, ``IsPCLQAutoUpdateInProgress``)."""
-    for pod_clique in context.tree.pod_cliques:
-        yield from _update("GM-107", pod_clique.ref, pod_clique.status, "readyPodsSelectedToUpdate")
+def clique_update(case: Case) -> Iterator[Finding]:
+    """An update of a PodClique (Grove: ``IsPCLQUpdateInProgress``, ``IsPCLQAutoUpdateInProgress``)."""
+    for pod_clique in case.tree.pod_cliques:
+        yield from _update(case, "GM-107", pod_clique.ref, pod_clique.status, "readyPodsSelectedToUpdate")
 
 
-def group_update(context: Context) -> Iterator[Finding]:
-    """F8: an update of a scaling group (Grove: ``IsPCSGUpdateInProgress``)."""
-    for group in context.tree.scaling_groups:
-        yield from _update("GM-108", group.ref, group.status, "readyReplicaIndicesSelectedToUpdate")
+def group_update(case: Case) -> Iterator[Finding]:
+    """An update of a scaling group (Grove: ``IsPCSGUpdateInProgress``)."""
+    for group in case.tree.scaling_groups:
+        yield from _update(case, "GM-108", group.ref, group.status, "readyReplicaIndicesSelectedToUpdate")
 
 
-def terminating(context: Context) -> Iterator[Finding]:
-    """F6, F13: objects on their way out."""
-    tree = context.tree
+def terminating(case: Case) -> Iterator[Finding]:
+    """Objects on their way out: with old values about, part of an update; with none, a scale-in or a lost node."""
+    tree = case.tree
     for item in (*children(tree), *tree.pod_gang_maps):
         if item.terminating:
-            yield refuse(
+            yield judge(
                 "GM-106",
                 item.ref,
                 _DELETION,
-                f"{item.ref} is being deleted: an update, a scale-in or gang termination is under way; {_WAIT}",
+                f"{item.ref} is being deleted: by an update, a scale-in or gang termination; {_WAIT}; if its node is "
+                "lost, delete its pods with --force, so that the deletion can end",
+                refuses=case.old_is_left,
             )
     for pod_clique in tree.pod_cliques:
         for pod in pod_clique.pods:
@@ -68,66 +75,58 @@ def terminating(context: Context) -> Iterator[Finding]:
                 yield warn("GM-113", pod.ref, _DELETION, f"{pod.ref} is being deleted; it is left alone")
 
 
-def observed_generation(context: Context) -> Iterator[Finding]:
-    """F5: the operator has not reconciled the newest generation; GM-101 says if that matters.
+def observed_generation(case: Case) -> Iterator[Finding]:
+    """The operator has not reconciled the newest generation; GM-101 says whether that matters.
 
     To a canonical source it may matter though GM-101 is silent: the legacy hash of a template whose lists were in
     canonical order is the canonical hash of the same template in any order, so a reordering that a legacy operator
     has not seen would pass for a set of a canonical one.
     """
-    tree = context.tree
-    ambiguous = context.source.algorithm == CANONICAL and context.recorded != context.source.name
-    edited = any(stored.place is Place.SET_GENERATION for stored in context.foreign)
-    meaning = "see GM-101" if edited else "nothing that is hashed has changed, so this is a scale or the like"
+    tree = case.tree
+    ambiguous = case.source.algorithm == CANONICAL and case.recorded != case.source.name
+    edited = any(stored.place is Place.SET_GENERATION for stored in case.foreign)
+    meaning = (
+        "see GM-101"
+        if edited
+        else "an edit is being rolled out"
+        if case.foreign or _first(tree.pcs.status, _unended)
+        else "what is hashed is as the operator saw it, so this is a scale or the like"
+    )
     for item in with_status(tree):
         observed = item.status.get("observedGeneration")
         if item.generation and (not isinstance(observed, int) or observed < item.generation):
+            what = f"{item.ref}: the operator has seen {_seen(observed)}, the newest generation is {item.generation}"
             if ambiguous and item.ref == tree.ref:
                 yield refuse(
                     "GM-105",
                     item.ref,
                     "/status/observedGeneration",
-                    f"{item.ref}: the operator has seen {_seen(observed)}, the newest generation is {item.generation}, "
-                    "and the hash fits a canonical operator and a legacy one that has not seen a reordered list alike; "
-                    f"{_WAIT}",
+                    f"{what}, and the hash fits a canonical operator and a legacy one that has not seen a reordered "
+                    f"list alike; {_WAIT}",
                 )
                 continue
-            yield warn(
-                "GM-105",
-                item.ref,
-                "/status/observedGeneration",
-                f"{item.ref}: the operator has seen {_seen(observed)}, the newest generation is {item.generation}; "
-                f"{meaning}",
-            )
+            yield warn("GM-105", item.ref, "/status/observedGeneration", f"{what}; {meaning}")
 
 
-def conditions(context: Context) -> Iterator[Finding]:
-    """F17, F18, F19, F20: what the operator itself reports as under way."""
-    pcs = context.tree.pcs
-    for item in children(context.tree):
+def conditions(case: Case) -> Iterator[Finding]:
+    """What the operator itself reports as under way.
+
+    None of it deletes a pod because of a hash. GangTerminationInProgress stays as long as GPUs lack
+    (alpha.12-rc1: ``podcliquescalinggroup/reconcilestatus.go:mutateMinAvailableBreachedCondition``), and
+    PodGangMigrationInProgress may stay for ever (Grove issue 808).
+    """
+    pcs = case.tree.pcs
+    for item in children(case.tree):
         breached = condition(item, "MinAvailableBreached")
         if breached.get("status") == "Unknown" and breached.get("reason") == "UpdateInProgress":
-            yield refuse(
-                "GM-117",
-                item.ref,
-                "/status/conditions",
-                f"{item.ref}: condition MinAvailableBreached is Unknown, reason UpdateInProgress; {_WAIT}",
-            )
-    for group in context.tree.scaling_groups:
+            what = "condition MinAvailableBreached is Unknown, reason UpdateInProgress"
+            yield _in_flight(case, "GM-117", item.ref, "/status/conditions", what)
+    for group in case.tree.scaling_groups:
         if condition(group, "GangTerminationInProgress").get("status") == "True":
-            yield refuse(
-                "GM-118",
-                group.ref,
-                "/status/conditions",
-                f"{group.ref}: condition GangTerminationInProgress is True; let the operator recreate the gang",
-            )
+            what = "condition GangTerminationInProgress is True"
+            yield _in_flight(case, "GM-118", group.ref, "/status/conditions", what)
     if condition(pcs, "PodGangMigrationInProgress").get("status") == "True":
-        yield refuse(
-            "GM-119",
-            pcs.ref,
-            "/status/conditions",
-            f"{pcs.ref}: condition PodGangMigrationInProgress is True; let the operator finish moving its PodGangs",
-        )
+        yield _in_flight(case, "GM-119", pcs.ref, "/status/conditions", "condition PodGangMigrationInProgress is True")
     if pcs.status.get("currentRevision"):
         yield refuse(
             "GM-120",
@@ -138,15 +137,22 @@ def conditions(context: Context) -> Iterator[Finding]:
         )
 
 
-def _update(code: str, ref: Ref, status: Mapping[str, Any], selected: str) -> Iterator[Finding]:
+def _update(case: Case, code: str, ref: Ref, status: Mapping[str, Any], selected: str) -> Iterator[Finding]:
     if name := _first(status, _unended):
-        yield refuse(code, ref, f"/status/{name}", f"{ref}: status.{name} has no updateEndedAt; {_WAIT}")
+        yield _in_flight(case, code, ref, f"/status/{name}", f"status.{name} has no updateEndedAt")
     elif name := _first(status, lambda progress: progress.get(selected) is not None):
-        yield refuse(code, ref, f"/status/{name}/{selected}", f"{ref}: status.{name}.{selected} is set; {_WAIT}")
+        yield _in_flight(case, code, ref, f"/status/{name}/{selected}", f"status.{name}.{selected} is set")
+
+
+def _in_flight(case: Case, code: str, ref: Ref, field: str, what: str) -> Finding:
+    """An update that goes on under the next operator: with old values left that would be hidden, without it is not."""
+    if case.old_is_left:
+        return refuse(code, ref, field, f"{ref}: {what}; {_WAIT}")
+    return warn(code, ref, field, f"{ref}: {what}, but nothing old is left to replace; the next operator ends it")
 
 
 def _first(status: Mapping[str, Any], holds: Callable[[Progress], bool]) -> str | None:
-    """The first progress field, newest form first, of which something holds."""
+    """The first progress field, newest form first, for which a condition holds."""
     return next((name for name in PROGRESS_FIELDS if status.get(name) is not None and holds(status[name])), None)
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from migrator.grove.model import LABEL_POD_TEMPLATE_HASH, POINTER_TEMPLATE_HASH_LABEL, Finding, StoredHash
 from migrator.grove.places import POINTER_SET_GENERATION
-from migrator.planning.guards.base import FOREIGN_CODES, Context, refuse, warn
+from migrator.planning.guards.base import FOREIGN_CODES, Case, judge, refuse, warn
 from migrator.planning.guards.causes import causes
 
 _REMEDY: Final = {
@@ -20,40 +20,69 @@ _REMEDY: Final = {
 }
 
 
-def never_reconciled(context: Context) -> Iterator[Finding]:
-    """F4: children under a set without a generation hash."""
-    pcs = context.tree.pcs
+def never_reconciled(case: Case) -> Iterator[Finding]:
+    """Children under a set without a generation hash.
+
+    The operator stores its own there and rolls nothing (``podcliqueset/reconcilespec.go:processGenerationHashChange``);
+    so do the next one's, whose hashes the children then have.
+    """
+    pcs = case.tree.pcs
     if pcs.generation_hash is None:
-        yield refuse(
+        yield judge(
             "GM-104",
             pcs.ref,
             POINTER_SET_GENERATION,
-            f"{pcs.ref} has children, but no status.currentGenerationHash: let the running operator reconcile it",
+            f"{pcs.ref} has children, but no status.currentGenerationHash; the next operator stores its own, or let "
+            "the running one reconcile it",
+            refuses=case.old_is_left or not case.explained,
         )
 
 
-def foreign(context: Context) -> Iterator[Finding]:
-    """F1, F9, F10, F11: a stored value that neither scheme gives for the current spec.
+def foreign(case: Case) -> Iterator[Finding]:
+    """A stored value that neither scheme gives for the current spec.
 
-    Values that :func:`migrator.planning.guards.causes.causes` accounts for are reported there, once.
+    Values that :func:`migrator.planning.guards.causes.causes` accounts for are reported there, once. Values that
+    cannot cost a pod are left as they are, with a warning.
     """
-    if not context.foreign:
+    if not case.foreign:
         return
-    accounted = causes(context)
-    owners = {pod.ref.uid: clique.ref.uid for clique in context.tree.pod_cliques for pod in clique.pods}
-    for stored in context.foreign:
+    accounted, lagging = causes(case), case.lagging
+    owners = {pod.ref.uid: clique.ref.uid for clique in case.tree.pod_cliques for pod in clique.pods}
+    for stored in case.foreign:
         cause = accounted.get(owners.get(stored.ref.uid, stored.ref.uid))
-        if cause is None or not cause.explains(stored):
-            code = FOREIGN_CODES[stored.place]
-            yield refuse(code, stored.ref, stored.field, f"{_holds(context, stored)}; {_REMEDY[code]}")
+        if cause is not None and cause.explains(stored):
+            continue
+        code, holds = FOREIGN_CODES[stored.place], _holds(case, stored)
+        if (stored.ref.uid, stored.field) in lagging:
+            yield warn(
+                code,
+                stored.ref,
+                stored.field,
+                f"{holds}; no pod depends on it, so it is left to the operator, which corrects it or not",
+            )
+        else:
+            yield refuse(code, stored.ref, stored.field, f"{holds}; {_REMEDY[code]}")
 
 
-def missing(context: Context) -> Iterator[Finding]:
-    """F9, F11: a PodClique or pod without the hash label.
+def unknown_places(case: Case) -> Iterator[Finding]:
+    """A source hash where no known operator keeps one: migrated without it, the tree would be migrated half."""
+    for seen in case.sightings:
+        yield refuse(
+            "GM-136",
+            seen.ref,
+            seen.field,
+            f"{seen.ref} holds {seen.value}, a hash of {case.tree.ref} under {case.source.name}, at {seen.field}, "
+            "which is not a known place: this operator keeps hashes that this migrator does not know of; report it, "
+            "and upgrade this set without the migrator",
+        )
+
+
+def missing(case: Case) -> Iterator[Finding]:
+    """A PodClique or pod without the hash label.
 
     Absent status hashes are normal: the operator sets them when all pods of a PodClique are up for the first time.
     """
-    for pod_clique in context.tree.pod_cliques:
+    for pod_clique in case.tree.pod_cliques:
         if pod_clique.terminating:
             continue
         if not pod_clique.labels.get(LABEL_POD_TEMPLATE_HASH):
@@ -67,21 +96,21 @@ def missing(context: Context) -> Iterator[Finding]:
             if pod.template_hash or pod.terminating:
                 continue
             message = f"{pod.ref} has no label {LABEL_POD_TEMPLATE_HASH}"
-            if context.tree.pcs.on_delete:
+            if case.tree.pcs.on_delete:
                 yield warn("GM-112", pod.ref, POINTER_TEMPLATE_HASH_LABEL, f"{message}; it is left alone")
             else:
                 yield refuse(
                     "GM-111",
                     pod.ref,
                     POINTER_TEMPLATE_HASH_LABEL,
-                    f"{message}: it is no pod of this operator, or somebody removed the label; delete the pod "
-                    "or restore the label",
+                    f"{message}: it is not a pod of this operator, or the label was removed; delete the pod or "
+                    "restore the label",
                 )
 
 
-def leftovers(context: Context) -> Iterator[Finding]:
-    """F12: OnDelete keeps pods of older templates on purpose; they stay as they are."""
-    for stored in context.leftovers:
+def leftovers(case: Case) -> Iterator[Finding]:
+    """OnDelete keeps pods of older templates on purpose; they stay as they are."""
+    for stored in case.leftovers:
         yield warn(
             "GM-112",
             stored.ref,
@@ -91,27 +120,27 @@ def leftovers(context: Context) -> Iterator[Finding]:
         )
 
 
-def unrecorded(context: Context) -> Iterator[Finding]:
-    """Target values in a tree of which no record tells how they came there."""
-    if context.explained and context.target_values and context.recorded is None:
+def unrecorded(case: Case) -> Iterator[Finding]:
+    """Target values in a tree without a record of who wrote them."""
+    if case.explained and case.target_values and case.recorded is None:
         yield warn(
             "GM-129",
-            context.tree.ref,
+            case.tree.ref,
             None,
-            f"{context.tree.ref}: {context.target_values} values already are {context.target.name}'s and no record "
+            f"{case.tree.ref}: {case.target_values} values already are {case.target.name}'s and no record "
             "says who wrote them; they are kept, by this run and by a revert of it",
         )
 
 
-def _holds(context: Context, stored: StoredHash) -> str:
+def _holds(case: Case, stored: StoredHash) -> str:
     text = f"{stored.ref} holds {stored.value}"
-    if not context.known:
+    if not case.known:
         return f"{text}, which no scheme that was tried gives for the current spec"
     source, target = (
         f"{scheme.name}'s {hashes.of(stored)}"
-        for scheme, hashes in ((context.source, context.source_hashes), (context.target, context.target_hashes))
+        for scheme, hashes in ((case.source, case.source_hashes), (case.target, case.target_hashes))
     )
     return f"{text}, which is not {target}" if source == target else f"{text}, which is neither {source} nor {target}"
 
 
-CHECKS: Final = (never_reconciled, foreign, missing, leftovers, unrecorded)
+CHECKS: Final = (never_reconciled, foreign, unknown_places, missing, leftovers, unrecorded)

@@ -1,10 +1,10 @@
-"""Guards on the workload's own state: what the next operator would do whatever the hashes say."""
+"""Guards on the workload's own state: what the next operator would do whatever the hashes are."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 from migrator import durations
@@ -19,32 +19,33 @@ from migrator.grove.model import (
     Ref,
     Tree,
 )
-from migrator.planning.guards.base import Context, children, condition, refuse, warn, with_status
+from migrator.planning.guards.base import Case, children, condition, refuse, warn, with_status
+from migrator.planning.hazards import NEW, moment
 
 #: Grove's default from alpha.2 on (``operator/internal/webhook/admission/pcs/defaulting``). Its webhook stores it
 #: in every set, as alpha.1's stores 30 seconds, so it is hardly ever absent.
 DEFAULT_TERMINATION_DELAY: Final = "4h0m0s"
-#: A condition that is younger than its object by no more was set when the object was new
-#: (Grove: ``WasPCLQEverScheduled``, seconds).
-_NEW: Final = 5.0
 
 
-def gated(context: Context) -> Iterator[Finding]:
-    """F14: pods behind Grove's scheduling gate wait for the operator; they are migrated all the same."""
-    for pod_clique in context.tree.pod_cliques:
+def gated(case: Case) -> Iterator[Finding]:
+    """Pods behind Grove's scheduling gate wait for the operator; they are migrated all the same."""
+    until = "until the operator is back"
+    if any(not gang_map.spec.get("entries") for gang_map in case.tree.pod_gang_maps):
+        until = "that alpha.12 never opens, because their PodGangMap has no entries (Grove issue 809); see GM-133"
+    for pod_clique in case.tree.pod_cliques:
         number = pod_clique.status.get("scheduleGatedReplicas")
         if isinstance(number, int) and number > 0:
             yield warn(
                 "GM-114",
                 pod_clique.ref,
                 "/status/scheduleGatedReplicas",
-                f"{pod_clique.ref}: {number} pods wait behind a scheduling gate until the operator is back",
+                f"{pod_clique.ref}: {number} pods wait behind a scheduling gate {until}",
             )
 
 
-def scaling(context: Context) -> Iterator[Finding]:
-    """F10, F15: children that do not exist yet, or exist still; the operator acts on them at its start."""
-    tree = context.tree
+def scaling(case: Case) -> Iterator[Finding]:
+    """Children that do not exist yet, or exist still; the operator acts on them at its start."""
+    tree = case.tree
     for pod_clique in tree.pod_cliques:
         live, wanted = sum(1 for pod in pod_clique.pods if not pod.terminating), pod_clique.spec.get("replicas")
         if isinstance(wanted, int) and wanted != live:
@@ -63,51 +64,51 @@ def scaling(context: Context) -> Iterator[Finding]:
     yield from _pending(tree.ref, tree.pcs.spec, _children_of_a_replica(tree.pcs), _children_found(tree))
 
 
-def gang_termination(context: Context) -> Iterator[Finding]:
-    """F16: the next operator judges by the stored condition, and the downtime counts.
+def gang_termination(case: Case) -> Iterator[Finding]:
+    """The next operator judges by the stored condition, and the downtime counts.
 
     Grove: ``operator/internal/controller/podcliqueset/components/podcliquesetreplica/gangterminate.go`` ends a
     gang once ``terminationDelay - (now - lastTransitionTime)`` is not above zero.
     """
-    text = context.tree.pcs.template.get("terminationDelay") or DEFAULT_TERMINATION_DELAY
-    for item in children(context.tree):
+    text = case.tree.pcs.template.get("terminationDelay") or DEFAULT_TERMINATION_DELAY
+    for item in children(case.tree):
         breached = condition(item, "MinAvailableBreached")
         if breached.get("status") != "True":
             continue
         since = breached.get("lastTransitionTime")
         what = f"{item.ref}: MinAvailableBreached is True since {since}"
-        if context.now is None:
+        if case.now is None:
             message = f"{what}; not checked: whether the termination delay of {text} ends during the downtime"
             yield warn("GM-116", item.ref, "/status/conditions", message)
             continue
-        left = _seconds_left(text, since, context.now)
-        if left is None or left <= context.downtime:
+        left = _seconds_left(text, since, case.now)
+        if left is None or left <= case.downtime:
             yield refuse(
                 "GM-116",
                 item.ref,
                 "/status/conditions",
                 f"{what}, and its termination delay of {text} ends within the expected downtime of "
-                f"{context.downtime:.0f} s: the next operator would delete the gang; bring its pods back first, or "
+                f"{case.downtime:.0f} s: the next operator would delete the gang; bring its pods back first, or "
                 "raise spec.template.terminationDelay",
             )
         else:
-            message = f"{what}; gang termination strikes in {left:.0f} s unless it recovers"
+            message = f"{what}; gang termination ends it in {left:.0f} s unless it recovers"
             yield warn("GM-116", item.ref, "/status/conditions", message)
 
 
-def unscheduled(context: Context) -> Iterator[Finding]:
+def unscheduled(case: Case) -> Iterator[Finding]:
     """Grove PR 614: from alpha.12-rc1 on, a gang that ran once and has no pod scheduled counts as breached.
 
     It ran once if ``PodCliqueScheduled`` became False later than when the PodClique was new.
     """
-    for pod_clique in context.tree.pod_cliques:
+    for pod_clique in case.tree.pod_cliques:
         if not pod_clique.spec.get("replicas") or pod_clique.status.get("scheduledReplicas"):
             continue
         scheduled = condition(pod_clique, "PodCliqueScheduled")
-        since, created = _time(scheduled.get("lastTransitionTime")), _time(pod_clique.created)
+        since, created = moment(scheduled.get("lastTransitionTime")), moment(pod_clique.created)
         if scheduled.get("status") != "False" or since is None or created is None:
             continue
-        if (since - created).total_seconds() > _NEW:
+        if (since - created).total_seconds() > NEW:
             yield warn(
                 "GM-127",
                 pod_clique.ref,
@@ -118,21 +119,21 @@ def unscheduled(context: Context) -> Iterator[Finding]:
             )
 
 
-def operator_errors(context: Context) -> Iterator[Finding]:
-    """F21: errors that the operator wrote into status."""
-    for item in with_status(context.tree):
+def operator_errors(case: Case) -> Iterator[Finding]:
+    """Errors that the operator wrote into status."""
+    for item in with_status(case.tree):
         errors = item.status.get("lastErrors")
         if errors:
             codes = ", ".join(str(error.get("code")) for error in errors)
             yield warn("GM-121", item.ref, "/status/lastErrors", f"{item.ref}: the operator reported {codes}")
 
 
-def ownership(context: Context) -> Iterator[Finding]:
-    """Objects whose labels name another owner than their controller: joined by the controller, and said so.
+def ownership(case: Case) -> Iterator[Finding]:
+    """Objects whose labels name another owner than their controller: joined by the controller, and reported.
 
     Operators before alpha.12 find the pods of a PodClique by label *and* controller, so they miss such a pod.
     """
-    tree = context.tree
+    tree = case.tree
     groups = {group.ref.uid: group for group in tree.scaling_groups}
     for pod_clique in tree.pod_cliques:
         group = groups.get(pod_clique.owner_uid or "")
@@ -213,21 +214,13 @@ def _some(child: tuple[str, str], number: int) -> str:
 
 
 def _seconds_left(delay: object, since: object, now: datetime) -> float | None:
-    """How long until gang termination; ``None``, which is at once, where the operator cannot tell either."""
-    began = _time(since)
+    """How long until gang termination; ``None``, which is at once, where the operator cannot know either."""
+    began = moment(since)
     try:
         seconds = durations.parse(str(delay))
     except ValueError:
         return None
     return None if began is None else seconds - (now - began).total_seconds()
-
-
-def _time(text: object) -> datetime | None:
-    try:
-        parsed = datetime.fromisoformat(str(text))
-    except ValueError:
-        return None
-    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
 
 
 CHECKS: Final = (gated, scaling, gang_termination, unscheduled, operator_errors, ownership)

@@ -1,4 +1,4 @@
-"""A file of Kubernetes objects: read, and written again with nothing but the planned values changed.
+"""A file of Kubernetes objects: read, and written again with only the planned values changed.
 
 It is what ``kubectl get -o yaml`` or ``-o json`` prints, plain or gzipped: a List, or documents one after the other.
 JSON is never parsed as YAML, and the text around a changed value is never printed anew.
@@ -32,7 +32,7 @@ Path = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """An object, and where it stands: the number of its document, from 0, and its path therein."""
+    """An object and its place: the number of its document, from 0, and its path within the document."""
 
     value: JSONObject
     document: int
@@ -62,7 +62,7 @@ class DumpFile:
                 data = gzip.decompress(data)
             except (OSError, EOFError, zlib.error) as error:
                 raise InputError(f"{name}: is gzip, but damaged: {error}") from error
-        # Bytes that are no UTF-8 are kept: within strings, Go has its own answer to them.
+        # Bytes that are not UTF-8 are kept: Go replaces them within strings, and so does hashing.
         text = data.decode("utf-8", "surrogateescape")
         bom = _BOM if text.startswith(_BOM) else ""
         return cls(name, text.removeprefix(_BOM), gzipped, bom)
@@ -72,19 +72,22 @@ class DumpFile:
         """Whether it is JSON; YAML that begins like JSON is not accepted, as it could mean something else."""
         return self.text.lstrip(" \t\r\n")[:1] in {"{", "["}
 
-    def objects(self) -> Iterator[Placed]:
-        """Every object, with Lists opened; raises :class:`~migrator.errors.InputError` at the first bad place."""
+    def objects(self, *, whole: bool = False) -> Iterator[Placed]:
+        """Every object, with Lists opened; raises :class:`~migrator.errors.InputError` at the first bad place.
+
+        With ``whole`` a List that has another page is a bad place too: what it leaves out would count as absent.
+        """
         try:
             for number, value in enumerate(self._documents()):
                 if value is not None:
-                    yield from self._open(value, number, ())
+                    yield from self._open(value, number, (), whole=whole)
         except ValueError as error:
             raise InputError(f"{self.name}: {error}") from error
 
     def edited(self, changes: Mapping[tuple[int, Path], str]) -> DumpFile:
         """The same file with other strings at those places, each a document's number and a path.
 
-        Raises :class:`~migrator.errors.OutputError` where there is no scalar of its own at a place.
+        Raises :class:`~migrator.errors.OutputError` where a place does not hold a scalar of its own.
         """
         if not changes:
             return self
@@ -128,13 +131,13 @@ class DumpFile:
             return (value for value, _ in json_text.documents(self.text))
         return yaml_text.documents(self.text)
 
-    def _open(self, value: Any, document: int, path: Path) -> Iterator[Placed]:  # noqa: ANN401 - anything a file may hold
+    def _open(self, value: Any, document: int, path: Path, *, whole: bool) -> Iterator[Placed]:  # noqa: ANN401 - anything a file may hold
         if not isinstance(value, dict):
-            raise InputError(f"{self._place(document, path)} is no Kubernetes object but {_named(value)}")
+            raise InputError(f"{self._place(document, path)} is not a Kubernetes object but {_named(value)}")
         kind, version = value.get("kind"), value.get("apiVersion")
         if not (isinstance(kind, str) and kind and isinstance(version, str) and version):
             raise InputError(
-                f"{self._place(document, path)} is no Kubernetes object: it has no "
+                f"{self._place(document, path)} is not a Kubernetes object: it lacks "
                 f"{'kind' if isinstance(version, str) and version else 'apiVersion'}"
             )
         if not kind.endswith("List") or "items" not in value:
@@ -142,13 +145,19 @@ class DumpFile:
             return
         items = value["items"] if value["items"] is not None else []
         if not isinstance(items, list):
-            raise InputError(f"{self._place(document, path)}: items is no list but {_named(items)}")
+            raise InputError(f"{self._place(document, path)}: items is not a list but {_named(items)}")
+        metadata = value.get("metadata")
+        if whole and isinstance(metadata, dict) and metadata.get("continue"):
+            raise InputError(
+                f"{self._place(document, path)} is one page of a longer list ({len(items)} objects, and "
+                "metadata.continue is set): dump again without a limit, as `kubectl get` does by itself"
+            )
         of = kind.removesuffix("List")
         for index, item in enumerate(items):
             if of and isinstance(item, dict):  # the API leaves them out in the items of a typed list
                 item.setdefault("kind", of)
                 item.setdefault("apiVersion", version)
-            yield from self._open(item, document, (*path, "items", index))
+            yield from self._open(item, document, (*path, "items", index), whole=whole)
 
     def _place(self, document: int, path: Path) -> str:
         items = "".join(f", item {part + 1}" for part in path if isinstance(part, int))
@@ -158,8 +167,11 @@ class DumpFile:
         for number, (_, start) in enumerate(json_text.documents(self.text)):
             news = dict(wanted.get(number, {}))
             if news:
-                for path, (begin, end) in json_text.spans(self.text, start, news):
-                    yield begin, end, exact_json.dumps(news[path])
+                try:
+                    for path, (begin, end) in json_text.spans(self.text, start, news):
+                        yield begin, end, exact_json.dumps(news[path])
+                except RecursionError as error:
+                    raise OutputError(f"{self.name}: nested too deeply to be changed in place") from error
 
     def _yaml_places(self, wanted: Mapping[int, Mapping[Path, str]]) -> Iterator[tuple[int, int, str]]:
         for number, path, (begin, end) in yaml_text.spans(self.text, wanted):
@@ -167,7 +179,7 @@ class DumpFile:
 
 
 def _replace_file(path: FilePath, data: bytes) -> None:
-    """Write beside the file, then rename: a reader sees the old file or the new one, never half of it."""
+    """Write a new file beside it, then rename: a reader sees the old file or the new one, never a part."""
     mode = _mode(path)
     if mode is None:
         with path.open("wb") as device:  # a pipe or a terminal cannot be replaced
@@ -193,7 +205,7 @@ def _replace_file(path: FilePath, data: bytes) -> None:
 
 
 def _mode(path: FilePath) -> int | None:
-    """The permissions that the file shall have; ``None`` if it is no regular file."""
+    """The permissions for the new file; ``None`` where the path is not a regular file."""
     try:
         found = path.stat().st_mode
     except FileNotFoundError:

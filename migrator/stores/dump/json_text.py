@@ -1,4 +1,4 @@
-"""JSON documents in a text, and where in it their values stand."""
+"""JSON documents in a text, and the positions of their values."""
 
 from __future__ import annotations
 
@@ -10,6 +10,17 @@ from typing import Any, Final
 from migrator import exact_json
 
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
+_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+
+#: Deeper than any field of an object that we know, and the depth at which Go refuses a text.
+_DEEP: Final = 200
+_DEEPEST: Final = 10_000
+
+# No program but a person's writes them; Go does not undo escapes within a quantity, so it would refuse one.
+_IN_QUANTITIES: Final = " +-.0123456789EGKMPTeikmnu"
+_ESCAPE: Final = re.compile(
+    rf"\\(?:u(?:{'|'.join(f'{ord(one):04x}' for one in _IN_QUANTITIES)})|.)", re.DOTALL | re.IGNORECASE
+)
 
 Span = tuple[int, int]
 Path = tuple[str | int, ...]
@@ -20,6 +31,7 @@ def documents(text: str) -> Iterator[tuple[Any, int]]:
 
     Raises ``ValueError`` naming the line; lines end at ``\n`` only.
     """
+    _check_escapes(text)
     index = _after_space(text, 0)
     while index < len(text):
         try:
@@ -28,10 +40,42 @@ def documents(text: str) -> Iterator[tuple[Any, int]]:
             raise ValueError(f"line {line_of(text, error.pos)}: {error.msg}") from error
         except ValueError as error:
             raise ValueError(f"line {line_of(text, index)} or later: {error}") from error
-        except RecursionError as error:
-            raise ValueError(f"line {line_of(text, index)} or later: nested too deeply") from error
+        except RecursionError:
+            value, end = _shallow(text, index)
         yield value, index
         index = _after_space(text, end)
+
+
+def _check_escapes(text: str) -> None:
+    if "\\u00" not in text:
+        return
+    for match in _ESCAPE.finditer(text):
+        if len(match[0]) > 2:  # noqa: PLR2004 - any other escape
+            raise ValueError(
+                f"line {line_of(text, match.start())}: {match[0]} stands for a character that needs no escape; Go "
+                "does not undo it within a quantity, so write the character itself"
+            )
+
+
+def _shallow(text: str, index: int) -> tuple[Any, int]:
+    """The document at an index, with null for what is nested too deep to be in a field that is known, and its end."""
+    parts, depth, begin = [], 0, index
+    for match in _TOKEN.finditer(text, index):
+        if match[0] in "[{":
+            depth += 1
+            if depth == _DEEP:
+                parts.append(text[begin : match.start()])
+        elif match[0] in "]}":
+            depth -= 1
+            if depth == _DEEP - 1:
+                parts.append("null")
+                begin = match.end()
+        if depth > _DEEPEST:
+            break
+        if not depth:
+            value, _ = _DECODER.raw_decode("".join([*parts, text[begin : match.end()]]))
+            return value, match.end()
+    raise ValueError(f"line {line_of(text, index)} or later: nested too deeply")
 
 
 def line_of(text: str, index: int) -> int:
@@ -43,7 +87,7 @@ def spans(text: str, start: int, wanted: Mapping[Path, object]) -> Iterator[tupl
     """Where the values stand that ``wanted`` names by path, in the document that begins at ``start``.
 
     Only containers on the way are walked through; the rest is passed over at the speed of the JSON library. Of a
-    key that is set twice, the last one counts, as it does for the library.
+    key that is set twice, the last one counts; :func:`documents` refuses such a text.
     """
     walker = _Walker(text, wanted)
     walker.walk(start, ())
@@ -61,7 +105,7 @@ class _Walker:
         """Pass over the value at ``index`` and return its end."""
         text = self._text
         if path not in self._inner or text[index] not in "{[":
-            _, end = _DECODER.raw_decode(text, index)
+            _, end = _SKIPPER.raw_decode(text, index)
             if path in self._wanted:
                 self.found[path] = (index, end)
             return end
@@ -71,7 +115,7 @@ class _Walker:
         while text[index] not in "}]":
             key: str | int = number
             if is_object:
-                key, index = _DECODER.raw_decode(text, index)
+                key, index = _SKIPPER.raw_decode(text, index)
                 colon = _after_space(text, index)
                 index = _after_space(text, colon + 1)
             index = _after_space(text, self.walk(index, (*path, key)))
@@ -87,3 +131,4 @@ def _after_space(text: str, index: int) -> int:
 
 
 _DECODER: Final = exact_json.decoder()
+_SKIPPER: Final = json.JSONDecoder()

@@ -1,17 +1,19 @@
-"""The store on a file: what ``kubectl get`` printed stands for a cluster.
+"""The store on a file: the output of ``kubectl get`` stands for a cluster.
 
-The same patches apply as on a cluster. Nothing that needs a cluster can be asked of it.
+Patches apply as on a cluster. Requests that only a cluster can answer raise :class:`~migrator.errors.NotFound`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn, TypeVar
 
 from migrator.errors import ApiError, InputError, NotFound, OutputError
 from migrator.exact_json import JSONObject
 from migrator.resources import (
+    DEFAULT_NAMESPACE,
     POD_CLIQUE_SCALING_GROUPS,
     POD_CLIQUE_SETS,
     POD_CLIQUES,
@@ -32,7 +34,7 @@ _HELD: Final = {
     (resource.group, resource.kind): resource
     for resource in (POD_CLIQUE_SETS, POD_CLIQUE_SCALING_GROUPS, POD_CLIQUES, PODS, POD_GANG_MAPS, POD_GANGS)
 }
-_DEFAULT_NAMESPACE: Final = "default"
+_GROUPS: Final = frozenset(resource.group for resource in _HELD.values() if resource.group)
 _NOT_FOUND: Final = 404
 
 
@@ -47,62 +49,73 @@ class _Entry:
 
 
 class DumpStore:
-    """Objects of Grove and pods from one file."""
+    """Objects of Grove and pods from one file, or from several that are read together."""
 
     is_cluster = False
     request_timeout = 0.0
 
     def __init__(
         self,
-        file: DumpFile,
+        files: Sequence[DumpFile],
         entries: dict[Resource, dict[tuple[str, str], _Entry]],
         *,
+        found: Mapping[str, int],
         dry_run: DryRun = DryRun.NONE,
     ) -> None:
         self.dry_run = dry_run
-        self._file = file
+        self.found = found
+        self.name = ", ".join(file.name for file in files)
+        self._files = files
         self._entries = entries
 
     @classmethod
-    def read(cls, path: str, *, dry_run: DryRun = DryRun.NONE) -> DumpStore:
-        """Read a dump, ``-`` from stdin; other kinds are passed over.
+    def read(cls, *paths: str, dry_run: DryRun = DryRun.NONE) -> DumpStore:
+        """Read a dump, ``-`` from stdin; several files are one dump. ``found`` counts all objects, by kind.
 
-        Raises :class:`~migrator.errors.InputError` with file and place for what is no dump.
+        Objects of other API groups are passed over, pods aside. Raises :class:`~migrator.errors.InputError` with file
+        and place for what is not a dump, or is not all of one.
         """
-        file = DumpFile.read(path)
+        files = [DumpFile.read(path) for path in paths]
         entries: dict[Resource, dict[tuple[str, str], _Entry]] = {resource: {} for resource in _HELD.values()}
-        empty = True
-        for placed in file.objects():
-            empty = False
-            resource = _resource_of(placed.value)
-            if resource is None:
-                continue
-            key = _key(file.name, placed.value)
-            if key in entries[resource]:
-                raise InputError(
-                    f"{file.name}: {resource.kind} {key[0]}/{key[1]} is in it twice; dump every kind once, in one go"
-                )
-            entries[resource][key] = _Entry(placed.value, placed.document, placed.path, placed.value)
-        if empty and not file.text.strip():
-            raise InputError(f"{file.name}: is empty; a dump without objects is an empty List")
-        return cls(file, entries, dry_run=dry_run)
+        found: Counter[str] = Counter()
+        for file in files:
+            number = 0
+            for number, placed in enumerate(file.objects(whole=True), start=1):  # noqa: B007 - how many there are
+                found[str(placed.value["kind"])] += 1
+                resource = _resource_of(placed.value)
+                if resource is None:
+                    continue
+                key = _key(file.name, placed.value)
+                held = entries.setdefault(resource, {})
+                if key in held:
+                    raise InputError(
+                        f"{file.name}: {resource.kind} {key[0]}/{key[1]} is in it twice; dump every kind once, in one "
+                        "go"
+                    )
+                held[key] = _Entry(placed.value, placed.document, placed.path, placed.value)
+            if not number and not file.text.strip():
+                raise InputError(f"{file.name}: is empty; a dump without objects is an empty List")
+        return cls(files, entries, found=found, dry_run=dry_run)
 
     def in_dry_run(self, mode: DryRun) -> DumpStore:
         """The same objects, with writes in ``mode``."""
-        return DumpStore(self._file, self._entries, dry_run=mode)
+        return DumpStore(self._files, self._entries, found=self.found, dry_run=mode)
 
     def write(self, path: str) -> None:
-        """Write the file as it was read, but for the values that patches replaced; ``-`` is stdout.
+        """Write the file as it was read, except for the values that patches replaced; ``-`` is stdout.
 
-        Raises :class:`~migrator.errors.OutputError`, and leaves an existing file alone then.
+        Raises :class:`~migrator.errors.OutputError`, and leaves an existing file alone then; several files cannot be
+        written as one.
         """
+        if len(self._files) != 1:
+            raise OutputError("a dump of several files cannot be written: give one file with -f")
         changes: dict[tuple[int, Path], str] = {}
         for held in self._entries.values():
             for entry in held.values():
                 if entry.current is not entry.original:
                     for place, value in _replaced(entry.original, entry.current, entry.path):
                         changes[entry.document, place] = value
-        self._file.edited(changes).write(path)
+        self._files[0].edited(changes).write(path)
 
     def list(
         self,
@@ -111,15 +124,20 @@ class DumpStore:
         *,
         namespace: str | None = None,
         label_selector: str | None = None,
+        field_selector: str | None = None,  # noqa: ARG002 - what it asks for is in the object
         metadata_only: bool = False,  # noqa: ARG002 - a file is in memory already
     ) -> Listing[T]:
-        """See :meth:`migrator.store.Store.list`; a kind of which the dump has no object lists nothing."""
+        """See :meth:`migrator.store.Store.list`; a kind without objects in the dump is an empty list."""
         found = (
             project(entry.current)
             for (home, _), entry in self._held(resource).items()
             if namespace in {None, home} and matches_labels(label_selector, _labels(entry.current))
         )
         return Listing(tuple(found), "")
+
+    def kinds(self, group: str) -> tuple[Resource, ...]:
+        """See :meth:`migrator.store.Store.kinds`."""
+        return tuple(resource for resource, held in self._entries.items() if resource.group == group and held)
 
     def get(self, resource: Resource, namespace: str, name: str, *, subresource: str = "") -> JSONObject:
         """See :meth:`migrator.store.Store.get`. What is returned must not be changed."""
@@ -128,7 +146,7 @@ class DumpStore:
         return self._entry(resource, namespace, name).current
 
     def create(self, resource: Resource, namespace: str, body: JSONObject) -> JSONObject:  # noqa: ARG002 - the seam's
-        """A dump never gains objects: :class:`~migrator.errors.NotFound`, but in a dry run."""
+        """A dump never gains objects: raises :class:`~migrator.errors.NotFound`, except in a dry run."""
         if self.dry_run is DryRun.NONE:
             self._refuse(resource)
         return body
@@ -146,24 +164,24 @@ class DumpStore:
         return changed
 
     def delete(self, resource: Resource, namespace: str, name: str, uid: str) -> None:  # noqa: ARG002 - the seam's
-        """A dump never loses objects: :class:`~migrator.errors.NotFound`, but in a dry run."""
+        """A dump never loses objects: raises :class:`~migrator.errors.NotFound`, except in a dry run."""
         if self.dry_run is DryRun.NONE:
             self._refuse(resource)
 
     def _entry(self, resource: Resource, namespace: str, name: str) -> _Entry:
         entry = self._held(resource).get((namespace, name))
         if entry is None:
-            raise _missing(f"{self._file.name}: there is no {resource.kind} {namespace}/{name}")
+            raise _missing(f"{self.name}: there is no {resource.kind} {namespace}/{name}")
         return entry
 
     def _held(self, resource: Resource) -> dict[tuple[str, str], _Entry]:
         held = self._entries.get(resource)
         if held is None:
-            raise _missing(f"{self._file.name}: a dump has no {resource.plural}")
+            raise _missing(f"{self.name}: a dump has no {resource.plural}")
         return held
 
     def _refuse(self, resource: Resource) -> NoReturn:
-        raise _missing(f"{self._file.name}: {resource.plural} cannot be created or deleted in a dump")
+        raise _missing(f"{self.name}: {resource.plural} cannot be created or deleted in a dump")
 
 
 def read_documents(path: str) -> Iterator[JSONObject]:
@@ -176,8 +194,11 @@ def read_documents(path: str) -> Iterator[JSONObject]:
 
 
 def _resource_of(value: JSONObject) -> Resource | None:
-    group, slash, _ = str(value["apiVersion"]).rpartition("/")
-    return _HELD.get((group if slash else "", str(value["kind"])))
+    group, slash, version = str(value["apiVersion"]).rpartition("/")
+    kind = str(value["kind"])
+    if group in _GROUPS and (group, kind) not in _HELD:  # read for its strings only
+        return Resource(group, version, f"{kind.lower()}s", kind)
+    return _HELD.get((group if slash else "", kind))
 
 
 def _key(file: str, value: JSONObject) -> tuple[str, str]:
@@ -185,7 +206,7 @@ def _key(file: str, value: JSONObject) -> tuple[str, str]:
     name = metadata.get("name") if isinstance(metadata, dict) else None
     if not isinstance(metadata, dict) or not isinstance(name, str) or not name:
         raise InputError(f"{file}: a {value['kind']} has no metadata.name")
-    return str(metadata.get("namespace") or _DEFAULT_NAMESPACE), name
+    return str(metadata.get("namespace") or DEFAULT_NAMESPACE), name
 
 
 def _labels(value: JSONObject) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""YAML as kubectl reads it: to the values that its JSON would have.
+"""YAML as kubectl reads it: the values are those of the JSON that kubectl makes of it.
 
 kubectl turns YAML into JSON with ``sigs.k8s.io/yaml`` over go-yaml v2, whose rules (``resolve.go``, ``decode.go``)
 differ from PyYAML's: no base-60 numbers, ``y`` and ``n`` are booleans, ``0o17`` is octal, timestamps stay strings, a
@@ -51,7 +51,7 @@ Path = tuple[str | int, ...]
 
 
 class YAMLValueError(ValueError):
-    """The text is no YAML, or nothing that JSON could hold; the message names the line."""
+    """The text is not YAML, or holds what JSON cannot hold; the message names the line."""
 
 
 def documents(text: str) -> Iterator[Any]:
@@ -78,7 +78,7 @@ def plain_or_quoted(value: str) -> str:
 
 
 def spans(text: str, wanted: Mapping[int, Mapping[Path, object]]) -> Iterator[tuple[int, Path, Span]]:
-    """Where in the text the scalars stand that ``wanted`` names by document and path.
+    """The spans of the scalars that ``wanted`` names by document and path.
 
     A scalar that other places share by an alias, or that has a tag or block style, is not yielded.
     """
@@ -135,7 +135,7 @@ class _Open:
 
 
 class _Composer:
-    """Builds one document from its events, without recursion: how deep a file nests is not ours to decide."""
+    """Builds one document from its events, without recursion: a file may nest as deeply as it likes."""
 
     def __init__(self, next_event: Callable[[], Any]) -> None:
         self._next = next_event
@@ -184,7 +184,7 @@ class _Composer:
             return value
         value = self._anchors.get(event.anchor, _MISSING)
         if value is _MISSING:
-            raise _at(event, "there is no anchor for this alias")
+            raise _at(event, "this alias has no anchor")
         if value is _UNFINISHED:
             raise _at(event, "the alias is within its own anchor")
         return value
@@ -243,7 +243,7 @@ def _resolve(text: str, tag: str) -> tuple[str, Any]:
     if tag == _FLOAT and found == _INT:
         found, value = _FLOAT, float(value)
     if tag not in {"", found}:
-        raise ValueError(f"{text!r} is no !!{tag.removeprefix(_TAG)}")
+        raise ValueError(f"{text!r} is not a valid !!{tag.removeprefix(_TAG)}")
     return found, value
 
 
@@ -272,7 +272,7 @@ def _floating(text: str) -> tuple[str, Any]:
 def _go_float(value: float) -> str:
     """A number as Go prints it (``encoding/json/encode.go:floatEncoder``)."""
     if not math.isfinite(value):
-        raise ValueError("infinity and NaN are no JSON numbers")
+        raise ValueError("infinity and NaN are not JSON numbers")
     size = abs(value)
     if size == 0 or 1e-6 <= size < 1e21:  # noqa: PLR2004 - Go's own bounds
         text = format(Decimal(repr(value)), "f")
@@ -282,7 +282,7 @@ def _go_float(value: float) -> str:
 
 
 def _spans(next_event: Callable[[], Any], wanted: Mapping[Path, object]) -> Iterator[tuple[Path, Span]]:
-    """The spans in one document; whole subtrees off the wanted paths are passed over."""
+    """The spans in one document; subtrees that hold no wanted path are skipped."""
     inner = {path[:length] for path in wanted for length in range(len(path))}
     path: list[str | int | None] = []  # None: the key of the open mapping comes next
     while type(event := next_event()) is not yaml.DocumentEndEvent:

@@ -1,4 +1,4 @@
-"""Which cluster is meant, and as whom: as kubectl resolves it."""
+"""The cluster and the identity to use, as kubectl finds them."""
 
 from __future__ import annotations
 
@@ -35,11 +35,15 @@ def api_client(kubeconfig: str | None, context: str | None, *, connections: int)
     if files:
         _load_files(files, context, configuration)
     elif context is not None:
-        raise UsageError(f"there is no kubeconfig, so there is no context {context}; give one with --kubeconfig")
+        raise UsageError(
+            f"context {context} cannot be found, because there is no kubeconfig; name one with --kubeconfig"
+        )
     else:
         _load_in_cluster(configuration)
     if not configuration.host.startswith(("http://", "https://")):
-        raise UsageError(f"the kubeconfig's server {configuration.host} is no address: it needs http:// or https://")
+        raise UsageError(
+            f"the kubeconfig's server {configuration.host} is not an address: it must begin with http:// or https://"
+        )
     if not configuration.verify_ssl:
         urllib3.disable_warnings(InsecureRequestWarning)  # kubectl does not repeat it with every request either
     try:
@@ -108,17 +112,17 @@ def _load_in_cluster(configuration: Configuration) -> None:
 
 @contextmanager
 def _complaints() -> Iterator[list[str]]:
-    """What the client logs as errors meanwhile: it says so, and goes on, when a credential plugin fails."""
-    said: list[str] = []
+    """The errors that the client logs meanwhile: when a credential plugin fails it logs an error and goes on."""
+    logged: list[str] = []
 
     class Listener(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            said.append(record.getMessage())
+            logged.append(record.getMessage())
 
     root, listener = logging.getLogger(), Listener(logging.ERROR)
     root.addHandler(listener)
     try:
-        yield said
+        yield logged
     finally:
         root.removeHandler(listener)
 

@@ -1,7 +1,7 @@
 """A list in pages, of one resource version.
 
-While one page is parsed, the next is under way, so that the server and this process work at the same time. Parsing
-takes as long as the server does, and a run reads every list three times.
+While one page is parsed the next is already requested, so that the server and this process work at the same time.
+Parsing takes as long as the server does, and a run reads every list three times.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from migrator.stores.kube.transport import Request
 
 _TOKEN: Final = re.compile(rb'"continue":"([\w+/=-]+)"')
 
-#: How far from the beginning or the end of a page its metadata is looked for, in bytes.
+#: How many bytes at the beginning and at the end of a page are searched for its metadata.
 _NEAR: Final = 2048
 
 
@@ -57,7 +57,7 @@ def pages(
 
 
 def token_of(body: bytes) -> str | None:
-    """The token of the next page, as far as it can be told before the page is parsed; a guess, and seldom wrong.
+    """The token of the next page, found before the page is parsed; a guess that is seldom wrong.
 
     ``metadata`` comes before ``items`` in lists of Kubernetes' own kinds, and after them in those of custom resources
     (``k8s.io/apimachinery/pkg/apis/meta/v1/unstructured``), whose keys are sorted.
@@ -84,7 +84,7 @@ def _next(first: Request, token: str | None) -> Request | None:
 def _items(request: Request, page: JSONObject) -> list[JSONObject]:
     """The items of a page.
 
-    Raises ``ClusterError`` for an object that is no list: it must not look like an empty one.
+    Raises ``ClusterError`` for an answer that is not a list: it must not look like an empty one.
     """
     items = page.get("items")
     if items is None and "items" in page:  # Go may write an empty slice as null

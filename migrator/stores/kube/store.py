@@ -24,13 +24,13 @@ from migrator.stores.kube.transport import JSON, OnRequest, Request, Timing, Tra
 
 T = TypeVar("T")
 
-#: What "no limit" means: it ends where the API server's own limit for a request does (``--request-timeout``).
+#: The request timeout, in seconds, where the user asks for none: the API server's own (``--request-timeout``).
 LONGEST_REQUEST: Final = 60.0
 
 #: What ``encoding/json`` escapes and JSON need not; these characters occur in strings only.
 _GO_ESCAPES: Final = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 
-#: How often a list is begun again because its snapshot expired or moved.
+#: How many times a list is started before it is given up, because its snapshot expired or moved.
 MAX_LIST_STARTS: Final = 5
 
 #: A Lease must be renewed well within its duration, so no request for one may hang for longer; client-go halves its
@@ -40,7 +40,7 @@ _LEASE_TIMEOUT: Final = 5.0
 _METADATA: Final = f"{JSON};as=PartialObjectMetadata;v=v1;g=meta.k8s.io,{JSON}"
 _METADATA_LIST: Final = f"{JSON};as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,{JSON}"
 
-#: The answer to a patch of these is never looked at, and a PodCliqueSet can be large.
+#: Nothing reads the answer to a patch of these, and a PodCliqueSet can be large.
 _BRIEF_GROUPS: Final = frozenset({"grove.io", "scheduler.grove.io"})
 
 
@@ -84,6 +84,7 @@ class KubeStore:
         self, transport: Transport, *, dry_run: DryRun = DryRun.NONE, field_manager: str = FIELD_MANAGER
     ) -> None:
         self.dry_run = dry_run
+        self.name = transport.server
         self._transport = transport
         self._field_manager = field_manager
 
@@ -103,6 +104,7 @@ class KubeStore:
         *,
         namespace: str | None = None,
         label_selector: str | None = None,
+        field_selector: str | None = None,
         metadata_only: bool = False,
     ) -> Listing[T]:
         """See :meth:`migrator.store.Store.list`.
@@ -113,6 +115,8 @@ class KubeStore:
         query = {"limit": str(PAGE_SIZE)}
         if label_selector:
             query["labelSelector"] = label_selector
+        if field_selector:
+            query["fieldSelector"] = field_selector
         request = Request(
             "GET",
             _path(resource, namespace or ""),
@@ -131,6 +135,21 @@ class KubeStore:
             f"{request.what}: the list expired {MAX_LIST_STARTS} times before its last page; the API server keeps "
             "its history for too short a time, or answers too slowly"
         )
+
+    def kinds(self, group: str) -> tuple[Resource, ...]:
+        """See :meth:`migrator.store.Store.kinds`: what ``/apis/GROUP`` and its versions show, a kind once."""
+        found: dict[str, Resource] = {}
+        try:
+            known = self._read(f"/apis/{quote(group, safe='')}")
+        except NotFound:
+            return ()
+        for version in known.get("versions") or ():
+            shown = self._read(f"/apis/{version['groupVersion']}")
+            for entry in shown.get("resources") or ():
+                if "list" in (entry.get("verbs") or ()) and "/" not in entry["name"]:
+                    name, kind, spaced = entry["name"], entry["kind"], bool(entry.get("namespaced"))
+                    found.setdefault(kind, Resource(group, version["version"], name, kind, namespaced=spaced))
+        return tuple(found.values())
 
     def get(self, resource: Resource, namespace: str, name: str, *, subresource: str = "") -> JSONObject:
         """See :meth:`migrator.store.Store.get`."""
@@ -223,6 +242,9 @@ class KubeStore:
             query["dryRun"] = "All"
         return query
 
+    def _read(self, path: str) -> JSONObject:
+        return self._object(Request("GET", path, {}, f"discover {path}", repeatable=True), json.loads)
+
     def _object(self, request: Request, parse: Callable[[bytes], Any] = exact_json.loads) -> JSONObject:
         return _parsed(parse, request, self._transport.send(request))
 
@@ -234,8 +256,8 @@ def _parsed(parse: Callable[[bytes], Any], request: Request, body: bytes) -> JSO
         value = None
     if isinstance(value, dict):
         return value
-    said = f"{request.what}: the answer is not a JSON object; is a proxy in the way?"
-    raise ClusterError(said) if request.repeatable else LostReply(said)
+    message = f"{request.what}: the answer is not a JSON object; is a proxy in the way?"
+    raise ClusterError(message) if request.repeatable else LostReply(message)
 
 
 def _path(resource: Resource, namespace: str, name: str = "", subresource: str = "") -> str:

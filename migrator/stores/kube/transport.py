@@ -108,6 +108,7 @@ class Transport:
         on_request: OnRequest | None = None,
     ) -> None:
         self.request_timeout = request_timeout
+        self.server = str(api_client.configuration.host)
         self._configuration = api_client.configuration
         self._connections = _Connections(api_client)
         self._retry = retry or Retry()

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from migrator.errors import ClusterError, IncompleteDump, InputError, NotFound, Unreachable
+from migrator import resources
+from migrator.errors import ClusterError, IncompleteDump, InputError, NotAuthorised, NotFound, Unreachable
 from migrator.exact_json import JSONObject
 from migrator.grove.model import Snapshot
 from migrator.grove.trees import check_complete
@@ -36,6 +37,7 @@ class Lists:
         *,
         namespace: str | None = None,
         label_selector: str | None = None,
+        field_selector: str | None = None,  # noqa: ARG002 - the seam's
         metadata_only: bool = False,
     ) -> Listing[Any]:
         """List all objects of a kind, whatever the selector."""
@@ -44,6 +46,10 @@ class Lists:
         if resource.kind in self._errors:
             raise self._errors[resource.kind]
         return Listing(tuple(project(o) for o in self._world.all(resource.kind)), f"rv-{resource.plural}")
+
+    def kinds(self, group: str) -> tuple[Resource, ...]:
+        """The kinds that Grove 0.1.0 has."""
+        return tuple(r for r in vars(resources).values() if isinstance(r, Resource) and r.group == group)
 
 
 def read(world: World, **options: Any) -> Snapshot:
@@ -67,18 +73,17 @@ def shape(snapshot: Snapshot) -> dict[str, dict[str, list[str]]]:
 
 
 def test_each_kind_is_listed_once_for_the_whole_cluster() -> None:
-    """Everything comes from one list of each kind: pods by Grove's label, pods and PodGangs as metadata alone."""
+    """Everything comes from one list of each kind: pods by Grove's label, pods as metadata alone."""
     store = Lists(World().grow(maps=True))
-    snapshot = take(store)  # type: ignore[arg-type]
+    take(store)  # type: ignore[arg-type]
     assert sorted(store.asked) == [
         ("Pod", "app.kubernetes.io/managed-by=grove-operator", True),
         ("PodClique", None, False),
         ("PodCliqueScalingGroup", None, False),
         ("PodCliqueSet", None, False),
-        ("PodGang", None, True),
+        ("PodGang", None, False),
         ("PodGangMap", None, False),
     ]
-    assert snapshot.resource_versions["podcliques.grove.io"] == "rv-podcliques"
 
 
 def test_objects_are_joined_by_controller_whatever_their_order() -> None:
@@ -90,7 +95,7 @@ def test_objects_are_joined_by_controller_whatever_their_order() -> None:
         "web-0-front": ["web-0-front-0"],
         "web-0-sg-0-work": ["web-0-sg-0-work-0"],
         "web-0-sg-1-work": ["web-0-sg-1-work-0"],
-        "others": ["web-0-sg", "web-0", "web-0-1788454964123456789"],
+        "others": ["web-0-sg", "web-0", "web-0-1767323045000000000", "web-0-1767323045000000001-sg-1"],
     }
     world.objects = world.objects[::-2] + world.objects[-2::-2]
     assert shape(read(world)) == expected
@@ -113,12 +118,21 @@ def test_without_grove_there_are_no_trees() -> None:
     assert (snapshot.trees, snapshot.is_cluster, len(store.asked)) == ((), True, 1)
 
 
-def test_without_pod_gang_maps_pod_gangs_are_not_read() -> None:
-    """Where the CRD is missing, or there are no maps, PodGangs hold no hash and are not asked for."""
-    for errors in ({"PodGangMap": NotFound("no such resource")}, {}):
-        store = Lists(World().grow(), errors=errors)
-        assert len(take(store).trees) == 1  # type: ignore[arg-type]
-        assert "PodGang" not in {kind for kind, _, _ in store.asked}
+def test_pod_gangs_and_their_maps_need_not_be_installed() -> None:
+    """Where the CRDs are missing there is nothing to read of them."""
+    errors = {kind: NotFound("no such resource") for kind in ("PodGangMap", "PodGang")}
+    assert take(Lists(World().grow(), errors=errors)).unlisted == ()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("maps", [True, False])
+def test_a_kind_that_may_not_be_listed_is_named(*, maps: bool) -> None:
+    """PodGangs hold no hash that is known where there are no maps: that is said; with maps it is an error."""
+    store = Lists(World().grow(maps=maps), errors={"PodGang": NotAuthorised("podgangs: forbidden")})
+    if maps:
+        with pytest.raises(NotAuthorised):
+            take(store)  # type: ignore[arg-type]
+    else:
+        assert take(store).unlisted == ("podgangs.scheduler.grove.io",)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", ["PodCliqueSet", "PodCliqueScalingGroup", "PodClique", "Pod", "PodGangMap", "PodGang"])
@@ -142,12 +156,12 @@ def orphans(world: World) -> dict[str, str]:
 
 def test_what_belongs_to_nobody_is_reported() -> None:
     """Children without a controller that was read are orphans, each with the reason; none is guessed into a tree."""
-    world = World().grow(maps=True)
-    names = ("web-0-sg", "web-0", "web-0-1788454964123456789", "web-0-front")
+    world = World().grow(maps=True, group_replicas=1)
+    names = ("web-0-sg", "web-0", "web-0-1767323045000000000", "web-0-front")
     for kind, name in zip(("PodCliqueScalingGroup", "PodGangMap", "PodGang", "PodClique"), names, strict=True):
         world.of(kind, name)["metadata"]["ownerReferences"][0]["uid"] = "gone"
     found = orphans(world)
-    assert set(found) == {*names, "web-0-sg-0-work", "web-0-sg-1-work"}
+    assert set(found) == {*names, "web-0-sg-0-work"}
     assert found["web-0-front"].endswith("(it has 2 pods)")
     (tree,) = read(world).trees
     assert (tree.pod_cliques, tree.scaling_groups, tree.pod_gang_maps, tree.pod_gangs) == ((), (), (), ())
@@ -168,7 +182,7 @@ def test_only_a_controller_owns(owners: object) -> None:
     """An owner reference that is not the controller's, or names no uid, joins nothing."""
     world = World().grow()
     world.of("Pod", "web-0-front-0")["metadata"]["ownerReferences"] = owners
-    assert orphans(world) == {"web-0-front-0": "its controller is no PodClique that was read"}
+    assert orphans(world) == {"web-0-front-0": "its controller is not a PodClique that was read"}
 
 
 # --- dumps ------------------------------------------------------------------------------------------------------------

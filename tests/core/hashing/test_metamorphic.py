@@ -13,8 +13,9 @@ from migrator.errors import DecodeError
 from migrator.hashing import schemes
 from migrator.hashing.podcliqueset import dump_template, hash_pod_clique_set, hash_template
 from tests.oracle.build import MINORS
+from tests.oracle.differential.compare import UNKNOWABLE, template_hash
 from tests.oracle.golden import vectors
-from tests.support.layout_walk import Place, document, filled, places, underlying
+from tests.support.layout_walk import REFUSED, Place, document, filled, places, underlying
 
 # What pull request 566 sorts. Everything else that is a list must keep its order.
 IN_EVERY_CONTAINER = ("ports", "volumeMounts", "volumeDevices", "resources.claims")
@@ -46,8 +47,12 @@ def _hash(template: Mapping[str, Any], scheme: str) -> str:
     return hash_template(template, schemes.by_name(scheme))
 
 
+def _places(minor: str) -> list[Place]:
+    return [place for place in places(minor) if place.type.removeprefix("*") not in REFUSED]
+
+
 def _lists(minor: str) -> list[Place]:
-    return [place for place in places(minor) if underlying(minor, place.type).startswith("[]")]
+    return [place for place in _places(minor) if underlying(minor, place.type).startswith("[]")]
 
 
 def _shuffled(value: Any, rng: random.Random) -> Any:
@@ -64,7 +69,11 @@ def _shuffled(value: Any, rng: random.Random) -> Any:
 def test_the_order_of_keys_never_matters(scheme: str) -> None:
     """Shuffling the keys of every object of a golden template leaves its hash as it is."""
     rng = random.Random(566)  # noqa: S311 - nothing here is a secret
-    taken = [vector for vector in vectors.read(vectors.TEMPLATES) if vector.hashes[scheme]]
+    taken = [
+        vector
+        for vector in vectors.read(vectors.TEMPLATES)
+        if vector.hashes[scheme] and template_hash(vector.input, scheme) != UNKNOWABLE
+    ]
     for vector in taken:
         assert _hash(_shuffled(vector.input, rng), scheme) == vector.hashes[scheme], vector.id
     assert len(taken) > 2000
@@ -138,7 +147,7 @@ def test_ports_are_sorted_by_number_and_then_protocol() -> None:
 def test_every_field_of_the_layout_flips_the_hash_when_set(minor: str) -> None:
     """Setting any field that JSON can reach changes both hashes, except the pod's own priority class."""
     silent = set()
-    for place in places(minor):
+    for place in _places(minor):
         unset, with_value = document(place.path[:-1], {}), document(place.path, filled(minor, place.type))
         for algorithm in ("legacy", "canonical"):
             if _hash(unset, f"{algorithm}-{minor}") == _hash(with_value, f"{algorithm}-{minor}"):
@@ -149,7 +158,7 @@ def test_every_field_of_the_layout_flips_the_hash_when_set(minor: str) -> None:
 @pytest.mark.parametrize("minor", MINORS)
 def test_every_quantity_tells_its_spellings_apart(minor: str) -> None:
     """1, 1000m and 1.0 are one amount and three hashes, wherever a quantity stands."""
-    for place in places(minor):
+    for place in _places(minor):
         bare = underlying(minor, place.type.removeprefix("*"))
         if bare == "resource.Quantity":
             spelt: list[Any] = ["1", "1000m", "1.0"]
@@ -164,7 +173,7 @@ def test_every_quantity_tells_its_spellings_apart(minor: str) -> None:
 @pytest.mark.parametrize("minor", MINORS)
 def test_empty_is_not_absent_but_null_is(minor: str) -> None:
     """An empty list, map or pointed-to struct changes the hash; null nowhere does."""
-    for place in places(minor):
+    for place in _places(minor):
         absent = _hash(document(place.path[:-1], {}), f"legacy-{minor}")
         assert _hash(document(place.path, None), f"legacy-{minor}") == absent, place
         basic = underlying(minor, place.type.removeprefix("*"))
@@ -255,6 +264,26 @@ def test_a_refused_value_is_named_by_its_path() -> None:
     with pytest.raises(DecodeError) as refused:
         hash_template(template, schemes.by_name("legacy-1.35"))
     assert refused.value.path == "podSpec.containers[1].resources.limits.cpu"
+
+
+@pytest.mark.parametrize("minor", MINORS)
+def test_what_depends_on_the_operators_process_is_refused(minor: str) -> None:
+    """A time is printed with the operator's time zone, and fieldsV1 as its bytes: set they are refused, null is nil."""
+    refused = [place for place in places(minor) if place.type.removeprefix("*") in REFUSED]
+    assert {place.path[-1] for place in refused} == {"creationTimestamp", "deletionTimestamp", "time", "fieldsV1"}
+    for place in refused:
+        for value in ("2024-05-06T07:08:09Z", "2024-05-06T7:08:09Z", {"f:a": {}}, 5, ""):
+            with pytest.raises(DecodeError, match=r"which (is|are) not known here") as error:
+                _hash(document(place.path, value), f"legacy-{minor}")
+            assert error.value.path.endswith(f".{place.path[-1]}")
+
+
+def test_keys_that_go_cannot_tell_apart_are_refused() -> None:
+    """Lone surrogates are all U+FFFD to Go, so two keys of them are one; one such key is hashed."""
+    assert _hash({"labels": {"\ud800": "a"}}, "legacy-1.35") == _hash({"labels": {"\ufffd": "a"}}, "legacy-1.35")
+    for other in ("\udc00", "\ufffd"):
+        with pytest.raises(DecodeError, match="one key to Go"):
+            _hash({"labels": {"\ud800": "a", other: "a"}}, "legacy-1.35")
 
 
 def test_the_dump_is_what_the_facts_say() -> None:

@@ -8,27 +8,32 @@ from migrator.errors import DecodeError
 from migrator.exact_json import JSONNumber
 from migrator.grove.model import BlastRadius, SetHashes
 from migrator.hashing import schemes
-from migrator.planning.blast import blast_radius, clique_gpus, live_pods, whole_units
+from migrator.planning.blast import USUAL, Behaviour, Stakes, clique_gpus, live_pods, stakes, whole_units
+from migrator.planning.detect import Pair
 from tests.support.builders import HASH_LABEL, LATER, World, clique, hashes_of
 
 
-def blast(world: World, source: str = "legacy-1.34", target: str = "legacy-1.35") -> BlastRadius:
-    """The blast radius of the only tree."""
+def at_stake(world: World, source: str, target: str, behaviour: Behaviour = USUAL) -> Stakes:
+    """What the next operator recreates of the only tree, without the migration and with it."""
     (tree,) = world.snapshot().trees
     before, after = (hashes_of(world.pcs, name) for name in (source, target))
-    return blast_radius(
-        tree,
-        source=schemes.by_name(source),
-        target=schemes.by_name(target),
-        source_hashes=SetHashes(before.generation_hash, before.pod_template_hashes),
-        target_hashes=SetHashes(after.generation_hash, after.pod_template_hashes),
+    pair = Pair(
+        SetHashes(before.generation_hash, before.pod_template_hashes),
+        SetHashes(after.generation_hash, after.pod_template_hashes),
+        on_delete=tree.pcs.on_delete,
     )
+    return stakes(tree, pair, source=schemes.by_name(source), target=schemes.by_name(target), behaviour=behaviour)
+
+
+def blast(world: World, source: str = "legacy-1.34", target: str = "legacy-1.35") -> BlastRadius:
+    """What it recreates without the migration."""
+    return at_stake(world, source, target).without
 
 
 def test_everything_is_recreated_by_another_scheme() -> None:
     """All pods of all cliques count, with the GPUs that the template gives each of them."""
     world = World().grow(cliques=[clique("front", gpus="1"), clique("work", gpus="4")], replicas=2, pods=3)
-    assert blast(world) == BlastRadius(pods=18, gpus=2 * 2 * (3 * 1 + 2 * 3 * 4))
+    assert blast(world) == BlastRadius(pods=18, gpus=2 * 2 * (3 * 1 + 2 * 3 * 4), running=18)
 
 
 def test_nothing_is_recreated_by_the_same_scheme() -> None:
@@ -79,7 +84,7 @@ def test_a_clique_that_the_template_lacks_is_not_kept() -> None:
     world = World().grow(cliques=[clique("front", gpus="1"), clique("work")], groups={"sg": ["work"]}, pods=1)
     world.pcs["spec"]["template"]["cliques"][0]["name"] = "renamed"
     world.pcs["spec"]["template"]["cliques"][1]["name"] = "renamed-too"
-    assert blast(world) == BlastRadius(pods=3, gpus=0)
+    assert blast(world) == BlastRadius(pods=3, gpus=0, running=3)
 
 
 def test_pods_on_their_way_out_do_not_count() -> None:
@@ -177,3 +182,46 @@ def test_what_is_no_quantity_is_refused() -> None:
     """Go would not decode it either."""
     with pytest.raises(DecodeError):
         whole_units("eight")
+
+
+def test_pods_that_have_ended_hold_no_gpus() -> None:
+    """Failed and Succeeded pods do not live; Pending ones do, and do not run."""
+    world = World().grow(cliques=[clique("front", gpus="1")], groups={}, pods=4)
+    for number, phase in enumerate(("Failed", "Succeeded", "Pending", "Running")):
+        world.of("Pod", f"web-0-front-{number}")["status"] = {"phase": phase}
+    assert blast(world) == BlastRadius(pods=2, gpus=4, running=1)
+
+
+@pytest.mark.parametrize(("target", "pods"), [("v0.1.0-alpha.6", 6), ("v0.1.0-alpha.9", 0), ("legacy-1.33", 6)])
+def test_on_delete_protects_from_operators_that_know_it(target: str, pods: int) -> None:
+    """Operators before alpha.7 do not know the strategy, and roll the set."""
+    world = World().grow(scheme="legacy-1.35", on_delete=True)
+    assert world.plan(target=target).cluster_blast.pods == pods
+
+
+def test_a_stray_pod_is_deleted_at_the_start_of_alpha_12_rc1() -> None:
+    """Under a standalone PodClique that was never updated, with the migration too: it is not ours to relabel."""
+    world = World().grow(scheme="legacy-1.35", progress=())
+    world.of("Pod", "web-0-front-0")["metadata"]["labels"][HASH_LABEL] = "4445566677788899"
+    plan = world.plan(target="v0.1.0-alpha.12-rc1")
+    assert (plan.cluster_blast.pods, plan.cluster_rest.pods) == (1, 1)
+    assert world.plan(target="v0.1.0-alpha.11").cluster_blast.pods == 0
+    world.of("PodClique", "web-0-front")["status"]["updateProgress"] = {"updateEndedAt": LATER}
+    assert world.plan(target="v0.1.0-alpha.12-rc1").cluster_blast.pods == 0
+
+
+def test_what_is_migrated_is_not_swept_at_the_start() -> None:
+    """Pods that hold the source's hash are the target's after the migration."""
+    world = World().grow(progress=())
+    plan = world.plan(target="v0.1.0-alpha.12-rc1")
+    assert (plan.cluster_blast.pods, plan.cluster_rest.pods) == (6, 0)
+
+
+def test_a_gang_that_is_ended_at_zero_counts_each_pod_once() -> None:
+    """From alpha.12-rc1 on a member at zero costs its replica, whether the set is migrated or not."""
+    world = World().grow(replicas=2)
+    world.of("PodClique", "web-0-front")["spec"]["replicas"] = 0
+    world.objects = [o for o in world.objects if not o["metadata"]["name"].startswith("web-0-front-")]
+    plan = world.plan(target="v0.1.0-alpha.12-rc1")
+    assert (plan.cluster_blast.pods, plan.cluster_rest.pods) == (10, 4)
+    assert world.plan(target="v0.1.0-alpha.11").cluster_rest.pods == 0

@@ -6,17 +6,18 @@ import re
 from dataclasses import dataclass, field
 from functools import cache
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from migrator.grove.model import BlastRadius, Finding, Plan, Ref, Severity, TreeState
+from migrator.render import page as page_module
 from migrator.render import summary as report
 from migrator.render.page import render
 from tests.core.render.test_terminal import many, plan, tree, tree_plan
 from tests.support.builders import World, clique
 from tests.support.fleet import LONG, fleet
-from tests.support.paths import ROOT
 
 VOID = {"meta", "br", "wbr", "link", "img", "input", "hr"}
 HOSTILE = "</style><script src='https://evil.example/x.js'>alert(1)</script><img src=x onerror=alert(1)>&\"'"
@@ -102,7 +103,7 @@ def test_hostile_names_are_only_text() -> None:
 
 def test_no_value_is_marked_as_safe() -> None:
     """The template has no way around the escaping of values."""
-    text = (ROOT / "migrator" / "render" / "page.html").read_text(encoding="utf-8")
+    text = Path(page_module.__file__).with_suffix(".html").read_text(encoding="utf-8")
     assert not re.search(r"\|\s*safe|autoescape|Markup", text)
 
 
@@ -143,7 +144,7 @@ def test_everything_that_refuses_is_told_with_its_reason_and_what_to_do() -> Non
     assert "GM-102 A rolling update of the set is in flight" in text
     assert "PodCliqueSet evaluation/reranker-03: status.updateProgress has no updateEndedAt" in text
     assert "let the running operator finish (or run with --wait-for-idle)" in text
-    assert "evaluation/reranker-03 refused by GM-102, GM-107, legacy-1.34 → legacy-1.35" in text
+    assert "evaluation/reranker-03 refused by GM-102, GM-107, GM-111, legacy-1.35" in text
     assert f"PodClique inference/{LONG}-0-leader" in text
 
 
@@ -152,10 +153,10 @@ def test_what_a_hash_is_and_why_it_changes_is_said_once_for_all_sets() -> None:
     html = render(bad_night())
     page = Page(html)
     why = page.text.split("What the hashes are, and why they change", 1)[1].split("Every set", 1)[0]
-    assert "legacy-1.34 → legacy-1.35, 34 sets" in why
+    assert "legacy-1.34 → legacy-1.35, 32 sets" in why
     assert "v0.1.0-alpha.9" in why
     assert "k8s.io/api v0.34" in why
-    assert why.count("+ WorkloadRef:(*v1.WorkloadReference)<nil> v1.PodSpec 34 sets") == 1
+    assert why.count("+ WorkloadRef:(*v1.WorkloadReference)<nil> v1.PodSpec 32 sets") == 1
 
 
 def test_the_lists_that_the_canonical_order_moves_are_told_with_their_sets() -> None:
@@ -198,3 +199,16 @@ def test_the_two_bars_tell_what_the_migration_saves(refused: bool, second: str) 
     text = Page(render(made)).text
     assert "Without the migration: 5 pods, 40 GPUs recreated" in text
     assert second in text
+
+
+def test_hazards_have_a_section_of_their_own() -> None:
+    """What is not a matter of hashes stands apart from what refuses, with its objects and what to do."""
+    world = World().grow(scheme="legacy-1.35")
+    world.pcs["metadata"]["annotations"] = {"grove.io/auto-mnnvl": "enabled"}
+    made = world.plan(source="v0.1.0-alpha.8", target="v0.1.0-alpha.9")
+    text = Page(render(made, report.Origin("dump.yaml", "2026-02-01T00:00:00+00:00", "1.2.3"))).text
+    assert "Hazards of this upgrade that are not a matter of hashes" in text
+    assert "GM-305 Automatic MNNVL ends" in text
+    assert "recreate the set with mnnvl-group" in text
+    assert "Made from dump.yaml at 2026-02-01T00:00:00+00:00 by version 1.2.3." in text
+    assert "Hazards of this upgrade" not in Page(render(World().grow().plan())).text

@@ -93,7 +93,7 @@ def finding(severity: Severity, name: str = "demo", field: str | None = "/status
 def test_json_has_exactly_the_keys_of_the_contract_in_its_order() -> None:
     """Scripts are written against these keys: none is missing, none is renamed, none is added in between."""
     document = summary.plan_json(plan(tree_plan("demo"), findings=(finding(Severity.WARNING),)))
-    assert list(document) == ["from", "to", "summary", "trees", "refusals", "warnings"]
+    assert list(document) == ["from", "to", "summary", "trees", "refusals", "warnings", "advisories"]
     assert list(document["summary"]) == [
         "podCliqueSets",
         "podCliques",
@@ -104,8 +104,11 @@ def test_json_has_exactly_the_keys_of_the_contract_in_its_order() -> None:
         "warnings",
         "podsRecreatedWithoutMigration",
         "gpusRecreatedWithoutMigration",
+        "podsRecreatedWithMigration",
+        "gpusRecreatedWithMigration",
     ]
-    assert list(document["trees"][0]) == ["namespace", "name", "from", "to", "state", "changes"]
+    numbers = ["pods", "runningPods", "gpus"]
+    assert list(document["trees"][0]) == ["namespace", "name", "from", "to", "state", *numbers, "changes"]
     assert list(document["trees"][0]["changes"][0]) == ["kind", "namespace", "name", "uid", "field", "old", "new"]
     assert list(document["warnings"][0]) == ["code", "kind", "namespace", "name", "field", "message"]
 
@@ -128,6 +131,8 @@ def test_json_counts_objects_and_only_pods_that_stay() -> None:
         "warnings": 1,
         "podsRecreatedWithoutMigration": 7,
         "gpusRecreatedWithoutMigration": 56,
+        "podsRecreatedWithMigration": 5,
+        "gpusRecreatedWithMigration": 40,
     }
 
 
@@ -351,7 +356,7 @@ def test_every_refused_set_has_its_codes_in_the_table() -> None:
 def test_a_refused_plan_says_what_to_do_next() -> None:
     """The codes to look up, and what --skip-refused would leave behind, unless that does not help."""
     odd = tree_plan("odd", TreeState.REFUSED, findings=(finding(Severity.REFUSAL, "odd"),))
-    lookup = "docs/upgrade.md tells for each code how to see it and what to do: GM-101"
+    lookup = "docs/guards.md says for each code how to see it and what to do: GM-101"
     assert summary.next_steps(plan(tree_plan("fine"))) == []
     assert summary.next_steps(plan(odd)) == [lookup]
     assert summary.next_steps(plan(odd, tree_plan("fine"))) == [

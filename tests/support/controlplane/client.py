@@ -57,7 +57,7 @@ class Answer:
 
 
 class AnswerError(Exception):
-    """The server refused; ``answer`` is what it said."""
+    """The server refused; ``answer`` is its answer."""
 
     def __init__(self, request: str, answer: Answer) -> None:
         message = answer.body.get("message") if isinstance(answer.body, dict) else answer.body
@@ -203,7 +203,7 @@ class Client:
         )
 
     def delete(self, item: Object) -> None:
-        """Delete an object at once, without waiting for what it owns; one that is gone is no error."""
+        """Delete an object at once, without waiting for what it owns; one that is gone is not an error."""
         metadata = item["metadata"]
         path = self.kind_of(item).path(metadata.get("namespace"), metadata["name"])
         try:
@@ -212,20 +212,22 @@ class Client:
             if error.answer.status != _NOT_FOUND:
                 raise
 
-    def service_account_token(self, namespace: str, name: str, *, seconds: int = 3600) -> str:
-        """Return a fresh token of a ServiceAccount, good for at least ten minutes."""
+    def service_account_token(
+        self, namespace: str, name: str, *, seconds: int = 3600, pod: Object | None = None
+    ) -> str:
+        """Return a fresh token of a ServiceAccount, good for ten minutes or more; a kubelet binds it to a pod."""
         path = self.kind("v1", "ServiceAccount").path(namespace, name, "token")
-        body = {
-            "apiVersion": "authentication.k8s.io/v1",
-            "kind": "TokenRequest",
-            "spec": {"expirationSeconds": seconds},
-        }
+        spec: Object = {"expirationSeconds": seconds}
+        if pod is not None:
+            identity = {key: pod["metadata"][key] for key in ("name", "uid")}
+            spec["boundObjectRef"] = {"apiVersion": "v1", "kind": "Pod", **identity}
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
         return str(self.call("POST", path, body)["status"]["token"])
 
     # Namespaces.
 
     def empty_namespace(self, namespace: str) -> None:
-        """Delete everything in a namespace, whatever its finalizers say."""
+        """Delete everything in a namespace, finalizers or not."""
         self._kinds = dict(self._discover())
         kinds = {(k.api_version.rpartition("/")[0], k.plural): k for k in self._kinds.values()}
         removable = [k for k in kinds.values() if k.namespaced and {"deletecollection", "list"} <= k.verbs]

@@ -29,7 +29,7 @@ def apply_crds(control_plane: ControlPlane, line: str) -> None:
 
 
 def _generations(client: Client) -> dict[str, int]:
-    """The generations of Grove's CRDs, which tell whether anybody changed one since."""
+    """The generations of Grove's CRDs, which change when anybody changes one."""
     accept = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
     items = client.call("GET", client.kind(*_CRD).path(), accept=accept)["items"] or ()
     metadata = [item["metadata"] for item in items]

@@ -31,7 +31,7 @@ def crds(line: Line, controller_gen: Path) -> list[dict[str, Any]]:
     """Return what controller-gen makes of a line's types, sorted by name."""
     with tempfile.TemporaryDirectory() as temporary:
         source, output = Path(temporary) / "types", Path(temporary) / "crds"
-        # A copy, because the API minor is a matter of go.mod, and controller-gen knows no other name for that file.
+        # A copy, because the API minor is a matter of go.mod, and controller-gen reads no file of another name.
         shutil.copytree(_TYPES, source)
         for suffix in ("mod", "sum"):
             (source / f"{line.module}.{suffix}").replace(source / f"go.{suffix}")

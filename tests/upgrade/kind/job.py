@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from scripts.render_manifests import IMAGE
 from tests.support.paths import ROOT
 
 MANIFEST: Final = ROOT / "manifests" / "job.yaml"
-_IMAGE: Final = "image: grove-migrator:0.1.0\n"
+_IMAGE: Final = f"image: {IMAGE}\n"
 _TO: Final = "- --to=v0.1.0-alpha.11\n"
 _INDENT: Final = " " * 12
 

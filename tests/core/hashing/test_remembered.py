@@ -3,32 +3,34 @@
 from __future__ import annotations
 
 import copy
-import itertools
 import random
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from benchmarks.templates import mix
+from benchmarks.mixes import MIXES, distinct
 from migrator.errors import DecodeError
 from migrator.exact_json import JSONNumber
-from migrator.hashing import podcliqueset, schemes
-from migrator.hashing.fnv import Chunk, Joined, Text, feed, fold
-from migrator.hashing.memory import MEMORY, Memory
-from migrator.hashing.patterns import Fits, Gap, Patterns
-from migrator.hashing.podcliqueset import SetHasher, TemplateHasher, dump_template, hash_template, hash_text
+from migrator.hashing import podcliqueset, remembered, schemes
+from migrator.hashing.fnv import OFFSET, Fixed, Joined, Piece, encode, feed, fold, plain, utf8
+from migrator.hashing.podcliqueset import SetHasher, TemplateHasher, dump_template, hash_template
 from tests.oracle.golden import vectors
 
-STATES = (0xCBF29CE484222325, 0, 1, 0x7F, 0x80, 0xFF, 2**64 - 1)
-TEXTS = ("", "a", " Name:(string)", "x" * 300, "é", "\u2028 wide ☃ text", "\ud800", "\x7f\x00")
+STATES = (OFFSET, 0, 1, 0x7F, 0x80, 0xFF, 2**64 - 1)
+TEXTS = ("", "a", " Name:(string)", "x" * 300, "\x7f\x00")
+WIDE = ("é", "\u2028 wide ☃ text", "\ud800")
 
 
-def _printed(template: Mapping[str, Any], scheme: schemes.Scheme) -> str:
-    """The hash of the text, byte by byte: nothing but the text is remembered for it."""
-    return hash_text(dump_template(template, scheme))
+def _forget() -> None:
+    remembered._MET.young.clear()
+    remembered._MET.old.clear()
+
+
+def _alone(template: Mapping[str, Any], scheme: schemes.Scheme) -> str:
+    """The hash of the text, byte by byte, with nothing remembered."""
+    _forget()
+    return encode(feed(OFFSET, dump_template(template, scheme).encode()))
 
 
 def _outcome(compute: Any, template: Mapping[str, Any], scheme: schemes.Scheme) -> str:
@@ -38,62 +40,43 @@ def _outcome(compute: Any, template: Mapping[str, Any], scheme: schemes.Scheme) 
         return f"{error.path}: {error.message}"
 
 
-@pytest.mark.parametrize("text", TEXTS)
-def test_a_chunk_takes_every_state_where_its_bytes_do(text: str) -> None:
-    """Before and after its table is whole, a text gives the sums that its bytes give one by one."""
-    chunk = Text(text)
-    for low in range(256):
+def _takes_every_state(piece: Fixed) -> None:
+    data = piece.text.encode()
+    for low in random.Random(7).sample(range(256), 256):  # noqa: S311 - nothing here is a secret
         for state in (low, *(state & ~0xFF | low for state in STATES)):
-            assert chunk.step(state) == feed(state, chunk.data)
-    assert chunk.hot
+            assert fold(state, [piece]) == feed(state, data)
 
 
-@pytest.mark.parametrize("texts", [TEXTS, TEXTS[:4], ("ab", "cd"), ("é", "a", "☃"), ()])
-def test_joined_chunks_take_every_state_where_their_bytes_do(texts: tuple[str, ...]) -> None:
-    """A sequence of chunks as one gives the sums of its bytes, whichever of them knows how much of its table."""
-    rng = random.Random(7)  # noqa: S311 - nothing here is a secret
-    parts = [Text(text) for text in texts]
-    for part in parts:
-        fold(0, [part] * rng.randrange(2))
-    chunk = Joined([Joined(parts), *parts])
-    lows = rng.sample(range(256), 256)
-    for low in lows:
-        assert chunk.step(low | 0xABCDEF00) == feed(low | 0xABCDEF00, chunk.data)
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_text_takes_every_state_where_its_bytes_do(text: str) -> None:
+    """Before and after its table is whole, a text gives the sums that its bytes give one by one."""
+    _takes_every_state(Fixed(text))
 
 
-@settings(max_examples=300, deadline=None)
-@given(st.lists(st.text(alphabet="ab-1.é", max_size=8), min_size=2, max_size=6))
-def test_a_gap_fits_all_that_it_was_widened_by(values: list[str]) -> None:
-    """However often a gap is widened, every string that it has met still fits, and is put together again."""
-    gap = Gap(values[0])
-    for value in values[1:]:
-        gap = gap.widened(value)
-    for value in values:
-        assert gap.widened(value) == gap
-        if gap.after is None:
-            assert value == gap.before
-        else:
-            assert Fits(gap.before, gap.after) == value
-            assert gap.before + value[len(gap.before) : len(value) - len(gap.after)] + gap.after == value
+@pytest.mark.parametrize("texts", [TEXTS, TEXTS[:3], ("ab", "cd"), ()])
+def test_joined_pieces_take_every_state_where_their_bytes_do(texts: tuple[str, ...]) -> None:
+    """A sequence of pieces as one gives the sums of its bytes, whatever its pieces are."""
+    parts = [Fixed(text) for text in texts]
+    _takes_every_state(Joined([Joined(parts), *parts, *texts]))
 
 
-def test_what_fits_must_begin_and_end_without_overlap() -> None:
-    """A string shorter than what must be around the gap does not fit, though it begins and ends alike."""
-    assert Fits("a-", "-b") == "a--b"
-    assert Fits("a-", "-b") != "a-b"
-    assert Fits("", "") != 1
+@pytest.mark.parametrize("text", [*TEXTS, *WIDE])
+def test_a_text_that_nothing_is_known_of_is_hashed_by_its_bytes(text: str) -> None:
+    """Plain text, of any script, takes every state where its UTF-8 does; a lone surrogate is U+FFFD."""
+    for state in STATES:
+        assert fold(state, [Fixed("a"), text]) == feed(feed(state, b"a"), utf8(text))
 
 
-def test_templates_of_one_pattern_hash_as_printed() -> None:
-    """Templates that differ as those of a cluster do are recognised, and hash as their texts under all schemes."""
-    patterns = Patterns()
-    recognised = 0
-    for template in mix(20, start=5000):
-        recognised += patterns.recognise(template) is not None
-        hasher = TemplateHasher(template)
-        for scheme in schemes.all_schemes():
-            assert hasher.under(scheme) == _printed(template, scheme)
-    assert recognised > 15
+@pytest.mark.parametrize("name", MIXES)
+def test_templates_of_every_mix_hash_as_printed(name: str) -> None:
+    """Templates that are much alike, and such as share little, hash as their texts do, met before or not."""
+    make, _ = MIXES[name]
+    templates = [make(number) for number in (0, 1, 50, 100, 150)]
+    scheme = schemes.by_name("canonical-1.35")
+    expected = [_alone(template, scheme) for template in templates]
+    _forget()
+    for _ in range(3):
+        assert [hash_template(template, scheme) for template in templates] == expected
 
 
 def _siblings(value: Any, rng: random.Random) -> Any:
@@ -119,16 +102,16 @@ def _siblings(value: Any, rng: random.Random) -> Any:
 
 @pytest.mark.parametrize("part", range(4))
 def test_siblings_of_golden_templates_hash_as_printed(part: int) -> None:
-    """Golden templates with other texts in the places where templates differ hash as printed, patterns or not."""
+    """Golden templates with other texts in the places where templates differ hash as printed, met before or not."""
     rng = random.Random(part)  # noqa: S311 - nothing here is a secret
     taken = [vector for vector in vectors.read(vectors.TEMPLATES) if vector.hashes["legacy-1.35"]][part::40]
     first, second = schemes.by_name("legacy-1.33"), schemes.by_name("canonical-1.36")
     assert len(taken) > 40
     for vector in taken:
         for template in [_siblings(vector.input, rng) for _ in range(5)]:
-            hasher = TemplateHasher(template)
-            assert hasher.under(first) == _printed(template, first), vector.id
-            assert hasher.under(second) == _printed(template, second), vector.id
+            for scheme in (first, second):
+                alone = _outcome(_alone, template, scheme)
+                assert [_outcome(hash_template, template, scheme) for _ in range(3)] == [alone] * 3, vector.id
 
 
 ALIKE: tuple[Any, ...] = (
@@ -189,19 +172,11 @@ def test_values_that_look_alike_are_never_confused(path: tuple[str, ...]) -> Non
     rng = random.Random(str(path))  # noqa: S311 - nothing here is a secret
     alone = {}
     for number, value in enumerate(ALIKE):
-        alone[number] = _outcome(_printed, _with(path, value), scheme)
+        alone[number] = _outcome(_alone, _with(path, value), scheme)
     for _ in range(6):
         for number in rng.sample(range(len(ALIKE)), len(ALIKE)):
             assert _outcome(hash_template, _with(path, ALIKE[number]), scheme) == alone[number], ALIKE[number]
             assert _outcome(hash_template, _with(path, ALIKE[number]), scheme) == alone[number], ALIKE[number]
-
-
-def test_a_value_that_is_a_placeholder_is_hashed_as_itself() -> None:
-    """A template may hold the very text that a pattern puts into its gaps."""
-    scheme = schemes.by_name("legacy-1.34")
-    for seen in itertools.product(("\x000\x00", "x", "y"), repeat=3):
-        template = {"labels": dict(zip("abc", seen, strict=True)), "podSpec": {"hostname": "\x000\x00"}}
-        assert hash_template(template, scheme) == _printed(template, scheme), seen
 
 
 def test_a_refused_template_is_refused_again_with_its_path() -> None:
@@ -212,17 +187,6 @@ def test_a_refused_template_is_refused_again_with_its_path() -> None:
         with pytest.raises(DecodeError) as refused:
             hash_template({"podSpec": {"containers": [container]}}, scheme)
         assert refused.value.path == "podSpec.containers[0].ports[0].containerPort"
-
-
-def test_the_order_of_keys_does_not_hide_a_pattern() -> None:
-    """A template whose keys come in another order fits, and has the same hash."""
-    patterns = Patterns()
-    for number in range(4):
-        patterns.recognise({"labels": {"a": f"x-{number}", "b": "1"}, "podSpec": {}})
-    template = {"labels": {"b": "1", "a": "x-9"}, "podSpec": {}}
-    assert patterns.recognise(template) is not None
-    scheme = schemes.by_name("legacy-1.35")
-    assert hash_template(template, scheme) == _printed(template, scheme)
 
 
 def test_what_is_nested_very_deep_is_printed() -> None:
@@ -237,26 +201,35 @@ def test_what_is_nested_very_deep_is_printed() -> None:
 
 def test_memory_is_bounded_and_forgetting_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """With room for next to nothing everything is forgotten again and again, and hashes stay what they are."""
-    monkeypatch.setattr(MEMORY, "_budget", 300_000)
+    monkeypatch.setattr(remembered, "_CONTENTS", 40)
     scheme = schemes.by_name("legacy-1.33")
-    held = []
-    for template in mix(60, start=9000):
-        assert hash_template(template, scheme) == _printed(template, scheme)
-        held.append(MEMORY._spent + Chunk.hot_ones * 12_000)
-    assert max(held) < 600_000
-    assert any(later < earlier for earlier, later in itertools.pairwise(held))
+    templates = [distinct(number) for number in range(4)]
+    expected = [_alone(template, scheme) for template in templates]
+    for _ in range(3):
+        for template, hashed in zip(templates, expected, strict=True):
+            assert hash_template(template, scheme) == hashed
+            assert len(remembered._MET.young) <= 40
+            assert len(remembered._MET.old) <= 41
 
 
-def test_only_what_recurs_is_remembered() -> None:
-    """A text is kept from the second time on that it is met; one that is met once leaves no more than a mark."""
-    memory = Memory()
-    once, twice = [memory.text(f"once {number}") for number in range(1000)], memory.text("twice")
-    for number in range(1000):
-        memory.text(f"in between {number}")
-    again = memory.text("twice")
-    assert again is not twice
-    assert memory.text("twice") is again
-    assert memory.text("once 0") is not once[0]
+def test_what_is_met_again_stays_remembered() -> None:
+    """A content is one piece from the third time on, and is not forgotten while it is met in every generation."""
+    scheme = schemes.by_name("legacy-1.35")
+    template = {"podSpec": {"tolerations": [{"key": "a", "operator": "Exists"}]}}
+
+    def pieces() -> list[Piece]:
+        return [piece for piece in TemplateHasher(template).pieces(scheme) if "Exists" in plain([piece])]
+
+    _forget()
+    assert [type(piece) for piece in pieces()] == [str]
+    pieces()
+    (joined,) = pieces()
+    assert type(joined) is Joined
+    for number in range(3 * remembered._CONTENTS):
+        remembered._MET.young[b"%d" % number] = ()
+        remembered._MET.age()
+        if number % 1000 == 0:
+            assert pieces() == [joined]
 
 
 def test_schemes_share_work_and_nothing_else() -> None:

@@ -1,6 +1,6 @@
 """Record examples/cluster.yaml: what kubectl prints of the sets in examples/podcliquesets.yaml once they run.
 
-    python -m scripts.example_cluster > examples/cluster.yaml
+    python -m tests.support.example_cluster > examples/cluster.yaml
 
 The objects are loaded onto a real API server with the CRDs of alpha.9, as an operator that speaks legacy-1.34 leaves
 them (Grove v0.1.0-alpha.4 to alpha.9), and read back with kubectl, which must be on PATH.

@@ -1,0 +1,164 @@
+"""The mixes of pod templates that hashing is measured with.
+
+They differ in what the templates of one mix have in common, from nearly everything to nearly nothing. Each gives
+templates by number, so a mix of any length can be read one by one.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+from benchmarks.templates import Object, dynamo
+
+Chance: TypeAlias = random.Random
+
+_KINDS: Final = 50
+_CONTAINERS: Final = ("engine", "router", "agent", "cache", "proxy")
+_ODD_SEED: Final = 0x5EED
+
+
+def values(number: int) -> Object:
+    """Labels, an annotation, image tags and 12 environment values differ."""
+    return dynamo(number)
+
+
+def claims(number: int) -> Object:
+    """The same, and each template mounts a claim of its own."""
+    template = dynamo(number)
+    template["podSpec"]["volumes"][3] = {
+        "name": "volume-3",
+        "persistentVolumeClaim": {"claimName": f"models-{number:05}"},
+    }
+    return template
+
+
+def fields(number: int) -> Object:
+    """The structure is the same; values of all types and at all depths differ."""
+    chance = _chance("fields", number)
+    template = dynamo(number)
+    _vary(template["podSpec"], chance)
+    return template
+
+
+def structure(number: int) -> Object:
+    """Containers, the fields that are set, the lengths of lists and the values differ."""
+    chance = _chance("structure", number)
+    template = dynamo(number)
+    spec = template["podSpec"]
+    containers = spec["containers"]
+    spec["containers"] = [
+        _thinned({**containers[place % len(containers)], "name": name}, chance)
+        for place, name in enumerate(chance.sample(_CONTAINERS, chance.randint(2, 4)))
+    ]
+    # A container that stands twice shares its lists with its twin: take every list apart before it is changed.
+    spec["containers"] = [_copied(container) for container in spec["containers"]]
+    spec["volumes"] = chance.sample(spec["volumes"], chance.randint(4, 8))
+    for name, value in _OPTIONAL.items():
+        if chance.random() < 0.5:  # noqa: PLR2004 - even odds
+            spec[name] = value
+    _vary(spec, chance)
+    return template
+
+
+def kinds(number: int) -> Object:
+    """50 kinds of templates that share nothing, in turn; templates of one kind differ as those of `values` do."""
+    kind, seed = number % _KINDS, number // _KINDS
+    template, plain = structure(kind), dynamo(number)
+    template |= {"labels": plain["labels"], "annotations": plain["annotations"]}
+    chance = _chance("kinds", number)
+    for container in template["podSpec"]["containers"]:
+        container["image"] = f"{container['image']}.{seed}"
+        for variable in container["env"][::5]:
+            if "value" in variable:
+                variable["value"] = f"v-{chance.randrange(10**9)}-of-x"
+    return template
+
+
+def distinct(number: int) -> Object:
+    """Structure and values differ, in templates that no other mix has."""
+    return structure(number + 1_000_000)
+
+
+#: How a mix is named, what makes its templates, and how many of them are hashed.
+MIXES: Final[Mapping[str, tuple[Callable[[int], Object], int]]] = {
+    "values differ": (values, 1_000),
+    "a claim of its own each": (claims, 1_000),
+    "many fields differ": (fields, 1_000),
+    "structure differs too": (structure, 1_000),
+    "50 kinds in turn, 20 of each": (kinds, 1_000),
+    "10,000 distinct templates": (distinct, 10_000),
+}
+
+_OPTIONAL: Final[Object] = {
+    "hostNetwork": True,
+    "dnsPolicy": "ClusterFirstWithHostNet",
+    "shareProcessNamespace": False,
+    "schedulerName": "kai-scheduler",
+    "nodeSelector": {"pool": "gpu", "zone": "a"},
+    "runtimeClassName": "nvidia",
+    "securityContext": {"fsGroup": 1000, "supplementalGroups": [1, 2, 3], "runAsUser": 1000},
+    "topologySpreadConstraints": [
+        {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {}}
+    ],
+    "initContainers": [{"name": "init", "image": "registry.example/init:1", "command": ["/init"]}],
+}
+
+
+def _chance(mix: str, number: int) -> Chance:
+    return random.Random(f"{mix} {number} {_ODD_SEED}")  # noqa: S311 - nothing secret
+
+
+def _vary(value: Any, chance: Chance, key: str = "") -> None:  # noqa: ANN401 - any JSON value
+    """Give three of four scalars of a template another value of their own kind, in place."""
+    items: Iterator[tuple[Any, Any]] = iter(())
+    if isinstance(value, dict):
+        items = iter(list(value.items()))
+    elif isinstance(value, list):
+        items = iter(list(enumerate(value)))
+    for name, item in items:
+        inner = name if isinstance(name, str) else key
+        if isinstance(item, dict | list):
+            value[name] = _copied(item)
+            _vary(value[name], chance, inner)
+        elif isinstance(item, bool) or inner in _KEPT or chance.random() < 0.25:  # noqa: PLR2004 - one of four stays
+            continue
+        elif isinstance(item, int):
+            value[name] = chance.randrange(1, 60_000)
+        else:
+            value[name] = _QUANTITIES[inner](chance) if inner in _QUANTITIES else _text(item, chance)
+
+
+def _text(text: str, chance: Chance) -> str:
+    """A text of about the same length."""
+    return f"{text[: len(text) // 2]}{chance.randrange(36**4):x}{text[len(text) // 2 + 4 :]}"
+
+
+def _thinned(container: Object, chance: Chance) -> Object:
+    """A container without some of its fields, variables and mounts."""
+    kept = {
+        name: value
+        for name, value in container.items()
+        if name in {"name", "image", "env"} or chance.random() < 0.8  # noqa: PLR2004
+    }
+    kept["env"] = [variable for variable in container["env"] for _ in range(chance.choice((0, 1, 1, 1, 1, 2)))]
+    if "volumeMounts" in kept:
+        kept["volumeMounts"] = chance.sample(kept["volumeMounts"], chance.randint(4, 8))
+    return kept
+
+
+def _copied(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    if isinstance(value, dict):
+        return {name: _copied(item) for name, item in value.items()}
+    return [_copied(item) for item in value] if isinstance(value, list) else value
+
+
+#: What Go would refuse, or what would be another kind of template, with another value.
+_KEPT: Final = frozenset({"fieldPath", "operator", "effect", "protocol", "path"})
+
+_QUANTITIES: Final[Mapping[str, Callable[[Chance], str]]] = {
+    name: partial(lambda unit, chance: f"{chance.randrange(1, 500)}{unit}", unit)
+    for name, unit in {"cpu": "", "memory": "Gi", "sizeLimit": "Gi", "nvidia.com/gpu": ""}.items()
+}

@@ -1,0 +1,175 @@
+"""Conditions of a tree that hazards of an upgrade depend on: one predicate each. Pure.
+
+A predicate yields the objects concerned, or the set itself where the hazard is the set's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from migrator.grove.model import (
+    LABEL_POD_TEMPLATE_HASH,
+    LABEL_SET_REPLICA_INDEX,
+    Pod,
+    PodClique,
+    PodCliqueScalingGroup,
+    PodCliqueSet,
+    Ref,
+    Tree,
+)
+
+Predicate = Callable[[Tree], Iterator[Ref]]
+
+_ANNOTATION_AUTO_MNNVL: Final = "grove.io/auto-mnnvl"
+_KAI: Final = "kai-scheduler"
+_KAI_QUEUE: Final = "kai.scheduler/queue"
+#: A condition that is younger than its object by no more was set when the object was new
+#: (Grove: ``common/component/utils/podclique.go:InitialScheduleGrace``, seconds).
+NEW: Final = 5.0
+
+
+def at_zero_beside_live(tree: Tree) -> Iterator[Ref]:
+    """PodCliques and scaling groups at zero in a replica of the set that has live pods.
+
+    From alpha.12-rc1 on each is a breach of its ``minAvailable`` (``podclique/reconcilestatus.go`` and
+    ``podcliquescalinggroup/reconcilestatus.go:computeMinAvailableBreachedCondition``), which ends the whole replica
+    after ``terminationDelay``. A PodClique that never had a pod scheduled is left alone (``WasPCLQEverScheduled``).
+    """
+    live = _replicas_with_live_pods(tree)
+    for group in tree.scaling_groups:
+        if group.spec.get("replicas") == 0 and group.labels.get(LABEL_SET_REPLICA_INDEX) in live:
+            yield group.ref
+    for clique in tree.pod_cliques:
+        if clique.spec.get("replicas") == 0 and clique.labels.get(LABEL_SET_REPLICA_INDEX) in live and not _new(clique):
+            yield clique.ref
+
+
+def doomed_pods(tree: Tree) -> Iterator[tuple[PodClique, Pod]]:
+    """The live pods of every replica that :func:`at_zero_beside_live` names."""
+    indices = {item.labels.get(LABEL_SET_REPLICA_INDEX) for item in _children(tree, set(at_zero_beside_live(tree)))}
+    for clique in tree.pod_cliques:
+        if clique.labels.get(LABEL_SET_REPLICA_INDEX) in indices:
+            yield from ((clique, pod) for pod in clique.pods if pod.live)
+
+
+def cliques_at_zero(tree: Tree) -> Iterator[Ref]:
+    """A set without scaling groups whose PodCliques are all at zero (Grove issue 808)."""
+    if tree.pcs.spec.get("replicas") and not tree.pcs.template.get("podCliqueScalingGroups"):
+        cliques = tree.pod_cliques
+        if cliques and all(clique.spec.get("replicas") == 0 for clique in cliques):
+            yield tree.ref
+
+
+def groups_at_zero(tree: Tree) -> Iterator[Ref]:
+    """A set that is made of scaling groups only, all at zero (Grove issue 809)."""
+    grouped = {n for config in _configs(tree.pcs) for n in config.get("cliqueNames") or ()}
+    only = bool(grouped) and all(clique.get("name") in grouped for clique in tree.pcs.cliques)
+    groups = tree.scaling_groups if tree.pcs.spec.get("replicas") and only else ()
+    if groups and all(group.spec.get("replicas") == 0 for group in groups):
+        yield tree.ref
+
+
+def foreign_gang(tree: Tree) -> Iterator[Ref]:
+    """PodCliques with pods that another scheduler's pod group names (Grove issue 837)."""
+    for clique in tree.pod_cliques:
+        if any(pod.live and pod.gang_annotation for pod in clique.pods):
+            yield clique.ref
+
+
+def auto_mnnvl(tree: Tree) -> Iterator[Ref]:
+    """A set whose GPU pods get their IMEX claim by annotation."""
+    if tree.pcs.annotations.get(_ANNOTATION_AUTO_MNNVL) == "enabled":
+        yield tree.ref
+
+
+def unnamed_topology(tree: Tree) -> Iterator[Ref]:
+    """A set with a ``topologyConstraint`` that names no topology."""
+    template = tree.pcs.template
+    holders: tuple[Mapping[str, Any], ...] = (template, *tree.pcs.cliques, *_configs(tree.pcs))
+    constraints = [holder.get("topologyConstraint") for holder in holders]
+    if any(isinstance(found, Mapping) and not found.get("topologyName") for found in constraints):
+        yield tree.ref
+
+
+def kai(tree: Tree) -> Iterator[Ref]:
+    """A set whose pods the KAI scheduler places."""
+    if any(
+        ((clique.get("spec") or {}).get("podSpec") or {}).get("schedulerName") == _KAI for clique in tree.pcs.cliques
+    ):
+        yield tree.ref
+
+
+def kai_without_queue(tree: Tree) -> Iterator[Ref]:
+    """A set for KAI without exactly one queue (``scheduler/kai/backend.go:resolveQueueNameForPodCliqueSet``)."""
+    own = _queue(tree.pcs.labels, tree.pcs.annotations)
+    of_cliques = {_queue(clique.get("labels") or {}, clique.get("annotations") or {}) for clique in tree.pcs.cliques}
+    queues = (of_cliques | {own}) - {""}
+    if len(queues) != 1:
+        yield from kai(tree)
+
+
+def stray_without_progress(tree: Tree) -> Iterator[Ref]:
+    """Pods of another hash under a standalone PodClique that was never updated (Grove issue 400)."""
+    for clique in tree.pod_cliques:
+        label = clique.labels.get(LABEL_POD_TEMPLATE_HASH)
+        if clique.standalone and not clique.status.get("updateProgress"):
+            yield from (pod.ref for pod in clique.pods if pod.live and pod.template_hash not in {None, label})
+
+
+#: Predicates by the name that an advisory gives.
+PREDICATES: Final[Mapping[str, Predicate]] = {
+    predicate.__name__: predicate
+    for predicate in (
+        at_zero_beside_live,
+        cliques_at_zero,
+        groups_at_zero,
+        foreign_gang,
+        auto_mnnvl,
+        unnamed_topology,
+        kai_without_queue,
+        kai,
+        stray_without_progress,
+    )
+}
+
+
+def _replicas_with_live_pods(tree: Tree) -> set[str | None]:
+    return {
+        clique.labels.get(LABEL_SET_REPLICA_INDEX)
+        for clique in tree.pod_cliques
+        if any(pod.live for pod in clique.pods)
+    }
+
+
+def _children(tree: Tree, refs: set[Ref]) -> Iterator[PodClique | PodCliqueScalingGroup]:
+    yield from (group for group in tree.scaling_groups if group.ref in refs)
+    yield from (clique for clique in tree.pod_cliques if clique.ref in refs)
+
+
+def _new(clique: PodClique) -> bool:
+    """Whether no pod of it was ever scheduled, as far as its condition shows."""
+    entries = clique.status.get("conditions") or ()
+    scheduled = next((entry for entry in entries if entry.get("type") == "PodCliqueScheduled"), None)
+    if scheduled is None or scheduled.get("status") != "False":
+        return False
+    since, created = moment(scheduled.get("lastTransitionTime")), moment(clique.created)
+    return since is not None and created is not None and (since - created).total_seconds() <= NEW
+
+
+def _configs(pcs: PodCliqueSet) -> tuple[Mapping[str, Any], ...]:
+    return tuple(pcs.template.get("podCliqueScalingGroups") or ())
+
+
+def _queue(labels: Mapping[str, Any], annotations: Mapping[str, Any]) -> str:
+    return str(labels.get(_KAI_QUEUE) or annotations.get(_KAI_QUEUE) or "")
+
+
+def moment(text: object) -> datetime | None:
+    """A time as Kubernetes writes it, with its zone; ``None`` for anything else."""
+    try:
+        parsed = datetime.fromisoformat(str(text))
+    except ValueError:
+        return None
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)

@@ -1,0 +1,38 @@
+"""Which releases a user's word stands for, in the order in which they were built. Pure."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from migrator.hashing import schemes
+from migrator.hashing.schemes import Scheme
+
+
+@cache
+def builds() -> tuple[str, ...]:
+    """Every build that is known, oldest first, unread releases last."""
+    return (*(release.name for release in schemes.releases()), *schemes.unread_releases())
+
+
+def is_before(build: str, other: str) -> bool:
+    """Whether a build is older than another."""
+    return builds().index(build) < builds().index(other)
+
+
+def builds_of(requested: str, scheme: Scheme | None) -> tuple[str, ...]:
+    """The builds that ``--from`` or ``--to`` may mean: the release that it names, or all that speak ``scheme``."""
+    release = schemes.release_of(requested)
+    name = release.name if release is not None else schemes.unread_release(requested)
+    if name is not None:
+        return (name,)
+    return speakers(scheme) if scheme is not None else ()
+
+
+def speakers(scheme: Scheme) -> tuple[str, ...]:
+    """The builds that speak a scheme and can be migrated to."""
+    return tuple(release.name for release in schemes.speakers(scheme) if not release.hash_in_names)
+
+
+def span(names: tuple[str, ...]) -> str:
+    """The builds in a few words: ``v0.1.0-alpha.4 to v0.1.0-alpha.9``, or the only one."""
+    return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}" if names else "no build"

@@ -1,0 +1,47 @@
+"""What an upgrade means where its target is not named: one plan for each scheme that a release speaks. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from migrator.grove.model import Plan, Snapshot
+from migrator.hashing import schemes
+from migrator.hashing.schemes import Scheme
+from migrator.planning.options import PlanOptions
+from migrator.planning.planner import make_plan
+from migrator.planning.tables import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One possible target: its scheme, the releases that speak it, and what an upgrade to one of them means.
+
+    ``running`` marks the scheme of the operator that runs, where that is known.
+    """
+
+    scheme: Scheme
+    releases: tuple[str, ...]
+    running: bool
+    plan: Plan
+
+
+def outlook(
+    snapshot: Snapshot,
+    options: PlanOptions,
+    *,
+    tables: Mapping[str, Table] | None = None,
+    now: datetime | None = None,
+    running: str | None = None,
+) -> Iterator[Target]:
+    """Plan for every scheme that a release speaks, in table order, one after another: a plan is as large as a cluster.
+
+    A scheme that only builds between releases have spoken is left out: nobody runs those. Arguments and exceptions
+    are those of :func:`~migrator.planning.planner.make_plan`; the target in ``options`` does not count.
+    """
+    for scheme in schemes.spoken_schemes():
+        releases = tuple(r.name for r in schemes.speakers(scheme) if not r.dev and not r.hash_in_names)
+        if releases:
+            plan = make_plan(snapshot, replace(options, target=scheme.name), tables=tables, now=now, running=running)
+            yield Target(scheme, releases, running in {r.name for r in schemes.speakers(scheme)}, plan)

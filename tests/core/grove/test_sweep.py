@@ -1,0 +1,74 @@
+"""Every string of Grove's objects is looked at, and the known places are not reported."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from migrator.grove.places import stored_hashes
+from migrator.grove.sweep import Sweep
+from tests.support.builders import World
+
+VALUE = "9d897d788d8574bcd49"
+
+
+def seen(raw: dict[str, Any]) -> list[tuple[str, str, str | None]]:
+    """Pointer, value and set of everything that is reported of one object."""
+    sweep = Sweep()
+    sweep.look(raw)
+    return [(found.field, found.value, found.part_of) for found in sweep.sightings]
+
+
+def test_no_known_place_is_reported() -> None:
+    """What an operator stores at rest is in known places only, H1 to H9."""
+    world = World().grow(maps=True, progress=("updateProgress", "rollingUpdateProgress"))
+    assert {item.place.value for tree in world.snapshot().trees for item in stored_hashes(tree)} >= {"H1", "H9", "H9b"}
+    assert [found for raw in world.objects for found in seen(raw)] == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "pointer"),
+    [
+        ("PodClique", ("metadata", "annotations", "grove.io/hash"), "/metadata/annotations/grove.io~1hash"),
+        ("PodClique", ("spec", "hash"), "/spec/hash"),
+        ("PodCliqueSet", ("status", "history", 0, "hash"), "/status/history/0/hash"),
+        ("PodCliqueScalingGroup", ("status", "hashes", 1), "/status/hashes/1"),
+        ("PodGangMap", ("spec", "entries", 0, "other"), "/spec/entries/0/other"),
+        ("PodGang", ("spec", "podgroups", 0, "templateHash"), "/spec/podgroups/0/templateHash"),
+        ("Pod", ("metadata", "annotations", "a~b"), "/metadata/annotations/a~0b"),
+        ("ClusterTopologyBinding", ("spec", "hash"), "/spec/hash"),
+    ],
+)
+def test_a_hash_anywhere_else_is_reported(kind: str, path: tuple[str | int, ...], pointer: str) -> None:
+    """Whatever kind and however deep, with its JSON Pointer and the set that its labels name."""
+    raw: dict[str, Any] = {"kind": kind, "metadata": {"name": "x", "labels": {"app.kubernetes.io/part-of": "web"}}}
+    node: Any = VALUE
+    for step in reversed(path[1:]):
+        node = [*["other"] * step, node] if isinstance(step, int) else {step: node}
+    raw[str(path[0])] = {**raw.get(str(path[0]), {}), **node}
+    assert seen(raw) == [(pointer, VALUE, "web")]
+
+
+@pytest.mark.parametrize("text", ["", "web", "4445", VALUE + "x", "a" + VALUE[1:], VALUE * 2, "v0.1.0-alpha.9"])
+def test_other_strings_are_not(text: str) -> None:
+    """What is too short, too long, or not in the ten digits of a hash, is not a hash."""
+    assert seen({"kind": "PodClique", "metadata": {"name": "x"}, "spec": {"text": text}}) == []
+
+
+def test_a_pod_is_searched_in_its_metadata_only() -> None:
+    """Pods are read as metadata, and their specs are the user's."""
+    assert seen({"kind": "Pod", "metadata": {"name": "x"}, "spec": {"hostname": VALUE}}) == []
+
+
+def test_field_managers_are_not_searched() -> None:
+    """ManagedFields names fields, it holds no values."""
+    assert seen({"kind": "Pod", "metadata": {"name": "x", "managedFields": [{"manager": VALUE}]}}) == []
+
+
+def test_an_object_that_is_read_twice_is_reported_once() -> None:
+    """A list that begins again shows objects a second time."""
+    sweep = Sweep()
+    for _ in range(2):
+        sweep.over(dict)({"kind": "PodClique", "metadata": {"name": "x"}, "spec": {"hash": VALUE}})
+    assert len(sweep.sightings) == 1

@@ -1,0 +1,201 @@
+"""Hazards that are not a matter of hashes: whom each concerns, in which objects, and that none refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from migrator.grove.model import Advice, Plan
+from migrator.planning.advisories import ADVISORIES
+from migrator.planning.guards import HAZARDS
+from migrator.planning.hazards import PREDICATES
+from migrator.planning.lineage import builds
+from migrator.planning.options import PlanOptions
+from migrator.planning.planner import make_plan
+from tests.support.builders import EARLIER, HASH_LABEL, LATER, NOW, World, clique, refusals
+
+A8, A9, A11, RC1 = "v0.1.0-alpha.8", "v0.1.0-alpha.9", "v0.1.0-alpha.11", "v0.1.0-alpha.12-rc1"
+A12, A13, A14, MAIN = "v0.1.0-alpha.12", "v0.1.0-alpha.13", "v0.1.0-alpha.14", "main-fcc3b3bb"
+
+Edit = Callable[[World], Any]
+
+
+def planned(world: World, target: str, *, running: str | None = None, source: str = "auto") -> Plan:
+    """What ``plan`` makes of it."""
+    options = PlanOptions(source=source, target=target, describes=True)
+    return make_plan(world.snapshot(), options, now=NOW, running=running)
+
+
+def advised(world: World, target: str, **options: Any) -> list[tuple[str, str]]:
+    """Id and object of every hazard."""
+    return [(a.id, a.ref.name if a.ref else "") for a in planned(world, target, **options).advisories]
+
+
+def at_zero(world: World, name: str = "web-0-front") -> World:
+    """Take a standalone PodClique to zero; it once ran."""
+    found = world.of("PodClique", name)
+    found["spec"]["replicas"] = 0
+    world.remove(*(p["metadata"]["name"] for p in world.all("Pod") if p["metadata"]["name"].startswith(f"{name}-")))
+    return world
+
+
+def groups_only() -> World:
+    """A set of one scaling group at zero."""
+    world = World().grow(cliques=[clique("work")], groups={"sg": ["work"]}, pods=0)
+    world.of("PodCliqueScalingGroup", "web-0-sg")["spec"]["replicas"] = 0
+    return world
+
+
+def standalone_only() -> World:
+    """A set without scaling groups, at zero."""
+    return at_zero(World().grow(cliques=[clique("front")], groups={}))
+
+
+def annotated_pod() -> World:
+    """A pod that another scheduler's pod group names."""
+    world = World().grow()
+    world.of("Pod", "web-0-front-0")["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": "x"}
+    return world
+
+
+def of_set(change: Edit) -> World:
+    """A world whose set is changed."""
+    world = World().grow()
+    change(world.pcs)
+    return world
+
+
+def for_kai(pcs: Any, queues: tuple[str | None, ...] = (None, None)) -> None:
+    """KAI schedules both cliques, into these queues."""
+    for entry, queue in zip(pcs["spec"]["template"]["cliques"], queues, strict=True):
+        entry["spec"]["podSpec"]["schedulerName"] = "kai-scheduler"
+        entry["labels"] = {"kai.scheduler/queue": queue} if queue else {}
+
+
+def topology(name: str | None) -> Edit:
+    """A topology constraint of one clique."""
+    constraint = {"packDomain": "rack"} | ({"topologyName": name} if name else {})
+    return lambda pcs: pcs["spec"]["template"]["cliques"][0].update(topologyConstraint=constraint)
+
+
+def stray() -> World:
+    """A pod of another hash under a PodClique that was never updated."""
+    world = World().grow(progress=())
+    world.of("Pod", "web-0-front-0")["metadata"]["labels"][HASH_LABEL] = "4445566677788899"
+    return world
+
+
+#: The hazard, a state that has it, the object, a source and a target that are concerned, and targets that are not.
+Case = tuple[str, Callable[[], World], str, str, str, tuple[str, ...]]
+CASES: list[Case] = [
+    ("GM-301", lambda: at_zero(World().grow()), "web-0-front", A11, RC1, (A9, A11)),
+    ("GM-302", standalone_only, "web", A11, A12, (RC1, MAIN, A13)),
+    ("GM-303", groups_only, "web", A11, A12, (RC1, MAIN, A13)),
+    ("GM-304", annotated_pod, "web-0-front", A11, A13, (RC1, A14)),
+    (
+        "GM-305",
+        lambda: of_set(lambda pcs: pcs["metadata"].update(annotations={"grove.io/auto-mnnvl": "enabled"})),
+        "web",
+        A8,
+        A9,
+        (A8,),
+    ),
+    ("GM-306", lambda: of_set(topology(None)), "web", A8, A11, (A8,)),
+    ("GM-307", lambda: of_set(for_kai), "web", RC1, MAIN, (RC1, A11)),
+    ("GM-308", lambda: of_set(for_kai), "web", RC1, A14, (RC1, A11)),
+    ("GM-309", stray, "web-0-front-0", A11, RC1, (A11, MAIN)),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case[0])
+def test_a_hazard_is_reported_where_it_concerns_the_upgrade(case: Case) -> None:
+    """With its object for the releases concerned, for no other target, and never as a refusal."""
+    code, state, name, source, target, others = case
+    plan = planned(state(), target, running=source)
+    assert (code, name) in [(a.id, a.ref.name) for a in plan.advisories if a.ref]
+    assert code not in {finding.code for finding in plan.findings}
+    for other in others:
+        assert code not in {found for found, _ in advised(state(), other, running=source)}
+    assert code not in {found for found, _ in advised(World().grow(), target, running=source)}
+
+
+def test_whoever_is_past_it_is_not_warned() -> None:
+    """An operator that is not older than the change has it already."""
+    assert advised(at_zero(World().grow(scheme="legacy-1.35")), MAIN, running=RC1) == []
+    assert advised(CASES[4][1](), A11, running=A9) == []
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+def test_a_hazard_says_whom_it_concerns_where_the_releases_are_not_known(*, quiet: bool) -> None:
+    """A hash tells the scheme only: the advice names the releases that it holds for, on either side."""
+    world = CASES[4][1]()
+    (advice,) = planned(world, "legacy-1.34" if quiet else A11).advisories
+    assert "(if you come from v0.1.0-alpha.8 or older" in advice.message
+    assert ("and if you go to v0.1.0-alpha.9 or later)" in advice.message) is quiet
+    assert planned(world, A11, source=A8).advisories[0].message.endswith("cannot be added to an existing set")
+
+
+def test_nothing_to_migrate_and_a_hazard_all_the_same() -> None:
+    """Between releases that hash alike there is nothing to write, and the hazards are all there is."""
+    plan = planned(at_zero(World().grow(scheme="legacy-1.35")), RC1, running=A11)
+    assert [tree.changes for tree in plan.trees] == [()]
+    assert {advice.id for advice in plan.advisories} == {"GM-301"}
+
+
+def test_a_clique_that_never_ran_ends_no_gang() -> None:
+    """A PodClique that was at zero from the beginning is left alone (Grove: WasPCLQEverScheduled)."""
+    world = at_zero(World().grow())
+    front = world.of("PodClique", "web-0-front")
+    front["status"]["conditions"] = [
+        {"type": "PodCliqueScheduled", "status": "False", "lastTransitionTime": EARLIER},
+    ]
+    assert advised(world, RC1) == []
+    front["status"]["conditions"][0]["lastTransitionTime"] = LATER
+    assert advised(world, RC1) == [("GM-301", "web-0-front")]
+
+
+def test_a_group_at_zero_beside_live_pods_ends_its_gang() -> None:
+    """A scaling group counts as a PodClique does; in a replica without live pods there is nothing to end."""
+    world = World().grow()
+    world.of("PodCliqueScalingGroup", "web-0-sg")["spec"]["replicas"] = 0
+    world.objects = [o for o in world.objects if "-sg-" not in o["metadata"]["name"]]
+    assert advised(world, RC1) == [("GM-301", "web-0-sg")]
+    assert planned(world, RC1).cluster_rest.pods == 2
+    at_zero(world)
+    assert advised(world, RC1) == []
+
+
+@pytest.mark.parametrize(
+    ("queues", "expected"),
+    [((None, None), True), (("a", "b"), True), (("a", "a"), False), (("a", None), False)],
+)
+def test_one_queue_is_enough(queues: tuple[str | None, ...], *, expected: bool) -> None:
+    """All cliques that name a queue must name the same, and one must."""
+    found = {code for code, _ in advised(of_set(lambda pcs: for_kai(pcs, queues)), MAIN)}
+    assert ("GM-307" in found, "GM-308" in found) == (expected, True)
+
+
+def test_a_named_topology_is_fine() -> None:
+    """The hazard is the missing name."""
+    assert advised(of_set(topology("rack-topology")), A11) == []
+
+
+def test_an_unread_release_has_hazards_and_nothing_else() -> None:
+    """alpha.12 is known to exist: its hazards are told, its hashes are not guessed."""
+    plan = planned(standalone_only(), A12)
+    assert (plan.trees, plan.known) == ((), False)
+    assert refusals(plan.findings) == []
+    assert [finding.code for finding in plan.findings] == ["GM-310"]
+    assert {advice.id for advice in plan.advisories} == {"GM-302"}
+
+
+def test_the_table_is_whole() -> None:
+    """Nine hazards in order, each with a title, a predicate that exists and releases that are known."""
+    assert [a.id for a in ADVISORIES] == sorted(HAZARDS) == [f"GM-30{number}" for number in range(1, 10)]
+    for advisory in ADVISORIES:
+        assert advisory.predicate in PREDICATES
+        assert {advisory.since, advisory.before or advisory.since, advisory.until or advisory.since} <= set(builds())
+        assert all((advisory.effect, advisory.source, advisory.remedy, advisory.confidence))
+    assert {type(a) for a in planned(standalone_only(), A12).advisories} == {Advice}

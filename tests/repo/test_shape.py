@@ -1,0 +1,54 @@
+"""The shape of the house: sizes of files and classes, and who may import the tests."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from tests.support.paths import ROOT
+
+_LINES_OF_A_FILE: Final = 400
+_LINES_OF_A_CLASS: Final = 250
+
+#: The run's modules are designed anew in an issue of their own.
+_LATER: Final = {f"migrator/run/{name}.py" for name in ("execute", "fence", "hold", "migrate")}
+
+
+def modules(*folders: str) -> Iterator[tuple[str, ast.Module, int]]:
+    """Path, syntax tree and number of lines of every module below the folders."""
+    for folder in folders:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            text = path.read_text(encoding="utf-8")
+            yield str(path.relative_to(ROOT)), ast.parse(text), len(text.splitlines())
+
+
+def test_files_and_classes_of_the_product_stay_small() -> None:
+    """A file has 400 lines at most and a class 250, so that one job fits on a few screens."""
+    for path, tree, lines in modules("migrator"):
+        if path in _LATER:
+            continue
+        assert lines <= _LINES_OF_A_FILE, path
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef) and node.end_lineno is not None:
+                assert node.end_lineno - node.lineno < _LINES_OF_A_CLASS, f"{path}: {node.name}"
+
+
+def test_scripts_import_no_tests() -> None:
+    """What builds documents and manifests and locks works without the tests; the product does too."""
+    for path, tree, _ in modules("migrator", "scripts"):
+        for node in ast.walk(tree):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            assert not [name for name in names if name.partition(".")[0] == "tests"], path
+
+
+def test_modules_with_tests_are_imported_by_no_benchmark() -> None:
+    """Benchmarks use the same API server, trees and oracles as the tests, never a test."""
+    for path, tree, _ in modules("benchmarks"):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tests."):
+                home = Path(*(node.module or "").split("."))
+                assert home.parts[:2] in {("tests", "support"), ("tests", "oracle")}, path
+                assert not home.name.startswith(("test_", "conftest")), path

@@ -1,0 +1,201 @@
+"""What ``plan`` is given: several files, none that is meant, a part of one; and what it prints."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from migrator import cli
+from migrator.cli import wiring
+from migrator.cli.guards import sections
+from migrator.planning.guards import CATALOGUE, HAZARDS
+from migrator.render.summary import CSV_COLUMNS
+from migrator.resources import POD_CLIQUE_SETS
+from tests.support.memory_store import MemoryStore
+from tests.support.paths import ROOT
+from tests.support.trees import as_list
+
+DUMP = ROOT / "examples" / "cluster.yaml"
+TO = ["--to", "v0.1.0-alpha.11"]
+
+
+def objects() -> list[dict[str, Any]]:
+    """The example's objects."""
+    found: list[dict[str, Any]] = yaml.safe_load(DUMP.read_text(encoding="utf-8"))["items"]
+    return found
+
+
+def failure(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """The last line of stderr: the error object; stdout is empty."""
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    event: dict[str, Any] = json.loads(captured.err.splitlines()[-1])
+    return event
+
+
+def document(capsys: pytest.CaptureFixture[str], *args: str) -> dict[str, Any]:
+    """What ``plan -o json`` prints."""
+    assert cli.invoke(["plan", *args, "-o", "json"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_several_files_are_read_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One file for each kind is one dump; the last one does not win."""
+    flags = []
+    for kind in sorted({item["kind"] for item in objects()}):
+        path = tmp_path / f"{kind}.json"
+        path.write_text(json.dumps(as_list([item for item in objects() if item["kind"] == kind])))
+        flags += ["-f", str(path)]
+    together = document(capsys, *flags, *TO)
+    assert together["summary"] == document(capsys, "-f", str(DUMP), *TO)["summary"]
+    assert cli.invoke(["plan", "-f", str(DUMP), "-f", str(DUMP), *TO]) == 2
+    assert "is in it twice" in failure(capsys)["message"]
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (as_list([]), "the dump has no PodCliqueSet, but nothing at all"),
+        ({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "x"}}, "but 1 Deployment;"),
+        (
+            as_list([{"apiVersion": "v1", "kind": "Service", "metadata": {"name": f"s{n}"}} for n in range(2)]),
+            "but 2 Services;",
+        ),
+        ({**as_list(objects()), "metadata": {"continue": "abc"}}, "is one page of a longer list (40 objects"),
+    ],
+)
+def test_input_that_is_not_what_was_meant_is_exit_2(
+    body: dict[str, Any], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file without a set, or with a part of a list, is named for what it is, and the command to dump with."""
+    path = tmp_path / "dump.json"
+    path.write_text(json.dumps(body))
+    for flags in (TO, []):
+        assert cli.invoke(["plan", "-f", str(path), *flags]) == 2
+        message = failure(capsys)["message"]
+        assert said in message
+        assert "dump again" in message or "kubectl api-resources" in message
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Callable[[MemoryStore], None]:
+    """Lets the command line find a cluster."""
+    return lambda store: monkeypatch.setattr(wiring, "connect", lambda *_, dry_run, **__: store.in_dry_run(dry_run))
+
+
+def test_an_api_server_without_grove_is_not_an_all_clear(
+    cluster: Callable[[MemoryStore], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without the CRDs it is the wrong cluster, or too early: 2; with them and without sets there is nothing to do."""
+    cluster(MemoryStore(without=[POD_CLIQUE_SETS]))
+    assert cli.invoke(["plan", *TO]) == 2
+    assert "does not know podcliquesets.grove.io" in failure(capsys)["message"]
+    cluster(MemoryStore())
+    assert cli.invoke(["plan", *TO]) == 0
+    assert "nothing to do: no PodCliqueSets" in capsys.readouterr().out
+
+
+def test_without_a_target_every_scheme_gets_a_row(capsys: pytest.CaptureFixture[str]) -> None:
+    """JSON has what a plan has for each target; the table has one line each and names no build that nobody runs."""
+    found = document(capsys, "-f", str(DUMP))
+    assert [target["scheme"] for target in found["targets"]] == ["legacy-1.33", "legacy-1.34", "legacy-1.35"]
+    assert [target["summary"]["podsRecreatedWithoutMigration"] for target in found["targets"]] == [25, 0, 25]
+    assert list(found) == ["from", "targets", "cluster", "time", "version"]
+    keys = ["scheme", "releases", "running", "summary", "refusals", "warnings", "advisories"]
+    assert {tuple(target) for target in found["targets"]} == {tuple(keys)}
+    assert cli.invoke(["plan", "-f", str(DUMP)]) == 0
+    text = capsys.readouterr().out
+    assert text.splitlines()[2].split()[:2] == ["TARGET", "RELEASES"]
+    assert "canonical" not in text
+
+
+def test_what_needs_a_target_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """An exit code and a page are about one target."""
+    for flags in (["--detailed-exitcode"], ["-o", "html"]):
+        assert cli.invoke(["plan", "-f", str(DUMP), *flags]) == 2
+        assert "needs a target: give --to" in failure(capsys)["message"]
+
+
+def test_the_running_operators_row_is_marked(
+    cluster: Callable[[MemoryStore], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On a cluster the image of the operator says what runs."""
+    labels = {"app.kubernetes.io/component": "operator-deployment", "app.kubernetes.io/name": "grove-operator"}
+    labels["app.kubernetes.io/part-of"] = "grove"
+    container = {"name": "grove-operator", "image": "example.test/grove-operator:v0.1.0-alpha.9"}
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "grove-operator", "namespace": "grove-system", "labels": labels, "generation": 1},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+        },
+        "status": {"observedGeneration": 1},
+    }
+    cluster(MemoryStore(*objects(), deployment))
+    found = document(capsys)
+    assert [target["running"] for target in found["targets"]] == [False, True, False]
+    assert cli.invoke(["plan"]) == 0
+    assert "legacy-1.34 *" in capsys.readouterr().out
+
+
+def test_an_unread_release_is_exit_0_with_its_hazards(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its hashes are not guessed: no summary and no sets, one warning; a run is refused with the way out."""
+    found = document(capsys, "-f", str(DUMP), "--to", "v0.1.0-alpha.13")
+    assert (found["summary"], found["trees"], found["refusals"]) == ({}, [], [])
+    assert [warning["code"] for warning in found["warnings"]] == ["GM-310"]
+    assert cli.invoke(["plan", "-f", str(DUMP), "--to", "v0.1.0-alpha.13"]) == 0
+    capsys.readouterr()
+    assert cli.invoke(["run", "-f", str(DUMP), "--dry-run=client", "--to", "v0.1.0-alpha.13"]) == 2
+    assert failure(capsys)["code"] == "unread-release"
+
+
+def test_a_sheet_has_one_row_for_each_set(capsys: pytest.CaptureFixture[str]) -> None:
+    """-o csv is for sheets: the columns of the contract, a row for each set, and for each target without --to."""
+    assert cli.invoke(["plan", "-f", str(DUMP), *TO, "-o", "csv"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert list(rows[0]) == list(CSV_COLUMNS)
+    assert ",".join(CSV_COLUMNS) == "namespace,name,from,to,state,changes,pods,runningPods,gpus,refusals,warnings"
+    assert [(row["name"], row["pods"], row["gpus"]) for row in rows] == [
+        ("llama-70b", "14", "96"),
+        ("embedder", "6", "6"),
+        ("nightly-eval", "5", "32"),
+    ]
+    assert cli.invoke(["plan", "-f", str(DUMP), "-o", "csv"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1 + 3 * 3
+
+
+def test_wide_is_the_table_with_more_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    """-o table is the table even on a terminal; -o wide adds running pods and warnings."""
+    for form, columns in (("table", "CHANGES   PODS   GPUS"), ("wide", "CHANGES   PODS   RUNNING   GPUS")):
+        assert cli.invoke(["plan", "-f", str(DUMP), *TO, "-o", form]) == 0
+        assert columns in capsys.readouterr().out
+
+
+def test_every_code_is_explained_offline(capsys: pytest.CaptureFixture[str]) -> None:
+    """`guards` lists all codes, and explains each in the words of docs/guards.md; an unknown one is 2."""
+    assert cli.invoke(["guards"]) == 0
+    listed = capsys.readouterr().out
+    assert all(code in listed for code in (*CATALOGUE, *HAZARDS))
+    for code in (*CATALOGUE, *HAZARDS):
+        assert cli.invoke(["guards", code.lower()]) == 0
+        assert capsys.readouterr().out == sections()[code]
+    assert cli.invoke(["guards", "301"]) == 0
+    assert "A member at zero ends its gang." in capsys.readouterr().out
+    assert cli.invoke(["guards", "GM-999"]) == 2
+    assert "is not a code" in failure(capsys)["message"]
+
+
+def test_the_page_and_the_packaged_text_are_one() -> None:
+    """docs/guards.md is a copy of what the command prints from: cp migrator/cli/guards.md docs/."""
+    assert (ROOT / "docs" / "guards.md").read_bytes() == (ROOT / "migrator" / "cli" / "guards.md").read_bytes()

@@ -1,0 +1,169 @@
+"""Updates that real operators never end, and status that they leave behind: going on recreates no pod.
+
+Each set of :func:`unfinished` is brought into its state by the operator itself. None of it refuses, and the next
+operator finds nothing to replace: a real update that waits for somebody goes on where it stood.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.support import workloads
+from tests.support.controlplane.client import Object
+from tests.upgrade import photo
+from tests.upgrade.cluster import WORKLOADS
+from tests.upgrade.lab import Lab
+from tests.upgrade.matrix import Pair, change_template, soak
+from tests.upgrade.photo import Photo
+
+pytestmark = [pytest.mark.upgrade, pytest.mark.usefixtures("operators")]
+
+_QUIET: Final = 6.0
+_LIMIT: Final = 180.0
+
+
+def _set(name: str, *, replicas: int = 1, group: int = 0) -> Object:
+    """A clique alone, one more that can be scaled to zero, and a scaling group if it has replicas."""
+    cliques = [workloads.clique("live", replicas=1), workloads.clique("idle", replicas=1)]
+    groups = []
+    if group:
+        cliques.append(workloads.clique("member", replicas=1))
+        groups = [{"name": "sg", "cliqueNames": ["member"], "replicas": group, "minAvailable": 1}]
+    return workloads.pod_clique_set(name, cliques, namespace=WORKLOADS, replicas=replicas, groups=groups)
+
+
+def quiet(lab: Lab, holds: Callable[[Photo], object]) -> Photo:
+    """Wait until a condition holds and no object has changed for a while, whether updates have ended or not."""
+    deadline = time.monotonic() + _LIMIT
+    last, since = lab.photo(), time.monotonic()
+    while True:
+        time.sleep(0.5)
+        now = lab.photo()
+        if now.versions() != last.versions() or not holds(now):
+            last, since = now, time.monotonic()
+        elif time.monotonic() > since + _QUIET:
+            return now
+        if time.monotonic() > deadline:
+            raise TimeoutError("the cluster does not come to the state that is wanted")
+
+
+def scale(lab: Lab, kind: str, name: str, replicas: int) -> None:
+    """Scale one object, as an autoscaler does."""
+    item = lab.client.get(photo.GROVE, kind, name, WORKLOADS)
+    answer = lab.client.patch({"apiVersion": photo.GROVE, "kind": kind, **item}, {"spec": {"replicas": replicas}})
+    assert answer.status == 200, answer.body
+
+
+def in_flight(now: Photo, name: str) -> bool:
+    """Whether a set's update has begun and not ended."""
+    progress = now.objects[photo.SET, name]["status"].get("updateProgress") or {}
+    return bool(progress.get("updateStartedAt")) and not progress.get("updateEndedAt")
+
+
+def unfinished(lab: Lab) -> Photo:
+    """Every set in its state, with the source operator running."""
+    for pcs in (
+        _set("zero"),
+        _set("frozen"),
+        _set("latched"),
+        _set("both", group=1),
+        _set("behind", replicas=2, group=2),
+    ):
+        lab.create_set(pcs)
+    lab.settle(lambda now: len(now.of(photo.SET)) == 5)
+    for name in ("zero", "frozen", "both"):
+        scale(lab, photo.CLIQUE, f"{name}-0-idle", 0)
+    scale(lab, photo.GROUP, "both-0-sg", 0)
+    quiet(lab, lambda now: not [name for name in now.pods().values() if "zero-0-idle" in name or "both-0-sg" in name])
+    for name in ("zero", "frozen", "both", "behind", "latched"):
+        change_template(lab, name, 0, "1")
+    now = quiet(lab, lambda now: all(in_flight(now, name) for name in ("zero", "frozen", "both")))
+    assert not in_flight(now, "behind")
+    lab.patch_set("frozen", {"spec": {"updateStrategy": {"type": "OnDelete"}}})
+    _latch(lab, "latched-0-idle")
+    return quiet(lab, lambda now: in_flight(now, "frozen"))
+
+
+def _latch(lab: Lab, name: str) -> None:
+    """Leave an older template hash in a PodClique's status, as operators up to alpha.11 do (Grove issue 671)."""
+    item = lab.client.get(photo.GROVE, photo.CLIQUE, name, WORKLOADS)
+    patch = {"status": {"currentPodTemplateHash": "4445566677788899", "updateProgress": None}}
+    answer = lab.client.patch({"apiVersion": photo.GROVE, "kind": photo.CLIQUE, **item}, patch, subresource="status")
+    assert answer.status == 200, answer.body
+
+
+def test_what_never_ends_refuses_nothing_and_costs_no_pod(tmp_path: Path) -> None:
+    """alpha.9 to alpha.11 with five unfinished sets: planned and run without a refusal, no pod recreated."""
+    pair = Pair("v0.1.0-alpha.9", "v0.1.0-alpha.11")
+    if pair.missing():
+        pytest.skip(f"not run: no binary of {', '.join(pair.missing())}")
+    source, target = pair.builds
+    with Lab(tmp_path / "lab") as lab:
+        lab.install(source)
+        before = unfinished(lab)
+        lagging = _behind(before, "behind")
+        assert lagging, "alpha.9 leaves no PodClique behind here"
+        assert before.objects[photo.CLIQUE, "latched-0-idle"]["status"]["currentPodTemplateHash"] == "4445566677788899"
+        planned = json.loads(lab.tool("plan", *target.target, "-o", "json").out)
+        assert planned["refusals"] == []
+        assert {tree["state"] for tree in planned["trees"]} == {"migrate"}
+        assert {w["code"] for w in planned["warnings"] if w["name"] in lagging} == {"GM-109"}
+        with lab.diary() as diary:
+            run = lab.tool("run", *target.target, "--stop-operator")
+            assert run.code == 0, run.err
+            lab.install(target)
+            quiet(lab, lambda now: now.of(photo.SET))
+            time.sleep(soak())
+            after = quiet(lab, lambda now: now.of(photo.SET))
+        assert (diary.deleted, diary.created) == ([], [])
+        assert after.pods() == before.pods()
+        assert not _behind(after, "behind")
+        with lab.diary() as diary:
+            for name in ("zero", "both"):
+                scale(lab, photo.CLIQUE, f"{name}-0-idle", 1)
+            scale(lab, photo.GROUP, "both-0-sg", 1)
+            ended = quiet(lab, lambda now: not in_flight(now, "zero") and not in_flight(now, "both"))
+        assert diary.deleted == []
+        assert len(diary.created) == 3
+        assert ended.pods().items() > after.pods().items()
+        assert in_flight(ended, "frozen"), "an update that was frozen by OnDelete stays as it is"
+
+
+def test_an_update_in_flight_between_releases_that_hash_alike_refuses_nothing(tmp_path: Path) -> None:
+    """alpha.11 to alpha.12-rc1 in mid-update: a run writes nothing and ends with 0, and the update goes on."""
+    pair = Pair("v0.1.0-alpha.11", "v0.1.0-alpha.12-rc1")
+    if pair.missing():
+        pytest.skip(f"not run: no binary of {', '.join(pair.missing())}")
+    source, target = pair.builds
+    with Lab(tmp_path / "lab") as lab:
+        lab.install(source)
+        lab.create_set(_set("zero"))
+        lab.settle(lambda now: now.of(photo.SET))
+        scale(lab, photo.CLIQUE, "zero-0-idle", 0)
+        change_template(lab, "zero", 0, "1")
+        before = quiet(lab, lambda now: in_flight(now, "zero"))
+        planned = json.loads(lab.tool("plan", *target.target, "-o", "json").out)
+        assert (planned["refusals"], [tree["state"] for tree in planned["trees"]]) == ([], ["done"])
+        assert "GM-301" in {advice["id"] for advice in planned["advisories"]}
+        run = lab.tool("run", *target.target, "--stop-operator")
+        assert run.code == 0, run.err
+        with lab.diary() as diary:
+            lab.install(target)
+            after = quiet(lab, lambda now: now.of(photo.SET))
+        assert (diary.deleted, after.pods()) == ([], before.pods())
+
+
+def _behind(now: Photo, name: str) -> set[str]:
+    """The PodCliques of a set whose generation hash is not the set's."""
+    wanted = now.objects[photo.SET, name]["status"]["currentGenerationHash"]
+    return {
+        key[1]
+        for key in now.of_set(name)
+        if key[0] == photo.CLIQUE and now.objects[key]["status"].get("currentPodCliqueSetGenerationHash") != wanted
+    }
