@@ -23,13 +23,14 @@
     │   └── IncompleteDump          2  incomplete-dump
     ├── Refused                     3  refused
     ├── LostRace                    4  lost-race
-    │   └── LeaseLost               4  lease-lost
+    │   ├── LeaseLost               4  lease-lost
+    │   └── ForeignOperator         4  foreign-operator
     ├── Reverted                    5  reverted
     ├── NotReverted                 6  not-reverted
     └── VerificationFailed          7  verification-failed
 
 The exit code of a class is what the process exits with when nothing has been written yet; after the first
-write :mod:`migrator.run.migrate` turns any of them into :class:`Reverted` or :class:`NotReverted`.
+write :mod:`migrator.run.actions` turns any of them into :class:`Reverted` or :class:`NotReverted`.
 """
 
 from __future__ import annotations
@@ -128,9 +129,16 @@ class TestFailed(ApiError):
 
 
 class Rejected(ApiError):
-    """422 with causes, or a denial by admission: validation or policy forbids the write."""
+    """422 with causes, or a denial by admission: validation or policy forbids the write.
+
+    ``denied_by`` names the webhook or the policy, if one did.
+    """
 
     code = "rejected"
+
+    def __init__(self, message: str, *, status: int = 0, reason: str = "", denied_by: str = "") -> None:
+        super().__init__(message, status=status, reason=reason)
+        self.denied_by = denied_by
 
 
 class LostReply(MigratorError):
@@ -214,6 +222,12 @@ class LeaseLost(LostRace):
     """The Lease was lost, so nothing more may be written."""
 
     code = "lease-lost"
+
+
+class ForeignOperator(LostRace):
+    """An operator that no Lease keeps out is at work beside what was written."""
+
+    code = "foreign-operator"
 
 
 class Reverted(MigratorError):

@@ -20,6 +20,9 @@ T = TypeVar("T")
 FIELD_MANAGER: Final = "grove-migrator"
 PAGE_SIZE: Final = 500
 
+#: The longest that one write may be under way, in seconds: a taker of our Lease waits for it.
+LONGEST_WRITE: Final = 10.0
+
 
 class DryRun(StrEnum):
     """How writes are made: for real, not at all, or with ``dryRun=All``."""
@@ -83,6 +86,13 @@ class Store(Protocol):
 
     def in_dry_run(self, mode: DryRun) -> Store:
         """The same store, whose writes are of ``mode``."""
+        ...
+
+    def within(self, left: Callable[[], float]) -> Store:
+        """The same store, whose writes are sent, and sent again, only while ``left()`` seconds remain.
+
+        ``left`` is asked right before each attempt and may raise: then nothing is sent.
+        """
         ...
 
     def list(

@@ -31,7 +31,7 @@ IMAGE: Final = "grove-migrator:0.1.0"
 
 _JOB: Final = "Job"
 _SEPARATOR: Final = "---\n"
-_HOW_MADE: Final = "# Made by `python -m scripts.render_manifests` from manifests/base: change it there.\n"
+HOW_MADE: Final = "# Made by `python -m scripts.render_manifests` from manifests/base: change it there.\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ def files(image: str = IMAGE) -> dict[str, str]:
 def rendered(variant: Variant, image: str = IMAGE) -> str:
     """The text of one file. Raises ``ValueError`` where the base does not fit what is to be changed in it."""
     documents = _SEPARATOR.join(_documents(variant, image))
-    return variant.heading + _HOW_MADE + _SEPARATOR + documents
+    return variant.heading + HOW_MADE + _SEPARATOR + documents
 
 
 def _base() -> Iterator[tuple[str, str]]:
@@ -168,7 +168,7 @@ def _after() -> str:
         for part, document in _base()
         if part in _AFTER_WEIGHTS
     ]
-    return _AFTER_HEADING + _HOW_MADE + _SEPARATOR + _SEPARATOR.join(documents)
+    return _AFTER_HEADING + HOW_MADE + _SEPARATOR + _SEPARATOR.join(documents)
 
 
 def _emptied(item: dict[str, Any], weight: int) -> dict[str, Any]:

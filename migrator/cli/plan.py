@@ -15,6 +15,7 @@ import click
 
 from migrator import __version__
 from migrator.cli import output
+from migrator.cli.operators import from_binary_option, named_by_binaries, to_binary_option
 from migrator.cli.options import ClusterFlags, Session, cluster_options, complete_scheme, verbose_option
 
 if TYPE_CHECKING:
@@ -80,8 +81,11 @@ EXIT_CHANGES = 10
     is_flag=True,
     help="Exit with 3 if anything refuses, with 10 if changes are pending; needs --to.",
 )
+@to_binary_option
+@from_binary_option
 @cluster_options
 @verbose_option
+@named_by_binaries()
 @click.pass_obj
 def plan(
     session: Session,
@@ -102,7 +106,7 @@ def plan(
     from migrator.hashing import schemes  # noqa: PLC0415
     from migrator.planning.options import PlanOptions, direction  # noqa: PLC0415
     from migrator.render import summary  # noqa: PLC0415
-    from migrator.run.preview import preview, preview_targets  # noqa: PLC0415
+    from migrator.run.dry_run import preview, preview_targets  # noqa: PLC0415
     from migrator.store import DryRun  # noqa: PLC0415
 
     options = PlanOptions(source=source, selection=wiring.selection(cluster), describes=True)

@@ -181,6 +181,9 @@ class _Watched:
     def in_dry_run(self, mode: DryRun) -> Store:
         return _Watched(self._store.in_dry_run(mode), self._progress)
 
+    def within(self, left: Callable[[], float]) -> Store:
+        return _Watched(self._store.within(left), self._progress)
+
     def list(
         self,
         resource: Resource,

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from migrator.cli import output
+from migrator.cli.operators import from_binary_option, named_by_binaries, to_binary_option
 from migrator.cli.options import ClusterFlags, Seconds, Session, cluster_options, complete_scheme, verbose_option
 from migrator.errors import MigratorError, UsageError
 from migrator.render.text import printable
 
 if TYPE_CHECKING:
-    from migrator.run.context import Context
-    from migrator.run.migrate import RunOptions, RunResult
+    from migrator.run.context import Context, RunOptions, RunResult
     from migrator.store import DryRun
 
 
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 @click.option(
     "--to",
     "target",
-    required=True,
     metavar="SCHEME|RELEASE|canonical",
     shell_complete=complete_scheme,
     help="What the next operator expects.",
@@ -93,11 +92,6 @@ if TYPE_CHECKING:
 @click.option(
     "--qps", type=click.FloatRange(min=0, min_open=True), metavar="N", help="At most so many requests per second."
 )
-@click.option(
-    "--exempt-from-authorizer",
-    is_flag=True,
-    help="Exempt our own patches from the operator's authorizer webhook while the run lasts.",
-)
 @click.option("--revert", is_flag=True, help="Undo the run with the same --from and --to.")
 @click.option("--operator-namespace", metavar="NAMESPACE", help="Where the operator is; default: found by its labels.")
 @click.option("--operator-deployment", metavar="NAME", help="The operator's Deployment; default: found by its labels.")
@@ -116,8 +110,11 @@ if TYPE_CHECKING:
     show_default=True,
     help="Output format of the result.",
 )
+@to_binary_option
+@from_binary_option
 @cluster_options
 @verbose_option
+@named_by_binaries(required=True, failing=lambda error: _leave_behind(_failure(error)))
 @click.pass_obj
 def run(
     session: Session,
@@ -135,7 +132,6 @@ def run(
     on_conflict: Literal["stop", "skip"],
     timeout: float | None,
     qps: float | None,
-    exempt_from_authorizer: bool,
     revert: bool,
     operator_namespace: str | None,
     operator_deployment: str | None,
@@ -151,10 +147,12 @@ def run(
     """
     from migrator.cli import log, progress, wiring  # noqa: PLC0415 - --help needs none of it
     from migrator.planning.options import PlanOptions, check_allowed, direction  # noqa: PLC0415
-    from migrator.run import migrate  # noqa: PLC0415
+    from migrator.run import loop  # noqa: PLC0415
+    from migrator.run.context import RunOptions  # noqa: PLC0415
+    from migrator.run.operator import Flags  # noqa: PLC0415
     from migrator.store import DryRun  # noqa: PLC0415
 
-    options = migrate.RunOptions(
+    options = RunOptions(
         plan=PlanOptions(
             source=source,
             target=target,
@@ -167,11 +165,9 @@ def run(
         wait_for_idle=wait_for_idle,
         max_downtime=max_downtime,
         on_conflict=on_conflict,
-        exempt_from_authorizer=exempt_from_authorizer,
-        operator_namespace=operator_namespace,
-        operator_deployment=operator_deployment,
-        lease_name=lease_name,
+        flags=Flags(operator_namespace, operator_deployment, lease_name),
         target_image=target_image,
+        target_digests=session.target_digests,
     )
     mode = DryRun(dry_run)
     try:
@@ -188,7 +184,7 @@ def run(
             with shown:
                 if dump is None:
                     store = wiring.connect(cluster, dry_run=mode, qps=qps, deadline=surroundings.deadline)
-                    result = migrate.run(shown.watch(store), options, surroundings)
+                    result = loop.run(shown.watch(store), options, surroundings)
                 else:
                     with shown.stage(f"migrating {printable(dump)}"):
                         result = _run_on_dump(dump, out, mode, options, surroundings)
@@ -219,11 +215,11 @@ def _check_files(dump: str | None, out: str | None, *, writes: bool) -> None:
 
 def _run_on_dump(dump: str, out: str | None, mode: DryRun, options: RunOptions, surroundings: Context) -> RunResult:
     from migrator.cli import wiring  # noqa: PLC0415
-    from migrator.run import migrate  # noqa: PLC0415 - --help needs none of it
+    from migrator.run import loop  # noqa: PLC0415 - --help needs none of it
     from migrator.store import DryRun  # noqa: PLC0415
 
     store = wiring.read_dump(dump, dry_run=mode)
-    result = migrate.run(store, options, surroundings)
+    result = loop.run(store, options, surroundings)
     if out is not None and mode is DryRun.NONE:
         store.write(out)
     return result

@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from migrator.cli import output
+from migrator.cli.operators import named_by_binaries, to_binary_option
 from migrator.cli.options import ClusterFlags, Seconds, Session, cluster_options, complete_scheme, verbose_option
-from migrator.errors import VerificationFailed
+from migrator.errors import LostRace, UsageError, VerificationFailed
 from migrator.render.text import printable
 
 if TYPE_CHECKING:
-    from migrator.run.verify import Problem, VerifyResult
+    from migrator.run.context import Context
+    from migrator.run.verify import Closing, Problem, VerifyResult
+    from migrator.store import Store
 
 
 @click.command(
@@ -38,7 +41,6 @@ if TYPE_CHECKING:
 @click.option(
     "--to",
     "target",
-    required=True,
     metavar="SCHEME|RELEASE|canonical",
     shell_complete=complete_scheme,
     help="What every stored hash must be.",
@@ -56,8 +58,18 @@ if TYPE_CHECKING:
 @click.option(
     "--after-upgrade",
     is_flag=True,
-    help="Also compare with the record of the run: no update has begun, no pod of before is missing. The record is "
-    "removed if all is well.",
+    help="Also compare with the record of the run: the target's operator runs, no update has begun, no pod of before "
+    "is missing. The record is removed if all is well.",
+)
+@click.option("--close", is_flag=True, help="Remove the record of the run, and say what is given up with it.")
+@click.option("--yes", is_flag=True, help="With --close: do not ask.")
+@click.option("--operator-namespace", metavar="NAMESPACE", help="Where the operator is; default: found by its webhook.")
+@click.option("--operator-deployment", metavar="NAME", help="The operator's Deployment; default: found by its labels.")
+@click.option("--lease-name", metavar="NAME", help="The operator's Lease; default: read from its configuration.")
+@click.option(
+    "--target-image",
+    metavar="IMAGE",
+    help="An image of the next operator whose tag is not a release, so that it is known.",
 )
 @click.option(
     "-o",
@@ -68,8 +80,10 @@ if TYPE_CHECKING:
     show_default=True,
     help="Output format.",
 )
+@to_binary_option
 @cluster_options
 @verbose_option
+@named_by_binaries(required=True)
 @click.pass_obj
 def verify(
     session: Session,
@@ -79,6 +93,12 @@ def verify(
     settle: float,
     interval: float,
     after_upgrade: bool,
+    close: bool,
+    yes: bool,
+    operator_namespace: str | None,
+    operator_deployment: str | None,
+    lease_name: str | None,
+    target_image: str | None,
     form: str,
     cluster: ClusterFlags,
 ) -> int:
@@ -86,32 +106,60 @@ def verify(
 
     With OnDelete, hashes of older templates may remain where Grove keeps them on purpose.
     """
-    from migrator.cli import progress, wiring  # noqa: PLC0415
+    from migrator.cli import progress, wiring  # noqa: PLC0415 - --help needs none of it
     from migrator.planning.options import PlanOptions, direction  # noqa: PLC0415
     from migrator.run import verify as core  # noqa: PLC0415
+    from migrator.run.operator import Flags  # noqa: PLC0415
     from migrator.store import DryRun  # noqa: PLC0415
 
+    if dump is not None and (close or after_upgrade):
+        raise UsageError("--close and --after-upgrade need a cluster: a file has no record")
     direction(PlanOptions(target=target))  # a mistyped release is answered before a cluster is asked
-    options = core.VerifyOptions(target=target, settle=settle, interval=interval, after_upgrade=after_upgrade)
+    options = core.VerifyOptions(
+        target=target,
+        settle=settle,
+        interval=interval,
+        after_upgrade=after_upgrade,
+        flags=Flags(operator_namespace, operator_deployment, lease_name),
+        target_image=target_image,
+        target_digests=session.target_digests,
+    )
     shown = progress.shown(sys.stderr)
-    with wiring.stopping(signal.SIGTERM) as stop, shown:
+    failed: VerificationFailed | None = None
+    with wiring.stopping(signal.SIGTERM) as stop:
         surroundings = wiring.context(session, stop, stream=shown.stream)
-        compares = after_upgrade and dump is None
-        with shown.stage("reading"):
-            store = wiring.open_store(cluster, dump, dry_run=DryRun.NONE if compares else DryRun.CLIENT)
-            store = shown.watch(store)
-        recorder = wiring.recorder(store, surroundings) if compares else None
-        failed: VerificationFailed | None = None
-        try:
-            with shown.stage("verifying"):
-                result = core.verify(store, options, surroundings, recorder=recorder)
-        except VerificationFailed as error:
-            failed = error
+        namespace = surroundings.namespace or wiring.DEFAULT_NAMESPACE
+        with shown:
+            with shown.stage("reading"):
+                writes = DryRun.NONE if after_upgrade or close else DryRun.CLIENT
+                store = shown.watch(wiring.open_store(cluster, dump, dry_run=writes))
+            try:
+                with shown.stage("verifying"):
+                    if close:
+                        found = core.closing(store, options, namespace=namespace)
+                    else:
+                        result = core.verify(store, options, surroundings, namespace=namespace)
+            except VerificationFailed as error:
+                failed = error
+        if close:
+            _close(store, found, surroundings, yes=yes)
+            return 0
     if failed is not None:  # the progress is gone from the terminal by now
         _print(form, target, None, failed.problems)
         raise failed
     _print(form, target, result, result.problems)
     return 0
+
+
+def _close(store: Store, found: Closing, surroundings: Context, *, yes: bool) -> None:
+    from migrator.run import verify as core  # noqa: PLC0415 - --help needs none of it
+
+    for what in found.gives_up:
+        output.write(f"gives up {what}\n")
+    if not yes and sys.stdin.isatty() and not click.confirm("Remove the record?", err=True):
+        raise LostRace("declined: the record stays, and nothing was touched")
+    core.close(store, found, surroundings)
+    output.write("the record is removed\n")
 
 
 def _print(form: str, target: str, result: VerifyResult | None, problems: Sequence[Problem]) -> None:
@@ -135,5 +183,7 @@ def _print(form: str, target: str, result: VerifyResult | None, problems: Sequen
         return
     if result is not None:
         output.write(f"verified: {result.stored:,} stored hashes of {result.trees:,} sets are those of {target}\n")
+        for noticed in result.noticed:
+            output.write(f"noticed: {printable(noticed.message)}\n")
     for problem in problems:
         output.write(f"problem: {printable(problem.message)}\n")

@@ -20,7 +20,6 @@ from migrator.cli.options import ClusterFlags, Session
 if TYPE_CHECKING:
     from migrator.planning.options import Selection
     from migrator.run.context import Context
-    from migrator.run.record import Recorder
     from migrator.store import Deadline, DryRun, Store
     from migrator.stores.dump.store import DumpStore
 
@@ -70,7 +69,7 @@ def context(
     The log goes to ``stream``, or else to stderr.
     """
     from migrator.run.context import Context  # noqa: PLC0415 - --help needs none of it
-    from migrator.run.fence import monotonic  # noqa: PLC0415
+    from migrator.run.leases import monotonic  # noqa: PLC0415
     from migrator.store import Deadline  # noqa: PLC0415
 
     run_id = uuid.uuid4().hex[:12]
@@ -96,12 +95,14 @@ def selection(cluster: ClusterFlags) -> Selection:
     return Selection(cluster.namespace, cluster.selector)
 
 
-def recorder(store: Store, surroundings: Context) -> Recorder:
-    """The record that runs keep beside the operator."""
+def adopt_recorded(cluster: ClusterFlags) -> None:
+    """Make the layouts known that the record holds; nothing happens where there is none."""
     from migrator.run import operator, record  # noqa: PLC0415 - --help needs none of it
+    from migrator.store import DryRun  # noqa: PLC0415
 
-    found = operator.find(store, namespace=None, deployment=None, lease_name=None)
-    return record.Recorder(store, found.namespace if found else surroundings.namespace or DEFAULT_NAMESPACE)
+    store = connect(cluster, dry_run=DryRun.CLIENT)
+    found = operator.find(store, operator.Flags(), everywhere=False)
+    record.Recorder(store, found.home or own_namespace() or DEFAULT_NAMESPACE).load()
 
 
 def own_namespace() -> str | None:

@@ -1,17 +1,18 @@
-"""From a tree's plan to the table that is recorded of it: pure."""
+"""From a tree's plan to what is recorded of it: pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from hashlib import blake2b
 from typing import Any
 
-from migrator.grove.model import PodClique, PodCliqueScalingGroup, PodCliqueSet, TreePlan
+from migrator.grove.model import PodClique, PodCliqueScalingGroup, PodCliqueSet, Tree, TreePlan
 from migrator.grove.places import PROGRESS_FIELDS, stored_hashes
 from migrator.planning.planner import template_digest
-from migrator.planning.tables import CliqueBaseline, Kept, ReplicaBaseline, Table
+from migrator.planning.tables import Baseline, CliqueBaseline, Kept, Replicas, Table
 
 
-def table_of(plan: TreePlan) -> Table:
+def table_of(plan: TreePlan, run: str = "") -> Table:
     """The table of a tree that will be written to; raises ``ValueError`` for one without source and hashes."""
     source, target, pcs = plan.source_hashes, plan.target_hashes, plan.tree.pcs
     if plan.source is None or source is None or target is None:
@@ -32,10 +33,24 @@ def table_of(plan: TreePlan) -> Table:
         target_hashes=target,
         template_digest=template_digest(pcs),
         kept=kept,
-        baseline={pod_clique.ref.name: _clique(pod_clique) for pod_clique in plan.tree.pod_cliques},
-        group_baseline={group.ref.name: _replicas(group) for group in plan.tree.scaling_groups},
-        set_baseline=_replicas(pcs),
+        run=run,
     )
+
+
+def baseline_of(tree: Tree, run: str = "") -> Baseline:
+    """What ``verify`` compares a tree with after the upgrade."""
+    return Baseline(
+        uid=tree.ref.uid,
+        run=run,
+        pod_cliques={clique.ref.name: _clique(clique) for clique in tree.pod_cliques},
+        scaling_groups={group.ref.name: replicas_of(group) for group in tree.scaling_groups},
+        status=replicas_of(tree.pcs),
+    )
+
+
+def pod_id(uid: str) -> str:
+    """8 bytes of a pod's uid, in hexadecimal."""
+    return blake2b(uid.encode(), digest_size=8).hexdigest()
 
 
 def update_started(status: Mapping[str, Any]) -> str | None:
@@ -47,21 +62,11 @@ def update_started(status: Mapping[str, Any]) -> str | None:
     return None
 
 
+def replicas_of(item: PodCliqueSet | PodCliqueScalingGroup | PodClique) -> Replicas:
+    """What an object's status says of its replicas."""
+    return Replicas(item.status.get("updatedReplicas"), item.status.get("replicas"), update_started(item.status))
+
+
 def _clique(pod_clique: PodClique) -> CliqueBaseline:
-    live = [pod.created for pod in pod_clique.pods if not pod.terminating]
-    replicas = _replicas(pod_clique)
-    return CliqueBaseline(
-        pods=len(live),
-        newest=max(live, default=""),
-        updated_replicas=replicas.updated_replicas,
-        replicas=replicas.replicas,
-        update_started=replicas.update_started,
-    )
-
-
-def _replicas(item: PodCliqueSet | PodCliqueScalingGroup | PodClique) -> ReplicaBaseline:
-    return ReplicaBaseline(
-        updated_replicas=item.status.get("updatedReplicas"),
-        replicas=item.status.get("replicas"),
-        update_started=update_started(item.status),
-    )
+    live = (pod_id(pod.ref.uid) for pod in pod_clique.pods if not pod.terminating)
+    return CliqueBaseline(tuple(sorted(live)), replicas_of(pod_clique))

@@ -1,25 +1,29 @@
-"""What a run is given from outside, so that tests may give it something else."""
+"""What a run is given, and what it gives back."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Literal
 
 import structlog
 
+from migrator.grove.model import Plan
+from migrator.planning.options import PlanOptions
+from migrator.run.operator import Flags
 from migrator.store import Deadline
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Clock, sleep, identity and log.
+    """Clock, sleep, identity and log, so that tests may give something else.
 
     ``clock`` is monotonic, in seconds; ``now`` is the wall clock in UTC, for records and for gang termination
     only. ``identity`` is unique to this process: it is what the Lease names. ``run_id`` is in every log line and
     in the record. ``stop`` is set by SIGTERM. ``deadline`` is the run's, shared with its store. ``namespace`` is
-    our own pod's, if we are one.
+    our own pod's, if we are one. Without ``threads`` what goes on in the background is left in ``beats``, to be called.
     """
 
     clock: Callable[[], float]
@@ -32,7 +36,33 @@ class Context:
     deadline: Deadline
     workers: int = 8
     namespace: str | None = None
+    threads: bool = True
+    beats: list[Callable[[], object]] = field(default_factory=list)
 
-    def until(self, seconds: float) -> float:
-        """The time of the clock in so many seconds, or the deadline if that is sooner."""
-        return min(self.clock() + seconds, self.deadline.at)
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What the user asks of a run; times are in seconds."""
+
+    plan: PlanOptions
+    revert: bool = False
+    stop_operator: bool = False
+    wait_for_idle: float | None = None
+    max_downtime: float | None = None
+    on_conflict: Literal["stop", "skip"] = "stop"
+    flags: Flags = field(default_factory=Flags)
+    target_image: str | None = None
+    target_digests: frozenset[str] = frozenset()
+    interval: float = 1.0
+
+
+@dataclass(slots=True)
+class RunResult:
+    """What a run did. ``seconds`` holds the time of each stage, ``patches`` what the server applied."""
+
+    plan: Plan
+    patches: int = 0
+    trees: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+    operator_replicas: int | None = None
+    operator_image: str | None = None

@@ -10,12 +10,14 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
 
+import structlog
+
 from migrator.errors import ClusterError, LostReply, NotAuthorised, Unreachable
 from migrator.exact_json import JSONObject
-from migrator.grove.model import Plan, Ref, TreePlan, TreeState
+from migrator.grove.model import Plan, Ref, Severity, TreePlan, TreeState
 from migrator.resources import EVENTS, POD_CLIQUE_SETS
 from migrator.run.context import Context
-from migrator.run.lease import micro_time
+from migrator.run.leases import micro_time
 from migrator.store import Store
 
 REPORTING_CONTROLLER: Final = "grove.io/migrator"
@@ -36,6 +38,19 @@ def refused(store: Store, plan: Plan, context: Context) -> None:
     """Tell every PodCliqueSet that a guard refuses, with the guards' codes."""
     trees = [tree for tree in plan.trees if tree.state is TreeState.REFUSED]
     _write(store, ((tree.tree.ref, "Warning", REFUSED, _refused_note(tree)) for tree in trees), context)
+
+
+def log_findings(plan: Plan, log: structlog.typing.FilteringBoundLogger) -> None:
+    """One log line for each finding."""
+    for finding in (*(found for tree in plan.trees for found in tree.findings), *plan.findings):
+        write = log.error if finding.severity is Severity.REFUSAL else log.warning
+        write(
+            finding.severity.value,
+            code=finding.code,
+            object=str(finding.ref) if finding.ref else None,
+            field=finding.field,
+            message=finding.message,
+        )
 
 
 def build(regarding: Ref, *, kind: str, reason: str, note: str, identity: str, now: datetime) -> JSONObject:

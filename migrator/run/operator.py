@@ -1,24 +1,28 @@
-"""Find, stop and restore the operator's installation.
+"""Find the operator's installation, and scale it.
 
-Grove's chart gives the Deployment and its pods three fixed labels (``operator/charts/values.yaml:deployment``),
-and one container named ``grove-operator``. The operator serves the whole cluster, so every pod with those
-labels counts, whatever its namespace or ReplicaSet, for as long as it exists.
+An operator is a Deployment with the chart's labels or container name (``operator/charts/values.yaml:deployment``), a
+Deployment that the Service of Grove's validating webhook selects, at zero too, or a pod of one of these. The operator
+serves the whole cluster, so two of them are one too many. A pod elsewhere that only carries the labels is somebody
+else's.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from migrator.errors import LostRace, LostReply, NotAuthorised, NotFound, Refused, TestFailed, UsageError
 from migrator.exact_json import JSONObject
-from migrator.grove.model import Ref
+from migrator.grove.model import Finding, Ref
 from migrator.hashing import schemes
 from migrator.hashing.schemes import Scheme
-from migrator.resources import DEPLOYMENTS, PODS, Op
+from migrator.planning.guards.base import refuse, warn
+from migrator.resources import DEPLOYMENTS, PODS, SERVICES, VALIDATING_WEBHOOK_CONFIGURATIONS, Op
 from migrator.run import operator_config
+from migrator.run.admission import Webhook, webhooks
+from migrator.run.operator_config import DEFAULT_LEASE_NAME
+from migrator.selectors import matches_labels
 from migrator.store import Store
 
 OPERATOR_LABELS: Final = {
@@ -28,15 +32,27 @@ OPERATOR_LABELS: Final = {
 }
 OPERATOR_CONTAINER: Final = "grove-operator"
 
+#: The configuration whose Service selects the operator's pods
+#: (``operator/charts/templates/pcs-validating-webhook-config.yaml``).
+VALIDATING_WEBHOOK: Final = "podcliqueset-validating-webhook"
+
 #: They elect no leader: ``LeaderElection`` has no JSON name there, so the configuration's key is not read
 #: (``operator/api/config/v1alpha1/types.go: OperatorConfiguration``), and their charts grant no Lease either.
 _NO_ELECTION: Final = frozenset({"v0.1.0-alpha.1", "v0.1.0-alpha.2", "v0.1.0-alpha.3"})
 
-_VERSION: Final = re.compile(r"v?\d+\.\d+\.\d+(?:[-+.][0-9A-Za-z.+-]+)?")
+_CHART: Final = ",".join(f"{key}={value}" for key, value in OPERATOR_LABELS.items())
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 _SCALE_ATTEMPTS: Final = 5
-_POLL_SECONDS: Final = 1.0
 _POINTER_REPLICAS: Final = "/spec/replicas"
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """What the user says of the operator."""
+
+    namespace: str | None = None
+    deployment: str | None = None
+    lease_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,84 +68,115 @@ class OperatorPod:
 class Operator:
     """An installation, as it was found.
 
-    ``deployment`` and ``uid`` are empty where operator pods run without a Deployment. ``lease_name`` is the
-    Lease to hold while writing (in ``namespace``), ``lease_duration`` its seconds. ``version`` is the image's
-    tag if that is a version. ``settled`` is false while the Deployment controller has not seen the newest
+    ``deployment`` is empty where operator pods run without one. ``lease_name`` is the Lease that it elects its leader
+    by, ``None`` where it elects none. ``settled`` is false while the Deployment controller has not seen the newest
     replicas and could still create a pod.
     """
 
     namespace: str
     deployment: str
-    uid: str
     replicas: int
     image: str
     pods: tuple[OperatorPod, ...]
-    lease_name: str
-    lease_duration: float
-    leader_election: bool
-    version: str | None
+    lease_name: str | None
     settled: bool = True
 
     def __str__(self) -> str:
         return f"Deployment {self.namespace}/{self.deployment}" if self.deployment else f"pods in {self.namespace}"
+
+    @property
+    def live(self) -> bool:
+        """Whether it runs, or is about to."""
+        return self.replicas > 0 or any(not pod.terminating for pod in self.pods)
+
+    @property
+    def gone(self) -> bool:
+        """Whether no pod of it exists and none can come."""
+        return self.replicas == 0 and not self.pods and self.settled
+
+    @property
+    def images(self) -> frozenset[str]:
+        """What runs, or is about to."""
+        return frozenset({pod.image for pod in self.pods} | ({self.image} if self.replicas else set()))
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The operator and its surroundings. ``home`` is where our Lease and record are kept, if that is known."""
+
+    home: str | None = None
+    operator: Operator | None = None
+    findings: tuple[Finding, ...] = ()
+    authorizer: Webhook | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Deployment:
     namespace: str
     name: str
-    uid: str
     replicas: int
     settled: bool
     selector: str
+    labels: Mapping[str, Any]
     pod_spec: Mapping[str, Any]
     recognised: bool
 
 
-def find(store: Store, *, namespace: str | None, deployment: str | None, lease_name: str | None) -> Operator | None:
-    """Find the installation: in ``namespace`` or, without it, anywhere; by name where ``deployment`` is given.
+@dataclass(frozen=True, slots=True)
+class _Service:
+    """The Service of Grove's webhook; without a namespace there is none, or a URL."""
 
-    ``lease_name`` overrides what the operator's configuration says. Returns ``None`` if there is neither a
-    Deployment nor a pod of an operator. Raises :class:`~migrator.errors.Refused` for two installations or
-    where the Lease cannot be told, :class:`~migrator.errors.UsageError` for a named Deployment that does not
-    exist, and :class:`~migrator.errors.NotAuthorised` where a right is missing: an operator that may not be
-    seen is never taken for absent.
+    namespace: str = ""
+    selector: str = ""
+    finding: Finding | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _SeenPod:
+    pod: OperatorPod
+    labels: Mapping[str, Any]
+    spec: Mapping[str, Any]
+
+
+def find(store: Store, flags: Flags, *, everywhere: bool = True) -> Found:
+    """Find the installation.
+
+    Without ``everywhere`` Deployments of other namespaces are found by the chart's labels only, which is cheap. Raises
+    :class:`~migrator.errors.UsageError` for a named Deployment that does not exist or flags that contradict what is
+    found, and :class:`~migrator.errors.NotAuthorised` where a right is missing: an operator that may not be seen is
+    never taken for absent.
     """
-    found = _deployments(store, namespace, deployment)
-    if len(found) > 1:
-        names = ", ".join(f"{d.namespace}/{d.name}" for d in found)
-        raise Refused(
-            f"GM-203: {len(found)} operator Deployments: {names}; choose one with --operator-namespace and "
-            "--operator-deployment, and remove the other: every operator serves the whole cluster"
+    configurations = store.list(VALIDATING_WEBHOOK_CONFIGURATIONS, lambda raw: raw).items
+    service = _service(store, configurations)
+    deployments = _deployments(store, flags, service, everywhere=everywhere)
+    chosen, findings = _choose(deployments, flags, service)
+    home = service.namespace or (chosen.namespace if chosen else None) or flags.namespace
+    if flags.namespace is not None and home != flags.namespace:
+        findings.append(
+            refuse("GM-203", None, None, f"--operator-namespace {flags.namespace}: the operator is in namespace {home}")
         )
-    if found:
-        return _installation(store, found[0], lease_name)
-    if deployment is not None:
-        raise UsageError(
-            f"there is no Deployment {deployment} in {f'namespace {namespace}' if namespace else 'any namespace'}: "
-            "correct --operator-namespace and --operator-deployment, or leave them out"
-        )
-    return _without_deployment(store, namespace, lease_name)
+    if service.finding is not None:
+        findings.append(service.finding)
+    blocking = (w for raw in configurations for w in webhooks(raw) if w.fails_closed)
+    places = {place for place in (home, chosen.namespace if chosen else None) if place}
+    seen = [found for place in sorted(places) for found in _pods(store, place, chosen, service)]
+    findings += _elsewhere(store, places)
+    operator = None
+    if chosen is not None or seen:
+        operator, problem = _operator(store, flags, chosen, seen)
+        findings += [problem] if problem else []
+    return Found(home, operator, tuple(findings), next(blocking, None))
 
 
-def refresh(store: Store, operator: Operator) -> Operator:
-    """Read the replicas, the image and the pods again; the Lease stays the one that was found first."""
-    if not operator.deployment:
-        return replace(operator, pods=_pods(store))
-    try:
-        deployment = _deployment(store.get(DEPLOYMENTS, operator.namespace, operator.deployment))
-    except NotFound:
-        return replace(operator, uid="", replicas=0, settled=True, pods=_pods(store))
-    image = _image(deployment.pod_spec)
-    return replace(
-        operator,
-        uid=deployment.uid,
-        replicas=deployment.replicas,
-        settled=deployment.settled,
-        image=image,
-        version=_version(image),
-        pods=_pods(store, deployment),
-    )
+def kept_out(operator: Operator, held: Iterable[str]) -> bool:
+    """Whether an operator waits for one of these Leases before it acts."""
+    return operator.lease_name is not None and operator.lease_name in held
+
+
+def lease_names(operator: Operator | None, flags: Flags) -> tuple[str, ...]:
+    """The Leases that an operator may elect its leader by: its own, the one that the user names, and the default."""
+    own = operator.lease_name if operator is not None else None
+    return tuple(sorted({name for name in (own, flags.lease_name, DEFAULT_LEASE_NAME) if name}))
 
 
 def scale(store: Store, operator: Operator, replicas: int) -> None:
@@ -168,40 +215,13 @@ def scale(store: Store, operator: Operator, replicas: int) -> None:
     )
 
 
-def wait_until_gone(
-    store: Store,
-    operator: Operator,
-    *,
-    clock: Callable[[], float],
-    sleep: Callable[[float], None],
-    deadline: float,
-) -> Operator:
-    """Wait until no operator pod exists and none can come any more; ``deadline`` is a time of ``clock``.
+def is_target(image: str, target: Scheme, target_image: str | None, digests: frozenset[str] = frozenset()) -> bool:
+    """Whether an image is the target's: its tag is a release that speaks ``target``, or it is ``target_image``.
 
-    Pods are listed: a status that says zero is not enough. Returns what was seen last. Raises
-    :class:`~migrator.errors.LostRace` when replicas come back or the deadline passes.
+    Where ``digests`` are known and the image is named by one, that alone decides.
     """
-    while True:
-        operator = refresh(store, operator)
-        if operator.replicas > 0:
-            raise LostRace(
-                f"{operator} has {operator.replicas} replicas again: something restores them (GitOps self-heal?); "
-                "pause it, then run again"
-            )
-        if not operator.pods and operator.settled:
-            return operator
-        if clock() >= deadline:
-            names = ", ".join(f"{p.ref.namespace}/{p.ref.name} ({p.image})" for p in operator.pods)
-            raise LostRace(
-                f"operator pods still exist: {names}; wait until they are gone, then run again"
-                if names
-                else f"the Deployment controller has not acted on {operator} yet; run again when it has"
-            )
-        sleep(_POLL_SECONDS)
-
-
-def is_target(image: str, target: Scheme, target_image: str | None) -> bool:
-    """Whether an image is the target's: its tag is a release that speaks ``target``, or it is ``target_image``."""
+    if digests and "@" in image:
+        return image.rpartition("@")[2] in digests
     if target_image is not None and image == target_image:
         return True
     release = schemes.release_of(image_tag(image) or "")
@@ -216,121 +236,168 @@ def image_tag(image: str) -> str | None:
     return tag if colon and tag else None
 
 
-def _deployments(store: Store, namespace: str | None, name: str | None) -> list[_Deployment]:
+def _service(store: Store, configurations: Sequence[JSONObject]) -> _Service:
+    """Where Grove's own webhook leads."""
+    named = [raw for raw in configurations if raw["metadata"]["name"] == VALIDATING_WEBHOOK]
+    clients = [webhook.get("clientConfig") or {} for raw in named for webhook in raw.get("webhooks") or ()]
+    service = next((client["service"] for client in clients if client.get("service")), None)
+    if service is None:
+        finding = None
+        if any(client.get("url") for client in clients):
+            finding = warn(
+                "GM-122",
+                None,
+                None,
+                f"ValidatingWebhookConfiguration {VALIDATING_WEBHOOK} leads to a URL: what is behind it is not seen",
+            )
+        return _Service(finding=finding)
+    namespace = str(service.get("namespace") or "")
     try:
-        listing = store.list(DEPLOYMENTS, _deployment, namespace=namespace)
+        raw = store.get(SERVICES, namespace, str(service.get("name") or ""))
+    except (NotFound, NotAuthorised) as error:
+        if isinstance(error, NotFound):
+            return _Service(namespace)
+        said = f"Service {namespace}/{service.get('name')} may not be read, so an operator under labels of its own is "
+        return _Service(namespace, finding=warn("GM-122", None, None, f"{said}not seen; grant `get` on services"))
+    labels = (raw.get("spec") or {}).get("selector") or {}
+    return _Service(namespace, ",".join(f"{key}={value}" for key, value in labels.items()))
+
+
+def _deployments(store: Store, flags: Flags, service: _Service, *, everywhere: bool) -> list[_Deployment]:
+    home = service.namespace or flags.namespace
+    try:
+        if everywhere or home is None:
+            return list(store.list(DEPLOYMENTS, _deployment).items)
+        found = {(d.namespace, d.name): d for d in store.list(DEPLOYMENTS, _deployment, label_selector=_CHART).items}
+        found |= {(d.namespace, d.name): d for d in store.list(DEPLOYMENTS, _deployment, namespace=home).items}
+        return list(found.values())
     except NotAuthorised as error:
-        where = f"in namespace {namespace}" if namespace else "in all namespaces"
+        if flags.namespace is not None:
+            return list(store.list(DEPLOYMENTS, _deployment, namespace=flags.namespace).items)
         raise NotAuthorised(
-            f"Deployments {where} may not be listed, so an operator could run unseen: {error}; grant `list` on "
-            "deployments, or name the operator's namespace with --operator-namespace"
+            f"Deployments in all namespaces may not be listed, so an operator could run unseen: {error}; grant `list` "
+            "on deployments, or name the operator's namespace with --operator-namespace"
         ) from error
-    return [d for d in listing.items if (d.name == name if name is not None else d.recognised)]
 
 
-def _installation(store: Store, deployment: _Deployment, lease_name: str | None) -> Operator:
-    image = _image(deployment.pod_spec)
-    lease = _lease(store, deployment.namespace, deployment.pod_spec, image, lease_name)
-    return Operator(
-        namespace=deployment.namespace,
-        deployment=deployment.name,
-        uid=deployment.uid,
-        replicas=deployment.replicas,
-        image=image,
-        pods=_pods(store, deployment),
-        lease_name=lease.lease_name,
-        lease_duration=lease.lease_duration,
-        leader_election=lease.enabled,
-        version=_version(image),
-        settled=deployment.settled,
-    )
-
-
-def _without_deployment(store: Store, namespace: str | None, lease_name: str | None) -> Operator | None:
-    pods = _pods(store)
-    if not pods:
-        return None
-    places = sorted({pod.ref.namespace for pod in pods})
-    if namespace is not None and namespace not in places:
-        raise Refused(
-            f"GM-203: there is no operator in namespace {namespace}, but operator pods exist in "
-            f"{', '.join(places)}; correct --operator-namespace"
+def _choose(
+    deployments: Sequence[_Deployment], flags: Flags, service: _Service
+) -> tuple[_Deployment | None, list[Finding]]:
+    """The operator's Deployment, and what is to be said of others."""
+    candidates = [d for d in deployments if d.recognised or _selected(service, d.namespace, d.labels)]
+    chosen = candidates
+    if flags.deployment is not None:
+        chosen = [d for d in deployments if d.name == flags.deployment]
+    if flags.namespace is not None and (flags.deployment is not None or len(chosen) > 1):
+        chosen = [d for d in chosen if d.namespace == flags.namespace]
+    if flags.deployment is not None and not chosen:
+        where = f"namespace {flags.namespace}" if flags.namespace else "any namespace"
+        raise UsageError(
+            f"there is no Deployment {flags.deployment} in {where}: correct --operator-namespace and "
+            "--operator-deployment, or leave them out"
         )
-    if namespace is None and len(places) > 1:
-        raise Refused(
-            f"GM-203: operator pods exist in the namespaces {', '.join(places)}; choose one with "
-            "--operator-namespace, and remove the others: every operator serves the whole cluster"
-        )
-    home = namespace or places[0]
-    first = next(pod for pod in pods if pod.ref.namespace == home)
-    spec = store.get(PODS, home, first.ref.name).get("spec") or {}
-    lease = _lease(store, home, spec, first.image, lease_name)
+    if len(chosen) > 1:
+        names = ", ".join(f"{d.namespace}/{d.name}" for d in chosen)
+        return chosen[0], [
+            refuse(
+                "GM-203",
+                None,
+                None,
+                f"{len(chosen)} operator Deployments: {names}; choose one with --operator-namespace and "
+                "--operator-deployment, and remove the other: every operator serves the whole cluster",
+            )
+        ]
+    others = [d for d in candidates if d not in chosen and d.replicas]
+    said = "looks like an operator, and was not chosen"
+    findings = [warn("GM-203", None, None, f"Deployment {d.namespace}/{d.name} {said}") for d in others]
+    return (chosen[0] if chosen else None), findings
+
+
+def _selected(service: _Service, namespace: str, labels: Mapping[str, Any]) -> bool:
+    return bool(service.selector) and namespace == service.namespace and matches_labels(service.selector, labels)
+
+
+def _pods(store: Store, place: str, chosen: _Deployment | None, service: _Service) -> Iterator[_SeenPod]:
+    """The operator's pods in one namespace: of its Deployment, behind its webhook, or with the chart's labels."""
+    own = chosen.selector if chosen is not None and chosen.namespace == place else ""
+    for found in store.list(PODS, _pod, namespace=place).items:
+        if found is not None and (
+            matches_labels(_CHART, found.labels)
+            or (own and matches_labels(own, found.labels))
+            or _selected(service, place, found.labels)
+        ):
+            yield found
+
+
+def _elsewhere(store: Store, places: Iterable[str]) -> Iterator[Finding]:
+    """Pods with the chart's labels in other namespaces: anybody may write those."""
+    known = frozenset(places)
+    for found in store.list(PODS, _pod, label_selector=_CHART).items:
+        if found is not None and found.pod.ref.namespace not in known:
+            said = f"{found.pod.ref} carries the operator's labels, and is not in the operator's namespace"
+            yield warn("GM-122", found.pod.ref, None, f"{said}: it is not taken for an operator")
+
+
+def _operator(
+    store: Store, flags: Flags, chosen: _Deployment | None, seen: Sequence[_SeenPod]
+) -> tuple[Operator, Finding | None]:
+    spec = chosen.pod_spec if chosen is not None else seen[0].spec
+    home = chosen.namespace if chosen is not None else seen[0].pod.ref.namespace
+    image, problem = _image(spec), None
+    lease: str | None = flags.lease_name or DEFAULT_LEASE_NAME
+    try:
+        configured = operator_config.read(store, home, spec)
+        if configured is not None:
+            lease = (flags.lease_name or configured.lease_name) if configured.enabled else None
+        elif flags.lease_name is None:
+            problem = refuse("GM-122", None, None, f"{_UNKNOWN_LEASE.format(home)}")
+    except Refused as error:
+        if flags.lease_name is None:
+            problem = refuse("GM-122", None, None, str(error))
+    if f"v{(image_tag(image) or '').removeprefix('v')}" in _NO_ELECTION:
+        lease = None
     return Operator(
         namespace=home,
-        deployment="",
-        uid="",
-        replicas=0,
-        image=first.image,
-        pods=pods,
-        lease_name=lease.lease_name,
-        lease_duration=lease.lease_duration,
-        leader_election=lease.enabled,
-        version=_version(first.image),
-    )
+        deployment=chosen.name if chosen is not None else "",
+        replicas=chosen.replicas if chosen is not None else 0,
+        image=image,
+        pods=tuple(sorted((found.pod for found in seen), key=lambda pod: pod.ref)),
+        lease_name=lease,
+        settled=chosen.settled if chosen is not None else True,
+    ), problem
 
 
-def _lease(
-    store: Store, namespace: str, pod_spec: Mapping[str, Any], image: str, lease_name: str | None
-) -> operator_config.LeaderElection:
-    """The Lease to hold: the one given, the operator's own, or ours where the operator uses none."""
-    configured = operator_config.read(store, namespace, pod_spec)
-    if configured is None and lease_name is None:
-        raise Refused(
-            f"the operator in namespace {namespace} mounts no readable OperatorConfiguration (config.yaml of a "
-            "ConfigMap), so its Lease is not known: name it with --lease-name"
-        )
-    duration = configured.lease_duration if configured else operator_config.DEFAULT_LEASE_DURATION
-    enabled = configured.enabled if configured else True
-    if lease_name is not None:
-        return operator_config.LeaderElection(enabled, lease_name, duration)
-    if configured is None or not enabled or (_release(image) in _NO_ELECTION):
-        return operator_config.LeaderElection(enabled, operator_config.OWN_LEASE_NAME, duration)
-    return configured
+_UNKNOWN_LEASE: Final = (
+    "the operator in namespace {} mounts no readable OperatorConfiguration (config.yaml of a ConfigMap), so its Lease "
+    "is not known: name it with --lease-name"
+)
 
 
-def _pods(store: Store, deployment: _Deployment | None = None) -> tuple[OperatorPod, ...]:
-    """Every operator pod of the cluster, and every pod that the Deployment's selector finds."""
-    chart = ",".join(f"{key}={value}" for key, value in OPERATOR_LABELS.items())
-    seen = list(store.list(PODS, _pod, label_selector=chart).items)
-    if deployment is not None and deployment.selector and deployment.selector != chart:
-        seen += store.list(PODS, _pod, namespace=deployment.namespace, label_selector=deployment.selector).items
-    return tuple(sorted({pod.ref: pod for pod in seen if pod is not None}.values(), key=lambda pod: pod.ref))
-
-
-def _pod(raw: JSONObject) -> OperatorPod | None:
-    """A pod that may run: one whose containers have all ended for good (evicted, say) stays listed but is none."""
-    metadata = raw["metadata"]
+def _pod(raw: JSONObject) -> _SeenPod | None:
+    """A pod that may run: one whose containers have all ended for good (evicted, say) stays listed and does not."""
+    metadata, spec = raw["metadata"], raw.get("spec") or {}
     terminating = metadata.get("deletionTimestamp") is not None
     if (raw.get("status") or {}).get("phase") in _ENDED and not terminating:
         return None
     ref = Ref("Pod", metadata.get("namespace", ""), metadata["name"], metadata.get("uid", ""))
-    return OperatorPod(ref, _image(raw.get("spec") or {}), terminating)
+    return _SeenPod(OperatorPod(ref, _image(spec), terminating), metadata.get("labels") or {}, spec)
 
 
 def _deployment(raw: JSONObject) -> _Deployment:
     metadata, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
     labels = metadata.get("labels") or {}
-    pod_spec = (spec.get("template") or {}).get("spec") or {}
+    template = spec.get("template") or {}
+    pod_spec = template.get("spec") or {}
     replicas = spec.get("replicas")
     observed = status.get("observedGeneration")
     return _Deployment(
         namespace=metadata.get("namespace", ""),
         name=metadata["name"],
-        uid=metadata.get("uid", ""),
         replicas=1 if replicas is None else int(replicas),  # the API server's default
         # Nobody has ever reconciled a Deployment without observedGeneration, so nobody makes pods of it.
         settled=observed is None or observed >= metadata.get("generation", 0),
         selector=_selector(spec.get("selector") or {}),
+        labels=(template.get("metadata") or {}).get("labels") or {},
         pod_spec=pod_spec,
         recognised=all(labels.get(key) == value for key, value in OPERATOR_LABELS.items())
         or any(c.get("name") == OPERATOR_CONTAINER for c in pod_spec.get("containers") or ()),
@@ -357,13 +424,3 @@ def _image(pod_spec: Mapping[str, Any]) -> str:
     containers: Sequence[Mapping[str, Any]] = pod_spec.get("containers") or ()
     named = [c for c in containers if c.get("name") == OPERATOR_CONTAINER]
     return next((str(c.get("image") or "") for c in (*named, *containers)), "")
-
-
-def _version(image: str) -> str | None:
-    tag = image_tag(image)
-    return tag if tag is not None and _VERSION.fullmatch(tag) else None
-
-
-def _release(image: str) -> str | None:
-    version = _version(image)
-    return f"v{version.removeprefix('v')}" if version else None

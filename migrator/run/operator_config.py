@@ -14,17 +14,12 @@ from typing import Any, Final
 
 import yaml
 
-from migrator import durations
 from migrator.errors import NotFound, Refused
 from migrator.resources import CONFIG_MAPS
 from migrator.store import Store
 
 #: Defaults of ``operator/api/config/v1alpha1/defaults.go``; ``enabled`` has none and is false when absent.
 DEFAULT_LEASE_NAME: Final = "grove-operator-leader-election"
-DEFAULT_LEASE_DURATION: Final = 15.0
-
-#: The Lease of ours, where the operator's leader election gives none to hold.
-OWN_LEASE_NAME: Final = "grove-migrator"
 
 _CONFIG_KEY: Final = "config.yaml"
 _CONFIG_KIND: Final = "OperatorConfiguration"
@@ -33,11 +28,10 @@ _CONFIG_VOLUME: Final = "operator-config"
 
 @dataclass(frozen=True, slots=True)
 class LeaderElection:
-    """What the operator is configured to do; ``lease_duration`` is in seconds."""
+    """What the operator is configured to do."""
 
     enabled: bool
     lease_name: str
-    lease_duration: float
 
 
 def read(store: Store, namespace: str, pod_spec: Mapping[str, Any]) -> LeaderElection | None:
@@ -68,7 +62,7 @@ def parse(text: str, *, origin: str) -> LeaderElection:
     try:
         document = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise Refused(f"{origin} is not YAML: {error}; {remedy}") from error
+        raise Refused(f"{origin} is not YAML; {remedy}") from error
     if not isinstance(document, dict) or document.get("kind") != _CONFIG_KIND:
         raise Refused(f"{origin} is not an {_CONFIG_KIND}; {remedy}")
     election = document.get("leaderElection") or {}
@@ -77,18 +71,7 @@ def parse(text: str, *, origin: str) -> LeaderElection:
     return LeaderElection(
         enabled=election.get("enabled") is True,
         lease_name=str(election.get("resourceName") or DEFAULT_LEASE_NAME),
-        lease_duration=_duration(election.get("leaseDuration"), origin),
     )
-
-
-def _duration(value: object, origin: str) -> float:
-    if value is None or value == "":
-        return DEFAULT_LEASE_DURATION
-    try:
-        seconds = durations.parse(str(value))
-    except ValueError as error:
-        raise Refused(f"{origin}: leaderElection.leaseDuration: {error}") from error
-    return seconds if seconds > 0 else DEFAULT_LEASE_DURATION
 
 
 def _candidates(pod_spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -1,10 +1,10 @@
-"""What is remembered between runs: translation tables, and who did what when.
+"""What is remembered between runs: translation tables, baselines for ``verify``, and who did what when.
 
-Two kinds of ConfigMap in the operator's namespace. ``grove-migrator-run`` holds the runs as plain JSON, for
-people, and names the ConfigMaps ``grove-migrator-tables-<n>`` that hold the tables: one gzip stream of JSON, cut
-into pieces. New pieces are written first, then the run record that names them (that is the commit), then the
-pieces that nothing names are deleted. So whatever the moment of a crash, either the tables of before or the new
-ones are whole, and no patch was ever sent by tables that are not.
+Two kinds of ConfigMap in one namespace. ``grove-migrator-run`` holds the runs as plain JSON, for people, and names
+the ConfigMaps ``grove-migrator-tables-<n>`` that hold the tables and the baselines: gzip streams of JSON, cut into
+pieces. New pieces are written first, then the run record that names them (that is the commit), then the pieces that
+nothing names are deleted. So whatever the moment of a crash, either the tables of before or the new ones are whole,
+and no patch was ever sent by tables that are not.
 
 What cannot be read, or was written by another version, refuses: it is never taken for absent.
 """
@@ -13,32 +13,26 @@ from __future__ import annotations
 
 import base64
 import binascii
+import gzip
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import json
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Final
+from typing import Final, TypeVar
 
 from migrator.errors import AlreadyExists, ClusterError, LostRace, LostReply, NotFound, Refused, TestFailed
 from migrator.exact_json import JSONObject
-from migrator.planning.tables import (
-    CliqueBaseline,
-    Kept,
-    ReplicaBaseline,
-    RunDocument,
-    RunRecord,
-    Table,
-    decode_run,
-    decode_tables,
-    encode_run,
-    encode_tables,
-)
+from migrator.hashing import schemes
+from migrator.planning.tables import Baseline, BaselinesDocument, RunDocument, RunRecord, Table, TablesDocument
 from migrator.resources import CONFIG_MAPS, Op
+from migrator.run.codec import from_json, to_json
 from migrator.store import Store
 
-__all__ = ["CliqueBaseline", "Kept", "Recorded", "Recorder", "ReplicaBaseline", "RunRecord", "Table", "merge"]
+T = TypeVar("T")
 
+FORMAT: Final = 2
 RUN_NAME: Final = "grove-migrator-run"
 TABLES_PREFIX: Final = "grove-migrator-tables-"
 LABELS: Final = {
@@ -46,6 +40,12 @@ LABELS: Final = {
     "app.kubernetes.io/component": "record",
     "app.kubernetes.io/managed-by": "grove-migrator",
 }
+
+#: How far a run got: before and after the first patch of a set may have been sent.
+STOPPING: Final = "stopping"
+WRITING: Final = "writing"
+REVERTING: Final = "reverting"
+DONE: Final = "done"
 
 #: Base64 text of one piece: below 900 KiB with all metadata. A ConfigMap may hold 1 MiB.
 PIECE: Final = 880 * 1024
@@ -57,41 +57,66 @@ _ATTEMPTS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What was found: this or the last run, the runs before it (newest first), tables by PodCliqueSet uid."""
+    """What was found: this or the last run, the runs before it (newest first), and every table that stands."""
 
     run: RunRecord | None = None
-    tables: Mapping[str, Table] = field(default_factory=dict)
     history: tuple[RunRecord, ...] = ()
+    tables: tuple[Table, ...] = ()
+
+    @property
+    def unfinished(self) -> RunRecord | None:
+        """The run that did not end: this one, or one that died."""
+        return self.run if self.run is not None and self.run.finished is None else None
+
+    @property
+    def superseded(self) -> RunRecord | None:
+        """The newest run that ended well before the open one: what it wrote stands."""
+        return next((run for run in self.history if run.finished is not None), None)
+
+    def of_open_run(self) -> dict[str, Table]:
+        """The tables of the run that did not end, by PodCliqueSet uid; all of them while it reverts."""
+        run = self.unfinished
+        if run is None:
+            return {}
+        return {t.uid: t for t in self.tables if run.state == REVERTING or t.run == run.run_id}
+
+    def by_set(self) -> dict[str, Table]:
+        """One table for each PodCliqueSet, by uid: the open run's, or else the newest one."""
+        return {table.uid: table for table in self.tables} | self.of_open_run()
 
 
 @dataclass(frozen=True, slots=True)
 class _Current:
     """The run record as it stands in the cluster; ``uid`` is empty where there is none."""
 
-    document: RunDocument = field(default_factory=RunDocument)
+    document: RunDocument = field(default_factory=lambda: RunDocument(FORMAT))
     text: str = ""
     uid: str = ""
 
 
-def merge(recorded: Mapping[str, Table], new: Iterable[Table], *, replacing: Collection[str] = ()) -> dict[str, Table]:
-    """Add new tables to the recorded ones, which win: a tree's first table knows it as it was before any write.
+def encode(document: object) -> bytes:
+    """Compress a document; equal ones give equal bytes."""
+    text = json.dumps({"format": FORMAT, **to_json(document)}, separators=(",", ":"), sort_keys=True)
+    return gzip.compress(text.encode(), mtime=0)
 
-    ``replacing`` names the PodCliqueSets (by uid) whose recorded table no longer matters, because no value
-    was written by it or all of them were. Raises :class:`~migrator.errors.Refused` for a tree that has a
-    table of another migration.
-    """
-    merged = dict(recorded)
-    for table in new:
-        old = merged.get(table.uid)
-        if old is None or table.uid in replacing:
-            merged[table.uid] = table
-        elif (old.source, old.target) != (table.source, table.target):
-            raise Refused(
-                f"GM-205: PodCliqueSet {table.namespace}/{table.name} has a record of a migration from {old.source} "
-                f"to {old.target} that was never closed: finish it with `run --to {old.target}`, undo it with `run "
-                f"--revert`, or close it with `verify --to {old.target} --after-upgrade`"
-            )
-    return merged
+
+def decode(kind: type[T], data: bytes) -> T:
+    """Read a document; raises ``ValueError`` where it cannot be understood."""
+    try:
+        text = gzip.decompress(data).decode()
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise ValueError(f"broken gzip stream: {error}") from error
+    return _parse(kind, text)
+
+
+def _parse(kind: type[T], text: str) -> T:
+    document = json.loads(text)
+    number = document.get("format") if isinstance(document, dict) else None
+    if not isinstance(number, int):
+        raise ValueError("it carries no format number")  # noqa: TRY004 - one kind of error for all texts
+    if number != FORMAT:
+        raise ValueError(f"it has format {number}, and this version of grove-migrator reads format {FORMAT} only")
+    return from_json(kind, document)
 
 
 class Recorder:
@@ -107,43 +132,64 @@ class Recorder:
         self._namespace = namespace
         self._bytes = piece // 4 * 3  # that base64 turns into as much text
         self._known: str | None = None  # the record's text as we last read or wrote it
-        self.contended = False  # whether somebody else was seen to write it
+        self._loaded = Recorded()
 
     def load(self) -> Recorded:
-        """Read everything; empty where nothing was ever recorded."""
-        current = self._current()
-        self._known, document = current.text, current.document
-        return Recorded(document.run, self._tables(document), document.history)
+        """Read the runs and the tables; empty where nothing was ever recorded.
 
-    def save_run(self, run: RunRecord) -> tuple[RunRecord, ...]:
-        """Create or replace the run's record; another run's becomes history, which is returned."""
-        current = self._unmoved()
-        document = current.document
-        history = document.history
-        if document.run is not None and document.run.run_id != run.run_id:
-            history = (document.run, *history)[:_HISTORY]
-        self._commit(current, replace(document, run=run, history=history))
-        return history
+        Tables are read again only where the run record has changed. One that changes while they are read is read anew.
+        """
+        for attempt in range(_ATTEMPTS):
+            current = self._current()
+            if current.text != self._known:
+                document = current.document
+                try:
+                    found = self._document(TablesDocument, document.tables, document.tables_digest)
+                except Refused:
+                    if attempt == _ATTEMPTS - 1 or self._current() == current:
+                        raise
+                    continue
+                try:
+                    schemes.adopt_layouts(found.layouts)  # a rerun, a revert and verify need no file
+                except (ValueError, KeyError, TypeError) as error:
+                    raise self._unreadable(", ".join(document.tables), error) from error
+                self._known, self._loaded = current.text, Recorded(document.run, document.history, found.tables)
+            return self._loaded
+        raise AssertionError("the last attempt returns or raises")
 
-    def save_tables(self, tables: Iterable[Table], *, replacing: Collection[str] = ()) -> Mapping[str, Table]:
-        """Record tables before the first write to their trees; returns those that stand, see :func:`merge`."""
+    def baselines(self) -> dict[str, Baseline]:
+        """The baseline of each PodCliqueSet, by uid."""
+        document = self._current().document
+        found = self._document(BaselinesDocument, document.baselines, document.baselines_digest)
+        return {baseline.uid: baseline for baseline in found.baselines}
+
+    def save(self, recorded: Recorded, *, baselines: Iterable[Baseline] | None = None) -> None:
+        """Replace the record; without ``baselines`` those that stand stay."""
+        if self._known is None:
+            self.load()
         current = self._unmoved()
-        recorded = self._tables(current.document)
-        merged = merge(recorded, tables, replacing=replacing)
-        if merged != recorded:
-            stream = encode_tables(merged.values())
-            names = self._write_pieces(stream, current.document.shards)
-            digest = hashlib.sha256(stream).hexdigest()
-            self._commit(current, replace(current.document, shards=names, digest=digest))
-            self._sweep(names)
-        return merged
+        document = replace(current.document, run=recorded.run, history=recorded.history[:_HISTORY])
+        taken = {*document.tables, *document.baselines}
+        if self._loaded.tables != recorded.tables:
+            spoken = {name for table in recorded.tables for name in (table.source, table.target)}
+            document_of = TablesDocument(recorded.tables, schemes.layouts_of(spoken))
+            names, digest = self._write(document_of, taken)
+            document = replace(document, tables=names, tables_digest=digest)
+        if baselines is not None:
+            found = BaselinesDocument(tuple(sorted(baselines, key=lambda baseline: baseline.uid)))
+            names, digest = self._write(found, {*taken, *document.tables})
+            document = replace(document, baselines=names, baselines_digest=digest)
+        self._commit(current, document)
+        self._loaded = replace(recorded, history=document.history)
+        if taken - {*document.tables, *document.baselines}:
+            self._sweep((*document.tables, *document.baselines))
 
     def delete_all(self) -> None:
         """Forget everything, the run record first: pieces that nothing names are no record."""
         current = self._unmoved()
         if current.uid:
             self._delete(RUN_NAME, current.uid)
-        self._known = ""
+        self._known, self._loaded = "", Recorded()
         for name, uid in self._pieces():
             self._delete(name, uid)
 
@@ -155,7 +201,6 @@ class Recorder:
         return current
 
     def _lost(self) -> LostRace:
-        self.contended = True
         return LostRace(
             f"ConfigMap {self._namespace}/{RUN_NAME} was written by somebody else: another migration is running; "
             "wait for its end, then run again"
@@ -168,20 +213,20 @@ class Recorder:
             return _Current()
         try:
             text = raw["data"][_RUN_KEY]
-            return _Current(decode_run(text), text, raw["metadata"]["uid"])
+            return _Current(_parse(RunDocument, text), text, raw["metadata"]["uid"])
         except (KeyError, TypeError, ValueError) as error:
             raise self._unreadable(RUN_NAME, error) from error
 
-    def _tables(self, document: RunDocument) -> dict[str, Table]:
-        if not document.shards:
-            return {}
-        stream = b"".join(self._piece(name) for name in document.shards)
+    def _document(self, kind: type[T], names: Collection[str], digest: str) -> T:
+        if not names:
+            return kind()
+        stream = b"".join(self._piece(name) for name in names)
         try:
-            if hashlib.sha256(stream).hexdigest() != document.digest:
-                raise ValueError("the tables are not those that the run record names")  # noqa: TRY301
-            return decode_tables(stream)
+            if hashlib.sha256(stream).hexdigest() != digest:
+                raise ValueError("its pieces are not those that the run record names")  # noqa: TRY301
+            return decode(kind, stream)
         except ValueError as error:
-            raise self._unreadable(", ".join(document.shards), error) from error
+            raise self._unreadable(", ".join(names), error) from error
 
     def _piece(self, name: str) -> bytes:
         try:
@@ -201,7 +246,7 @@ class Recorder:
         )
 
     def _commit(self, current: _Current, document: RunDocument) -> None:
-        text = encode_run(document)
+        text = json.dumps(to_json(document), indent=2)
         if text == current.text:
             return
         self._known = None
@@ -231,10 +276,13 @@ class Recorder:
         )
         self._store.patch(CONFIG_MAPS, self._namespace, RUN_NAME, ops)
 
-    def _write_pieces(self, stream: bytes, taken: Collection[str]) -> tuple[str, ...]:
+    def _write(self, document: object, taken: Collection[str]) -> tuple[tuple[str, ...], str]:
+        """Write a document in pieces; returns their names and the digest of all together."""
+        stream = encode(document)
         free = (name for name in map(f"{TABLES_PREFIX}{{}}".format, count()) if name not in taken)
         starts = range(0, len(stream), self._bytes)
-        return tuple(self._write_piece(free, stream[at : at + self._bytes]) for at in starts)
+        names = tuple(self._write_piece(free, stream[at : at + self._bytes]) for at in starts)
+        return names, hashlib.sha256(stream).hexdigest()
 
     def _write_piece(self, free: Iterator[str], piece: bytes) -> str:
         content = {"binaryData": {_TABLES_KEY: base64.b64encode(piece).decode()}}
@@ -277,7 +325,7 @@ class Recorder:
         return tuple(entry for entry in listing.items if entry[0].startswith(TABLES_PREFIX))
 
     def _sweep(self, keep: Collection[str]) -> None:
-        """Delete the pieces that nothing names. What stays for want of an answer goes with the next commit."""
+        """Delete the pieces that nothing names. What could not be deleted goes with the next commit."""
         with suppress(ClusterError, LostReply):
             for name, uid in self._pieces():
                 if name not in keep:

@@ -15,9 +15,9 @@ import structlog
 
 from migrator import resources
 from migrator.errors import ApiError, LostReply, NotAuthorised
+from migrator.planning.patches import RESOURCES, Patch
 from migrator.resources import Resource
-from migrator.run import authorizer, record
-from migrator.run.execute import RESOURCES, Patch
+from migrator.run import record
 from migrator.run.operator import Operator
 from migrator.store import DryRun, Store
 
@@ -55,27 +55,18 @@ def of_patches(patches: Iterable[Patch]) -> tuple[Right, ...]:
     return tuple(found)
 
 
-def of_hold(namespace: str, lease: str, operator: Operator | None, *, stops_it: bool) -> tuple[Right, ...]:
-    """What stopping the operator, the Lease and the record take, all of them in the operator's namespace."""
-    rights = [
-        Right("get", resources.LEASES, "", namespace, lease),
-        Right("patch", resources.LEASES, "", namespace, lease),
+def of_hold(namespace: str, leases: Iterable[str], operator: Operator | None, *, stops_it: bool) -> tuple[Right, ...]:
+    """What stopping the operator, the Leases and the record take; the record is in ``namespace``."""
+    found = [Right(verb, resources.LEASES, "", namespace, name) for name in leases for verb in ("get", "patch")]
+    found += [
         Right("create", resources.LEASES, "", namespace),
         *(Right(verb, resources.CONFIG_MAPS, "", namespace) for verb in ("get", "list", "create", "delete")),
         Right("patch", resources.CONFIG_MAPS, "", namespace, record.RUN_NAME),
     ]
-    if operator is not None and operator.deployment:
-        rights.append(Right("get", resources.DEPLOYMENTS, "", namespace, operator.deployment))
-        if stops_it:
-            rights.append(Right("patch", resources.DEPLOYMENTS, "scale", namespace, operator.deployment))
-    return tuple(rights)
-
-
-def of_exemption(store: Store) -> tuple[Right, ...]:
-    """What ``--exempt-from-authorizer`` takes, for each authorizer that there is."""
-    names = dict.fromkeys(webhook.configuration for webhook in authorizer.read(store) if webhook.fails_closed)
-    kind = resources.VALIDATING_WEBHOOK_CONFIGURATIONS
-    return tuple(Right(verb, kind, name=name) for name in names for verb in ("get", "patch"))
+    if operator is not None and operator.deployment and stops_it:
+        found.append(Right("get", resources.DEPLOYMENTS, "", operator.namespace, operator.deployment))
+        found.append(Right("patch", resources.DEPLOYMENTS, "scale", operator.namespace, operator.deployment))
+    return tuple(found)
 
 
 def check(store: Store, rights: Sequence[Right], log: structlog.typing.FilteringBoundLogger) -> None:
@@ -93,8 +84,8 @@ def check(store: Store, rights: Sequence[Right], log: structlog.typing.Filtering
         named = "; ".join(missing[:_NAMED])
         more = f"; and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
         raise NotAuthorised(
-            f"nothing was begun, for we may not {named}{more}: grant it (manifests/base/rbac.yaml has all that a run "
-            "needs), then run again"
+            f"nothing was begun, because we may not {named}{more}: grant it (manifests/base/rbac.yaml has all that a "
+            "run needs), then run again"
         )
 
 

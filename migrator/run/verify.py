@@ -1,36 +1,46 @@
 """Reading back: one coherent snapshot per attempt, from which everything that is said of it derives.
 
-Any error of the API fails closed: what cannot be read is not verified.
+After an upgrade what is there is compared with what should be there now: what owners did since, such as an edit, a
+scale-in or a deletion, is reported and does not fail. Any error of the API fails closed: what cannot be read is not
+verified.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from migrator.errors import (
-    ClusterError,
     DecodeError,
     InputError,
+    LostRace,
+    MigratorError,
     NotAuthorised,
     NotFound,
+    Refused,
     UsageError,
     VerificationFailed,
 )
 from migrator.exact_json import JSONObject
-from migrator.grove.model import Pod, PodClique, PodCliqueScalingGroup, PodCliqueSet, Ref, SetHashes, Snapshot, Tree
+from migrator.grove.model import PodClique, PodCliqueScalingGroup, PodCliqueSet, Ref, SetHashes, Snapshot, Tree
 from migrator.grove.places import stored_hashes
 from migrator.hashing import podcliqueset
 from migrator.hashing.schemes import Scheme
-from migrator.planning.baseline import update_started
+from migrator.planning.baseline import pod_id, replicas_of
 from migrator.planning.detect import Pair, Verdict, detect
-from migrator.planning.options import PlanOptions, direction
-from migrator.planning.tables import CliqueBaseline, ReplicaBaseline, Table
-from migrator.resources import EVENTS
+from migrator.planning.options import Direction, PlanOptions, direction
+from migrator.planning.planner import is_of, template_digest
+from migrator.planning.revert import make_revert
+from migrator.planning.tables import Baseline, CliqueBaseline, Replicas, Table
+from migrator.resources import EVENTS, POD_CLIQUE_SETS
+from migrator.run import operator, target_image
 from migrator.run.context import Context
-from migrator.run.execute import Job
+from migrator.run.decisions import Lease
+from migrator.run.leases import OWN_LEASE, Leases
+from migrator.run.observation import left_of
+from migrator.run.operator import Flags, is_target
 from migrator.run.record import Recorded, Recorder
 from migrator.run.snapshot import take
 from migrator.store import Store
@@ -46,7 +56,8 @@ _ORDINARY: Final = frozenset({"Scheduled", "Pulling", "Pulled", "Created", "Star
 class Problem:
     """One thing that is not as it should be. ``settles`` tells whether waiting may mend it.
 
-    ``lost_pods`` marks pods of ``ref`` that are missing, of which Events may tell more.
+    ``lost_pods`` marks pods of ``ref`` that are missing, of which Events may tell more. ``owner``: an owner did that
+    since, which does not fail.
     """
 
     ref: Ref
@@ -54,6 +65,7 @@ class Problem:
     message: str
     settles: bool = True
     lost_pods: bool = False
+    owner: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,27 +76,42 @@ class VerifyOptions:
     settle: float = 0.0
     interval: float = 2.0
     after_upgrade: bool = False
+    flags: Flags = field(default_factory=Flags)
+    target_image: str | None = None
+    target_digests: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class VerifyResult:
-    """The last snapshot's verdict, and how many attempts it took."""
+    """The last snapshot's verdict, and how many attempts it took. ``noticed`` is what owners did since."""
 
     problems: tuple[Problem, ...]
     attempts: int
     trees: int
     stored: int
+    noticed: tuple[Problem, ...] = ()
 
 
-def verify(store: Store, options: VerifyOptions, context: Context, *, recorder: Recorder | None = None) -> VerifyResult:
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What was recorded, and where."""
+
+    home: str | None = None
+    recorded: Recorded = field(default_factory=Recorded)
+    tables: Mapping[str, Table] = field(default_factory=dict)
+    baselines: Mapping[str, Baseline] = field(default_factory=dict)
+
+
+def verify(store: Store, options: VerifyOptions, context: Context, *, namespace: str | None = None) -> VerifyResult:
     """Check that every stored hash is the target's, or an OnDelete leftover; until it is, or time is up.
 
-    With ``after_upgrade`` also that no update has begun since the migration that ``recorder`` tells of, that no
-    ``updatedReplicas`` has fallen, and that no pod of before is missing; then the record has served and goes. Raises
+    With ``after_upgrade`` also that an operator of the target runs, that no update has begun since the recorded
+    migration, that no ``updatedReplicas`` lags behind, and that no pod of before is missing; then the record has served
+    and goes. ``namespace`` is where the record is if no operator is found. Raises
     :class:`~migrator.errors.VerificationFailed` with the problems of the last snapshot.
     """
-    recorded = recorder.load() if recorder is not None else Recorded()
-    if options.after_upgrade and not recorded.tables:
+    known = _read(store, options, namespace)
+    if options.after_upgrade and not known.tables:
         raise UsageError(
             "--after-upgrade compares with the record of a run, and there is none in the operator's namespace"
         )
@@ -93,71 +120,173 @@ def verify(store: Store, options: VerifyOptions, context: Context, *, recorder: 
     while True:
         attempts += 1
         snapshot = take(store)
-        problems = tuple(problems_of(snapshot, options, recorded.tables))
+        found = tuple(problems_of(snapshot, options, known.tables, known.baselines))
+        if store.is_cluster and not snapshot.trees:
+            found += tuple(_nothing_there(store, known.tables))
+        if options.after_upgrade:
+            found += tuple(_no_operator(store, options))
+            found += tuple(
+                Problem(*other) for other in target_image.others(store, options.flags, options.target_digests)
+            )
+        problems = tuple(problem for problem in found if not problem.owner)
         context.log.info("verified", attempt=attempts, problems=len(problems), trees=len(snapshot.trees))
         stuck = any(not problem.settles for problem in problems)
         if not problems or stuck or context.clock() + options.interval > deadline:
             break
         context.sleep(options.interval)
+    noticed = tuple(problem for problem in found if problem.owner)
+    for problem in noticed:
+        context.log.warning("changed_by_its_owner", object=str(problem.ref), what=problem.message)
     stored = sum(1 for tree in snapshot.trees for _ in stored_hashes(tree))
     if problems:
         raise _failed(_with_events(store, problems, snapshot), attempts)
-    if recorder is not None:
-        _forget(recorder, context)
-    return VerifyResult(problems, attempts, len(snapshot.trees), stored)
+    if options.after_upgrade and known.home is not None:
+        try:
+            _forget(store, known.home, context)
+        except MigratorError as error:  # verified all the same
+            context.log.warning("record_not_removed", error=str(error))
+    return VerifyResult(problems, attempts, len(snapshot.trees), stored, noticed)
 
 
-def problems_of(snapshot: Snapshot, options: VerifyOptions, tables: Mapping[str, Table]) -> Iterator[Problem]:
-    """Everything that is wrong with one snapshot."""
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """What ``verify --close`` gives up, and where the record is."""
+
+    home: str
+    gives_up: tuple[str, ...]
+
+
+def closing(store: Store, options: VerifyOptions, *, namespace: str | None = None) -> Closing:
+    """What is lost with the record; raises :class:`~migrator.errors.Refused` where sets are half-migrated.
+
+    Raises :class:`~migrator.errors.UsageError` where there is no record.
+    """
+    known = _read(store, options, namespace)
+    run = known.recorded.run
+    if known.home is None or run is None:
+        raise UsageError("there is no record of a run in the operator's namespace")
+    trees = {tree.ref.uid: tree for tree in take(store).trees}
+    written = []
+    for table in known.recorded.tables:
+        tree = trees.get(table.uid)
+        if tree is None:
+            continue
+        way = PlanOptions(source=table.source, target=table.target)
+        back = any(plan.changes for plan in make_revert(Snapshot((tree,)), way, tables={table.uid: table}).trees)
+        if back and left_of(tree, table):
+            raise Refused(
+                f"{tree.ref} is half-migrated from {table.source} to {table.target}, and only the record can translate "
+                f"it: run `run --to {table.target}` or `run --revert` first"
+            )
+        if back:
+            written.append(table)
+    gives_up = [f"the way back of {len(written)} PodCliqueSets ({run.source} to {run.target}, {run.started:%Y-%m-%d})"]
+    if run.operator is not None:
+        gives_up.append(f"what the operator was: {run.operator.replicas} replicas of {run.operator.image}")
+    return Closing(known.home, tuple(gives_up))
+
+
+def close(store: Store, closing: Closing, context: Context) -> None:
+    """Remove the record; raises :class:`~migrator.errors.LostRace` while a run is at work."""
+    _forget(store, closing.home, context)
+
+
+def _forget(store: Store, home: str, context: Context) -> None:
+    """Delete the record under our Lease: a run that is at work needs it."""
+    leases = Leases(
+        store,
+        home,
+        identity=context.identity,
+        clock=context.clock,
+        now=context.now,
+        log=context.log,
+        threaded=context.threads,
+    )
+    seen = leases.look(OWN_LEASE)
+    if seen.standing is Lease.FREE:
+        leases.take(OWN_LEASE)
+        seen = leases.look(OWN_LEASE)
+    if seen.standing is not Lease.OURS:
+        raise LostRace(f"Lease {home}/{OWN_LEASE} is held by {seen.holder}: a migration is at work, or died just now")
+    try:
+        recorder = Recorder(store.within(leases.left), home)
+        recorder.load()
+        recorder.delete_all()
+    finally:
+        leases.let_go(park=False)
+
+
+def _read(store: Store, options: VerifyOptions, namespace: str | None) -> _Known:
+    """The record; without ``after_upgrade`` one that may not be read, or is not understood, is none."""
+    if not store.is_cluster:
+        return _Known()
+    try:
+        home = operator.find(store, options.flags).home or namespace
+        if home is None:
+            return _Known()
+        recorder = Recorder(store, home)
+        recorded = recorder.load()
+        way = direction(PlanOptions(target=options.target))
+        tables = {uid: table for uid, table in recorded.by_set().items() if is_of(table, way)}
+        return _Known(home, recorded, tables, recorder.baselines() if options.after_upgrade else {})
+    except (NotAuthorised, Refused, UsageError):
+        if options.after_upgrade:
+            raise
+        return _Known()
+
+
+def problems_of(
+    snapshot: Snapshot, options: VerifyOptions, tables: Mapping[str, Table], baselines: Mapping[str, Baseline]
+) -> Iterator[Problem]:
+    """Everything that is wrong with one snapshot, and what owners did."""
     way = direction(PlanOptions(target=options.target))
     for tree in snapshot.trees:
         if tree.pcs.terminating:
             continue
-        yield from _values(tree, way.candidates, way.target_of)
         table = tables.get(tree.ref.uid)
-        if options.after_upgrade and table is not None:
-            yield from _since(tree, table)
+        edited = options.after_upgrade and table is not None and template_digest(tree.pcs) != table.template_digest
+        if edited:
+            said = f"{tree.ref} was edited since its migration: its pods are replaced as its owner wants"
+            yield Problem(tree.ref, "/spec/template", said, owner=True)
+            continue
+        yield from _values(tree, way.candidates, way.target_of)
+        if options.after_upgrade and tree.ref.uid in baselines:
+            yield from _since(tree, baselines[tree.ref.uid])
     if options.after_upgrade:
         present = {tree.ref.uid for tree in snapshot.trees}
         for table in tables.values():
-            if table.uid not in present:
+            if table.uid not in present and snapshot.trees:
                 ref = Ref("PodCliqueSet", table.namespace, table.name, table.uid)
-                yield Problem(ref, None, f"{ref} was there before the upgrade and is gone", settles=False)
+                yield Problem(ref, None, f"{ref} was there before the upgrade, and was deleted since", owner=True)
 
 
-def check_written(jobs: Iterable[Job], before: Iterable[Tree], after: Snapshot) -> tuple[list[Problem], list[Problem]]:
-    """Compare a run's own work with one fresh snapshot.
+def _nothing_there(store: Store, tables: Mapping[str, Table]) -> Iterator[Problem]:
+    """No set at all is proof of nothing where the record names some, or where Grove's CRDs are missing."""
+    ref = Ref("PodCliqueSet", "", "")
+    if tables:
+        yield Problem(ref, None, f"there is no PodCliqueSet, and the record names {len(tables)}: is this the cluster?")
+        return
+    try:
+        store.list(POD_CLIQUE_SETS, lambda _raw: None)
+    except NotFound:
+        yield Problem(ref, None, "Grove's CRDs are not installed: there is nothing to verify")
 
-    Returns what is wrong (a planned value that is not there) and what others changed meanwhile (spec, labels,
-    conditions, pods that are gone), which is no fault of the run but worth knowing.
-    """
-    now = {tree.ref.uid: tree for tree in after.trees}
-    wrong: list[Problem] = []
-    for job in jobs:
-        tree = now.get(job.ref.uid)
-        if tree is None:
-            continue
-        values = {(item.ref.uid, item.field): item.value for item in stored_hashes(tree)}
-        uids = set(_uids(tree))
-        for patch in job.patches:
-            for change in patch.changes:
-                value = values.get((change.ref.uid, change.field))
-                if value != change.new and change.ref.uid in uids:
-                    wrong.append(
-                        Problem(
-                            change.ref,
-                            change.field,
-                            f"{change.ref}: {change.field} is {value}, not {change.new} as it was written",
-                        )
-                    )
-    noticed: list[Problem] = []
-    for old in before:
-        tree = now.get(old.ref.uid)
-        if tree is None:
-            noticed.append(Problem(old.ref, None, f"{old.ref} was deleted during the run"))
-        else:
-            noticed += _differences(old, tree)
-    return wrong, noticed
+
+def _no_operator(store: Store, options: VerifyOptions) -> Iterator[Problem]:
+    """Before an operator of the target has run there is no "after the upgrade"."""
+    way = direction(PlanOptions(target=options.target))
+    installed = operator.find(store, options.flags).operator
+    live = [pod for pod in installed.pods if not pod.terminating] if installed is not None else []
+    if any(_is_of(pod.image, way, options) for pod in live):
+        return
+    seen = f"{installed} has replicas {installed.replicas} of {installed.image}" if installed else "there is none"
+    said = f"no operator of {options.target} runs ({seen}): upgrade first, or name its image with --target-image"
+    yield Problem(Ref("Deployment", installed.namespace if installed else "", "grove-operator"), None, said)
+
+
+def _is_of(image: str, way: Direction, options: VerifyOptions) -> bool:
+    speak = (way.target_of(scheme) for scheme in way.candidates)
+    return any(is_target(image, scheme, options.target_image, options.target_digests) for scheme in speak)
 
 
 def _values(tree: Tree, candidates: tuple[Scheme, ...], target_of: Callable[[Scheme], Scheme]) -> Iterator[Problem]:
@@ -187,33 +316,67 @@ def _values(tree: Tree, candidates: tuple[Scheme, ...], target_of: Callable[[Sch
             )
 
 
-def _since(tree: Tree, table: Table) -> Iterator[Problem]:
+def _since(tree: Tree, before: Baseline) -> Iterator[Problem]:
     """What happened to a tree after its migration: updates begun, replicas fallen behind, pods lost."""
-    if not tree.pcs.on_delete:  # there the operator may write progress without touching a pod
-        yield from _replicas(tree.pcs, table.set_baseline)
+    on_delete = tree.pcs.on_delete  # there the operator may write progress without touching a pod
+    if not on_delete:
+        yield from _replicas(tree.pcs, before.status)
         for group in tree.scaling_groups:
-            if group.ref.name in table.group_baseline:
-                yield from _replicas(group, table.group_baseline[group.ref.name])
-        for pod_clique in tree.pod_cliques:
-            if pod_clique.ref.name in table.baseline:
-                before = table.baseline[pod_clique.ref.name]
-                yield from _replicas(pod_clique, before, may_end=pod_clique.standalone)
-    owners = {pod_clique.ref.name: pod_clique for pod_clique in tree.pod_cliques}
-    for name, before in table.baseline.items():
-        owner = owners.get(name)
-        pods = owner.pods if owner is not None else ()
-        kept = sum(1 for pod in pods if not pod.terminating and pod.created <= before.newest)
-        if kept < before.pods:
-            ref = owner.ref if owner is not None else Ref("PodClique", tree.ref.namespace, name)
-            message = f"{ref}: {before.pods - kept} of the {before.pods} pods of before are missing"
-            yield Problem(ref, None, message, settles=False, lost_pods=True)
+            if group.ref.name in before.scaling_groups:
+                yield from _replicas(group, before.scaling_groups[group.ref.name])
+    found = {clique.ref.name: clique for clique in tree.pod_cliques}
+    wanted = frozenset(_expected(tree))
+    for name, clique_before in before.pod_cliques.items():
+        clique = found.get(name)
+        if clique is None:
+            ref = Ref("PodClique", tree.ref.namespace, name)
+            if name in wanted:
+                missing = f"{ref} is missing, with the {len(clique_before.pods)} pods of before"
+                yield Problem(ref, None, missing, settles=False, lost_pods=True)
+            else:
+                yield Problem(ref, None, f"{ref} is not wanted any more: its owner scaled it in", owner=True)
+            continue
+        if not on_delete:
+            yield from _replicas(clique, clique_before.status, may_end=clique.standalone)
+        yield from _pods(clique, clique_before)
+
+
+def _expected(tree: Tree) -> Iterator[str]:
+    """The PodCliques that the specs ask for now (Grove: ``operator/api/common/namegen.go``)."""
+    template = tree.pcs.template
+    groups = template.get("podCliqueScalingGroups") or ()
+    grouped = {str(name) for group in groups for name in group.get("cliqueNames") or ()}
+    for index in range(_count(tree.pcs.spec.get("replicas"), 1)):
+        for clique in tree.pcs.cliques:
+            if clique.get("name") not in grouped:
+                yield f"{tree.ref.name}-{index}-{clique.get('name')}"
+    members = {str(group.get("name")): group.get("cliqueNames") or () for group in groups}
+    for group in tree.scaling_groups:
+        cliques = next((names for name, names in members.items() if group.ref.name.endswith(f"-{name}")), ())
+        for index in range(_count(group.spec.get("replicas"), 1)):
+            yield from (f"{group.ref.name}-{index}-{clique}" for clique in cliques)
+
+
+def _count(value: object, default: int) -> int:
+    return value if isinstance(value, int) else default
+
+
+def _pods(clique: PodClique, before: CliqueBaseline) -> Iterator[Problem]:
+    """Pods of before that are gone, by uid: no more than the owner scaled in since."""
+    present = {pod_id(pod.ref.uid) for pod in clique.pods if not pod.terminating}
+    lost = [uid for uid in before.pods if uid not in present]
+    wanted = _count(clique.spec.get("replicas"), len(before.pods))
+    scaled_in = max(0, len(before.pods) - wanted)
+    if len(lost) > scaled_in:
+        message = f"{clique.ref}: {len(lost) - scaled_in} of the {len(before.pods)} pods of before are missing"
+        yield Problem(clique.ref, None, message, settles=False, lost_pods=True)
+    elif lost:
+        said = f"{clique.ref} was scaled in from {len(before.pods)} to {wanted}"
+        yield Problem(clique.ref, "/spec/replicas", said, owner=True)
 
 
 def _replicas(
-    item: PodCliqueSet | PodClique | PodCliqueScalingGroup,
-    before: CliqueBaseline | ReplicaBaseline,
-    *,
-    may_end: bool = False,
+    item: PodCliqueSet | PodClique | PodCliqueScalingGroup, before: Replicas, *, may_end: bool = False
 ) -> Iterator[Problem]:
     """What an object has lost. ``may_end``: an update that was begun is nothing to worry about once it has ended.
 
@@ -221,65 +384,27 @@ def _replicas(
     right (``podclique/reconcilespec.go:shouldResetOrTriggerUpdate``, until Grove PR 757). It ends by itself; that it
     had nothing to replace is what the other checks prove. Where pods are to be replaced, the set's update begins first.
     """
-    started = update_started(item.status)
-    if started is not None and started != before.update_started:
+    now = replicas_of(item)
+    if now.update_started is not None and now.update_started != before.update_started:
         ended = (item.status.get("updateProgress") or {}).get("updateEndedAt")
         if not (may_end and ended):
             yield Problem(
                 item.ref,
                 "/status/updateProgress",
-                f"{item.ref}: an update began at {started}, after the migration: the operator found something to "
-                "change",
+                f"{item.ref}: an update began at {now.update_started}, after the migration: the operator found "
+                "something to change",
                 settles=may_end,
             )
-    updated, replicas = item.status.get("updatedReplicas") or 0, item.status.get("replicas") or 0
-    was_updated, was_replicas = before.updated_replicas or 0, before.replicas or 0
-    if updated < was_updated or (was_updated == was_replicas and updated != replicas):
+    updated, replicas = now.updated or 0, now.replicas or 0
+    was_updated, was_replicas = before.updated or 0, before.replicas or 0
+    wanted = replicas if was_updated == was_replicas else min(was_updated, replicas)
+    if updated < wanted:
         yield Problem(
             item.ref,
             "/status/updatedReplicas",
             f"{item.ref}: updatedReplicas is {updated} of {replicas}, before the upgrade it was {was_updated} of "
             f"{was_replicas}",
         )
-
-
-def _differences(old: Tree, new: Tree) -> Iterator[Problem]:
-    before = {item.ref.uid: item for item in _objects(old)}
-    after = {item.ref.uid: item for item in _objects(new)}
-    for uid, item in before.items():
-        found = after.get(uid)
-        if found is None:
-            yield Problem(item.ref, None, f"{item.ref} was deleted during the run")
-        elif isinstance(item, Pod) and isinstance(found, Pod):
-            if item.other_labels != found.other_labels:
-                yield Problem(item.ref, "/metadata/labels", f"{item.ref}: another label changed during the run")
-        elif not isinstance(item, Pod) and not isinstance(found, Pod):
-            if item.generation != found.generation:
-                yield Problem(item.ref, "/spec", f"{item.ref}: the spec changed during the run")
-            if item.status.get("conditions") != found.status.get("conditions"):
-                yield Problem(item.ref, "/status/conditions", f"{item.ref}: a condition changed during the run")
-
-
-def _objects(tree: Tree) -> Iterator[PodCliqueSet | PodClique | PodCliqueScalingGroup | Pod]:
-    """The objects that a run compares before and after; PodGangMaps are not among them, their spec is written to."""
-    yield tree.pcs
-    yield from tree.scaling_groups
-    for pod_clique in tree.pod_cliques:
-        yield pod_clique
-        yield from pod_clique.pods
-
-
-def _uids(tree: Tree) -> Iterator[str]:
-    yield from (item.ref.uid for item in _objects(tree))
-    yield from (gang_map.ref.uid for gang_map in tree.pod_gang_maps)
-    yield from (gang.ref.uid for gang in tree.pod_gangs)
-
-
-def _forget(recorder: Recorder, context: Context) -> None:
-    try:
-        recorder.delete_all()
-    except ClusterError as error:  # verified all the same
-        context.log.warning("record_not_removed", error=str(error))
 
 
 def _with_events(store: Store, problems: Iterable[Problem], snapshot: Snapshot) -> tuple[Problem, ...]:

@@ -9,15 +9,12 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 import structlog
-import yaml
-from kubernetes import client, config
 
-from migrator.errors import AlreadyExists, LeaseLost, LostRace, Refused, TestFailed
+from migrator.errors import AlreadyExists, LeaseLost, Refused, TestFailed
 from migrator.exact_json import JSONObject
 from migrator.grove.model import (
     POINTER_TEMPLATE_HASH_LABEL,
@@ -31,6 +28,8 @@ from migrator.grove.model import (
     TreePlan,
     TreeState,
 )
+from migrator.planning.patches import Patch
+from migrator.planning.tables import Baseline, CliqueBaseline, Kept, Replicas, RunRecord, Table, Was
 from migrator.resources import (
     CONFIG_MAPS,
     DEPLOYMENTS,
@@ -42,13 +41,12 @@ from migrator.resources import (
     Op,
     Resource,
 )
-from migrator.run import authorizer, events, operator
+from migrator.run import admission, events, operator
 from migrator.run.context import Context
-from migrator.run.execute import Patch
-from migrator.run.fence import Fence, monotonic
-from migrator.run.lease import micro_time
-from migrator.run.record import RUN_NAME, CliqueBaseline, Recorder, RunRecord, Table
-from migrator.store import Deadline, DryRun
+from migrator.run.decisions import Lease
+from migrator.run.leases import OWN_LEASE, PARKED, Leases, micro_time, monotonic
+from migrator.run.record import RUN_NAME, Recorded, Recorder
+from migrator.store import Deadline
 from migrator.stores.kube.store import KubeStore, connect
 from tests.run.test_operator import CONFIG, LABELS
 
@@ -59,6 +57,7 @@ CLUSTER_ROLE_BINDINGS = Resource(
     "rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False
 )
 LEASE = "grove-operator-leader-election"
+LOG = structlog.wrap_logger(structlog.ReturnLogger())
 
 
 @pytest.fixture
@@ -76,23 +75,16 @@ def namespace(store: KubeStore) -> Iterator[str]:
     store.delete(NAMESPACES, "", name, made["metadata"]["uid"])
 
 
-def fence_of(store: KubeStore, namespace: str, identity: str, *, duration: float = 2.0, request: float = 0.5) -> Fence:
-    """A fence with real clocks and a short Lease."""
-    return Fence(
-        store,
-        namespace=namespace,
-        name=LEASE,
-        duration=duration,
-        identity=identity,
-        request_timeout=request,
-        clock=monotonic,
-        sleep=time.sleep,
+def leases_of(store: KubeStore, namespace: str, identity: str) -> Leases:
+    """Leases with real clocks."""
+    return Leases(
+        store, namespace, identity=identity, clock=monotonic, now=lambda: datetime.now(UTC), log=LOG, threaded=True
     )
 
 
-def spec_of(store: KubeStore, namespace: str) -> dict[str, Any]:
+def spec_of(store: KubeStore, namespace: str, name: str = OWN_LEASE) -> dict[str, Any]:
     """The Lease's spec as the server has it."""
-    spec: dict[str, Any] = store.get(LEASES, namespace, LEASE)["spec"]
+    spec: dict[str, Any] = store.get(LEASES, namespace, name)["spec"]
     return spec
 
 
@@ -104,22 +96,25 @@ def eventually(seen: Callable[[], object], seconds: float = 60.0) -> None:
         time.sleep(0.05)
 
 
-def test_a_lease_is_created_kept_and_released(store: KubeStore, namespace: str) -> None:
-    """The whole life of a Lease is accepted by the server, beyond its duration, and ends as client-go ends it."""
-    fence = fence_of(store, namespace, "we_1")
-    fence.acquire(monotonic() + 20)
+def test_leases_are_created_kept_parked_and_released(store: KubeStore, namespace: str) -> None:
+    """The whole life of both Leases is accepted by the server, and ends as client-go ends it, or parked."""
+    leases = leases_of(store, namespace, "we_1")
+    for name in (OWN_LEASE, LEASE):
+        leases.take(name)
     first = spec_of(store, namespace)
-    assert (first["holderIdentity"], first["leaseDurationSeconds"], first["leaseTransitions"]) == ("we_1", 2, 0)
-    began = monotonic()
-    while monotonic() < began + 5:
-        fence.check()
-        time.sleep(0.05)
-    assert spec_of(store, namespace)["renewTime"] > first["renewTime"]
-    fence.release()
-    last = spec_of(store, namespace)
+    assert (first["holderIdentity"], first["leaseDurationSeconds"], first["leaseTransitions"]) == ("we_1", 60, 0)
+    eventually(lambda: spec_of(store, namespace)["renewTime"] > first["renewTime"])
+    assert leases.left() > 0
+    leases.let_go(park=True)
+    last, parked = spec_of(store, namespace), spec_of(store, namespace, LEASE)
     assert (last.get("holderIdentity") or "", last["leaseDurationSeconds"]) == ("", 1)
-    fence_of(store, namespace, "next_1").acquire(monotonic() + 0.5)
-    assert spec_of(store, namespace)["leaseTransitions"] == 1
+    assert (parked["holderIdentity"], parked["leaseDurationSeconds"]) == (PARKED, 3600)
+    following = leases_of(store, namespace, "next_1")
+    for name in (OWN_LEASE, LEASE):
+        assert following.look(name).standing is Lease.FREE
+        following.take(name)
+    assert spec_of(store, namespace, LEASE)["leaseTransitions"] == 1
+    following.let_go(park=False)
 
 
 def test_a_dead_operators_lease_is_taken_over(store: KubeStore, namespace: str) -> None:
@@ -139,110 +134,92 @@ def test_a_dead_operators_lease_is_taken_over(store: KubeStore, namespace: str) 
         "spec": spec,
     }
     store.create(LEASES, namespace, body)
-    fence = fence_of(store, namespace, "we_1")
-    began = monotonic()
-    fence.acquire(began + 30)
-    assert monotonic() - began >= 2.5
-    assert spec_of(store, namespace)["leaseTransitions"] == 5
-    fence.release()
+    leases = leases_of(store, namespace, "we_1")
+    assert leases.look(LEASE).standing is Lease.HELD
+    eventually(lambda: leases.look(LEASE).standing is Lease.FREE)
+    leases.take(LEASE)
+    assert spec_of(store, namespace, LEASE)["leaseTransitions"] == 5
+    leases.let_go(park=False)
 
 
 def test_a_stolen_lease_is_noticed(store: KubeStore, namespace: str) -> None:
-    """The server takes a takeover by anybody; our next renewal fails its test, and check says so."""
-    fence = fence_of(store, namespace, "we_1")
-    fence.acquire(monotonic() + 20)
-    store.patch(LEASES, namespace, LEASE, (Op("replace", "/spec/holderIdentity", "thief_1"),))
-    eventually(lambda: not fence.held)
+    """The server takes a takeover by anybody; our next renewal fails its test, and nothing is sent any more."""
+    leases = leases_of(store, namespace, "we_1")
+    leases.take(OWN_LEASE)
+    store.patch(LEASES, namespace, OWN_LEASE, (Op("replace", "/spec/holderIdentity", "thief_1"),))
+    eventually(lambda: leases.look(OWN_LEASE).standing is Lease.LOST)
     with pytest.raises(LeaseLost):
-        fence.check()
-    fence.release()
+        store.within(leases.left).create(CONFIG_MAPS, namespace, {"metadata": {"name": "never"}})
+    leases.let_go(park=False)
     assert spec_of(store, namespace)["holderIdentity"] == "thief_1"
 
 
-def test_many_contenders_hold_it_one_at_a_time(store: KubeStore, namespace: str) -> None:
-    """Eight threads that contend for one Lease are never inside together, and all of them get it."""
-    inside: list[str] = []
-    overlaps: list[list[str]] = []
-    served: set[str] = set()
+def test_of_many_contenders_one_gets_it(store: KubeStore, namespace: str) -> None:
+    """Eight threads that contend for one Lease: one holds it, and the others see whom."""
+    held: list[str] = []
 
     def contend(identity: str) -> None:
-        fence = fence_of(store, namespace, identity)
-        fence.acquire(monotonic() + 60)
-        inside.append(identity)
-        if len(inside) > 1:
-            overlaps.append(list(inside))
-        time.sleep(0.1)
-        fence.check()
-        inside.remove(identity)
-        served.add(identity)
-        fence.release()
+        leases = leases_of(store, namespace, identity)
+        leases.take(OWN_LEASE)
+        if leases.look(OWN_LEASE).standing is Lease.OURS:
+            held.append(identity)
 
     threads = [threading.Thread(target=contend, args=(f"migrator_{number}",)) for number in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(120)
-    assert overlaps == []
-    assert len(served) == 8
+    assert held == [spec_of(store, namespace)["holderIdentity"]]
 
 
-def test_a_living_holder_wins(store: KubeStore, namespace: str) -> None:
-    """A second migrator gives up on its deadline, naming the first."""
-    first = fence_of(store, namespace, "first_1")
-    first.acquire(monotonic() + 20)
-    with pytest.raises(LostRace, match="first_1"):
-        fence_of(store, namespace, "second_1").acquire(monotonic() + 5)
-    first.check()
-    first.release()
-
-
-def table(uid: str, cliques: int) -> Table:
-    """A table of so many PodCliques."""
+def table(uid: str, *, kept: int = 0) -> Table:
+    """A table of a set, with so many values that were the target's before."""
     hashes = SetHashes("b565bfb877d777fb5b5", {"worker": "6944cfcdb5d4947564c"})
-    baseline = {
-        f"set-{index}-worker": CliqueBaseline(2, f"2026-01-02T03:{index % 60:02}:05Z", 2, 2) for index in range(cliques)
+    values = tuple(
+        Kept(Ref("Pod", "ns", uuid.uuid4().hex, str(uuid.uuid4())), "/metadata/x", "444") for _ in range(kept)
+    )
+    return Table("ns", "set", uid, 1, "legacy-1.34", "legacy-1.35", hashes, hashes, "digest", values, "run-1")
+
+
+def baseline(uid: str, cliques: int) -> Baseline:
+    """A baseline of so many PodCliques with two pods each."""
+    found = {
+        f"set-{index}-worker": CliqueBaseline((uuid.uuid4().hex[:16], uuid.uuid4().hex[:16]), Replicas(2, 2))
+        for index in range(cliques)
     }
-    return Table("ns", "set", uid, 1, "legacy-1.34", "legacy-1.35", hashes, hashes, "digest", baseline=baseline)
+    return Baseline(uid, "run-1", found)
 
 
-RUN = RunRecord("run-1", "we_1", "auto", "legacy-1.35", datetime(2026, 1, 2, tzinfo=UTC), None, "started", 1, "o:1<&>")
+RUN = RunRecord(
+    "run-1", "we_1", "auto", "legacy-1.35", datetime(2026, 1, 2, tzinfo=UTC), None, "stopping", stopped=Was(1, "o:1<&>")
+)
 
 
 def test_a_large_record_is_stored_and_forgotten(store: KubeStore, namespace: str) -> None:
-    """Tables of 100,000 pods fit into ConfigMaps, are read back whole, replaced, and deleted without a trace."""
+    """The pods of 100,000 fit into ConfigMaps cut by the server's limit, are read back, and deleted without a trace."""
     recorder = Recorder(store, namespace)
-    recorder.save_run(RUN)
-    tables = [table(str(uuid.uuid4()), 500) for _ in range(100)]
-    recorder.save_tables(tables)
-    recorder.save_tables([table("one-more", 1)])
-    recorder.save_run(replace(RUN, state="writing"))
-    recorded = Recorder(store, namespace).load()
-    assert recorded.run == replace(RUN, state="writing")
-    assert recorded.tables == {t.uid: t for t in (*tables, table("one-more", 1))}
+    recorder.save(Recorded(RUN))
+    uids = [str(uuid.uuid4()) for _ in range(100)]
+    tables = tuple(table(uid, kept=100) for uid in uids)
+    baselines = [baseline(uid, 500) for uid in uids]
+    recorder.save(Recorded(RUN, (), tables), baselines=baselines)
+    wanted = Recorded(replace(RUN, state="writing"), (), (*tables, table("one-more")))
+    recorder.save(wanted)
+    assert Recorder(store, namespace).load() == wanted
+    assert Recorder(store, namespace).baselines() == {found.uid: found for found in baselines}
+    names = store.list(CONFIG_MAPS, lambda raw: raw["metadata"]["name"], namespace=namespace, metadata_only=True).items
+    assert sum(name.startswith("grove-migrator-tables-") for name in names) > 2
     recorder.delete_all()
     assert Recorder(store, namespace).load().run is None
     names = store.list(CONFIG_MAPS, lambda raw: raw["metadata"]["name"], namespace=namespace).items
     assert [name for name in names if name.startswith("grove-migrator")] == []
 
 
-def test_pieces_are_cut_by_the_servers_limit(store: KubeStore, namespace: str) -> None:
-    """A piece as full as they come is accepted as one ConfigMap."""
-    noise = [
-        replace(table(str(uuid.uuid4()), 0), baseline={uuid.uuid4().hex: CliqueBaseline(1, uuid.uuid4().hex, 1, 1)})
-        for _ in range(20_000)
-    ]
-    recorder = Recorder(store, namespace)
-    recorder.save_tables(noise)
-    assert len(recorder.load().tables) == 20_000
-    names = store.list(CONFIG_MAPS, lambda raw: raw["metadata"]["name"], namespace=namespace, metadata_only=True).items
-    assert sum(name.startswith("grove-migrator-tables-") for name in names) > 1
-
-
 def test_a_record_written_meanwhile_is_not_overwritten(store: KubeStore, namespace: str) -> None:
     """The server's own test of the old text decides, angle brackets and ampersands included."""
-    Recorder(store, namespace).save_run(RUN)
+    Recorder(store, namespace).save(Recorded(RUN))
     text = store.get(CONFIG_MAPS, namespace, RUN_NAME)["data"]["run.json"]
-    Recorder(store, namespace).save_run(replace(RUN, state="other"))
+    Recorder(store, namespace).save(Recorded(replace(RUN, state="other")))
     with pytest.raises(TestFailed):
         store.patch(CONFIG_MAPS, namespace, RUN_NAME, (Op("test", "/data/run.json", text),))
     with pytest.raises(AlreadyExists):
@@ -251,6 +228,13 @@ def test_a_record_written_meanwhile_is_not_overwritten(store: KubeStore, namespa
             namespace,
             {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": RUN_NAME, "namespace": namespace}},
         )
+
+
+def again(store: KubeStore, namespace: str) -> operator.Operator:
+    """The installation as it is now."""
+    found = operator.find(store, operator.Flags(namespace, "grove-operator")).operator
+    assert found is not None
+    return found
 
 
 @pytest.fixture
@@ -284,12 +268,12 @@ def installation(store: KubeStore, namespace: str) -> Iterator[operator.Operator
         },
     }
     made = store.create(DEPLOYMENTS, namespace, body)
-    found = operator.find(store, namespace=namespace, deployment=None, lease_name=None)
-    assert found is not None
+    found = again(store, namespace)
     yield found
+    pods = again(store, namespace).pods
     store.delete(DEPLOYMENTS, namespace, "grove-operator", made["metadata"]["uid"])
-    for ref in operator.refresh(store, found).pods:
-        store.delete(PODS, ref.ref.namespace, ref.ref.name, ref.ref.uid)
+    for pod in pods:
+        store.delete(PODS, pod.ref.namespace, pod.ref.name, pod.ref.uid)
 
 
 def owners_of_replicas(store: KubeStore, namespace: str) -> list[str]:
@@ -306,14 +290,12 @@ def test_the_operator_is_found_stopped_and_restored(
     store: KubeStore, namespace: str, installation: operator.Operator
 ) -> None:
     """Down to zero pods and back, through /scale alone, and no field owner of ours stays on spec.replicas."""
-    assert (installation.namespace, installation.replicas, installation.version) == (namespace, 1, "v0.1.0-alpha.9")
-    assert installation.lease_name == LEASE
+    assert (installation.namespace, installation.replicas, installation.lease_name) == (namespace, 1, LEASE)
     operator.scale(store, installation, 0)
-    down = operator.wait_until_gone(store, installation, clock=monotonic, sleep=time.sleep, deadline=monotonic() + 60)
-    assert (down.replicas, down.pods) == (0, ())
+    eventually(lambda: again(store, namespace).gone)
     assert owners_of_replicas(store, namespace) == []
-    operator.scale(store, down, 1)
-    assert operator.refresh(store, down).replicas == 1
+    operator.scale(store, again(store, namespace), 1)
+    assert again(store, namespace).replicas == 1
     assert owners_of_replicas(store, namespace) == []
 
 
@@ -324,38 +306,8 @@ def test_scaling_from_a_stale_number_is_noticed(
     operator.scale(store, installation, 0)
     operator.scale(store, replace(installation, replicas=0), 3)
     operator.scale(store, installation, 0)
-    assert operator.refresh(store, installation).replicas == 0
+    assert again(store, namespace).replicas == 0
     assert owners_of_replicas(store, namespace) == []
-
-
-@pytest.fixture
-def as_service_account(store: KubeStore, namespace: str, control_plane: Any, tmp_path: Path) -> Iterator[KubeStore]:
-    """The cluster as the ServiceAccount of the Job."""
-    store.create(
-        SERVICE_ACCOUNTS,
-        namespace,
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "grove-migrator"}},
-    )
-    binding = store.create(
-        CLUSTER_ROLE_BINDINGS,
-        "",
-        {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "ClusterRoleBinding",
-            "metadata": {"name": f"{namespace}-migrator"},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
-            "subjects": [{"kind": "ServiceAccount", "name": "grove-migrator", "namespace": namespace}],
-        },
-    )
-    api = client.CoreV1Api(config.new_client_from_config(str(control_plane.kubeconfig)))
-    request: Any = {"spec": {"expirationSeconds": 600}}
-    token = api.create_namespaced_service_account_token("grove-migrator", namespace, request).status.token
-    kubeconfig = yaml.safe_load(Path(control_plane.kubeconfig).read_text(encoding="utf-8"))
-    kubeconfig["users"][0]["user"] = {"token": token}
-    path = tmp_path / "kubeconfig"
-    path.write_text(yaml.safe_dump(kubeconfig), encoding="utf-8")
-    yield connect(kubeconfig=str(path), request_timeout=5)
-    store.delete(CLUSTER_ROLE_BINDINGS, "", f"{namespace}-migrator", binding["metadata"]["uid"])
 
 
 @pytest.fixture
@@ -368,7 +320,7 @@ def webhook(store: KubeStore, namespace: str) -> Iterator[str]:
         "metadata": {"name": name},
         "webhooks": [
             {
-                "name": authorizer.WEBHOOK,
+                "name": admission.WEBHOOK,
                 "admissionReviewVersions": ["v1"],
                 "clientConfig": {"service": {"name": "grove-operator", "namespace": namespace, "path": "/x"}},
                 "failurePolicy": "Fail",
@@ -412,60 +364,35 @@ def context() -> Context:
         sleep=time.sleep,
         identity="grove-migrator_1",
         run_id="r",
-        log=structlog.wrap_logger(structlog.ReturnLogger()),
+        log=LOG,
         stop=threading.Event(),
         deadline=Deadline(monotonic),
     )
 
 
-def test_the_authorizer_is_seen_proven_and_passed(
-    store: KubeStore, as_service_account: KubeStore, webhook: str, label_patch: Patch, context: Context
-) -> None:
-    """Denied without the exemption, accepted with it for our ServiceAccount alone, denied again without it."""
-    ours, in_dry_run = as_service_account, as_service_account.in_dry_run(DryRun.SERVER)
-    found = authorizer.blocking(ours)
+def test_the_authorizer_is_seen_and_proven(store: KubeStore, webhook: str, label_patch: Patch) -> None:
+    """With nothing behind it, it is found by its configuration, and a dry run of a label patch is refused."""
+    found = operator.find(store, operator.Flags()).authorizer
     assert found is not None
     assert found.configuration == webhook
-    eventually(lambda: _denied(in_dry_run, label_patch))
-    assert authorizer.exempt(ours, context)
-    assert authorizer.exempt(ours, context)
-    assert authorizer.blocking(ours) is None
-    assert authorizer.probe(in_dry_run, [label_patch], sleep=time.sleep) == 1
-    assert _denied(store.in_dry_run(DryRun.SERVER), label_patch)
+
+    def denied() -> bool:
+        try:
+            admission.probe(store, [label_patch], clock=monotonic, sleep=time.sleep)
+        except Refused as error:
+            return "GM-202" in str(error)
+        return False
+
+    eventually(denied)
     pod = store.get(PODS, label_patch.ref.namespace, "p")
     assert pod["metadata"]["labels"]["grove.io/pod-template-hash"] == "444"
-    assert authorizer.withdraw(ours, context.log) == 1
-    assert "matchConditions" not in store.get(VALIDATING_WEBHOOK_CONFIGURATIONS, "", webhook)["webhooks"][0]
-    eventually(lambda: _denied(in_dry_run, label_patch))
 
 
-def test_foreign_conditions_survive(
-    store: KubeStore, as_service_account: KubeStore, webhook: str, context: Context
-) -> None:
-    """Our entry stands beside somebody else's and leaves without it."""
-    foreign = {"name": "foreign", "expression": "true"}
-    ops = (Op("add", "/webhooks/0/matchConditions", [foreign]),)
-    store.patch(VALIDATING_WEBHOOK_CONFIGURATIONS, "", webhook, ops)
-    assert authorizer.exempt(as_service_account, context)
-    found = store.get(VALIDATING_WEBHOOK_CONFIGURATIONS, "", webhook)["webhooks"][0]["matchConditions"]
-    assert [entry["name"] for entry in found] == ["foreign", authorizer.EXEMPTION]
-    authorizer.withdraw(as_service_account, context.log)
-    found = store.get(VALIDATING_WEBHOOK_CONFIGURATIONS, "", webhook)["webhooks"][0]["matchConditions"]
-    assert found == [foreign]
-
-
-def test_a_person_is_not_exempted(store: KubeStore, webhook: str, context: Context) -> None:
-    """The administrator's own name is read from the server, and refused."""
-    with pytest.raises(Refused, match="ServiceAccount"):
-        authorizer.exempt(store, context)
-    assert "matchConditions" not in store.get(VALIDATING_WEBHOOK_CONFIGURATIONS, "", webhook)["webhooks"][0]
-
-
-def _denied(store: KubeStore, patch: Patch) -> bool:
-    try:
-        return authorizer.probe(store, [patch]) == 0
-    except Refused:
-        return True
+def test_without_our_policies_the_probe_says_so(store: KubeStore, label_patch: Patch) -> None:
+    """A dry run that annotates a pod is accepted where nothing denies it, and nothing is stored."""
+    assert "was accepted" in str(admission.check_policies(store, [label_patch]))
+    assert "annotations" not in store.get(PODS, label_patch.ref.namespace, "p")["metadata"]
+    assert admission.own_pod(store) is None
 
 
 def test_events_are_accepted(store: KubeStore, namespace: str, context: Context) -> None:

@@ -17,9 +17,9 @@ from migrator import store as seam
 from migrator.hashing import podcliqueset, schemes
 from migrator.hashing.schemes import Scheme
 from migrator.planning.options import PlanOptions
-from migrator.run import migrate
-from migrator.run.context import Context
-from migrator.run.migrate import RunOptions, RunResult
+from migrator.run import loop
+from migrator.run.context import Context, RunOptions, RunResult
+from migrator.run.operator import Flags
 from migrator.store import Deadline
 from migrator.stores.kube import store as kube_store
 from migrator.stores.kube.store import KubeStore
@@ -58,10 +58,8 @@ class Cluster:
     def run(self, source: str, target: str, *, revert: bool = False) -> RunResult:
         """A run as the command line starts it."""
         self.requests.clear()
-        options = RunOptions(
-            plan=PlanOptions(source=source, target=target), revert=revert, operator_namespace="default"
-        )
-        return migrate.run(self.store(), options, _context())
+        options = RunOptions(plan=PlanOptions(source=source, target=target), revert=revert, flags=Flags("default"))
+        return loop.run(self.store(), options, _context())
 
     def writes(self) -> list[tuple[str, str]]:
         """The requests that were no reads."""
@@ -135,8 +133,8 @@ def test_a_dry_run_on_the_server_changes_nothing(cluster: Cluster, pair: tuple[s
     _, target, _ = pair
     before = read(cluster.store())
     store = cluster.store().in_dry_run(seam.DryRun.SERVER)
-    options = RunOptions(plan=PlanOptions(target=target), operator_namespace="default")
-    result = migrate.run(store, options, _context())
+    options = RunOptions(plan=PlanOptions(target=target), flags=Flags("default"))
+    result = loop.run(store, options, _context())
     assert result.patches > 0
     assert read(cluster.store()) == before
 

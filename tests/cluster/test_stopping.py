@@ -10,8 +10,9 @@ from typing import Final
 
 import pytest
 
+from migrator.run.leases import PARKED
 from tests.simulation import proxy
-from tests.simulation.live import LEASE_SECONDS, LiveCluster
+from tests.simulation.live import LiveCluster
 from tests.simulation.proxy import Exchange, Seen
 from tests.simulation.truth import DONE, FAILED, LOST, REVERTED, STUCK, lies
 from tests.support.controlplane.server import ControlPlane
@@ -26,7 +27,6 @@ GRACE: Final = 30.0
 WRITES: Final = 36
 REQUESTS: Final = 100
 WHILE_DOWN: Final = 1.0
-PATIENT_LEASE: Final = 30
 
 Chosen = Callable[[], Callable[[Seen], bool]]
 
@@ -51,7 +51,7 @@ def check_terminated(live: LiveCluster, chosen: Callable[[Seen], bool]) -> None:
     run = live.start(proxy.once(terminate, chosen)).wait(seconds=GRACE)
     assert run.code in {DONE, FAILED, LOST, REVERTED, STUCK}, str(run)
     assert lies(live, run) == [], str(run)
-    assert live.holder == "", str(run)
+    assert live.holder == (PARKED if run.code == STUCK else ""), str(run)
     found = live.grove()
     for name in ("web", "disagg", "patient"):
         assert live.part(found, name) in (live.part(live.before, name), live.part(live.after, name)), str(run)
@@ -86,9 +86,9 @@ def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     server.stop()
 
 
-def check_outage(mortal: ControlPlane, directory: Path, chosen: Callable[[Seen], bool], *, lease: int) -> int:
+def check_outage(mortal: ControlPlane, directory: Path, chosen: Callable[[Seen], bool]) -> int:
     """The API server is killed at a request and comes back a second later; returns the exit code."""
-    live = LiveCluster(mortal, directory, lease_seconds=lease).reset()
+    live = LiveCluster(mortal, directory).reset()
     back = threading.Event()
 
     def restart() -> None:
@@ -115,20 +115,13 @@ def check_outage(mortal: ControlPlane, directory: Path, chosen: Callable[[Seen],
 
 
 def test_a_run_survives_its_api_server(mortal: ControlPlane, tmp_path: Path) -> None:
-    """With a Lease that outlasts the restart the run goes on where it was, or takes everything back."""
-    code = check_outage(mortal, tmp_path, proxy.nth(2, "PATCH", "podcliques/"), lease=PATIENT_LEASE)
+    """The Lease outlasts the restart, so the run goes on where it was, or takes everything back."""
+    code = check_outage(mortal, tmp_path, proxy.nth(2, "PATCH", "podcliques/"))
     assert code in {DONE, REVERTED, STUCK}
 
 
-def test_a_run_that_lost_its_lease_with_its_api_server_says_so(mortal: ControlPlane, tmp_path: Path) -> None:
-    """With a Lease that ends meanwhile nothing more is written, and a rerun ends well."""
-    code = check_outage(mortal, tmp_path, proxy.nth(2, "PATCH", "podcliques/"), lease=LEASE_SECONDS)
-    assert code == STUCK
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("lease", [LEASE_SECONDS, PATIENT_LEASE])
 @pytest.mark.parametrize("number", range(1, WRITES, 3))
-def test_the_api_server_may_end_at_any_write(mortal: ControlPlane, tmp_path: Path, number: int, lease: int) -> None:
+def test_the_api_server_may_end_at_any_write(mortal: ControlPlane, tmp_path: Path, number: int) -> None:
     """The same at every third write."""
-    check_outage(mortal, tmp_path, proxy.write(number), lease=lease)
+    check_outage(mortal, tmp_path, proxy.write(number))

@@ -11,8 +11,10 @@ import pytest
 import structlog
 
 from migrator.grove.model import POINTER_TEMPLATE_HASH_LABEL, Change, Place, Ref
+from migrator.planning.patches import Batch, patches_of
 from migrator.resources import Op, Resource
-from migrator.run.execute import Executor, Job, Outcome, patches_of
+from migrator.run.execute import Executor, Outcome
+from migrator.store import DryRun
 
 _PLACES = {
     "Pod": (Place.POD_LABEL, POINTER_TEMPLATE_HASH_LABEL),
@@ -27,6 +29,8 @@ _SILENT = structlog.wrap_logger(
 
 class Sink:
     """Takes every patch, remembers the order in which they began and ended, and can do something first."""
+
+    dry_run = DryRun.NONE
 
     def __init__(self, before: Callable[[str], object] = lambda _name: None) -> None:
         self.log: list[tuple[str, str]] = []
@@ -51,20 +55,20 @@ class Sink:
         return [what for when, what in self.log if when == "begin"]
 
 
-def tree(name: str, pods: int = 3) -> Job:
+def tree(name: str, pods: int = 3) -> Batch:
     """A set with a few pods, a PodClique and a scaling group, whose hashes shall change."""
     kinds = [("Pod", f"{name}-pod-{n}") for n in range(pods)]
     kinds += [("PodClique", f"{name}-clique"), ("PodCliqueScalingGroup", f"{name}-group"), ("PodCliqueSet", name)]
     changes = [Change(Ref(kind, "a", own, own), *_PLACES[kind], "old", "new") for kind, own in kinds]
-    return Job(Ref("PodCliqueSet", "a", name, name), patches_of(changes))
+    return Batch(Ref("PodCliqueSet", "a", name, name), patches_of(changes))
 
 
 def run(
-    sink: Sink, jobs: Sequence[Job], *, workers: int, stopping: Callable[[], bool] = lambda: False
+    sink: Sink, batches: Sequence[Batch], *, workers: int, stopping: Callable[[], bool] = lambda: False
 ) -> list[Outcome]:
     """Send everything."""
     executor = Executor(sink, check=lambda: None, stopping=stopping, workers=workers, log=_SILENT)  # type: ignore[arg-type]
-    return executor.run(jobs)
+    return executor.run(batches)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 8])
@@ -72,7 +76,7 @@ def test_within_a_tree_a_rank_begins_when_the_last_has_ended(workers: int) -> No
     """However many workers there are: pods, then PodCliques, then scaling groups, and the PodCliqueSet last."""
     sink = Sink()
     outcomes = run(sink, [tree(f"t{n}") for n in range(5)], workers=workers)
-    assert all(outcome.complete and outcome.writes == 6 for outcome in outcomes)
+    assert all(outcome.complete and len(outcome.written) == 6 for outcome in outcomes)
     for n in range(5):
         own = [(when, what.split()[0]) for when, what in sink.log if what.split()[1].split("-")[0] == f"t{n}"]
         kinds = ["Pod"] * 6 + ["PodClique"] * 2 + ["PodCliqueScalingGroup"] * 2 + ["PodCliqueSet"] * 2
@@ -98,13 +102,13 @@ def test_no_tree_is_begun_after_the_signal() -> None:
     """Asked to stop, a run finishes the trees that it began, and begins no other."""
     sink = Sink()
     outcomes = run(sink, [tree(f"t{n}") for n in range(4)], workers=1, stopping=lambda: len(sink.begun) > 6)
-    assert [outcome.job.ref.name for outcome in outcomes] == ["t0", "t1"]
+    assert [outcome.batch.ref.name for outcome in outcomes] == ["t0", "t1"]
     assert all(outcome.complete for outcome in outcomes)
 
 
 @pytest.mark.parametrize("workers", [1, 4])
 def test_a_bug_ends_the_run_at_once(workers: int) -> None:
-    """An exception that is none of ours is raised as it is, and what was not yet sent is not sent any more."""
+    """An exception that is not ours is raised as it is, and what was not yet sent is not sent any more."""
 
     def fail(name: str) -> None:
         if name == "t0-pod-3":

@@ -13,14 +13,14 @@ from migrator import resources
 from migrator.errors import ApiError, LostReply, MigratorError, NotAuthorised
 from migrator.exact_json import JSONObject
 from migrator.grove.model import Ref
+from migrator.planning.patches import Patch
 from migrator.resources import Resource
 from migrator.run import rights
-from migrator.run.execute import Patch
 from migrator.run.operator import Operator
 from migrator.run.rights import Right
 from migrator.store import DryRun
 from tests.simulation.points import GROVE
-from tests.simulation.world import World, stepped_fences
+from tests.simulation.world import World
 from tests.support.memory_store import MemoryStore
 
 LOG = structlog.wrap_logger(structlog.ReturnLogger())
@@ -52,7 +52,7 @@ def patch(kind: str, namespace: str, subresource: str = "", name: str = "x") -> 
 
 def operator(deployment: str = "grove-operator") -> Operator:
     """An operator as it is found with the chart, or without a Deployment."""
-    return Operator("grove", deployment, "", 1, "", (), "lease", 15.0, leader_election=True, version=None)
+    return Operator("grove", deployment, 1, "", (), "lease")
 
 
 def texts(found: Iterable[Right]) -> list[str]:
@@ -100,7 +100,7 @@ def test_patches_need_patch_and_get_once_for_each_kind_and_namespace() -> None:
     [
         (None, True, []),
         (operator(""), True, []),
-        (operator(), False, ["get deployments.apps grove-operator in namespace grove"]),
+        (operator(), False, []),
         (
             operator(),
             True,
@@ -115,7 +115,7 @@ def test_a_hold_needs_the_lease_the_record_and_the_deployment(
     found: Operator | None, deployment: list[str], *, stops_it: bool
 ) -> None:
     """The Deployment is asked for where there is one, its scale only by a run that stops it."""
-    assert texts(rights.of_hold("grove", "lease", found, stops_it=stops_it)) == [
+    assert texts(rights.of_hold("grove", ("lease",), found, stops_it=stops_it)) == [
         "get leases.coordination.k8s.io lease in namespace grove",
         "patch leases.coordination.k8s.io lease in namespace grove",
         "create leases.coordination.k8s.io in namespace grove",
@@ -125,34 +125,6 @@ def test_a_hold_needs_the_lease_the_record_and_the_deployment(
         "delete configmaps in namespace grove",
         "patch configmaps grove-migrator-run in namespace grove",
         *deployment,
-    ]
-
-
-def test_an_exemption_needs_every_authorizer_that_fails_closed() -> None:
-    """Each such configuration once, however many webhooks it has; one that ignores failures needs nothing."""
-
-    def configuration(name: str, policies: list[str]) -> JSONObject:
-        webhook = {
-            "name": "authorizer.webhooks.grove.io",
-            "objectSelector": {"matchLabels": {"app.kubernetes.io/managed-by": "grove-operator"}},
-            "rules": [{"operations": ["UPDATE"], "resources": ["pods"]}],
-        }
-        return {
-            "apiVersion": "admissionregistration.k8s.io/v1",
-            "kind": "ValidatingWebhookConfiguration",
-            "metadata": {"name": name},
-            "webhooks": [{**webhook, "failurePolicy": policy} for policy in policies],
-        }
-
-    store = MemoryStore(
-        configuration("closed", ["Fail", "Fail"]), configuration("open", ["Ignore"]), configuration("other", ["Fail"])
-    )
-    kind = "validatingwebhookconfigurations.admissionregistration.k8s.io"
-    assert texts(rights.of_exemption(store)) == [
-        f"get {kind} closed",
-        f"patch {kind} closed",
-        f"get {kind} other",
-        f"patch {kind} other",
     ]
 
 
@@ -214,8 +186,8 @@ def test_all_that_is_missing_is_named_up_to_eight() -> None:
         rights.check(store, wanted, LOG)
     named = "; ".join(f"patch pods in namespace n{number}" for number in range(8))
     assert str(caught.value) == (
-        f"nothing was begun, for we may not {named}; and 2 more: grant it (manifests/base/rbac.yaml has all that a run "
-        "needs), then run again"
+        f"nothing was begun, because we may not {named}; and 2 more: grant it (manifests/base/rbac.yaml has all that a "
+        "run needs), then run again"
     )
 
 
@@ -254,7 +226,7 @@ def test_every_write_of_a_run_was_asked_for(*, revert: bool) -> None:
         asked.add((right.verb, right.resource.plural, right.subresource, right.name))
         return True
 
-    with stepped_fences(), mock.patch.object(rights, "_allowed", allow):
+    with mock.patch.object(rights, "_allowed", allow):
         world = World()
         assert world.run().code == 0
         sent = len(world.store.writes())
@@ -272,7 +244,6 @@ def test_every_write_of_a_run_was_asked_for(*, revert: bool) -> None:
 def test_a_missing_right_disturbs_nothing() -> None:
     """Without one right the run ends with exit 1 before it stopped the operator or wrote anything."""
     with (
-        stepped_fences(),
         mock.patch.object(rights, "_allowed", lambda _store, right: right.resource != resources.LEASES),
     ):
         world = World()

@@ -8,19 +8,21 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-import structlog
 
 from migrator import resources
-from migrator.errors import UsageError, VerificationFailed
+from migrator.errors import LostRace, Refused, UsageError, VerificationFailed
 from migrator.hashing import podcliqueset, schemes
 from migrator.planning.options import PlanOptions
 from migrator.resources import Resource
-from migrator.run import migrate
-from migrator.run.context import Context
-from migrator.run.migrate import RunOptions
+from migrator.run import loop
+from migrator.run.context import Context, RunOptions
+from migrator.run.leases import OWN_LEASE
+from migrator.run.operator import Flags
 from migrator.run.record import Recorder
-from migrator.run.verify import VerifyOptions, verify
+from migrator.run.verify import VerifyOptions, VerifyResult, close, closing, verify
 from migrator.store import Deadline
+from tests.simulation import cluster
+from tests.simulation.world import _QUIET, operator_pod
 from tests.support import workloads
 from tests.support.memory_store import MemoryStore
 from tests.support.trees import State, grow
@@ -62,10 +64,11 @@ def context(clock: Clock) -> Context:
         sleep=clock.sleep,
         identity="verifier",
         run_id="test",
-        log=structlog.get_logger(),
+        log=_QUIET,
         stop=threading.Event(),
         deadline=Deadline(clock),
         workers=1,
+        threads=False,
     )
 
 
@@ -79,19 +82,27 @@ def migrated(context: Context) -> MemoryStore:
     ):
         for item in grow(pcs, podcliqueset.hash_pod_clique_set(pcs, schemes.by_name(SOURCE)), state):
             store.put(item)
-    migrate.run(store, RunOptions(plan=PlanOptions(target=TARGET), operator_namespace=NAMESPACE), context)
+    loop.run(store, RunOptions(plan=PlanOptions(target=TARGET), flags=Flags(NAMESPACE)), context)
+    for item in (*cluster.operator(image=cluster.NEW_IMAGE), operator_pod("new-1", cluster.NEW_IMAGE)):
+        store.put(item)
     return store
+
+
+def verified(store: MemoryStore, context: Context, *, after: bool = True, settle: float = 0.0) -> VerifyResult:
+    """Run verify."""
+    options = VerifyOptions(target=TARGET, settle=settle, interval=1.0, after_upgrade=after)
+    return verify(store, options, context)
 
 
 def check(store: MemoryStore, context: Context, *, after: bool = True, settle: float = 0.0) -> int:
     """Run verify; returns the number of snapshots."""
-    options = VerifyOptions(target=TARGET, settle=settle, interval=1.0, after_upgrade=after)
-    return verify(store, options, context, recorder=Recorder(store, NAMESPACE) if after else None).attempts
+    return verified(store, context, after=after, settle=settle).attempts
 
 
 def records(store: MemoryStore) -> list[str]:
     """The names of the ConfigMaps that runs leave."""
-    return [item["metadata"]["name"] for item in store.everything(resources.CONFIG_MAPS)]
+    names = [item["metadata"]["name"] for item in store.everything(resources.CONFIG_MAPS)]
+    return [name for name in names if name.startswith("grove-migrator")]
 
 
 def test_a_migrated_cluster_with_leftovers_is_verified_and_its_record_goes(
@@ -111,7 +122,9 @@ def test_without_after_upgrade_the_record_stays(migrated: MemoryStore, context: 
 
 def test_after_upgrade_without_a_record_is_a_usage_error(migrated: MemoryStore, context: Context) -> None:
     """There is nothing to compare with, and that is said instead of passing."""
-    Recorder(migrated, NAMESPACE).delete_all()
+    recorder = Recorder(migrated, NAMESPACE)
+    recorder.load()
+    recorder.delete_all()
     with pytest.raises(UsageError, match="there is none"):
         check(migrated, context)
 
@@ -188,7 +201,7 @@ def test_a_missing_pod_is_counted_and_events_tell_how_it_ended(migrated: MemoryS
     pods = [
         p
         for p in migrated.everything(resources.PODS)
-        if p["metadata"]["labels"]["grove.io/podclique"] == "disagg-0-frontend"
+        if p["metadata"].get("labels", {}).get("grove.io/podclique") == "disagg-0-frontend"
     ]
     gone = pods[0]
     migrated.drop(resources.PODS, "default", gone["metadata"]["name"])
@@ -206,7 +219,7 @@ def test_events_of_other_pods_do_not_explain_a_missing_one(migrated: MemoryStore
     gone = next(
         pod
         for pod in migrated.everything(resources.PODS)
-        if pod["metadata"]["labels"]["grove.io/podclique"] == "disagg-0-frontend"
+        if pod["metadata"].get("labels", {}).get("grove.io/podclique") == "disagg-0-frontend"
     )
     migrated.drop(resources.PODS, "default", gone["metadata"]["name"])
     young = {**gone, "metadata": {**gone["metadata"], "name": "disagg-0-frontend-young", "uid": "young"}}
@@ -230,19 +243,126 @@ def _event(store: MemoryStore, reason: str, pod: str) -> None:
     )
 
 
-def test_a_set_that_is_gone_is_named(migrated: MemoryStore, context: Context) -> None:
-    """A PodCliqueSet of the record that no longer exists fails."""
-    migrated.drop(resources.POD_CLIQUE_SETS, "default", "disagg")
-    with pytest.raises(VerificationFailed, match="PodCliqueSet default/disagg was there before the upgrade"):
+def owners_deeds(result: VerifyResult) -> str:
+    """What was noticed, as one text."""
+    return "; ".join(problem.message for problem in result.noticed)
+
+
+def test_what_owners_do_is_reported_and_does_not_fail(migrated: MemoryStore, context: Context) -> None:
+    """A set deleted, another scaled in: what should be there now is there, and the record has served."""
+    migrated.drop(resources.POD_CLIQUE_SETS, "default", "patient")
+    clique = migrated.read(resources.POD_CLIQUES, "default", "disagg-0-workers-0-decode")
+    wanted = clique["spec"]["replicas"] - 1
+    pod = next(
+        p
+        for p in migrated.everything(resources.PODS)
+        if p["metadata"].get("labels", {}).get("grove.io/podclique") == "disagg-0-workers-0-decode"
+    )
+    migrated.drop(resources.PODS, "default", pod["metadata"]["name"])
+
+    def scale_in(item: dict[str, Any]) -> None:
+        item["spec"]["replicas"] = wanted
+        item["status"].update(replicas=wanted, updatedReplicas=wanted)
+
+    migrated.edit(resources.POD_CLIQUES, "default", "disagg-0-workers-0-decode", scale_in)
+    said = owners_deeds(verified(migrated, context))
+    assert "PodCliqueSet default/patient was there before the upgrade, and was deleted since" in said
+    assert "disagg-0-workers-0-decode was scaled in" in said
+    assert records(migrated) == []
+
+
+def test_a_set_that_is_scaled_in_needs_no_pods_of_that_replica(migrated: MemoryStore, context: Context) -> None:
+    """Its PodCliques are gone as they should be."""
+    migrated.drop(resources.POD_CLIQUES, "default", "patient-0-frontend")
+    with pytest.raises(VerificationFailed, match="patient-0-frontend is missing"):
         check(migrated, context)
+    migrated.edit(resources.POD_CLIQUE_SETS, "default", "patient", lambda item: item["spec"].update(replicas=0))
+    assert "patient-0-frontend is not wanted any more" in owners_deeds(verified(migrated, context))
+
+
+def test_a_set_that_was_edited_is_its_owners(migrated: MemoryStore, context: Context) -> None:
+    """Its pods are replaced because its owner wants that: nothing of it is compared."""
+
+    def edit(item: dict[str, Any]) -> None:
+        item["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"][0]["image"] = "new:2"
+
+    migrated.edit(resources.POD_CLIQUE_SETS, "default", "patient", edit)
+    assert "PodCliqueSet default/patient was edited" in owners_deeds(verified(migrated, context))
+
+
+@pytest.mark.parametrize("replicas", [0, 1])
+def test_before_the_upgrade_there_is_no_after(migrated: MemoryStore, context: Context, replicas: int) -> None:
+    """With the operator at zero, or the old one running, it fails and the record stays."""
+    migrated.drop(resources.PODS, NAMESPACE, "new-1")
+    for item in cluster.operator(replicas=replicas):
+        migrated.put(item)
+    if replicas:
+        migrated.put(operator_pod("old-1", cluster.OLD_IMAGE))
+    with pytest.raises(VerificationFailed, match=r"no operator of legacy-1\.35 runs"):
+        check(migrated, context)
+    assert records(migrated)
+    if replicas:
+        verify(migrated, VerifyOptions(TARGET, after_upgrade=True, target_image=cluster.OLD_IMAGE), context)
+
+
+def test_no_set_at_all_is_not_verified(context: Context) -> None:
+    """Neither where the CRDs are missing nor where the record names sets."""
+    bare = MemoryStore(without=[resources.POD_CLIQUE_SETS])
+    with pytest.raises(VerificationFailed, match="CRDs are not installed"):
+        check(bare, context, after=False)
+    assert verified(MemoryStore(), context, after=False).trees == 0
+
+
+def test_an_empty_cluster_beside_a_record_is_another_cluster(migrated: MemoryStore, context: Context) -> None:
+    """The record names sets, and there is none."""
+    for name in ("disagg", "patient"):
+        migrated.drop(resources.POD_CLIQUE_SETS, "default", name)
+    for after in (False, True):
+        with pytest.raises(VerificationFailed, match="the record names 2"):
+            check(migrated, context, after=after)
+
+
+def test_a_record_can_always_be_closed(migrated: MemoryStore, context: Context) -> None:
+    """Closing says what is given up, and refuses where only the record can translate a set."""
+    options = VerifyOptions(target=TARGET)
+    found = closing(migrated, options)
+    assert "the way back of 2 PodCliqueSets" in found.gives_up[0]
+    before = migrated.read(resources.POD_CLIQUES, "default", "disagg-0-frontend")
+    table = next(t for t in Recorder(migrated, NAMESPACE).load().tables if t.name == "disagg")
+    migrated.edit(
+        resources.POD_CLIQUES,
+        "default",
+        "disagg-0-frontend",
+        lambda item: item["status"].update(currentPodTemplateHash=table.source_hashes.templates["frontend"]),
+    )
+    with pytest.raises(Refused, match="half-migrated"):
+        closing(migrated, options)
+    migrated.put(before)
+    close(migrated, found, context)
+    assert records(migrated) == []
+    with pytest.raises(UsageError):
+        closing(migrated, options)
+
+
+def test_a_record_is_not_taken_from_a_run_that_is_at_work(migrated: MemoryStore, context: Context) -> None:
+    """Whoever holds our Lease needs it: closing loses the race, and a verification only reports that."""
+    lease = migrated.read(resources.LEASES, NAMESPACE, OWN_LEASE)
+    lease["spec"].update(holderIdentity="another_1", leaseDurationSeconds=60)
+    migrated.put(lease)
+    with pytest.raises(LostRace, match="another_1"):
+        close(migrated, closing(migrated, VerifyOptions(target=TARGET)), context)
+    assert check(migrated, context) == 1
+    assert records(migrated)
 
 
 def test_a_state_that_is_only_late_settles(migrated: MemoryStore, context: Context, clock: Clock) -> None:
     """Replicas that catch up within --settle pass, after as many snapshots as it took."""
     migrated.edit(resources.POD_CLIQUES, "default", "disagg-0-frontend", _behind)
 
+    began = clock()
+
     def catch_up() -> None:
-        if clock() >= 3:
+        if clock() >= began + 3:
             migrated.edit(
                 resources.POD_CLIQUES,
                 "default",
@@ -256,7 +376,8 @@ def test_a_state_that_is_only_late_settles(migrated: MemoryStore, context: Conte
 
 def test_what_cannot_settle_ends_the_wait(migrated: MemoryStore, context: Context, clock: Clock) -> None:
     """A lost pod does not come back, so the rest of --settle is not waited for."""
-    migrated.drop(resources.POD_CLIQUE_SETS, "default", "disagg")
+    migrated.drop(resources.POD_CLIQUES, "default", "disagg-0-frontend")
+    waited = clock()
     with pytest.raises(VerificationFailed, match="after 1 snapshots"):
         check(migrated, context, settle=100.0)
-    assert clock() == 0
+    assert clock() == waited

@@ -25,17 +25,18 @@ from hypothesis.stateful import (
 )
 
 from migrator.errors import Conflict, LostReply, TestFailed, Unreachable
+from migrator.run.leases import OWN_LEASE
 from tests.simulation import cluster, users, witness
 from tests.simulation.operators import ALPHA_9, ALPHA_11, ALPHA_12_RC1, MAIN, Line, would_roll
 from tests.simulation.points import GROVE
 from tests.simulation.truth import DONE, FAILED, LOST, REFUSED, REVERTED, STUCK
 from tests.simulation.turns import Turns
 from tests.simulation.witness import Lexicon, Witness
-from tests.simulation.world import KILLED, MOMENTS, Ending, Fault, Moment, World, Write, stepped_fences
+from tests.simulation.world import KILLED, MOMENTS, Ending, Fault, Moment, World, Write
 
 Action = Callable[[World], object]
 NO_RECORD: Final = 2
-LONGER_THAN_A_LEASE: Final = 20.0
+LONGER_THAN_A_LEASE: Final = 70.0
 _LATE: Final = 60.0
 
 _ERRORS: Final[dict[str, Callable[[], BaseException]]] = {
@@ -210,7 +211,7 @@ class Machine(RuleBasedStateMachine):
     @rule(seed=st.integers(0, 99), found=mishaps, second=st.booleans())
     def two_migrators(self, seed: int, found: Mishap, *, second: bool) -> None:
         """Two runs at once, or a run and a revert, under one Lease; one of them with a mishap."""
-        turns = Turns(self.world, seed, pauses=(0.0, 0.0, 0.0, LONGER_THAN_A_LEASE))
+        turns = Turns(self.world, seed, pauses=(*[0.0] * 60, LONGER_THAN_A_LEASE))
         turns.start(fault=self._fault((found,)))
         turns.start(fault=self._fault(()))
         for ending, options in zip(turns.run({}, {"revert": second}), ({}, {"revert": second}), strict=True):
@@ -348,6 +349,7 @@ class Machine(RuleBasedStateMachine):
 
     def _happen(self, mishap: Mishap, write: Write) -> None:
         if mishap.kind == "steal":
+            self.world.hand_lease_to("thief", name=OWN_LEASE)
             self.world.hand_lease_to("thief")
             self.world.advance(LONGER_THAN_A_LEASE)
         elif mishap.kind == "restore":
@@ -398,20 +400,19 @@ def explore(*, examples: int, steps: int, seed: int | None = None, shrink: bool 
             Tallied.steps += self.looks
 
     machine = Tallied if seed is None else hypothesis.seed(seed)(Tallied)
-    with stepped_fences():
-        run_state_machine_as_test(  # type: ignore[no-untyped-call]
-            machine,
-            settings=settings(
-                max_examples=examples,
-                stateful_step_count=steps,
-                derandomize=seed is None,
-                database=None,
-                deadline=None,
-                phases=(Phase.generate, Phase.shrink) if shrink else (Phase.generate,),
-                report_multiple_bugs=False,
-                suppress_health_check=list(HealthCheck),
-            ),
-        )
+    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+        machine,
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=steps,
+            derandomize=seed is None,
+            database=None,
+            deadline=None,
+            phases=(Phase.generate, Phase.shrink) if shrink else (Phase.generate,),
+            report_multiple_bugs=False,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
     return Tally(Tallied.endings, Tallied.writes, Tallied.steps)
 
 

@@ -7,25 +7,29 @@ a history of the state machine, or a few histories that it finds itself.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 from unittest import mock
 
 from migrator.errors import LostReply, MigratorError, TestFailed
 from migrator.grove import places
-from migrator.grove.model import Change, Place, Plan, PodCliqueSet, SetHashes, StoredHash
-from migrator.planning import planner, revert
+from migrator.grove.model import Change, Place, PodCliqueSet, SetHashes, StoredHash
+from migrator.planning import patches, planner, revert
 from migrator.planning.detect import Verdict
-from migrator.planning.tables import Table
-from migrator.resources import Op
-from migrator.run import execute, migrate
-from migrator.run.execute import Executor, Outcome, Patch
-from migrator.run.hold import Hold
-from migrator.run.record import Recorder
+from migrator.planning.patches import Patch
+from migrator.resources import Op as PatchOp
+from migrator.run import actions, loop, observation
+from migrator.run.decisions import Op, Point
+from migrator.run.execute import Executor
+from migrator.run.leases import Leases
+from migrator.run.observation import Control, SetsSeen
+from migrator.run.record import Recorded, Recorder
+from tests.run import test_holes
 from tests.simulation import (
+    cluster,
     test_migrate_crash,
     test_migrate_edit,
     test_migrate_faults,
@@ -60,7 +64,7 @@ def found_by_itself() -> None:
 
 
 def _root_first() -> AbstractContextManager[object]:
-    return mock.patch.dict(execute._RANKS, {Place.SET_GENERATION: -1})
+    return mock.patch.dict(patches.RANKS, {Place.SET_GENERATION: -1})
 
 
 def _no_progress() -> AbstractContextManager[object]:
@@ -68,19 +72,14 @@ def _no_progress() -> AbstractContextManager[object]:
 
 
 def _no_lease_check() -> AbstractContextManager[object]:
-    return mock.patch.object(Hold, "check", return_value=None)
+    return mock.patch.object(Leases, "left", return_value=30.0)
 
 
 def _taken_as_success(kind: type[MigratorError]) -> AbstractContextManager[object]:
     original = Executor._settle
 
-    def settle(
-        self: Executor, patch: Patch, pcs: PodCliqueSet | None, outcome: Outcome, cause: MigratorError
-    ) -> Patch | None:
-        if isinstance(cause, kind):
-            outcome.note(patch)
-            return None
-        return original(self, patch, pcs, outcome, cause)
+    def settle(self: Executor, patch: Patch, pcs: PodCliqueSet | None, cause: MigratorError) -> Patch | None:
+        return None if isinstance(cause, kind) else original(self, patch, pcs, cause)
 
     return mock.patch.object(Executor, "_settle", settle)
 
@@ -104,19 +103,26 @@ def _also_changes(verdict: Verdict, place: Place) -> AbstractContextManager[obje
 
 
 def _one_snapshot() -> AbstractContextManager[object]:
-    original = migrate._Migration._make_plan
+    """What was planned before the fence is taken for what is there behind it."""
+    original = loop.read_sets
 
-    def make_plan(self: migrate._Migration) -> Plan:
-        return self._plan if self._hold.fenced else original(self)
+    def read_sets(store: Any, options: Any, context: Any, control: Any, point: Point) -> SetsSeen:
+        if point is Point.FENCED and seen:
+            return replace(seen[-1], point=point)
+        seen.append(original(store, options, context, control, point))
+        return seen[-1]
 
-    return mock.patch.object(migrate._Migration, "_make_plan", make_plan)
+    seen: list[SetsSeen] = []
+    return mock.patch.object(loop, "read_sets", read_sets)
 
 
 def _no_tables() -> AbstractContextManager[object]:
-    def save_tables(_recorder: Recorder, tables: Iterable[Table], **_options: object) -> Mapping[str, Table]:
-        return {table.uid: table for table in tables}
+    original = Recorder.save
 
-    return mock.patch.object(Recorder, "save_tables", save_tables)
+    def save(self: Recorder, recorded: Recorded, **options: Any) -> None:
+        original(self, replace(recorded, tables=()), **options)
+
+    return mock.patch.object(Recorder, "save", save)
 
 
 def _reverts_pod_cliques_only() -> AbstractContextManager[object]:
@@ -135,7 +141,7 @@ def _forgets_what_it_found() -> AbstractContextManager[object]:
 def _no_test_of_the_spec() -> AbstractContextManager[object]:
     original = Patch.ops
 
-    def ops(self: Patch, _pcs: PodCliqueSet | None) -> tuple[Op, ...]:
+    def ops(self: Patch, _pcs: PodCliqueSet | None) -> tuple[PatchOp, ...]:
         return original(self, None)
 
     return mock.patch.object(Patch, "ops", ops)
@@ -146,7 +152,7 @@ def _no_test_of_values() -> Iterator[None]:
     """Neither the patch nor the re-read compares with what was there."""
     original = Patch.ops
 
-    def ops(self: Patch, pcs: PodCliqueSet | None) -> tuple[Op, ...]:
+    def ops(self: Patch, pcs: PodCliqueSet | None) -> tuple[PatchOp, ...]:
         fields = {change.field for change in self.changes}
         return tuple(op for op in original(self, pcs) if op.op != "test" or op.path not in fields)
 
@@ -155,11 +161,42 @@ def _no_test_of_values() -> Iterator[None]:
 
 
 def _no_look_at_the_operator() -> AbstractContextManager[object]:
-    return mock.patch.object(Hold, "stranger", return_value=None)
+    """An operator behind the fence is always taken for the target's."""
+    original = observation._operator
+
+    def operator(control: Control, *more: Any) -> Op:
+        found = original(control, *more)
+        return Op.TARGET if control.fenced and found in {Op.OTHER, Op.LOOSE} else found
+
+    return mock.patch.object(observation, "_operator", operator)
 
 
 def _no_look_at_the_targets_operator() -> AbstractContextManager[object]:
-    return mock.patch.object(Hold, "serves_target", new=False)
+    return mock.patch.object(observation, "_target_was_running", return_value=False)
+
+
+def _leases_are_never_parked() -> AbstractContextManager[object]:
+    return mock.patch.object(loop, "parks", return_value=False)
+
+
+def _nothing_is_owed() -> AbstractContextManager[object]:
+    return mock.patch.object(observation, "owed", return_value=None)
+
+
+def _no_watch() -> AbstractContextManager[object]:
+    return mock.patch.object(actions.Watch, "check", return_value=None)
+
+
+def _the_reason_alone() -> AbstractContextManager[object]:
+    return mock.patch.object(loop, "exit_code", lambda reason, _seen: reason)
+
+
+@contextlib.contextmanager
+def _both(*contexts: AbstractContextManager[object]) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        for context in contexts:
+            stack.enter_context(context)
+        yield
 
 
 def _marked(machine: Machine) -> None:
@@ -176,6 +213,26 @@ def _marked_meanwhile(machine: Machine) -> None:
 
 
 MUTANTS: Final = (
+    Mutant(
+        "Leases are let go of beside half-migrated sets",
+        _leases_are_never_parked,
+        test_holes.test_an_operator_that_waits_for_the_lease_never_gets_it_half_way,
+    ),
+    Mutant(
+        "an operator that a dead run stopped is forgotten",
+        _nothing_is_owed,
+        test_holes.test_a_refused_rerun_gives_back_the_operator_that_a_dead_run_stopped,
+    ),
+    Mutant(
+        "nobody looks for operators during the writes",
+        lambda: _both(_no_watch(), _no_look_at_the_operator()),
+        partial(test_holes.test_an_operator_without_election_stops_the_run, cluster.OLD_IMAGE, 5),
+    ),
+    Mutant(
+        "the exit code is the reason's, whatever is seen",
+        _the_reason_alone,
+        test_holes.test_a_half_written_cluster_never_ends_with_3,
+    ),
     Mutant(
         "the commit record is written first",
         _root_first,

@@ -10,7 +10,7 @@ from tests.conftest import SEED
 from tests.simulation.machine import NO_RECORD, Machine, Tally, explore
 from tests.simulation.mutants import history
 from tests.simulation.truth import DONE, LOST, REFUSED, REVERTED, STUCK
-from tests.simulation.world import KILLED, stepped_fences
+from tests.simulation.world import KILLED
 from tests.support.counts import record
 
 
@@ -35,8 +35,7 @@ def test_a_record_does_not_make_a_reordered_set_canonical() -> None:
     def reorder(machine: Machine) -> None:
         machine.somebody("reorder", 2, 1)
 
-    with stepped_fences():
-        history(Machine.finish, Machine.new_operator, reorder, Machine.new_operator, reorder, Machine.finish)
+    history(Machine.finish, Machine.new_operator, reorder, Machine.new_operator, reorder, Machine.finish)
 
 
 @pytest.mark.slow

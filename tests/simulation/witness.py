@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from migrator import resources
 from migrator.hashing import podcliqueset, schemes
+from migrator.run.leases import OWN_LEASE
 from tests.simulation import cluster
 from tests.simulation.cluster import HASH_LABEL, Key, set_of
 from tests.simulation.operators import clique_of, containers_of
@@ -107,7 +109,12 @@ class Witness:
     _before: dict[str, Object | None] = field(default_factory=dict)
 
     def arrive(self, write: Write) -> None:
-        """Before a write: only the holder of the Lease writes to Grove's objects."""
+        """Before a write: only the holder of our Lease writes at all, and to sets only who has the operator's too."""
+        if write.resource in {resources.LEASES, resources.EVENTS}:
+            return
+        holder = (self.world.lease(OWN_LEASE).get("spec") or {}).get("holderIdentity")
+        if holder != write.process.name:
+            self.wrongs.append(f"{write.process.name} writes {write.target}, and {holder!r} has our Lease")
         if write.resource in GROVE and self.world.holder != write.process.name:
             self.wrongs.append(f"{write.process.name} writes {write.target}, and {self.world.holder!r} has the Lease")
 

@@ -6,7 +6,6 @@ own in the product, happens at the next request or sleep. So a schedule gives on
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +13,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any, Final, Literal, TypeVar
-from unittest import mock
 
 import structlog
 
@@ -23,11 +21,10 @@ from migrator.errors import MigratorError
 from migrator.exact_json import JSONObject
 from migrator.planning.options import PlanOptions
 from migrator.resources import Op, Resource
-from migrator.run import hold, migrate
-from migrator.run.context import Context
-from migrator.run.fence import Fence
-from migrator.run.lease import micro_time
-from migrator.run.migrate import RunOptions, RunResult
+from migrator.run import loop
+from migrator.run.context import Context, RunOptions, RunResult
+from migrator.run.leases import micro_time
+from migrator.run.operator import Flags
 from migrator.run.record import Recorder
 from migrator.store import Deadline, DryRun, Listing
 from tests.simulation import cluster
@@ -85,26 +82,11 @@ class Ending:
     """How a run ended: its exit code, or ``KILLED``; and the error or the result."""
 
     code: int
-    error: MigratorError | None = None
+    error: Exception | None = None
     result: RunResult | None = None
 
     def __str__(self) -> str:
         return f"{self.code}: {type(self.error).__name__}: {self.error}"
-
-
-class SteppedFence(Fence):
-    """A fence that is renewed by its process's own steps."""
-
-    def __init__(self, store: Any, **options: Any) -> None:
-        super().__init__(store, **options, threaded=False)
-        store.process.fence = self
-
-
-@contextlib.contextmanager
-def stepped_fences() -> Iterator[None]:
-    """Let every run inside take fences whose renewal is part of the schedule."""
-    with mock.patch.object(hold, "Fence", SteppedFence):
-        yield
 
 
 class World:
@@ -175,20 +157,20 @@ class World:
         run = Recorder(self.store, cluster.NAMESPACE).load().run
         return run.state if run is not None else None
 
-    def lease(self) -> JSONObject:
-        """The operator's Lease; empty if there is none."""
+    def lease(self, name: str = cluster.LEASE) -> JSONObject:
+        """A Lease, the operator's unless another is named; empty if there is none."""
         try:
-            return self.store.read(resources.LEASES, cluster.NAMESPACE, cluster.LEASE)
+            return self.store.read(resources.LEASES, cluster.NAMESPACE, name)
         except KeyError:
             return {}
 
-    def hand_lease_to(self, holder: str, *, seconds: int = 15) -> None:
+    def hand_lease_to(self, holder: str, *, seconds: int = 15, name: str = cluster.LEASE) -> None:
         """Write a Lease as another process would, over whatever is there."""
         moment = micro_time(self.now())
-        body = self.lease() or {
+        body = self.lease(name) or {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            "metadata": {"name": cluster.LEASE, "namespace": cluster.NAMESPACE},
+            "metadata": {"name": name, "namespace": cluster.NAMESPACE},
         }
         spec = {"holderIdentity": holder, "leaseDurationSeconds": seconds, "acquireTime": moment, "renewTime": moment}
         transitions = (body.get("spec") or {}).get("leaseTransitions", -1) + 1
@@ -241,7 +223,7 @@ class Process:
         sleep: Callable[[float], None] | None = None,
     ) -> None:
         self.world = world
-        self.fence: Fence | None = None
+        self.beats: list[Callable[[], object]] = []
         self.stop = threading.Event()
         self.writes: list[Write] = []
         self.reads = 0
@@ -252,7 +234,7 @@ class Process:
         self._sleep = sleep or world.advance
         self._workers = workers
         self._name = f"migrator_{next(self._numbers)}"
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     @property
     def name(self) -> str:
@@ -263,10 +245,11 @@ class Process:
         self, *, source: str = "auto", target: str = cluster.TARGET, timeout: float | None = None, **more: Any
     ) -> Ending:
         """``grove-migrator run --stop-operator``, with these options."""
-        assert vars(hold)["Fence"] is SteppedFence, "fences must be renewed by the schedule"
         of_plan = {name: more.pop(name) for name in ("allow", "skip_refused", "selection") if name in more}
         plan = PlanOptions(source=source, target=target, **of_plan)
-        options = RunOptions(plan=plan, stop_operator=more.pop("stop_operator", True), **more)
+        flags = Flags(lease_name=more.pop("lease_name", None))
+        store = View(self.world.store, self).in_dry_run(more.pop("dry_run", DryRun.NONE))
+        options = RunOptions(plan=plan, stop_operator=more.pop("stop_operator", True), flags=flags, **more)
         context = Context(
             clock=lambda: self.world.seconds,
             now=self.world.now,
@@ -277,11 +260,15 @@ class Process:
             stop=self.stop,
             deadline=Deadline(lambda: self.world.seconds, timeout),
             workers=self._workers,
+            threads=False,
+            beats=self.beats,
         )
         try:
-            return Ending(0, result=migrate.run(View(self.world.store, self), options, context))
+            return Ending(0, result=loop.run(store, options, context))
         except MigratorError as error:
             return Ending(error.exit_code, error)
+        except Exception as error:  # noqa: BLE001 - as the command line does: a bug is 1
+            return Ending(1, error)
         except Killed:
             return Ending(KILLED)
 
@@ -326,8 +313,8 @@ class Process:
             return answer
 
     def _renew(self) -> None:
-        if self.fence is not None:
-            self.fence.renew_if_due()
+        for beat in self.beats:
+            beat()
 
     def _live(self) -> None:
         if self.dead:
@@ -356,6 +343,10 @@ class View:
     def in_dry_run(self, mode: DryRun) -> View:
         """See the store."""
         return View(self._inner.in_dry_run(mode), self.process)
+
+    def within(self, left: Callable[[], float]) -> View:
+        """See the store."""
+        return View(self._inner.within(left), self.process)
 
     def list(self, resource: Resource, project: Callable[[JSONObject], V], **options: Any) -> Listing[V]:
         """See the store."""

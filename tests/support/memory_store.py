@@ -17,7 +17,7 @@ from itertools import count
 from typing import Any, Final, TypeVar, cast
 
 from migrator import resources
-from migrator.errors import AlreadyExists, Conflict, NotFound, Rejected
+from migrator.errors import AlreadyExists, Conflict, LeaseLost, NotFound, Rejected
 from migrator.exact_json import JSONObject
 from migrator.resources import Op, Resource
 from migrator.selectors import matches_labels
@@ -99,6 +99,7 @@ class MemoryStore:
         now: Callable[[], datetime] = lambda: _START,
     ) -> None:
         self.dry_run = DryRun.NONE
+        self._left: Callable[[], float] = lambda: 1.0
         self.user = user
         self._without = frozenset(without)
         self._now = now
@@ -205,6 +206,12 @@ class MemoryStore:
         other.dry_run = mode
         return other
 
+    def within(self, left: Callable[[], float]) -> MemoryStore:
+        """See :meth:`migrator.store.Store.within`."""
+        other = copy.copy(self)
+        other._left = left
+        return other
+
     def list(
         self,
         resource: Resource,
@@ -308,6 +315,8 @@ class MemoryStore:
 
     def _arrive(self, request: Request) -> Request:
         """Log a request and let the hooks see it; raises what they raise."""
+        if request.verb not in {"list", "get"} and self._left() <= 0:
+            raise LeaseLost("the hold has ended")
         with self._state.lock:
             if request.verb not in {"list", "get"} and request.dry_run is DryRun.NONE:
                 self._state.writes += 1

@@ -78,6 +78,7 @@ CATALOGUE: Final = {
         Guard("GM-203", "More than one operator installation"),
         Guard("GM-204", "The downtime does not fit"),
         Guard("GM-205", "A record of another migration stands"),
+        Guard("GM-206", "Our own policies are not enforced", overridable=True),
         Guard("GM-310", "The target's hashes are not known"),
     )
 }

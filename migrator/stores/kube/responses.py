@@ -16,8 +16,9 @@ from typing import Any, Final
 from migrator.errors import (
     AlreadyExists,
     ApiError,
-    ClusterError,
     Conflict,
+    LeaseLost,
+    MigratorError,
     NotAuthorised,
     NotFound,
     Rejected,
@@ -35,13 +36,13 @@ INVALID: Final = 422
 TOO_MANY_REQUESTS: Final = 429
 SERVER_ERRORS: Final = range(500, 600)
 
-_LONGEST_MESSAGE: Final = 400
-_LONGEST_VALUE: Final = 120
+#: The policy that asks whose the Lease is: a denial by it means that the Lease is lost.
+FENCE_POLICY: Final = "grove-migrator-fence"
+
 _SHOWN_CAUSES: Final = 3
-_VALUE: Final = re.compile(r"Invalid value: (?=[{\[&]|\"?\{|map\[)")
-_QUOTED_OBJECT: Final = re.compile(r'Invalid value: "\{(?:[^"\\]|\\.)*"')
-_DENIED: Final = re.compile(r"admission webhook \"|ValidatingAdmissionPolicy '|denied (the )?request")
-_WEBHOOK_FAILED: Final = re.compile(r"failed calling webhook \"")
+_WEBHOOK_FAILED: Final = re.compile(r"failed calling webhook \"([^\"]{1,253})\"")
+_DENIED_BY: Final = re.compile(r"(?:admission webhook \"|ValidatingAdmissionPolicy ')([^\"']{1,253})[\"']")
+_FIELD: Final = re.compile(r"[A-Za-z0-9_.\[\]/~-]{1,200}")
 
 
 def status_of(body: bytes) -> Mapping[str, Any]:
@@ -83,40 +84,51 @@ def retry_after(headers: Mapping[str, str], status: Mapping[str, Any], now: date
     return float(asked) if isinstance(asked, int) and asked > 0 else None
 
 
-def error_of(code: int, status: Mapping[str, Any], what: str, *, patching: bool) -> ClusterError:
+def error_of(code: int, status: Mapping[str, Any], what: str, *, patching: bool) -> MigratorError:
     """The error that a definite failure is; ``what`` says which request, for the message."""
     message = _message(status)
     reason = str(status.get("reason") or "")
     text = f"{what}: {describe(code, status)}"
-    if _WEBHOOK_FAILED.search(message) or (code not in SERVER_ERRORS and _DENIED.search(message)):
-        return Rejected(text, status=code, reason=reason)
+    failed = _WEBHOOK_FAILED.search(message)
+    denied = failed or (_DENIED_BY.search(message) if code not in SERVER_ERRORS else None)
+    by = denied[1] if denied else ""
+    if by == FENCE_POLICY:
+        return LeaseLost(f"{text}: the Lease is not ours any more, or not known to be")
+    if denied:
+        return Rejected(text, status=code, reason=reason, denied_by=by)
     if code in (UNAUTHORISED, FORBIDDEN):
         return NotAuthorised(text)
     if code == INVALID and patching and _is_anonymous(status):
         return TestFailed(f"{what}: a test of the patch does not hold", status=code, reason=reason)
-    kind = {NOT_FOUND: NotFound, INVALID: Rejected}.get(code, ApiError)
+    kind: type[ApiError] = {NOT_FOUND: NotFound, INVALID: Rejected}.get(code, ApiError)
     if code == CONFLICT:
         kind = AlreadyExists if reason == "AlreadyExists" else Conflict
     return kind(text, status=code, reason=reason)
 
 
 def describe(code: int, status: Mapping[str, Any]) -> str:
-    """One line for a person: code, reason and message, cut, and without the objects that a message may quote."""
-    causes = _details(status).get("causes")
+    """One line for a person: code, reason, the fields of the causes, and who denied it.
+
+    Nothing else of the server's message: it quotes values, and values are secrets.
+    """
+    parts = [f"HTTP {code} {_word(status.get('reason'))}".strip()]
+    causes = [cause for cause in _details(status).get("causes") or () if isinstance(cause, dict)]
+    fields = [str(cause["field"]) for cause in causes if _FIELD.fullmatch(str(cause.get("field") or ""))]
+    if fields:
+        more = f" (and {len(fields) - _SHOWN_CAUSES} more)" if len(fields) > _SHOWN_CAUSES else ""
+        parts.append(f"{', '.join(fields[:_SHOWN_CAUSES])}{more}")
     message = _message(status)
-    if code == INVALID and isinstance(causes, list) and causes:
-        shown = [
-            f"{cause.get('field', '')}: {_cut(str(cause.get('message', '')), _LONGEST_VALUE)}"
-            for cause in causes[:_SHOWN_CAUSES]
-            if isinstance(cause, dict)
-        ]
-        more = f" (and {len(causes) - _SHOWN_CAUSES} more)" if len(causes) > _SHOWN_CAUSES else ""
-        head = message.partition(" is invalid")[0]
-        named = f"{head} is invalid: " if head.strip(' "') else ""
-        message = f"{named}{'; '.join(shown)}{more}"
-    reason = str(status.get("reason") or "")
-    label = f"HTTP {code} {reason}".strip()
-    return f"{label}: {_cut(message, _LONGEST_MESSAGE)}" if message else label
+    failed, denied = _WEBHOOK_FAILED.search(message), _DENIED_BY.search(message)
+    if failed:
+        parts.append(f"failed calling webhook {failed[1]}")
+    elif denied:
+        parts.append(f"denied by {denied[1]}")
+    return ": ".join(parts)
+
+
+def _word(value: object) -> str:
+    """A reason is one word in CamelCase; anything else is not one."""
+    return value if isinstance(value, str) and value.isalpha() and len(value) < 64 else ""  # noqa: PLR2004
 
 
 def _message(status: Mapping[str, Any]) -> str:
@@ -130,11 +142,3 @@ def _details(status: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _is_anonymous(status: Mapping[str, Any]) -> bool:
     return bool(status) and not _details(status).get("causes") and not _details(status).get("name")
-
-
-def _cut(text: str, limit: int) -> str:
-    text = _QUOTED_OBJECT.sub("Invalid value: (an object, not shown)", text)  # what is wrong with it follows
-    open_ended = _VALUE.search(text)
-    if open_ended:
-        text = text[: open_ended.end()] + "(an object, not shown)"
-    return text if len(text) <= limit else text[: limit - 3] + "..."

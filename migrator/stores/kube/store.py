@@ -81,9 +81,15 @@ class KubeStore:
     is_cluster = True
 
     def __init__(
-        self, transport: Transport, *, dry_run: DryRun = DryRun.NONE, field_manager: str = FIELD_MANAGER
+        self,
+        transport: Transport,
+        *,
+        dry_run: DryRun = DryRun.NONE,
+        field_manager: str = FIELD_MANAGER,
+        left: Callable[[], float] | None = None,
     ) -> None:
         self.dry_run = dry_run
+        self._left = left
         self.name = transport.server
         self._transport = transport
         self._field_manager = field_manager
@@ -95,7 +101,11 @@ class KubeStore:
 
     def in_dry_run(self, mode: DryRun) -> KubeStore:
         """The same cluster over the same connections, with writes in ``mode``."""
-        return KubeStore(self._transport, dry_run=mode, field_manager=self._field_manager)
+        return KubeStore(self._transport, dry_run=mode, field_manager=self._field_manager, left=self._left)
+
+    def within(self, left: Callable[[], float]) -> KubeStore:
+        """See :meth:`migrator.store.Store.within`."""
+        return KubeStore(self._transport, dry_run=self.dry_run, field_manager=self._field_manager, left=left)
 
     def list(
         self,
@@ -178,6 +188,7 @@ class KubeStore:
                 _what("create", resource, namespace, name),
                 body=_encode(body),
                 repeatable=self.dry_run is DryRun.SERVER,
+                left=self._left,
                 **_pace(resource),
             )
         )
@@ -199,6 +210,7 @@ class KubeStore:
                 body=_encode([op.as_json() for op in ops]),
                 content_type="application/json-patch+json",
                 repeatable=self.dry_run is DryRun.SERVER,
+                left=self._left,
                 **_pace(resource),
             ),
             json.loads if brief else exact_json.loads,  # metadata has plain integers only
@@ -218,6 +230,7 @@ class KubeStore:
             _what("delete", resource, namespace, name),
             body=_encode(options),
             repeatable=self.dry_run is DryRun.SERVER,
+            left=self._left,
         )
         try:
             self._transport.send(request)

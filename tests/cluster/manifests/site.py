@@ -150,6 +150,7 @@ class Site:
     admin: Client
     directory: Path
     planted: list[Object] = field(default_factory=list)
+    namespace: str = NAMESPACE  # the operator's
 
     def prepare(self) -> None:
         """CRDs with PodGangMaps, namespaces, and everything in manifests/job.yaml but the Job."""
@@ -182,7 +183,7 @@ class Site:
     def clear(self) -> None:
         """Remove what `fill` made, and what runs left."""
         self.planted.clear()
-        for name in (NAMESPACE, WORKLOADS):
+        for name in (self.namespace, WORKLOADS):
             for kind in ("ConfigMap", "Lease", "Deployment", "Event"):
                 for item in self.admin.list(_API[kind], kind, name):
                     if item["metadata"]["name"] != "kube-root-ca.crt":
@@ -198,7 +199,7 @@ class Site:
             {
                 "apiVersion": "v1",
                 "kind": "ConfigMap",
-                "metadata": {"name": "grove-operator-cm-0123abcd", "namespace": NAMESPACE},
+                "metadata": {"name": "grove-operator-cm-0123abcd", "namespace": self.namespace},
                 "data": {"config.yaml": _CONFIGURATION},
             }
         )
@@ -210,7 +211,7 @@ class Site:
             {
                 "apiVersion": "apps/v1",
                 "kind": "Deployment",
-                "metadata": {"name": "grove-operator", "namespace": NAMESPACE, "labels": _LABELS},
+                "metadata": {"name": "grove-operator", "namespace": self.namespace, "labels": _LABELS},
                 "spec": {
                     "replicas": replicas,
                     "selector": {"matchLabels": _LABELS},
@@ -223,11 +224,11 @@ class Site:
     def operators(self) -> list[Object]:
         """The operator's pods."""
         selector = ",".join(f"{key}={value}" for key, value in _LABELS.items())
-        return self.admin.list("v1", "Pod", NAMESPACE, selector=selector)
+        return self.admin.list("v1", "Pod", self.namespace, selector=selector)
 
     def replicas(self) -> int:
         """How many replicas the operator's Deployment asks for."""
-        found: int = self.admin.get("apps/v1", "Deployment", "grove-operator", NAMESPACE)["spec"]["replicas"]
+        found: int = self.admin.get("apps/v1", "Deployment", "grove-operator", self.namespace)["spec"]["replicas"]
         return found
 
     def objects(self) -> dict[tuple[str, str], Object]:
@@ -262,7 +263,7 @@ class Site:
 
     def names(self, kind: str) -> list[str]:
         """The names of our objects of a kind in the operator's namespace."""
-        found = [item["metadata"]["name"] for item in self.admin.list(_API[kind], kind, NAMESPACE)]
+        found = [item["metadata"]["name"] for item in self.admin.list(_API[kind], kind, self.namespace)]
         return sorted(name for name in found if name.startswith(ACCOUNT))
 
     def may(self, grant: Grant) -> bool:

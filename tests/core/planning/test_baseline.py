@@ -16,9 +16,9 @@ from migrator.grove.model import (
     TreePlan,
     TreeState,
 )
-from migrator.planning.baseline import table_of, update_started
+from migrator.planning.baseline import baseline_of, pod_id, table_of, update_started
 from migrator.planning.planner import template_digest
-from migrator.planning.tables import CliqueBaseline, Kept, ReplicaBaseline
+from migrator.planning.tables import CliqueBaseline, Kept, Replicas
 
 SOURCE = SetHashes("444", {"a": "555"})
 TARGET = SetHashes("666", {"a": "777"})
@@ -82,24 +82,16 @@ def test_values_that_were_the_targets_before_are_kept() -> None:
     assert [kept.uid for kept in table.kept] == ["uid-p2", "uid-s"]
 
 
-def test_the_baseline_counts_the_pods_that_live() -> None:
-    """Per PodClique: the non-terminating pods and the newest one's creation, beside the status."""
-    table = table_of(
-        plan_of(
-            pod("p1", "555", "2026-01-02T03:04:05Z"),
-            pod("p2", "555", "2026-01-02T04:04:05Z"),
-            pod("p3", "555", "2026-01-02T05:04:05Z", terminating=True),
-        )
-    )
-    assert table.baseline == {"s-0-a": CliqueBaseline(2, "2026-01-02T04:04:05Z", 2, 2, "2026-01-02T03:04:05Z")}
-    assert table.group_baseline == {"s-0-g": ReplicaBaseline(None, None, None)}
-    assert table.set_baseline == ReplicaBaseline(1, 2, None)
-
-
-def test_a_clique_without_pods_has_a_baseline_too() -> None:
-    """Nothing was there, and nothing need be."""
-    assert table_of(plan_of()).baseline["s-0-a"].pods == 0
-    assert table_of(plan_of()).baseline["s-0-a"].newest == ""
+def test_the_baseline_names_the_pods_that_live() -> None:
+    """Per PodClique: 8 bytes of each non-terminating pod's uid, sorted, beside the status."""
+    plan = plan_of(pod("p1", "555", "t"), pod("p2", "555", "t"), pod("p3", "555", "t", terminating=True))
+    found = baseline_of(plan.tree, "run-1")
+    ids = sorted(pod_id(f"uid-{name}") for name in ("p1", "p2"))
+    assert [len(one) for one in ids] == [16, 16]
+    assert found.pod_cliques == {"s-0-a": CliqueBaseline(tuple(ids), Replicas(2, 2, "2026-01-02T03:04:05Z"))}
+    assert found.scaling_groups == {"s-0-g": Replicas(None, None, None)}
+    assert (found.uid, found.run, found.status) == ("uid-s", "run-1", Replicas(1, 2, None))
+    assert baseline_of(plan_of().tree).pod_cliques["s-0-a"].pods == ()
 
 
 def test_a_tree_without_a_source_has_no_table() -> None:

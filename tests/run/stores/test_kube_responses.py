@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from migrator.errors import AlreadyExists, ApiError, Conflict, NotAuthorised, NotFound, Rejected, TestFailed
+from migrator.errors import AlreadyExists, ApiError, Conflict, LeaseLost, NotAuthorised, NotFound, Rejected, TestFailed
 from migrator.stores.kube import responses
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -101,42 +100,75 @@ def test_retry_after(headers: dict[str, str], body: dict[str, Any], seconds: flo
     assert responses.retry_after(headers, body, NOW) == seconds
 
 
-def test_messages_do_not_quote_objects() -> None:
-    """The whole object that a patch error quotes, template and all, never reaches a message."""
-    template = json.dumps({"spec": {"containers": [{"env": [{"name": "PASSWORD", "value": "hunter2"}]}]}})
-    body = {
-        "message": f' "" is invalid: patch: Invalid value: {json.dumps(template)}: json: cannot unmarshal number',
-        "reason": "Invalid",
-        "details": {"causes": [{"field": "patch", "message": f"Invalid value: {template}: json: cannot unmarshal"}]},
-    }
-    for details in (body["details"], {"name": "x"}):
-        text = str(responses.error_of(422, {**body, "details": details}, "patch Pod a/p", patching=True))
-        assert "hunter2" not in text
-        assert "Invalid value" in text
+SECRET = "hunter2"
 
 
-def test_what_is_wrong_with_a_quoted_object_is_said() -> None:
-    """The reason stands behind the object that is cut out."""
-    quoted = json.dumps(json.dumps({"env": [{"value": 'hunter2 "}": '}]}))
-    cause = {"field": "patch", "message": f"Invalid value: {quoted}: strict decoding error: unknown field status.x"}
-    text = responses.describe(422, {"message": "", "reason": "Invalid", "details": {"causes": [cause]}})
-    assert "hunter2" not in text
-    assert text.endswith("unknown field status.x")
+@pytest.mark.parametrize(
+    ("code", "body", "said"),
+    [
+        (
+            422,
+            {
+                "message": f'PodClique.grove.io "x" is invalid: spec: Invalid value: "{SECRET}": bad',
+                "details": {"causes": [{"field": "spec.env[0].value", "message": f'Invalid value: "{SECRET}"'}]},
+            },
+            "HTTP 422 Invalid: spec.env[0].value",
+        ),
+        (
+            422,
+            {"details": {"causes": [{"field": "spec", "message": f'Unsupported value: "{SECRET}": supported "a"'}]}},
+            "HTTP 422 Invalid: spec",
+        ),
+        (
+            422,
+            {"message": f'" is invalid: patch: Invalid value: {SECRET}', "details": {"name": "x"}},
+            "HTTP 422 Invalid",
+        ),
+        (422, {"details": {"causes": [{"field": f"spec {SECRET} \n"}]}}, "HTTP 422 Invalid"),
+        (
+            403,
+            {"message": f'admission webhook "other.example" denied the request: token {SECRET} is wrong'},
+            "HTTP 403 Invalid: denied by other.example",
+        ),
+        (
+            403,
+            {"message": f"ValidatingAdmissionPolicy 'no-secrets' with binding 'b' denied request: {SECRET}"},
+            "HTTP 403 Invalid: denied by no-secrets",
+        ),
+        (500, {"message": f'failed calling webhook "w.example": Post: {SECRET}'}, "failed calling webhook w.example"),
+        (500, {"message": f"panic: {SECRET}\n{SECRET}", "reason": f"reason {SECRET}"}, "HTTP 500"),
+        (400, {"message": f"error decoding patch: {SECRET}"}, "HTTP 400 Invalid"),
+    ],
+)
+def test_of_a_servers_message_no_value_is_left(code: int, body: dict[str, Any], said: str) -> None:
+    """Code, reason, the fields of the causes, and the name of a webhook or policy; values are secrets."""
+    error = responses.error_of(code, {"reason": "Invalid", **body}, "patch Pod a/p", patching=True)
+    assert SECRET not in str(error)
+    if not isinstance(error, TestFailed):
+        assert said in str(error)
 
 
-def test_messages_are_short_and_on_one_line() -> None:
-    """However long and many-lined a message is, one readable line is left of it."""
-    text = responses.describe(500, {"message": "word\n" * 10_000, "reason": "InternalError"})
-    assert text.startswith("HTTP 500 InternalError: word word")
-    assert len(text) < 500
-    assert "\n" not in text
+def test_causes_are_counted_beyond_three() -> None:
+    """One line, however many there are."""
+    body = {"reason": "Invalid", "details": {"causes": [{"field": f"spec.a{n}"} for n in range(5)]}}
+    assert responses.describe(422, body) == "HTTP 422 Invalid: spec.a0, spec.a1, spec.a2 (and 2 more)"
 
 
-def test_causes_say_which_field() -> None:
-    """A validation error names object, field and reason."""
-    body = {"message": 'PodClique.grove.io "x" is invalid: spec', "reason": "Invalid", "details": CAUSES}
-    text = responses.describe(422, body)
-    assert text == 'HTTP 422 Invalid: PodClique.grove.io "x" is invalid: spec.replicas: must be positive'
+@pytest.mark.parametrize("code", [403, 422])
+def test_a_denial_by_the_policy_of_the_fence_means_a_lost_lease(code: int) -> None:
+    """With its reason or, where the Lease is missing, with causes: never a refusal."""
+    message = (
+        "pods \"p\" is forbidden: ValidatingAdmissionPolicy 'grove-migrator-fence' with binding 'b' denied request"
+    )
+    body = {"message": message, "details": {"causes": [{"message": "no params found"}]}}
+    assert isinstance(responses.error_of(code, body, "patch Pod a/p", patching=True), LeaseLost)
+
+
+def test_a_denial_names_who_denied() -> None:
+    """As data, so that nobody reads the text again."""
+    error = responses.error_of(403, {"message": POLICY_DENIES}, "patch Pod a/p", patching=True)
+    assert isinstance(error, Rejected)
+    assert error.denied_by == "grove-migrator-labels"
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>502</html>", b"[]", b"\xff", b'{"kind":"Pod"}'])

@@ -85,7 +85,7 @@ def test_patch_is_strict_named_and_complete(serve: Serve) -> None:
     store_on(api.url).patch(CONFIG_MAPS, "a", "n", OPS)
     seen = api.seen[0]
     assert seen.method == "PATCH"
-    assert seen.query == {"fieldManager": "grove-migrator", "fieldValidation": "Strict"}
+    assert seen.query == {"fieldManager": "grove-migrator", "fieldValidation": "Strict", "timeout": "10.000s"}
     assert seen.headers["Content-Type"] == "application/json-patch+json"
     assert seen.body == [
         {"op": "test", "path": "/a", "value": None},

@@ -1,0 +1,318 @@
+"""What a run does next: a table over what is seen. Pure.
+
+The cluster is the only memory of what was done, so the same table serves a first run, a rerun after a crash, and a
+revert. The *goal* is to go on, to go back, or to leave; the goal and what is seen give the next step. A reason to give
+up is kept until the end: it chooses the exit code, and what is seen at the end vetoes it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum, auto
+from typing import Final
+
+
+class Step(StrEnum):
+    """One action of a run; each is safe to repeat."""
+
+    LOOK = auto()  # read the sets: the point says for what
+    WAIT = auto()  # for another holder, for pods to end, for sets to become idle
+    TAKE_LEASE = auto()  # ours
+    OPEN_RECORD = auto()  # what the operator was, before it is stopped
+    STOP_OPERATOR = auto()
+    TAKE_OPERATOR_LEASES = auto()
+    SAVE_TABLES = auto()
+    FORWARD = auto()
+    BACKWARD_EDITED = auto()  # only sets whose spec moved in mid-way
+    BACKWARD_HALF = auto()  # only sets that are half-written
+    BACKWARD = auto()  # every set that the open run began
+    RESTORE_OPERATOR = auto()
+    CLOSE_RECORD = auto()  # a migration that is complete
+    FORGET_RECORD = auto()  # a run of which nothing is left
+    END = auto()
+
+
+class Rec(StrEnum):
+    """What the record says of a run that did not end; ``CLOSED`` is one that did."""
+
+    NONE = auto()
+    CLOSED = auto()
+    STOPPING = auto()  # nothing was written to a set
+    WRITING = auto()
+    REVERTING = auto()
+    OTHER = auto()  # a run between other schemes that may have written
+
+
+class Lease(StrEnum):
+    """One Lease, or several of which the worst counts."""
+
+    FREE = auto()  # nobody's, expired, or parked
+    HELD = auto()
+    OURS = auto()
+    LOST = auto()  # it was ours
+
+
+class Op(StrEnum):
+    """The operators. Behind the fence ``TARGET`` waits for the Lease; ``LOOSE`` is the target's and does not."""
+
+    GONE = auto()
+    ENDING = auto()
+    TARGET = auto()
+    LOOSE = auto()
+    OTHER = auto()
+
+
+class Point(StrEnum):
+    """For what the sets were read: before anything, behind the fence, or after a write."""
+
+    START = auto()
+    FENCED = auto()
+    WRITTEN = auto()
+
+
+class Sets(StrEnum):
+    """What is to be done to the selected sets."""
+
+    UNREAD = auto()
+    DONE = auto()
+    PENDING = auto()
+    EDITED = auto()  # some must go back, for their spec moved in mid-way
+    REFUSED = auto()
+
+
+class Why(StrEnum):
+    """Why a run gives up."""
+
+    NONE = auto()
+    REFUSED = auto()  # a guard, wrong flags, a missing right: known before a write
+    FAILED = auto()  # errors or rejections that repeat, a bug, time that is up
+    CONFLICT = auto()  # somebody else writes to a set
+    FOREIGN = auto()  # an operator that does not know what is written
+    BUSY = auto()  # somebody else holds what we wait for
+    STOPPED = auto()  # asked to end
+    ENDS_HERE = auto()  # the Lease is lost, or the API server does not answer, or a second signal came
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """All that the decision depends on.
+
+    ``begun``: something that the open run wrote is in the cluster, or may be. ``whole``: no set is half-written.
+    ``noted``: the record says what the running operator is, so that it may be stopped. ``covered``: the tables of all
+    sets that are to be written are recorded. ``owed``: the operator is at zero and should come back. ``backable``: no
+    operator of the target was stopped or runs, so going back is an answer. ``tired``: what follows a reason to give up
+    failed too often. ``idle``: refusals may go away by waiting. ``hasty``: a second signal came. ``unclosable``: the
+    record could not be closed.
+    """
+
+    revert: bool = False
+    record: Rec = Rec.NONE
+    ours: Lease = Lease.FREE
+    theirs: Lease = Lease.FREE
+    operator: Op = Op.GONE
+    stoppable: bool = True
+    noted: bool = False
+    sets: Sets = Sets.UNREAD
+    point: Point = Point.START
+    begun: bool = False
+    whole: bool = True
+    covered: bool = False
+    owed: bool = False
+    backable: bool = True
+    tired: bool = False
+    skip: bool = False
+    idle: bool = False
+    hasty: bool = False
+    unclosable: bool = False
+    why: Why = Why.NONE
+
+    @property
+    def open(self) -> bool:
+        """Whether a run did not end, this one included."""
+        return self.record in _OPEN
+
+    @property
+    def live(self) -> bool:
+        """Whether an operator may act, or would without our hold of its Leases."""
+        return self.operator in {Op.TARGET, Op.LOOSE, Op.OTHER}
+
+    @property
+    def fenced(self) -> bool:
+        """Whether all Leases are ours."""
+        return self.ours is Lease.OURS and self.theirs is Lease.OURS
+
+    @property
+    def read(self) -> bool:
+        """Whether the sets were read behind the fence."""
+        return self.sets is not Sets.UNREAD and self.point is not Point.START
+
+
+class Goal(StrEnum):
+    """Where a run is going."""
+
+    ONWARD = auto()
+    BACK = auto()
+    LEAVE = auto()
+
+
+_OPEN: Final = frozenset({Rec.STOPPING, Rec.WRITING, Rec.REVERTING})
+_WROTE: Final = frozenset({Rec.WRITING, Rec.REVERTING})
+
+
+def why(seen: Situation) -> Why:
+    """The reason to give up: the one that is known, or what is seen itself."""
+    if Lease.LOST in {seen.ours, seen.theirs}:
+        return Why.ENDS_HERE
+    if seen.why is not Why.NONE:
+        return seen.why
+    if seen.fenced and not seen.revert and seen.operator in {Op.OTHER, Op.LOOSE}:
+        return Why.FOREIGN
+    if (
+        seen.sets is Sets.REFUSED
+        and not _may_become_idle(seen)
+        and (seen.point is not Point.START or seen.record not in _WROTE or seen.revert or not seen.backable)
+    ):
+        return Why.REFUSED
+    if seen.live and not seen.stoppable and not seen.fenced and (seen.begun or seen.ours is Lease.OURS):
+        return Why.FOREIGN
+    return Why.NONE
+
+
+def _may_become_idle(seen: Situation) -> bool:
+    return seen.sets is Sets.REFUSED and seen.idle and seen.point is Point.START
+
+
+def goal(seen: Situation) -> Goal:  # noqa: PLR0911 - a table
+    """Where to: on, back, or out."""
+    reason = why(seen)
+    if reason is Why.NONE:
+        return Goal.ONWARD
+    if reason is Why.STOPPED and seen.sets is Sets.DONE and seen.read:
+        return Goal.ONWARD  # nothing is left but to close the record
+    if reason in {Why.ENDS_HERE, Why.STOPPED} or seen.revert or not seen.begun or seen.record not in _WROTE:
+        return Goal.LEAVE
+    if seen.tired or not seen.backable or seen.operator is Op.LOOSE:
+        return Goal.LEAVE
+    if seen.live and not seen.stoppable and not seen.fenced:
+        return Goal.LEAVE
+    if reason is Why.CONFLICT and seen.skip and seen.read and seen.whole:
+        return Goal.LEAVE
+    return Goal.BACK
+
+
+def decide(seen: Situation) -> Step:
+    """The next step."""
+    match goal(seen):
+        case Goal.ONWARD:
+            return _onward(seen)
+        case Goal.BACK:
+            return _back(seen)
+        case Goal.LEAVE:
+            return _leave(seen)
+
+
+def _onward(seen: Situation) -> Step:  # noqa: C901, PLR0911 - a table
+    if _may_become_idle(seen):
+        return Step.WAIT
+    if seen.ours is not Lease.OURS:
+        if seen.sets is Sets.UNREAD:
+            return Step.LOOK
+        if seen.sets is Sets.DONE and not _is_loose(seen):
+            return Step.END
+    elif seen.sets is Sets.UNREAD and not seen.fenced and not seen.open:
+        return Step.LOOK
+    elif seen.sets is Sets.DONE and not seen.fenced and not _is_loose(seen):
+        return Step.END
+    step = _fence(seen)
+    if step is not None:
+        return step
+    if not seen.read:
+        return Step.LOOK
+    if seen.sets is Sets.EDITED:
+        return Step.BACKWARD_EDITED
+    if seen.sets is Sets.PENDING:
+        return Step.FORWARD if seen.covered else Step.SAVE_TABLES
+    if seen.owed:
+        return Step.RESTORE_OPERATOR
+    if seen.revert:
+        return Step.FORGET_RECORD if seen.open else Step.END
+    return Step.CLOSE_RECORD if seen.open and not seen.unclosable else Step.END
+
+
+def _is_loose(seen: Situation) -> bool:
+    """Whether a run died after its last write, so that its record or its operator wait to be put in order.
+
+    Not while an operator runs: then nothing is urgent.
+    """
+    return (seen.open or (seen.revert and seen.record is Rec.CLOSED)) and not seen.live
+
+
+def _fence(seen: Situation) -> Step | None:
+    """The next step towards holding every Lease with no operator at work; ``None`` once that is so."""
+    if seen.ours is not Lease.OURS:
+        return Step.TAKE_LEASE if seen.ours is Lease.FREE else Step.WAIT
+    if seen.fenced:
+        return None if seen.open or seen.read else Step.OPEN_RECORD
+    if not seen.open or (seen.live and not seen.noted):
+        return Step.OPEN_RECORD
+    if seen.live:
+        return Step.STOP_OPERATOR
+    if seen.operator is Op.ENDING or seen.theirs is Lease.HELD:
+        return Step.WAIT
+    return Step.TAKE_OPERATOR_LEASES
+
+
+def _back(seen: Situation) -> Step:
+    step = _fence(seen)
+    if step is not None:
+        return step
+    if not seen.read:
+        return Step.LOOK
+    if why(seen) is Why.CONFLICT and seen.skip:
+        return Step.BACKWARD_HALF
+    return Step.BACKWARD
+
+
+def _leave(seen: Situation) -> Step:
+    if seen.sets is Sets.UNREAD and seen.point is Point.WRITTEN and not seen.tired and not seen.hasty:
+        return Step.LOOK  # so that the exit code is of what is there
+    if seen.theirs is Lease.LOST or seen.begun or not seen.open or seen.tired:
+        return Step.END
+    if seen.ours is not Lease.OURS:
+        if seen.record is not Rec.STOPPING or not seen.owed or why(seen) is not Why.REFUSED or seen.ours is Lease.LOST:
+            return Step.END
+        return Step.TAKE_LEASE if seen.ours is Lease.FREE else Step.WAIT
+    return Step.RESTORE_OPERATOR if seen.owed else Step.FORGET_RECORD
+
+
+class Exit(IntEnum):
+    """The exit codes of a run."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    REFUSED = 3
+    LOST = 4
+    REVERTED = 5
+    STUCK = 6
+
+
+def exit_code(reason: int, seen: Situation) -> int:
+    """The exit code: the reason chooses, what is seen vetoes.
+
+    ``seen`` is of the last observation; what could not be read then counts as begun.
+    """
+    if reason == Exit.DONE:
+        return reason if seen.sets is Sets.DONE and not (seen.revert and seen.owed) else Exit.STUCK
+    if reason == Exit.LOST and seen.why is Why.BUSY and seen.ours is Lease.HELD:
+        return Exit.LOST  # what is there is the work of the run that holds the Lease
+    if seen.begun:
+        return Exit.LOST if reason == Exit.LOST and seen.whole and seen.sets is not Sets.UNREAD else Exit.STUCK
+    if reason == Exit.LOST and Lease.LOST in {seen.ours, seen.theirs}:
+        return reason  # the operator is whoever's who holds the Lease
+    return Exit.STUCK if seen.owed or seen.record is Rec.OTHER else reason
+
+
+def parks(code: int, seen: Situation) -> bool:
+    """Whether the operator's Leases must keep every operator out after the end."""
+    return code == Exit.STUCK or (seen.begun and code != Exit.DONE and seen.operator is not Op.GONE)

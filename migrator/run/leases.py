@@ -1,0 +1,400 @@
+"""Who may write: the holder of our own Lease and of every Lease that an operator may use, by its own monotonic clock.
+
+* A Lease is free if it names no holder, if it is parked, or if it has not moved for its ``leaseDurationSeconds`` on our
+  clock, counted from when we first saw it so. Times that other machines wrote are never compared.
+* It is taken, renewed, parked and released by compare-and-swap only.
+* It says 60 seconds, whatever the operator's configuration says: client-go obeys the duration in the Lease
+  (``tools/leaderelection/leaderelection.go:tryAcquireOrRenew``).
+* Our hold ends, for good, 40 seconds after the *sending* of the last renewal that was confirmed. Every write carries
+  what is left of the hold as its own time limit, so that nothing is under way once somebody else may take over.
+
+A Lease is *parked* when sets are left half-migrated: a holder that nobody is, and an hour. It keeps every operator out,
+and any of our runs takes it at once.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import structlog
+
+from migrator.errors import AlreadyExists, LeaseLost, LostReply, MigratorError, NotFound, TestFailed
+from migrator.exact_json import JSONObject
+from migrator.resources import LEASES, Op
+from migrator.run.decisions import Lease
+from migrator.store import Store
+
+#: Ours, under one name in every cluster: who lacks it writes nothing.
+OWN_LEASE: Final = "grove-migrator"
+
+DURATION: Final = 60.0
+HOLD: Final = 40.0
+RENEW_EVERY: Final = 5.0
+RETRY_EVERY: Final = 2.0
+
+#: How long a request of a holder that did not let go may still be under way (seconds): a taker keeps quiet for it.
+QUIET: Final = 15.0
+
+PARKED: Final = "grove-migrator: half migrated, run again"
+_PARKED_SECONDS: Final = 3600
+_RELEASED_SECONDS: Final = 1
+_DEFAULT_SECONDS: Final = 15.0  # client-go's, where a Lease says none
+_ATTEMPTS: Final = 3
+
+
+def monotonic() -> float:
+    """Seconds that also pass while the machine is suspended, where the system offers such a clock."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if clock is None else time.clock_gettime(clock)
+
+
+def micro_time(moment: datetime) -> str:
+    """Kubernetes' MicroTime: UTC with exactly six fraction digits, or the API server answers 400."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRecord:
+    """A Lease as the API server returned it."""
+
+    resource_version: str
+    spec: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, raw: JSONObject) -> LeaseRecord:
+        """Trim a raw Lease."""
+        return cls(str(raw["metadata"].get("resourceVersion", "")), dict(raw.get("spec") or {}))
+
+    @property
+    def holder(self) -> str:
+        """``spec.holderIdentity``; empty when released or never held."""
+        return str(self.spec.get("holderIdentity") or "")
+
+    @property
+    def transitions(self) -> int:
+        """``spec.leaseTransitions``."""
+        value = self.spec.get("leaseTransitions")
+        return value if isinstance(value, int) else 0
+
+    @property
+    def term(self) -> tuple[str, object, int]:
+        """What stays the same from an acquisition to its end: holder, acquireTime and transitions."""
+        return self.holder, self.spec.get("acquireTime"), self.transitions
+
+    @property
+    def seconds(self) -> float:
+        """``spec.leaseDurationSeconds`` of its holder."""
+        value = self.spec.get("leaseDurationSeconds")
+        return float(value) if isinstance(value, int) and value > 0 else _DEFAULT_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """A foreign holder, and since when it has not moved (our clock). ``gone``: its Lease was deleted."""
+
+    record: LeaseRecord
+    since: float
+    gone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseSeen:
+    """What one look at a Lease says. ``wait`` is after how many seconds it may be taken, if it does not move."""
+
+    name: str
+    standing: Lease
+    holder: str = ""
+    wait: float = 0.0
+
+
+@dataclass(slots=True)
+class _Term:
+    """A term of ours: what we last read or wrote, and when the last confirmed renewal was sent."""
+
+    record: LeaseRecord
+    sent: float
+    due: float
+    lost: str = ""
+
+
+@dataclass(slots=True)
+class _State:
+    held: dict[str, _Term] = field(default_factory=dict)
+    asked: dict[str, tuple[LeaseRecord, float]] = field(default_factory=dict)  # terms whose reply was lost
+    sightings: dict[str, Sighting] = field(default_factory=dict)
+    last: datetime = field(default_factory=lambda: datetime.min.replace(tzinfo=UTC))
+
+
+class Leases:
+    """The Leases of one namespace that a run holds or waits for.
+
+    ``identity`` is unique to this process. ``clock`` should be :func:`monotonic`; ``now`` is written into a Lease and
+    never compared. With ``threaded=False`` the owner calls :meth:`renew_if_due`.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        namespace: str,
+        *,
+        identity: str,
+        clock: Callable[[], float],
+        now: Callable[[], datetime],
+        log: structlog.typing.FilteringBoundLogger,
+        threaded: bool = True,
+    ) -> None:
+        self._store = store
+        self._namespace = namespace
+        self._identity = identity
+        self._clock = clock
+        self._now = now
+        self._log = log
+        self._threaded = threaded
+        self._lock = threading.RLock()  # guards the state
+        self._state = _State()
+        self._beat: Heartbeat | None = None
+        self.quiet_until = 0.0
+
+    # --- looking ------------------------------------------------------------------------------------------------------
+
+    def look(self, name: str) -> LeaseSeen:
+        """Read one Lease, unless it is ours; raises what the store raises."""
+        with self._lock:
+            term = self._state.held.get(name)
+        if term is not None:
+            quiet = max(self.quiet_until - self._clock(), 0.0)
+            standing = Lease.LOST if self._lost(term) else Lease.HELD if quiet else Lease.OURS
+            return LeaseSeen(name, standing, self._identity, quiet)
+        asked = self._clock()
+        try:
+            record: LeaseRecord | None = LeaseRecord.of(self._store.get(LEASES, self._namespace, name))
+        except NotFound:
+            record = None
+        if record is not None and self._adopt(name, record):
+            return LeaseSeen(name, Lease.OURS, self._identity)
+        return self._judge(name, record, asked)
+
+    def _adopt(self, name: str, record: LeaseRecord) -> bool:
+        """Whether it is a term that we asked for, and whose reply was lost."""
+        with self._lock:
+            wanted, sent = self._state.asked.get(name, (None, 0.0))
+            if wanted is None or wanted.term != record.term:
+                return False
+            self._hold(name, record, sent)
+        return True
+
+    def _judge(self, name: str, record: LeaseRecord | None, asked: float) -> LeaseSeen:
+        seen = self._state.sightings.get(name)
+        if record is not None and (not record.holder or record.holder == PARKED):
+            self._state.sightings.pop(name, None)
+            return LeaseSeen(name, Lease.FREE, record.holder)
+        if record is None:
+            if seen is None:
+                return LeaseSeen(name, Lease.FREE)
+            if not seen.gone:  # its holder finds out at its own next renewal
+                seen = self._state.sightings[name] = Sighting(seen.record, self._clock(), gone=True)
+        elif seen is None or seen.record != record:
+            seen = self._state.sightings[name] = Sighting(record, self._clock())
+        left = seen.since + seen.record.seconds - asked
+        holder = seen.record.holder
+        return LeaseSeen(name, Lease.FREE if left <= 0 else Lease.HELD, holder, max(left, 0.0))
+
+    # --- taking -------------------------------------------------------------------------------------------------------
+
+    def take(self, name: str) -> None:
+        """Take a Lease that :meth:`look` found free; whoever loses that race finds out by looking again.
+
+        Raises what the store raises where the Lease cannot be read or created.
+        """
+        try:
+            before: LeaseRecord | None = LeaseRecord.of(self._store.get(LEASES, self._namespace, name))
+        except NotFound:
+            before = None
+        if self._judge(name, before, self._clock()).standing is not Lease.FREE:
+            return
+        sent, moment = self._clock(), micro_time(self._moving())
+        spec = {
+            **(before.spec if before else {}),
+            "holderIdentity": self._identity,
+            "leaseDurationSeconds": int(DURATION),
+            "acquireTime": moment,
+            "renewTime": moment,
+            "leaseTransitions": before.transitions + 1 if before else 0,
+        }
+        self._state.asked[name] = (LeaseRecord("", spec), sent)
+        try:
+            taken = self._create(name, spec) if before is None else self._swap(name, before, Op("add", "/spec", spec))
+        except (AlreadyExists, TestFailed, NotFound, LostReply):
+            return
+        with self._lock:
+            self._hold(name, taken, sent)
+
+    def _hold(self, name: str, record: LeaseRecord, sent: float) -> None:
+        waited = self._state.sightings.pop(name, None)
+        self._state.asked.pop(name, None)
+        self._state.held[name] = _Term(record, sent, sent + RENEW_EVERY)
+        if waited is not None:
+            self.quiet_until = max(self.quiet_until, self._clock() + QUIET)
+        self._log.info("lease_held", lease=f"{self._namespace}/{name}", taken_over=waited is not None)
+        if self._threaded and self._beat is None:
+            self._beat = Heartbeat("lease-renewal", self.renew_if_due, RETRY_EVERY / 2)
+
+    # --- holding ------------------------------------------------------------------------------------------------------
+
+    def left(self) -> float:
+        """Seconds for which every Lease that was taken is certainly ours; local and cheap.
+
+        Raises :class:`~migrator.errors.LeaseLost` where that is over, or there is none. Once lost it stays lost.
+        """
+        with self._lock:
+            if OWN_LEASE not in self._state.held:
+                raise LeaseLost(f"Lease {self._namespace}/{OWN_LEASE} was never taken")
+            for term in self._state.held.values():
+                why = self._lost(term)
+                if why:
+                    raise LeaseLost(f"{why}: nothing more may be written; run again")
+            return min(term.sent for term in self._state.held.values()) + HOLD - self._clock()
+
+    def _lost(self, term: _Term) -> str:
+        if not term.lost and self._clock() - term.sent >= HOLD:
+            term.lost = f"the Lease was last renewed {self._clock() - term.sent:.1f} s ago, and may be somebody else's"
+        return term.lost
+
+    def renew_if_due(self) -> None:
+        """Renew what was not renewed for five seconds; never raises what a store does."""
+        with self._lock:
+            due = [n for n, term in self._state.held.items() if not self._lost(term) and self._clock() >= term.due]
+        for name in due:
+            self._renew(name)
+
+    def _renew(self, name: str) -> None:
+        with self._lock:
+            term = self._state.held.get(name)
+            if term is None:
+                return
+            sent = self._clock()
+            term.due = sent + RETRY_EVERY
+            record = term.record
+        try:
+            renewed = self._swap(name, record, Op("add", "/spec/renewTime", micro_time(self._moving())))
+        except (TestFailed, NotFound):
+            self._resolve(name, term)
+        except MigratorError as error:
+            self._log.warning("lease_renewal_failed", lease=name, error=str(error))
+        else:
+            with self._lock:
+                term.record, term.sent, term.due = renewed, sent, sent + RENEW_EVERY
+
+    def _resolve(self, name: str, term: _Term) -> None:
+        """Find out why a swap failed: a renewal of ours whose reply was lost, or another holder."""
+        try:
+            found = LeaseRecord.of(self._store.get(LEASES, self._namespace, name))
+        except NotFound:
+            self._lose(name, term, "was deleted")
+        except MigratorError as error:
+            self._log.warning("lease_read_failed", lease=name, error=str(error))
+        else:
+            if found.term != term.record.term:
+                self._lose(name, term, "was taken over by another holder")
+                return
+            with self._lock:
+                term.record, term.due = found, self._clock()
+
+    def _lose(self, name: str, term: _Term, why: str) -> None:
+        with self._lock:
+            term.lost = term.lost or f"Lease {self._namespace}/{name} {why}"
+        self._log.error("lease_lost", lease=name, reason=why)
+
+    # --- letting go ---------------------------------------------------------------------------------------------------
+
+    def let_go(self, *, park: bool) -> None:
+        """Release every Lease that is ours, the operator's first; with ``park`` those stay taken by nobody.
+
+        Failures are logged: all that they cost is the next holder's wait.
+        """
+        if self._beat is not None:
+            self._beat.stop()
+            self._beat = None
+        with self._lock:
+            names = sorted(self._state.held, key=lambda name: name == OWN_LEASE)
+            terms = [(name, self._state.held.pop(name)) for name in names]
+        for name, term in terms:
+            if not self._lost(term):
+                self._release(name, term, parked=park and name != OWN_LEASE)
+
+    def _release(self, name: str, term: _Term, *, parked: bool) -> None:
+        record = term.record
+        for _ in range(_ATTEMPTS):
+            moment = micro_time(self._moving())
+            spec = {
+                **record.spec,
+                "holderIdentity": PARKED if parked else "",
+                "leaseDurationSeconds": _PARKED_SECONDS if parked else _RELEASED_SECONDS,
+                "acquireTime": moment,
+                "renewTime": moment,
+            }
+            try:
+                self._swap(name, record, Op("add", "/spec", spec))
+            except MigratorError as error:
+                self._log.warning("lease_release_failed", lease=name, error=str(error))
+                try:
+                    found = LeaseRecord.of(self._store.get(LEASES, self._namespace, name))
+                except NotFound:
+                    return
+                except MigratorError:
+                    continue
+                if found.term != record.term:
+                    return
+                record = found
+            else:
+                if parked:
+                    self._log.warning("lease_parked", lease=f"{self._namespace}/{name}", holder=PARKED)
+                return
+
+    # --- requests -----------------------------------------------------------------------------------------------------
+
+    def _create(self, name: str, spec: Mapping[str, Any]) -> LeaseRecord:
+        body = {
+            "apiVersion": LEASES.api_version,
+            "kind": LEASES.kind,
+            "metadata": {"name": name, "namespace": self._namespace},
+            "spec": dict(spec),
+        }
+        return LeaseRecord.of(self._store.create(LEASES, self._namespace, body))
+
+    def _swap(self, name: str, record: LeaseRecord, change: Op) -> LeaseRecord:
+        tests = [Op("test", "/metadata/resourceVersion", record.resource_version)]
+        if record.spec:
+            tests.append(Op("test", "/spec/holderIdentity", record.spec.get("holderIdentity")))
+        return LeaseRecord.of(self._store.patch(LEASES, self._namespace, name, (*tests, change)))
+
+    def _moving(self) -> datetime:
+        """A time later than every one before: contenders see that we live by seeing the text change."""
+        with self._lock:
+            self._state.last = max(self._now(), self._state.last + timedelta(microseconds=1))
+            return self._state.last
+
+
+class Heartbeat:
+    """A daemon thread that calls something again and again, ``pause`` seconds apart."""
+
+    def __init__(self, name: str, beat: Callable[[], object], pause: float) -> None:
+        self._beat = beat
+        self._pause = pause
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._pause):
+            self._beat()
+
+    def stop(self) -> None:
+        """Let it end, and wait for that as long as one request may take."""
+        self._stop.set()
+        self._thread.join(RENEW_EVERY)

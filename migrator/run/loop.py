@@ -1,0 +1,441 @@
+"""A run: observe, decide, act, until the decision is to end.
+
+Nothing of what was written is remembered. What is remembered is: when each Lease was last seen to move (in
+:class:`~migrator.run.leases.Leases`), which step failed how often in a row, since when we wait or go back, the reason
+to give up, and the newest reading of the sets, which every write makes worthless.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Final
+
+from migrator.errors import (
+    ClusterError,
+    ForeignOperator,
+    Interrupted,
+    LeaseLost,
+    LostRace,
+    LostReply,
+    MigratorError,
+    NotAuthorised,
+    NotReverted,
+    Refused,
+    Rejected,
+    Reverted,
+    UsageError,
+)
+from migrator.grove.model import Plan
+from migrator.planning.options import direction
+from migrator.run import admission, events
+from migrator.run.actions import Hands
+from migrator.run.context import Context, RunOptions, RunResult
+from migrator.run.decisions import Exit, Lease, Op, Point, Sets, Situation, Step, Why, decide, exit_code, parks, why
+from migrator.run.dry_run import rehearse
+from migrator.run.execute import TreeConflict
+from migrator.run.observation import (
+    Control,
+    Observation,
+    SetsSeen,
+    describe,
+    observe,
+    pending,
+    read_sets,
+    refusals_of,
+    situation,
+)
+from migrator.store import DryRun, Store
+
+#: How long others are waited for, and how long going back may take, in seconds.
+PATIENCE: Final = 120.0
+TIME_TO_GO_BACK: Final = 600.0
+
+#: How often one step may fail in a row, and how often sets are brought back, before that is given up.
+ATTEMPTS: Final = 3
+_BACK: Final = frozenset({Step.BACKWARD, Step.BACKWARD_HALF, Step.BACKWARD_EDITED})
+_LONGEST_PAUSE: Final = 1.0
+_TIME_TO_LEAVE: Final = 60.0
+
+_STAGES: Final = {
+    Step.STOP_OPERATOR: "stop",
+    Step.TAKE_LEASE: "fence",
+    Step.TAKE_OPERATOR_LEASES: "fence",
+    Step.OPEN_RECORD: "record",
+    Step.SAVE_TABLES: "record",
+    Step.FORWARD: "execute",
+    Step.BACKWARD: "revert",
+    Step.BACKWARD_HALF: "revert",
+    Step.BACKWARD_EDITED: "revert",
+    Step.CLOSE_RECORD: "close",
+    Step.FORGET_RECORD: "close",
+    Step.RESTORE_OPERATOR: "close",
+}
+_LOOKS: Final = {Point.START: "preflight", Point.FENCED: "snapshot", Point.WRITTEN: "verify"}
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """All that a run remembers beside its Leases.
+
+    ``failed`` is the step that failed last, and how often in a row; ``waiting`` since when others are waited for;
+    ``idle_until`` until when sets may become idle. ``why`` and ``cause`` are the reason to give up; ``went_back`` tells
+    whether sets were brought back for it, ``tries`` how often sets were written to, and ``back_since`` from when on
+    they are brought back.
+    """
+
+    failed: tuple[Step | None, int] = (None, 0)
+    waiting: float | None = None
+    idle_until: float = 0.0
+    why: Why = Why.NONE
+    cause: BaseException | None = None
+    went_back: bool = False
+    tries: int = 0
+    backs: int = 0
+    back_since: float | None = None
+    point: Point = Point.START
+    sets: SetsSeen | None = None
+    unclosable: bool = False
+
+
+def run(store: Store, options: RunOptions, context: Context) -> RunResult:
+    """Migrate, or with ``revert`` undo a migration; returns when every planned value is proven to be there.
+
+    Raises a :class:`~migrator.errors.MigratorError` whose exit code says what state the cluster is in.
+    """
+    direction(options.plan)
+    if not store.is_cluster or store.dry_run is not DryRun.NONE:
+        return rehearse(store, options, context)
+    return _Run(store, options, context).run()
+
+
+def reason_of(error: BaseException) -> Why:
+    """Why an error ends a run; ``NONE`` for one that may pass."""
+    kinds: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], Why], ...] = (
+        ((LeaseLost, KeyboardInterrupt), Why.ENDS_HERE),
+        (ForeignOperator, Why.FOREIGN),
+        (TreeConflict, Why.CONFLICT),
+        ((Refused, UsageError, NotAuthorised), Why.REFUSED),
+        (LostRace, Why.BUSY),
+        (Interrupted, Why.STOPPED),
+        ((ClusterError, LostReply), Why.NONE),
+    )
+    return next((reason for kind, reason in kinds if isinstance(error, kind)), Why.FAILED)
+
+
+class _Run:
+    """One run; all that changes while it lasts is the memory."""
+
+    def __init__(self, store: Store, options: RunOptions, context: Context) -> None:
+        self._store = store
+        self._options = options
+        self._context = context
+        self._log = context.log
+        self._hands: Hands | None = None
+        self._memory = Memory(idle_until=context.clock() + (options.wait_for_idle or 0.0))
+        self._control = Control()
+        self._result = RunResult(Plan(options.plan.source, options.plan.target, ()))
+        self._stage = ""
+
+    def run(self) -> RunResult:
+        """Observe, decide and act, until the decision is to end."""
+        step: Step | None = None
+        while step is not Step.END:
+            step = None
+            try:
+                self._observe()
+                self._judge()
+                seen = self._situation()
+                step = decide(seen)
+                if step is not Step.END:
+                    self._act(step, seen)
+                    self._passed(step)
+            except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - whatever it is, the cluster is put in order
+                self._failed(step, error)
+                if step is None and self._memory.why is not Why.NONE and self._memory.cause is error:
+                    break  # what cannot be seen cannot be put in order
+        return self._end()
+
+    # --- observing ----------------------------------------------------------------------------------------------------
+
+    def _observe(self) -> None:
+        leases, recorder = (self._hands.leases, self._hands.recorder) if self._hands else (None, None)
+        everywhere = self._memory.sets is None
+        self._control = observe(self._store, self._options, leases, recorder, everywhere=everywhere)
+        if self._hands is None and self._control.found.home is not None:
+            pod = admission.own_pod(self._store)
+            if pod is not None:
+                self._context = replace(self._context, identity=f"{pod}_{self._context.run_id}")
+            self._hands = Hands(self._store, self._options, self._context, self._control.found.home)
+            leases, recorder = self._hands.leases, self._hands.recorder
+            self._control = observe(self._store, self._options, leases, recorder, everywhere=everywhere)
+
+    @property
+    def _seen(self) -> Observation:
+        return Observation(self._control, self._memory.sets, self._memory.point)
+
+    def _situation(self) -> Situation:
+        found = situation(self._seen, self._options, why=self._memory.why, tired=self._tired)
+        idle = self._context.clock() < self._memory.idle_until
+        hasty = isinstance(self._memory.cause, KeyboardInterrupt)
+        return replace(found, idle=idle, hasty=hasty, unclosable=self._memory.unclosable)
+
+    @property
+    def _tired(self) -> bool:
+        since = self._memory.back_since
+        late = since is not None and self._context.clock() - since > TIME_TO_GO_BACK
+        return late or self._memory.backs > 2 * ATTEMPTS or self._memory.failed[1] >= ATTEMPTS
+
+    def _judge(self) -> None:
+        """Take note of what ends a run by being seen: a signal, the time, an operator."""
+        memory, context = self._memory, self._context
+        if memory.why is Why.NONE:
+            if context.stop.is_set():
+                self._give_up(Why.STOPPED, Interrupted("interrupted"))
+            elif context.deadline.remaining() <= 0:
+                self._give_up(Why.FAILED, self._overdue("--timeout is over"))
+            elif self._waits_too_long():
+                self._give_up(Why.BUSY, self._overdue(f"waited for {PATIENCE:.0f} s"))
+            elif memory.tries > ATTEMPTS:
+                self._give_up(Why.FAILED, ClusterError("values that were written do not stay as they were written"))
+        seen = self._situation()
+        reason = why(seen)
+        if reason is not Why.NONE and (self._memory.why is Why.NONE or reason is Why.ENDS_HERE is not self._memory.why):
+            self._give_up(reason, self._cause_of(reason, seen))
+
+    def _waits_too_long(self) -> bool:
+        since = self._memory.waiting
+        late = since is not None and self._context.clock() - since > PATIENCE
+        return late and decide(self._situation()) is Step.WAIT
+
+    def _cause_of(self, reason: Why, seen: Situation) -> MigratorError:
+        installed, sets = self._control.found.operator, self._memory.sets
+        if reason is Why.FOREIGN and installed is not None:
+            if not seen.fenced:
+                return ForeignOperator(f"{describe(installed)} runs: scale it to zero, or run with --stop-operator")
+            return ForeignOperator(
+                f"{describe(installed)} is not the target's: somebody started an operator during the run (keep it at "
+                "zero, or name the target's image with --target-image)"
+                if seen.operator is not Op.LOOSE
+                else f"{describe(installed)} acts without waiting for the Lease: stop it, then run again"
+            )
+        if reason is Why.REFUSED and sets is not None:
+            refusals = refusals_of(sets.plan)
+            more = f" (and {len(refusals) - 1} more refusals; `plan` lists them all)" if len(refusals) > 1 else ""
+            return Refused(f"{refusals[0].code}: {refusals[0].message}{more}")
+        if reason is Why.BUSY:
+            return self._overdue("an operator runs")
+        return LeaseLost("the Lease is not ours any more: nothing more may be written; run again")
+
+    def _overdue(self, what: str) -> LostRace:
+        """What we wait for, by name."""
+        held = [lease for lease in (self._control.own, *self._control.theirs) if lease.standing is Lease.HELD]
+        installed = self._control.found.operator
+        if installed is not None and installed.pods and self._control.own.standing is Lease.OURS:
+            return LostRace(f"{what}: operator pods still exist: {describe(installed)}; wait until they are gone")
+        names = "; ".join(f"Lease {lease.name} is held by {lease.holder}" for lease in held)
+        said = "another migration or an operator is running; stop it or wait for its end, then run again"
+        return LostRace(f"{what}: {names}: {said}" if names else f"{what}; run again")
+
+    # --- acting -------------------------------------------------------------------------------------------------------
+
+    def _act(self, step: Step, seen: Situation) -> None:  # noqa: C901, PLR0912 - one case for each step
+        now = self._seen
+        if step is Step.LOOK:
+            self._look(seen)
+            return
+        if step is Step.WAIT:
+            self._wait(seen)
+            return
+        if self._hands is None:
+            raise UsageError(
+                "no Grove operator was found: say where it lives with --operator-namespace, where the Lease and the "
+                "record are kept"
+            )
+        hands, context = self._hands, self._context
+        if step in _BACK or step is Step.FORWARD:
+            self._memory = replace(self._memory, sets=None, point=Point.WRITTEN)
+        if step in _BACK and self._memory.back_since is None:
+            context.deadline.extend(TIME_TO_GO_BACK)
+            self._memory = replace(self._memory, back_since=context.clock())
+        with self._timed(_STAGES[step]):
+            match step:
+                case Step.TAKE_LEASE:
+                    if not hands.take_lease(now):
+                        self._memory = replace(self._memory, sets=None)
+                case Step.OPEN_RECORD:
+                    hands.open_record(now)
+                case Step.STOP_OPERATOR:
+                    hands.stop_operator(now)
+                case Step.TAKE_OPERATOR_LEASES:
+                    hands.take_operator_leases(now)
+                case Step.SAVE_TABLES:
+                    hands.save_tables(now)
+                case Step.FORWARD:
+                    self._memory = replace(self._memory, tries=self._memory.tries + 1)
+                    hands.forward(now)
+                case Step.BACKWARD_EDITED:
+                    self._memory = replace(self._memory, point=Point.FENCED, backs=self._memory.backs + 1)
+                    hands.backward_edited(now)
+                case Step.BACKWARD_HALF | Step.BACKWARD:
+                    self._memory = replace(self._memory, went_back=True, backs=self._memory.backs + 1)
+                    (hands.backward if step is Step.BACKWARD else hands.backward_half)(now)
+                case Step.RESTORE_OPERATOR:
+                    hands.restore_operator(now, seen.sets, begun=seen.begun)
+                case Step.CLOSE_RECORD:
+                    self._close(hands, now)
+                case _:
+                    hands.forget_record(now)
+
+    def _close(self, hands: Hands, now: Observation) -> None:
+        """What is complete does not fail where the record cannot say so; a rerun closes it."""
+        try:
+            hands.close_record(now)
+        except LeaseLost:
+            raise
+        except MigratorError as error:
+            self._log.warning("record_not_closed", error=str(error), next="run again: it closes the record")
+            self._memory = replace(self._memory, unclosable=True)
+
+    def _look(self, seen: Situation) -> None:
+        point = Point.WRITTEN
+        if self._memory.point is not Point.WRITTEN:
+            point = Point.FENCED if seen.fenced else Point.START
+        self._memory = replace(self._memory, sets=None, point=point)
+        with self._timed(_LOOKS[point]):
+            sets = read_sets(self._store, self._options, self._context, self._control, point)
+        self._memory = replace(self._memory, sets=sets)
+        self._report(sets)
+
+    def _report(self, sets: SetsSeen) -> None:
+        if sets.point is Point.WRITTEN:
+            if sets.complete:
+                self._log.info("written_values_verified")
+            return
+        self._result.plan = sets.plan
+        events.log_findings(sets.plan, self._context.log)
+        if not pending(sets.plan) and not refusals_of(sets.plan):
+            self._log.info("nothing_to_do", trees=len(sets.plan.trees))
+
+    def _wait(self, seen: Situation) -> None:
+        context, memory = self._context, self._memory
+        if seen.sets is Sets.REFUSED and seen.idle and seen.point is Point.START:
+            self._log.info("waiting_for_idle")
+            context.sleep(self._options.interval)
+            self._memory = replace(memory, sets=None)
+            return
+        if memory.waiting is None:
+            self._memory = replace(memory, waiting=context.clock())
+            self._log.info("waiting", why=str(self._overdue("waiting")))
+        waits = [lease.wait for lease in (self._control.own, *self._control.theirs) if lease.standing is Lease.HELD]
+        context.sleep(min([_LONGEST_PAUSE, *(wait for wait in waits if wait > 0)]))
+
+    def _passed(self, step: Step) -> None:
+        memory, only_looked = self._memory, step in {Step.WAIT, Step.LOOK}
+        failed = memory.failed if only_looked and memory.failed[0] is not step else (None, 0)
+        self._memory = replace(memory, failed=failed, waiting=memory.waiting if only_looked else None)
+
+    def _failed(self, step: Step | None, error: BaseException) -> None:
+        """Take note of a failure: a reason to give up, or one more of the same."""
+        last, times = self._memory.failed
+        times = times + 1 if last is step else 1
+        self._memory = replace(self._memory, failed=(step, times))
+        self._log.warning("step_failed", step=step.value if step else "observe", error=str(error), times=times)
+        early = step in {None, Step.LOOK} and (self._hands is None or self._control.own.standing is not Lease.OURS)
+        limit = 1 if early else ATTEMPTS - isinstance(error, Rejected)
+        reason = reason_of(error)
+        if reason is Why.NONE and times >= limit and (step is None or self._memory.why is Why.NONE):
+            reason = Why.ENDS_HERE if step is None else Why.FAILED
+        if reason is not Why.NONE and (self._memory.why is Why.NONE or reason is Why.ENDS_HERE):
+            self._give_up(reason, error)
+        elif step is None:
+            self._context.sleep(_LONGEST_PAUSE)
+
+    def _give_up(self, reason: Why, cause: BaseException) -> None:
+        self._memory = replace(self._memory, why=reason, cause=cause, failed=(None, 0), waiting=None)
+        self._context.deadline.extend(_TIME_TO_LEAVE)
+
+    @contextmanager
+    def _timed(self, stage: str) -> Iterator[None]:
+        """Time what happens inside, and log its begin and end."""
+        started = self._context.clock()
+        self._log.info("stage_started", stage=stage)
+        try:
+            yield
+        finally:
+            spent = self._context.clock() - started
+            seconds = self._result.seconds
+            seconds[stage] = round(seconds.get(stage, 0.0) + spent, 3)
+            self._log.info("stage_ended", stage=stage, seconds=round(spent, 3))
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+
+    def _end(self) -> RunResult:
+        """Let go of the Leases, and say what the cluster's state is."""
+        memory, seen = self._memory, self._situation()
+        code = exit_code(self._reason(seen), seen)
+        if self._hands is not None:
+            self._hands.let_go(park=parks(code, seen))
+        if code == Exit.DONE:
+            return self._done()
+        error = self._error(code, seen)
+        if code == Exit.REFUSED and memory.sets is not None:
+            events.refused(self._store, memory.sets.plan, self._context)
+        self._log.error("run_failed", code=getattr(error, "code", "bug"), exit_code=code, error=str(error))
+        raise error from (memory.cause if memory.cause is not error else None)
+
+    def _reason(self, seen: Situation) -> int:
+        memory = self._memory
+        told = memory.why is Why.STOPPED and seen.sets is Sets.DONE and not seen.begun
+        if memory.why is Why.NONE or (told and (seen.read or not seen.open)):
+            return Exit.DONE
+        if memory.why is Why.CONFLICT and self._options.on_conflict == "skip" and seen.begun:
+            return Exit.LOST
+        if memory.went_back:
+            return Exit.REVERTED
+        code = memory.cause.exit_code if isinstance(memory.cause, MigratorError) else Exit.FAILED
+        return code if code in {Exit.USAGE, Exit.REFUSED, Exit.LOST} else Exit.FAILED
+
+    def _error(self, code: int, seen: Situation) -> BaseException:
+        """The error that says so; its class is the exit code's."""
+        memory = self._memory
+        cause = memory.cause or ClusterError("the run ended")
+        if isinstance(cause, KeyboardInterrupt | Interrupted):
+            cause = Interrupted(
+                "interrupted before the first write; run again" if code == Exit.FAILED else "interrupted"
+            )
+        earlier = self._control.recorded.superseded is not None or self._control.recorded.run is not None
+        if code == Exit.REVERTED:
+            stays = "what this run wrote was put back, and what an earlier run migrated stays so: do not start the old "
+            return Reverted(f"{cause}; {f'{stays}operator' if earlier else 'everything was put back'}")
+        if code == Exit.STUCK:
+            left = "what was written is still there" if seen.begun else "the operator is at zero and was not given back"
+            return NotReverted(f"{cause}; {left}: keep the operator at zero, and run again, or `run --revert`")
+        if code == Exit.LOST and memory.why is Why.CONFLICT and seen.begun:
+            return LostRace(
+                f"{cause}; that set was brought back to the old hashes, and the other sets are migrated. Run again, or "
+                "`run --revert`"
+            )
+        if isinstance(cause, MigratorError) and cause.exit_code == code:
+            return cause
+        return ClusterError(str(cause)) if isinstance(cause, MigratorError) else cause
+
+    def _done(self) -> RunResult:
+        """Write Events; log whether the operator is up, with which image, and what is next."""
+        result, hands = self._result, self._hands
+        if hands is not None:
+            result.patches, result.trees = hands.written.patches, hands.written.trees
+        if not self._options.revert:
+            events.migrated(self._store, result.plan, self._context)
+        installed = self._control.found.operator
+        if installed is not None and installed.deployment:
+            result.operator_replicas, result.operator_image = installed.replicas, installed.image
+        up = installed is not None and installed.replicas > 0
+        if self._options.revert:
+            following = "the old operator may run" if up else "start the old operator"
+        else:
+            following = "grove-migrator verify --after-upgrade" if up else "start the target's operator (helm upgrade)"
+        replicas, image = result.operator_replicas, result.operator_image
+        self._log.info("operator", replicas=replicas, image=image, up=up, next=following)
+        return result

@@ -1,0 +1,206 @@
+"""The decision table, enumerated: one answer for every combination, each of them safe, and no way round in a circle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+from migrator.run.decisions import (
+    Exit,
+    Goal,
+    Lease,
+    Op,
+    Point,
+    Rec,
+    Sets,
+    Situation,
+    Step,
+    Why,
+    decide,
+    exit_code,
+    goal,
+    parks,
+    why,
+)
+from tests.support.counts import record
+
+BOTH = (False, True)
+LIVE = {Op.TARGET, Op.LOOSE, Op.OTHER}
+WROTE = {Rec.WRITING, Rec.REVERTING}
+OPEN = {Rec.STOPPING, *WROTE}
+BACK = {Step.BACKWARD, Step.BACKWARD_EDITED, Step.BACKWARD_HALF}
+READING = {Step.LOOK, Step.WAIT, Step.END}
+
+#: What a step that succeeds uses up: how long others are waited for, and how often sets are written to.
+COUNTED = {Step.WAIT, Step.FORWARD, *BACK}
+
+
+def every() -> Iterator[Situation]:
+    """Every combination; what cannot matter beside the others has one value."""
+    for revert, kept, ours, theirs, operator in product(BOTH, Rec, Lease, Lease, Op):
+        live = operator in LIVE
+        for stoppable, noted, sets, point in product(*((BOTH, BOTH) if live else ((True,), (False,))), Sets, Point):
+            for begun, owed, tired, reason in product(
+                BOTH if kept in WROTE else (kept is Rec.OTHER,),
+                BOTH if not live and kept not in {Rec.NONE, Rec.OTHER} else (False,),
+                BOTH,
+                Why,
+            ):
+                if tired and reason is Why.NONE:
+                    continue
+                for whole, covered, backable, skip, idle, hasty, unclosable in product(
+                    BOTH if begun and sets is not Sets.UNREAD else (True,),
+                    BOTH if kept in WROTE and sets is Sets.PENDING and reason is Why.NONE else (False,),
+                    BOTH if begun and kept in WROTE else (True,),
+                    BOTH if reason is Why.CONFLICT else (False,),
+                    BOTH if sets is Sets.REFUSED and point is Point.START else (False,),
+                    BOTH if sets is Sets.UNREAD and point is Point.WRITTEN else (False,),
+                    BOTH if sets is Sets.DONE and kept in OPEN else (False,),
+                ):
+                    yield Situation(
+                        revert=revert,
+                        record=kept,
+                        ours=ours,
+                        theirs=theirs,
+                        operator=operator,
+                        stoppable=stoppable,
+                        noted=noted,
+                        sets=sets,
+                        point=point,
+                        begun=begun,
+                        whole=whole,
+                        covered=covered,
+                        owed=owed,
+                        backable=backable,
+                        tired=tired,
+                        skip=skip,
+                        idle=idle,
+                        hasty=hasty,
+                        unclosable=unclosable,
+                        why=reason,
+                    )
+
+
+def wrong(seen: Situation, step: Step) -> str | None:  # noqa: C901, PLR0911 - one line for each rule
+    """What a step would break."""
+    if step in READING:
+        return None
+    if step is Step.TAKE_LEASE:
+        return None if seen.ours is Lease.FREE else "our Lease is not free"
+    if seen.ours is not Lease.OURS or seen.theirs is Lease.LOST:
+        return "a write without our Lease"
+    if step in {Step.FORWARD, Step.SAVE_TABLES, *BACK} and not (seen.fenced and seen.read):
+        return "a write to sets that were not read behind the fence"
+    if step is Step.FORWARD and not (seen.covered and why(seen) is Why.NONE):
+        return "forward without tables, or although there is a reason to give up"
+    if step is Step.STOP_OPERATOR and not (seen.noted and seen.stoppable and seen.open):
+        return "the operator is stopped before it is noted"
+    if step in BACK and step is not Step.BACKWARD_EDITED and (not seen.backable or seen.operator is Op.LOOSE):
+        return "hashes are brought back beside an operator that reads the others"
+    if step in BACK and step is not Step.BACKWARD_EDITED and (seen.revert or not seen.begun):
+        return "there is nothing to bring back"
+    if step is Step.RESTORE_OPERATOR and not (seen.owed and (not seen.begun or seen.sets is Sets.DONE)):
+        return "the operator is started beside what was written"
+    if step is Step.FORGET_RECORD and seen.begun and not (seen.revert and seen.sets is Sets.DONE):
+        return "the record goes, and what it explains stays"
+    return None
+
+
+@pytest.mark.timeout(600)
+def test_every_combination_has_one_safe_answer() -> None:
+    """Each answer is one step, and no step breaks a rule: no write without its Leases, its record, its proof."""
+    number = 0
+    for seen in every():
+        step = decide(seen)
+        assert type(step) is Step, seen
+        assert wrong(seen, step) is None, (wrong(seen, step), step, seen)
+        if goal(seen) is Goal.ONWARD and why(seen) is not Why.NONE:  # told to end when all was done
+            assert (seen.why, seen.sets, seen.read) == (Why.STOPPED, Sets.DONE, True), seen
+        number += 1
+    record("decisions", number)
+    assert number > 500_000
+
+
+@pytest.mark.timeout(600)
+def test_no_exit_code_says_more_than_what_is_seen() -> None:
+    """1, 2, 3 and 5 only where nothing of the run is left; 0 only where all is done; half-written sets are a 6."""
+    for kept, ours, theirs, sets, begun, whole, owed, revert, reason in product(
+        Rec, Lease, Lease, Sets, BOTH, BOTH, BOTH, BOTH, (Why.NONE, Why.BUSY)
+    ):
+        seen = Situation(
+            record=kept,
+            ours=ours,
+            theirs=theirs,
+            sets=sets,
+            begun=begun,
+            whole=whole,
+            owed=owed,
+            revert=revert,
+            why=reason,
+        )
+        for reason_code in (Exit.DONE, Exit.FAILED, Exit.USAGE, Exit.REFUSED, Exit.LOST, Exit.REVERTED):
+            code = exit_code(reason_code, seen)
+            if code in {Exit.FAILED, Exit.USAGE, Exit.REFUSED, Exit.REVERTED}:
+                assert not seen.begun, (code, seen)
+                assert not seen.owed, (code, seen)
+            if code == Exit.DONE:
+                assert seen.sets is Sets.DONE, seen
+            if code == Exit.LOST and seen.begun and seen.ours is not Lease.HELD:
+                assert seen.whole, seen
+            if code == Exit.STUCK:
+                assert parks(code, seen), seen
+
+
+def after(seen: Situation, step: Step) -> Iterator[Situation]:  # noqa: C901 - one case for each step
+    """What may be seen after a step that succeeded, and that uses nothing up."""
+    match step:
+        case Step.LOOK:
+            point = Point.WRITTEN if seen.point is Point.WRITTEN else Point.FENCED if seen.fenced else Point.START
+            for sets in (Sets.DONE, Sets.PENDING, Sets.EDITED, Sets.REFUSED):
+                for begun in BOTH if seen.record in WROTE else (seen.begun,):
+                    yield replace(seen, sets=sets, point=point, begun=begun)
+        case Step.TAKE_LEASE:
+            yield replace(seen, ours=Lease.OURS)
+        case Step.OPEN_RECORD:
+            yield replace(seen, record=seen.record if seen.open else Rec.STOPPING, noted=True)
+        case Step.STOP_OPERATOR:
+            yield replace(seen, operator=Op.GONE, noted=False)
+            yield replace(seen, operator=Op.ENDING, noted=False)
+        case Step.TAKE_OPERATOR_LEASES:
+            yield replace(seen, theirs=Lease.OURS)
+        case Step.SAVE_TABLES:
+            yield replace(seen, record=Rec.REVERTING if seen.revert else Rec.WRITING, covered=True)
+        case Step.RESTORE_OPERATOR:
+            yield replace(seen, owed=False, operator=Op.TARGET)
+            yield replace(seen, owed=False, operator=Op.OTHER)
+        case Step.CLOSE_RECORD:
+            yield replace(seen, record=Rec.CLOSED, begun=False)
+        case Step.FORGET_RECORD:
+            yield replace(seen, record=Rec.NONE, begun=False, owed=False)
+            yield replace(seen, record=Rec.CLOSED, begun=False, owed=False)
+
+
+@pytest.mark.timeout(600)
+def test_no_circle_costs_nothing() -> None:
+    """Whatever is seen next, steps that succeed lead to the end, or to one that lowers a bounded counter."""
+    finished: set[Situation] = set()
+    for start in every():
+        if start in finished or start.tired or start.hasty or start.skip or start.unclosable:
+            continue
+        path: list[tuple[Situation, Iterator[Situation]]] = [(start, after(start, decide(start)))]
+        on_path = {start}
+        while path:
+            here, following = path[-1]
+            there = next(following, None) if decide(here) not in COUNTED | {Step.END} else None
+            if there is None:
+                path.pop()
+                on_path.discard(here)
+                finished.add(here)
+            elif there in on_path:
+                raise AssertionError([str(decide(seen)) for seen, _ in path] + [here])
+            elif there not in finished:
+                path.append((there, after(there, decide(there))))
+                on_path.add(there)

@@ -1,0 +1,278 @@
+"""States that once ended badly, each through the public entry: what a run does in them, and what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from migrator import resources
+from migrator.store import DryRun
+from tests.simulation import cluster
+from tests.simulation.points import GROVE, first
+from tests.simulation.truth import DONE, FAILED, LOST, REFUSED, REVERTED, STUCK, lies
+from tests.simulation.world import (
+    KILLED,
+    Ending,
+    Process,
+    World,
+    Write,
+    do_at,
+    kill_at,
+    operator_pod,
+    raise_at,
+)
+from tests.support.trees import Object
+
+LOST_LABELS = {"app": "own"}
+
+
+def in_flight(body: Object) -> None:
+    """An edit that no operator has seen: the set's hash is not its spec's."""
+    body["spec"]["template"]["cliques"][0]["annotations"] = {"example.test/edit": "1"}
+
+
+def begin_update(world: World) -> None:
+    """An edit is in flight, which refuses."""
+    world.store.edit(resources.POD_CLIQUE_SETS, "default", "web", in_flight)
+
+
+def bad(world: World) -> bool:
+    """Whether the old operator may act on hashes that it does not know."""
+    return bool(world.replicas) and world.image == cluster.OLD_IMAGE and world.grove() != world.before
+
+
+# --- the old operator beside a migrated cluster ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stopped", [False, True], ids=["goes on", "is told to end"])
+def test_a_run_that_another_overtook_never_starts_the_old_operator(*, stopped: bool) -> None:
+    """A second run migrates everything while the first stands still at one of its writes, or is told to end there."""
+    number = 1
+    while True:
+        world = World()
+        seen: list[Ending] = []
+
+        def overtake(write: Write, world: World = world, seen: list[Ending] = seen, number: int = number) -> None:
+            if write.number == number and write.moment == "after" and not seen:
+                seen.append(world.run())
+                if stopped:
+                    write.process.stop.set()
+
+        ending = world.run(overtake)
+        if not seen:
+            break
+        assert not bad(world), (number, str(ending))
+        if seen[0].code == DONE:
+            assert world.grove() == world.after
+        number += 1
+    assert number > 10
+
+
+# --- the operator at zero for ever ----------------------------------------------------------------------------------
+
+
+def test_a_refused_rerun_gives_back_the_operator_that_a_dead_run_stopped() -> None:
+    """Killed after the scale-down; what refuses the rerun needs the operator, so that comes back: exit 3."""
+    world = World()
+    assert world.run(kill_at(first("deployments", "scale"), "after")).code == KILLED
+    world.advance(30)
+    begin_update(world)
+    ending = world.run()
+    assert (ending.code, world.replicas, world.records) == (REFUSED, 1, []), str(ending)
+
+
+def test_replicas_that_somebody_else_set_to_zero_stay() -> None:
+    """An operator at zero without a record of ours is somebody's maintenance: a refused run leaves it alone."""
+    world = World(replicas=0)
+    begin_update(world)
+    assert (world.run().code, world.replicas) == (REFUSED, 0)
+
+
+# --- operators that no Lease keeps out ------------------------------------------------------------------------------
+
+
+def without_election(world: World) -> None:
+    """The operator's configuration turns leader election off."""
+
+    def change(body: Object) -> None:
+        body["data"]["config.yaml"] = body["data"]["config.yaml"].replace("enabled: true", "enabled: false")
+
+    world.store.edit(resources.CONFIG_MAPS, cluster.NAMESPACE, "grove-operator-cm-0a1b2c3d", change)
+
+
+@pytest.mark.parametrize(("image", "code"), [(cluster.OLD_IMAGE, REVERTED), (cluster.NEW_IMAGE, STUCK)])
+def test_an_operator_without_election_stops_the_run(image: str, code: int) -> None:
+    """It acts at once: the run sees it with its next look, and goes back, or stops where the target's is at work."""
+    world = World()
+    without_election(world)
+    number = first("pods") + 1
+
+    def start(_write: Write) -> None:
+        world.store.put(operator_pod("early", image))
+        world.advance(6)
+
+    ending = world.run(do_at(number, "after", start))
+    assert ending.code == code, str(ending)
+    assert "early" in str(ending.error)
+    if code == REVERTED:
+        assert world.grove() == world.before
+
+
+def own_labels(world: World) -> None:
+    """An installation under labels and a container name of its own, behind Grove's webhook."""
+    for name in (
+        (resources.DEPLOYMENTS, cluster.DEPLOYMENT),
+        *(
+            (resources.PODS, pod["metadata"]["name"])
+            for pod in world.store.everything(resources.PODS)
+            if pod["metadata"]["namespace"] == cluster.NAMESPACE
+        ),
+    ):
+        world.store.drop(name[0], cluster.NAMESPACE, name[1], cascade=False)
+    deployment = next(item for item in cluster.operator() if item["kind"] == "Deployment")
+    deployment["metadata"]["labels"] = LOST_LABELS
+    deployment["spec"]["selector"] = {"matchLabels": LOST_LABELS}
+    deployment["spec"]["template"]["metadata"]["labels"] = LOST_LABELS
+    deployment["spec"]["template"]["spec"]["containers"][0]["name"] = "manager"
+    world.store.put(deployment)
+    pod = operator_pod("own-1", cluster.OLD_IMAGE)
+    pod["metadata"]["labels"] = LOST_LABELS
+    pod["spec"]["containers"][0]["name"] = "manager"
+    world.store.put(pod)
+    world.store.put(
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": "grove-operator", "namespace": cluster.NAMESPACE},
+            "spec": {"selector": LOST_LABELS},
+        }
+    )
+    service = {"name": "grove-operator", "namespace": cluster.NAMESPACE}
+    world.store.put(
+        {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": "podcliqueset-validating-webhook"},
+            "webhooks": [
+                {
+                    "name": "pcs.validating.webhooks.grove.io",
+                    "clientConfig": {"service": service},
+                    "rules": [{"operations": ["CREATE"], "resources": ["podcliquesets"]}],
+                }
+            ],
+        }
+    )
+
+
+def test_an_operator_under_its_own_labels_is_seen() -> None:
+    """Its webhook's Service names it: without --stop-operator the run refuses beside it."""
+    world = World()
+    own_labels(world)
+    ending = world.run(stop_operator=False)
+    assert ending.code == REFUSED, str(ending)
+    assert "GM-122" in str(ending.error)
+
+
+# --- exits that say too little --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [ValueError, KeyboardInterrupt, MemoryError])
+def test_no_exception_hides_what_was_written(kind: type[BaseException]) -> None:
+    """An exception that is not ours, in the middle of the writes: the exit code is the cluster's state all the same."""
+    world = World()
+    ending = world.run(raise_at(first("pods") + 2, "after", kind))
+    assert ending.code in {REVERTED, STUCK}, str(ending)
+    assert lies(world, ending) == []
+    assert world.run().code == DONE
+
+
+def test_a_half_written_cluster_never_ends_with_3() -> None:
+    """A dead run left it half-written, and the rerun is refused without the right to stop the operator: 6."""
+    world = World()
+    assert world.run(kill_at(first("podcliques", "status"), "after")).code == KILLED
+    world.deploy(replicas=1)
+    ending = world.run(stop_operator=False)
+    assert ending.code == STUCK, str(ending)
+
+
+def test_sigterm_while_waiting_for_idle_is_no_refusal() -> None:
+    """Told to end before anything was done: 1, so that a Job is tried again."""
+    world = World()
+    begin_update(world)
+    process = world.start(sleep=lambda seconds: (world.advance(seconds), process.stop.set())[0])
+    assert process.run(wait_for_idle=60.0).code == FAILED
+    assert world.replicas == 1
+
+
+def test_a_dry_run_ends_as_the_run_would() -> None:
+    """Beside a live operator, and without --stop-operator, both refuse."""
+    world = World()
+    ending = world.run(stop_operator=False, dry_run=DryRun.SERVER)
+    assert ending.code == REFUSED, str(ending)
+    assert world.run(dry_run=DryRun.SERVER).code == DONE
+
+
+def test_an_operator_that_waits_for_the_lease_never_gets_it_half_way() -> None:
+    """GitOps puts the old operator back, the run is told to end after one set: 6, and the Leases stay taken."""
+    world = World()
+    number = first("podcliquesets", "status")
+
+    def awake(_image: str) -> None:
+        assert world.grove() in (world.before, world.after), "an operator is awake beside half-migrated sets"
+
+    def restore(write: Write) -> None:
+        world.deploy(replicas=1)
+        write.process.stop.set()
+
+    world.on_awake = awake
+    ending = world.run(do_at(number, "before", restore))
+    assert ending.code == STUCK, str(ending)
+    world.advance(300)
+    assert world.run().code in {DONE, REVERTED}
+
+
+def test_two_runs_exclude_each_other_whatever_their_flags() -> None:
+    """A revert that is told another Lease waits for the run that is at work, and writes nothing."""
+    world = World()
+    seen: list[tuple[Ending, Process]] = []
+
+    def meanwhile(write: Write) -> None:
+        def sleep(seconds: float) -> None:
+            world.advance(seconds)
+            write.process._renew()
+
+        other = world.start(sleep=sleep)
+        seen.append((other.run(revert=True, source=cluster.SOURCE, lease_name="another"), other))
+
+    ending = world.run(do_at(first("pods") + 1, "after", meanwhile))
+    assert seen[0][0].code == LOST, str(seen[0][0])
+    assert not [write for write in seen[0][1].writes if write.resource in GROVE]
+    assert ending.code == DONE, str(ending)
+
+
+# --- a record of another migration ----------------------------------------------------------------------------------
+
+
+def test_the_way_back_after_a_finished_migration_is_a_migration() -> None:
+    """The record of the finished run is open for a revert; a run in the other direction closes it and goes on."""
+    world = World(cluster.grown())
+    assert world.run().code == DONE
+    ending = world.run(target=cluster.SOURCE)
+    assert ending.code == DONE, str(ending)
+    assert world.grove() == world.before
+
+
+def test_a_half_written_migration_of_other_schemes_refuses_before_anything() -> None:
+    """Another direction cannot finish it: nothing is touched, and the exit code says that something is left."""
+    world = World(cluster.grown())
+    assert world.run(kill_at(first("podcliques", "status"), "after")).code == KILLED
+    before, replicas = world.grove(), world.replicas
+    ending = world.run(source=cluster.SOURCE, target="legacy-1.33")
+    assert ending.code == STUCK, str(ending)
+    assert "GM-205" in str(ending.error)
+    assert (world.grove(), world.replicas) == (before, replicas)
+
+
+Action = Callable[[World], Any]

@@ -1,0 +1,356 @@
+"""Who may write: taking, keeping, parking and losing Leases on a clock that only the test moves."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from migrator.errors import LeaseLost, LostReply, NotAuthorised, Unreachable
+from migrator.resources import LEASES
+from migrator.run.decisions import Lease
+from migrator.run.leases import DURATION, HOLD, OWN_LEASE, PARKED, QUIET, RENEW_EVERY, Leases, monotonic
+from tests.simulation.world import _QUIET as SILENT
+from tests.support.small_cluster import START, Clock, SmallCluster
+
+NAMESPACE, OPERATORS = "grove-system", "grove-operator-leader-election"
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """A clock that stands still."""
+    return Clock()
+
+
+@pytest.fixture
+def cluster() -> SmallCluster:
+    """A cluster without any Lease."""
+    return SmallCluster()
+
+
+def leases_of(cluster: SmallCluster, clock: Clock, identity: str = "we_1", **options: Any) -> Leases:
+    """Leases without a thread, kept alive by their owner."""
+    return Leases(
+        cluster, NAMESPACE, identity=identity, clock=clock, now=clock.now, log=SILENT, threaded=False, **options
+    )
+
+
+def put_lease(
+    cluster: SmallCluster, holder: str, *, seconds: int = 15, name: str = OWN_LEASE, renewed: datetime = START
+) -> None:
+    """A Lease as client-go writes it."""
+    moment = renewed.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    spec = {
+        "holderIdentity": holder,
+        "leaseDurationSeconds": seconds,
+        "acquireTime": moment,
+        "renewTime": moment,
+        "leaseTransitions": 3,
+    }
+    cluster.add(LEASES, {"metadata": {"namespace": NAMESPACE, "name": name}, "spec": spec})
+
+
+def spec_of(cluster: SmallCluster, name: str = OWN_LEASE) -> dict[str, Any]:
+    """The Lease's spec as it stands."""
+    spec: dict[str, Any] = cluster.read(LEASES, NAMESPACE, name)["spec"]
+    return spec
+
+
+def taken(cluster: SmallCluster, clock: Clock, identity: str = "we_1") -> Leases:
+    """Leases of which ours is held."""
+    leases = leases_of(cluster, clock, identity)
+    leases.take(OWN_LEASE)
+    assert leases.look(OWN_LEASE).standing is Lease.OURS
+    return leases
+
+
+def held(leases: Leases) -> bool:
+    """Whether we may write."""
+    try:
+        return leases.left() > 0
+    except LeaseLost:
+        return False
+
+
+def test_an_absent_lease_is_created_for_a_minute(cluster: SmallCluster, clock: Clock) -> None:
+    """It names us, says 60 seconds, and has times of six fraction digits."""
+    leases = leases_of(cluster, clock)
+    assert leases.look(OWN_LEASE).standing is Lease.FREE
+    leases.take(OWN_LEASE)
+    spec = spec_of(cluster)
+    assert (spec["holderIdentity"], spec["leaseDurationSeconds"], spec["leaseTransitions"]) == ("we_1", DURATION, 0)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", spec["renewTime"])
+    assert leases.left() == HOLD
+
+
+@pytest.mark.parametrize("holder", ["", PARKED])
+def test_a_released_or_parked_lease_is_taken_at_once(cluster: SmallCluster, clock: Clock, holder: str) -> None:
+    """Nobody holds it, so nobody is waited for; one transition more."""
+    put_lease(cluster, holder, seconds=3600, name=OPERATORS)
+    leases = taken(cluster, clock)
+    assert leases.look(OPERATORS).standing is Lease.FREE
+    leases.take(OPERATORS)
+    assert leases.look(OPERATORS).standing is Lease.OURS
+    assert spec_of(cluster, OPERATORS)["leaseTransitions"] == 4
+
+
+@pytest.mark.parametrize("skew", [timedelta(days=-400), timedelta(0), timedelta(days=400)])
+@pytest.mark.parametrize("seconds", [15, 60])
+def test_a_dead_holder_is_waited_out_by_our_clock(
+    cluster: SmallCluster, clock: Clock, skew: timedelta, seconds: int
+) -> None:
+    """Whatever time it wrote, it gets its own duration since we first saw it so, and then its last request's time."""
+    put_lease(cluster, "dead_1", seconds=seconds, renewed=START + skew)
+    leases = leases_of(cluster, clock)
+    assert leases.look(OWN_LEASE).standing is Lease.HELD
+    clock.advance(seconds - 0.1)
+    assert leases.look(OWN_LEASE).standing is Lease.HELD
+    leases.take(OWN_LEASE)
+    assert spec_of(cluster)["holderIdentity"] == "dead_1"
+    clock.advance(0.2)
+    assert leases.look(OWN_LEASE).standing is Lease.FREE
+    leases.take(OWN_LEASE)
+    assert leases.look(OWN_LEASE).standing is Lease.HELD, "it is ours, and nothing may be written yet"
+    for _ in range(4):
+        clock.advance(QUIET / 4 + 0.01)
+        leases.renew_if_due()
+    assert leases.look(OWN_LEASE).standing is Lease.OURS
+
+
+def test_a_holder_that_moves_is_never_robbed(cluster: SmallCluster, clock: Clock) -> None:
+    """Every movement starts the wait again."""
+    put_lease(cluster, "operator_1")
+    leases = leases_of(cluster, clock)
+    for number in range(10):
+        clock.advance(10)
+        cluster.edit(LEASES, NAMESPACE, OWN_LEASE, lambda body, n=number: body["spec"].update(renewTime=f"later {n}"))
+        assert leases.look(OWN_LEASE).standing is Lease.HELD
+
+
+def test_a_takeover_loses_to_a_holder_that_wakes_up_in_between(cluster: SmallCluster, clock: Clock) -> None:
+    """Between our look and our swap the holder renewed: the swap fails, and the wait begins again."""
+    put_lease(cluster, "slow_1")
+    leases = leases_of(cluster, clock)
+    leases.look(OWN_LEASE)
+    clock.advance(20)
+    cluster.meanwhile(
+        lambda: cluster.edit(LEASES, NAMESPACE, OWN_LEASE, lambda body: body["spec"].update(renewTime="later")),
+        verb="patch",
+    )
+    leases.take(OWN_LEASE)
+    assert leases.look(OWN_LEASE).standing is Lease.HELD
+    assert not held(leases)
+
+
+def test_a_create_that_loses_the_race_waits(cluster: SmallCluster, clock: Clock) -> None:
+    """AlreadyExists means that somebody else holds it now."""
+    cluster.meanwhile(lambda: put_lease(cluster, "fast_1"), verb="create")
+    leases = leases_of(cluster, clock)
+    leases.take(OWN_LEASE)
+    assert leases.look(OWN_LEASE).holder == "fast_1"
+
+
+def test_a_lease_that_is_deleted_while_held_is_waited_out(cluster: SmallCluster, clock: Clock) -> None:
+    """Its holder may write until it next tries to renew."""
+    put_lease(cluster, "operator_1")
+    leases = leases_of(cluster, clock)
+    leases.look(OWN_LEASE)
+    clock.advance(14)
+    cluster.drop(LEASES, NAMESPACE, OWN_LEASE)
+    assert leases.look(OWN_LEASE).standing is Lease.HELD
+    clock.advance(14.9)
+    assert leases.look(OWN_LEASE).standing is Lease.HELD
+    clock.advance(0.2)
+    assert leases.look(OWN_LEASE).standing is Lease.FREE
+
+
+@pytest.mark.parametrize("verb", ["create", "patch"])
+def test_a_lost_reply_to_the_acquisition_is_found_out(cluster: SmallCluster, clock: Clock, verb: str) -> None:
+    """The Lease says our own term, so it is ours, counted from when it was asked for."""
+    if verb == "patch":
+        put_lease(cluster, "")
+    cluster.lose_reply(verb=verb)
+    leases = leases_of(cluster, clock)
+    leases.take(OWN_LEASE)
+    clock.advance(1)
+    assert leases.look(OWN_LEASE).standing is Lease.OURS
+    assert leases.left() == HOLD - 1
+
+
+def test_a_namesake_is_somebody_else(cluster: SmallCluster, clock: Clock) -> None:
+    """The same identity in a term that we did not write is not ours."""
+    put_lease(cluster, "we_1")
+    assert leases_of(cluster, clock).look(OWN_LEASE).standing is Lease.HELD
+
+
+def test_an_unreadable_lease_fails_closed(cluster: SmallCluster, clock: Clock) -> None:
+    """What may not be read is not free."""
+    cluster.fail(lambda: NotAuthorised("HTTP 403"), verb="get")
+    with pytest.raises(NotAuthorised):
+        leases_of(cluster, clock).look(OWN_LEASE)
+
+
+def test_nothing_may_be_written_without_our_own_lease(cluster: SmallCluster, clock: Clock) -> None:
+    """The operator's alone is not enough."""
+    leases = leases_of(cluster, clock)
+    leases.take(OPERATORS)
+    with pytest.raises(LeaseLost):
+        leases.left()
+
+
+def test_renewals_keep_it_and_nothing_is_sent_before_one_is_due(cluster: SmallCluster, clock: Clock) -> None:
+    """Every five seconds, whatever happens to the wall clock, the text moves."""
+    leases = taken(cluster, clock)
+    before = spec_of(cluster)["renewTime"]
+    clock.advance(RENEW_EVERY - 0.1)
+    leases.renew_if_due()
+    assert spec_of(cluster)["renewTime"] == before
+    for _ in range(40):
+        clock.advance(RENEW_EVERY)
+        leases.renew_if_due()
+        assert leases.left() == pytest.approx(HOLD)
+    assert spec_of(cluster)["renewTime"] != before
+
+
+def test_the_hold_ends_and_stays_ended(cluster: SmallCluster, clock: Clock) -> None:
+    """A paused process has lost it when it wakes up, 40 seconds after the sending of its last renewal."""
+    leases = taken(cluster, clock)
+    clock.advance(HOLD - 0.1)
+    assert held(leases)
+    clock.advance(0.1)
+    assert not held(leases)
+    leases.renew_if_due()
+    assert leases.look(OWN_LEASE).standing is Lease.LOST
+    assert not held(leases)
+
+
+def test_the_hold_counts_from_the_sending_of_the_renewal(cluster: SmallCluster, clock: Clock) -> None:
+    """A renewal that took four seconds is four seconds old when it is confirmed."""
+    leases = taken(cluster, clock)
+    clock.advance(RENEW_EVERY)
+    cluster.meanwhile(lambda: clock.advance(4), verb="patch")
+    leases.renew_if_due()
+    assert leases.left() == HOLD - 4
+
+
+def test_failed_renewals_are_tried_again_within_the_hold(cluster: SmallCluster, clock: Clock) -> None:
+    """Several that hang or fail do not lose it; all of them do."""
+    leases = taken(cluster, clock)
+    cluster.fail(lambda: Unreachable("no answer"), verb="patch", times=8)
+    for _ in range(14):
+        clock.advance(2.5)
+        leases.renew_if_due()
+    assert leases.left() > HOLD - 3
+    cluster.fail(lambda: Unreachable("no answer"), verb="patch", times=1000)
+    for _ in range(20):
+        clock.advance(2.5)
+        leases.renew_if_due()
+    assert not held(leases)
+
+
+def test_a_lost_reply_to_a_renewal_is_found_out(cluster: SmallCluster, clock: Clock) -> None:
+    """The next swap fails; the term is still ours, and the one after that succeeds."""
+    leases = taken(cluster, clock)
+    clock.advance(RENEW_EVERY)
+    cluster.lose_reply(verb="patch")
+    for _ in range(4):
+        leases.renew_if_due()
+        clock.advance(2)
+    assert leases.left() > HOLD - 5
+
+
+@pytest.mark.parametrize("holder", ["thief_1", "we_1"])
+def test_a_stolen_or_deleted_lease_is_lost_at_once(cluster: SmallCluster, clock: Clock, holder: str) -> None:
+    """Another term is another holder, whatever it calls itself; and of two Leases one is enough."""
+    leases = taken(cluster, clock)
+    leases.take(OPERATORS)
+    put_lease(cluster, holder, name=OPERATORS)
+    clock.advance(RENEW_EVERY)
+    leases.renew_if_due()
+    assert not held(leases)
+    other = taken(SmallCluster(), clock)
+    assert held(other)
+    cluster.drop(LEASES, NAMESPACE, OWN_LEASE)
+    clock.advance(RENEW_EVERY)
+    leases.renew_if_due()
+    assert leases.look(OWN_LEASE).standing is Lease.LOST
+
+
+def test_letting_go_leaves_what_client_go_leaves(cluster: SmallCluster, clock: Clock) -> None:
+    """No holder, one second, transitions kept: whoever waits takes it at once."""
+    leases = taken(cluster, clock)
+    leases.take(OPERATORS)
+    leases.let_go(park=False)
+    for name in (OWN_LEASE, OPERATORS):
+        spec = spec_of(cluster, name)
+        assert (spec["holderIdentity"], spec["leaseDurationSeconds"], spec["leaseTransitions"]) == ("", 1, 0)
+    assert not held(leases)
+
+
+def test_parking_keeps_operators_out_and_lets_runs_in(cluster: SmallCluster, clock: Clock) -> None:
+    """The operator's Lease names nobody that lives, for an hour; ours is free, and a rerun takes both at once."""
+    leases = taken(cluster, clock)
+    leases.take(OPERATORS)
+    leases.let_go(park=True)
+    assert spec_of(cluster)["holderIdentity"] == ""
+    spec = spec_of(cluster, OPERATORS)
+    assert (spec["holderIdentity"], spec["leaseDurationSeconds"]) == (PARKED, 3600)
+    again = taken(cluster, clock, "again_1")
+    again.take(OPERATORS)
+    assert again.look(OPERATORS).standing is Lease.OURS
+    assert again.left() == HOLD
+
+
+def test_a_lease_that_was_lost_is_left_alone(cluster: SmallCluster, clock: Clock) -> None:
+    """Its next holder's term is not ours to end; nor is a failure to release one of ours an error."""
+    leases = taken(cluster, clock)
+    put_lease(cluster, "next_1")
+    leases.let_go(park=False)
+    assert spec_of(cluster)["holderIdentity"] == "next_1"
+    other = SmallCluster()
+    failing = taken(other, clock)
+    other.fail(lambda: LostReply("no answer"), verb="patch", times=99)
+    failing.let_go(park=False)
+
+
+def test_the_thread_renews_and_ends(cluster: SmallCluster) -> None:
+    """In the background, for as long as the Lease is held."""
+    leases = Leases(
+        cluster, NAMESPACE, identity="we_1", clock=monotonic, now=lambda: datetime.now(UTC), log=SILENT, threaded=True
+    )
+    leases.take(OWN_LEASE)
+    assert any(thread.name == "lease-renewal" for thread in threading.enumerate())
+    leases.let_go(park=False)
+    until = time.monotonic() + 10
+    while any(thread.name == "lease-renewal" for thread in threading.enumerate()) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not any(thread.name == "lease-renewal" for thread in threading.enumerate())
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_writes_of_two_migrators_never_overlap(seed: int) -> None:
+    """Whatever the order of their steps, and however long each is paused, at most one may write at any time."""
+    import random  # noqa: PLC0415 - this test alone draws
+
+    chance = random.Random(seed)  # noqa: S311 - schedules, not secrets
+    cluster, clock = SmallCluster(), Clock()
+    contenders = [leases_of(cluster, clock, name) for name in ("first_1", "second_1")]
+    writers = 0
+    for _ in range(400):
+        leases = chance.choice(contenders)
+        clock.advance(chance.choice([0.1, 0.5, 1.0, 3.0]) if chance.random() < 0.97 else 50.0)
+        if chance.random() < 0.6:
+            leases.renew_if_due()
+        seen = leases.look(OWN_LEASE)
+        if seen.standing is Lease.FREE:
+            leases.take(OWN_LEASE)
+        elif seen.standing is Lease.LOST or chance.random() < 0.02:
+            leases.let_go(park=False)
+        able = [other for other in contenders if held(other) and clock() >= other.quiet_until]
+        writers += bool(able)
+        assert len(able) <= 1
+    assert writers > 20
