@@ -7,16 +7,22 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
 import subprocess
 import sys
 import time
+from typing import Final
 
 from tests.node import images, machine, traces
 from tests.node.programs import NODE
 from tests.support.controlplane.build import CONTROL_PLANE
 from tests.support.go_programs import GoProgramError
 
-_NAMESPACES = ("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
+#: The kernel ends all of it when this process ends, however that happens.
+_NAMESPACES: Final = (
+    *("setpriv", "--pdeathsig", "KILL"),
+    *("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"),
+)
 
 
 def prepare() -> None:
@@ -34,11 +40,13 @@ def run(*arguments: str) -> int:
     before = traces.taken()
     traces.make_cgroups(cgroup)
     command = [sys.executable, "-m", "tests.node.inside", sys.executable, "-m", "pytest", "-p", "no:cacheprovider"]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # as an exception, so that we tidy up
+    process = subprocess.Popen([*_NAMESPACES, *command, *arguments], env={**os.environ, traces.VARIABLE: cgroup})
     try:
-        code = subprocess.run(
-            [*_NAMESPACES, *command, *arguments], env={**os.environ, traces.VARIABLE: cgroup}, check=False
-        ).returncode
+        code = process.wait()
     finally:
+        process.kill()
+        process.wait()
         traces.remove_cgroups(cgroup)
     found = traces.left(cgroup, before)
     for trace in found:
