@@ -78,9 +78,11 @@ class Sweep:
         """Search one object, a pod's metadata only."""
         kind = str(raw.get("kind"))
         meta, searched = raw.get("metadata") or {}, raw
-        if kind == "Pod" or "managedFields" in meta:  # which have names of fields, no values
+        if "managedFields" in meta:  # names of fields, no values
             meta = {key: value for key, value in meta.items() if key != "managedFields"}
-            searched = {"metadata": meta} if kind == "Pod" else {**raw, "metadata": meta}
+            searched = {**raw, "metadata": meta}
+        if kind == "Pod":
+            searched = {"metadata": meta}
         known = _KNOWN.get(kind, ())
         runs = _runs(searched)
         if runs == 0 or runs == sum(_may_be_hash(_at(raw, path)) for path in known):
@@ -119,7 +121,7 @@ def _at(raw: JSONObject, path: tuple[str, ...]) -> object:
 
 
 def _may_be_hash(value: object) -> bool:
-    return isinstance(value, str) and _SHORTEST <= len(value) <= _LONGEST and not value.strip(_DIGITS)
+    return type(value) is str and _SHORTEST <= len(value) <= _LONGEST and not value.strip(_DIGITS)
 
 
 def _is_entry(path: tuple[str, ...]) -> bool:
