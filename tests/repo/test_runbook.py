@@ -163,7 +163,7 @@ def test_back_before_the_new_operator_has_run(site: Site) -> None:
 
 
 #: The blocks of each section, and which of them a test runs: here, or in tests/cluster/helm/test_ways.py. Not run are
-#: those that set variables, and Flux's.
+#: those that set variables, Flux's, and what to do about a lost node (tests/cluster/manifests/test_lost_node.py).
 RUN = {
     "upgrade": {
         "Before": (3, {0, 1, 2}),
@@ -173,6 +173,7 @@ RUN = {
         "kubectl": (2, {0, 1}),
         "After": (1, {0}),
         "Going back": (3, {0, 1, 2}),
+        "When the Job is cut off": (1, set()),
     },
     "dynamo": {"Bundled Grove": (6, {1, 2, 3, 4, 5}), "Going back": (1, {0})},
 }
@@ -180,14 +181,14 @@ RUN = {
 
 @pytest.mark.parametrize("page", RUN)
 def test_no_block_is_left_out(page: str) -> None:
-    """Every block of the pages is in a section above; and what is not run sets variables, or speaks to Flux."""
+    """Every block of the pages is in a section above; and what is not run is of a kind that is named there."""
     text = text_of(page).partition("## Guards")[0]
     assert len(all_blocks(text)) == sum(count for count, _ in RUN[page].values())
     for section, (count, run) in RUN[page].items():
         found = blocks(page, section)
         assert len(found) == count, section
         for number in set(range(count)) - run:
-            assert found[number].startswith(("export ", "flux ")), found[number]
+            assert found[number].startswith(("export ", "flux ", "kubectl taint ")), found[number]
 
 
 @pytest.mark.parametrize("page", RUN)
