@@ -32,9 +32,11 @@ def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
 
     A file is written; a server-side dry run sends every patch with ``dryRun=All``.
     """
+    seconds: dict[str, float] = {}
     control, until = _control(store, options), context.clock() + (options.wait_for_idle or 0.0)
     while True:
-        plan = read_sets(store, options, context, control, Point.START).plan
+        with events.timed("snapshot", seconds, context):
+            plan = read_sets(store, options, context, control, Point.START).plan
         refusals = refusals_of(plan)
         if not refusals or context.clock() >= until or context.stop.is_set():
             break
@@ -43,7 +45,7 @@ def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
     if refusals:
         more = f" (and {len(refusals) - 1} more refusals; `plan` lists them all)" if len(refusals) > 1 else ""
         raise Refused(f"{refusals[0].code}: {refusals[0].message}{more}")
-    result = RunResult(plan)
+    result = RunResult(plan, seconds=seconds)
     batches = [backward(tree) if options.revert else forward(tree) for tree in pending(plan)]
     if store.is_cluster and batches:
         _check_rights(store, options, context, control, batches)
@@ -56,13 +58,15 @@ def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
         workers=context.workers if store.is_cluster else 1,
         log=context.log,
     )
-    outcomes = executor.run(batches)
+    with events.timed("execute", seconds, context):
+        outcomes = executor.run(batches)
     for outcome in outcomes:
         if outcome.error is not None:
             raise outcome.error
     result.patches, result.trees = sum(len(outcome.written) for outcome in outcomes), len(outcomes)
     if store.dry_run is DryRun.NONE:  # a file: what a dry run sent cannot be read anywhere
-        again = read_sets(store, options, context, control, Point.START).plan
+        with events.timed("verify", seconds, context):
+            again = read_sets(store, options, context, control, Point.START).plan
         if pending(again):
             raise VerificationFailed(f"{pending(again)[0].tree.ref} is not as it was written")
     return result

@@ -6,7 +6,8 @@ events.k8s.io/v1 (Kubernetes: ``pkg/apis/core/validation/events.go``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Final
 
@@ -38,6 +39,19 @@ def refused(store: Store, plan: Plan, context: Context) -> None:
     """Tell every PodCliqueSet that a guard refuses, with the guards' codes."""
     trees = [tree for tree in plan.trees if tree.state is TreeState.REFUSED]
     _write(store, ((tree.tree.ref, "Warning", REFUSED, _refused_note(tree)) for tree in trees), context)
+
+
+@contextmanager
+def timed(stage: str, seconds: dict[str, float], context: Context) -> Iterator[None]:
+    """Time what happens inside, and log its begin and end; ``seconds`` gains the stage's time."""
+    started = context.clock()
+    context.log.info("stage_started", stage=stage)
+    try:
+        yield
+    finally:
+        spent = context.clock() - started
+        seconds[stage] = round(seconds.get(stage, 0.0) + spent, 3)
+        context.log.info("stage_ended", stage=stage, seconds=round(spent, 3))
 
 
 def log_findings(plan: Plan, log: structlog.typing.FilteringBoundLogger) -> None:

@@ -7,8 +7,6 @@ to give up, and the newest reading of the sets, which every write makes worthles
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -136,7 +134,6 @@ class _Run:
         self._memory = Memory(idle_until=context.clock() + (options.wait_for_idle or 0.0))
         self._control = Control()
         self._result = RunResult(Plan(options.plan.source, options.plan.target, ()))
-        self._stage = ""
 
     def run(self) -> RunResult:
         """Observe, decide and act, until the decision is to end."""
@@ -259,7 +256,7 @@ class _Run:
         if step in _BACK and self._memory.back_since is None:
             context.deadline.extend(TIME_TO_GO_BACK)
             self._memory = replace(self._memory, back_since=context.clock())
-        with self._timed(_STAGES[step]):
+        with events.timed(_STAGES[step], self._result.seconds, context):
             match step:
                 case Step.TAKE_LEASE:
                     if not hands.take_lease(now):
@@ -303,7 +300,7 @@ class _Run:
         if self._memory.point is not Point.WRITTEN:
             point = Point.FENCED if seen.fenced else Point.START
         self._memory = replace(self._memory, sets=None, point=point)
-        with self._timed(_LOOKS[point]):
+        with events.timed(_LOOKS[point], self._result.seconds, self._context):
             sets = read_sets(self._store, self._options, self._context, self._control, point)
         self._memory = replace(self._memory, sets=sets)
         self._report(sets)
@@ -355,19 +352,6 @@ class _Run:
     def _give_up(self, reason: Why, cause: BaseException) -> None:
         self._memory = replace(self._memory, why=reason, cause=cause, failed=(None, 0), waiting=None)
         self._context.deadline.extend(_TIME_TO_LEAVE)
-
-    @contextmanager
-    def _timed(self, stage: str) -> Iterator[None]:
-        """Time what happens inside, and log its begin and end."""
-        started = self._context.clock()
-        self._log.info("stage_started", stage=stage)
-        try:
-            yield
-        finally:
-            spent = self._context.clock() - started
-            seconds = self._result.seconds
-            seconds[stage] = round(seconds.get(stage, 0.0) + spent, 3)
-            self._log.info("stage_ended", stage=stage, seconds=round(spent, 3))
 
     # --- the end ------------------------------------------------------------------------------------------------------
 

@@ -168,7 +168,7 @@ def warnings_of(options: RunOptions, control: Control) -> list[Finding]:
     for finding in in_the_way(replace(options, stop_operator=True), control):
         severity = finding.severity if finding.code in {"GM-203", "GM-205"} else Severity.WARNING
         findings.append(replace(finding, severity=severity))
-    if installed is not None and not installed.gone and not any(f.code == "GM-122" for f in findings):
+    if installed is not None and not installed.gone:
         ref = installed.pods[0].ref if installed.pods else None
         said = "the run needs it stopped, with --stop-operator or by hand"
         findings.append(warn("GM-122", ref, None, f"{installed} is running ({installed.image}): {said}"))

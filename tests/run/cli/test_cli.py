@@ -76,9 +76,12 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
         | kubectl
         | binaries
         | {"--filename", "--write", "--to", "--from", "--dry-run", "--stop-operator", "--skip-refused", "--allow"}
-        | {"--wait-for-idle", "--max-downtime", "--on-conflict", "--timeout", "--qps", "--exempt-from-authorizer"}
+        | {"--wait-for-idle", "--max-downtime", "--on-conflict", "--timeout", "--qps"}
         | {"--revert", "--operator-namespace", "--operator-deployment", "--lease-name", "--target-image"},
-        "verify": common | kubectl | {"--filename", "--to", "--to-binary", "--settle", "--interval", "--after-upgrade"},
+        "verify": common
+        | kubectl
+        | {"--filename", "--to", "--to-binary", "--settle", "--interval", "--after-upgrade", "--close", "--yes"}
+        | {"--operator-namespace", "--operator-deployment", "--lease-name", "--target-image"},
         "explain": common | kubectl | binaries | {"--filename", "--from", "--to"},
         "releases": common,
         "scheme": common | {"--image"},

@@ -169,13 +169,14 @@ def test_a_layout_of_its_own_is_recorded(
     monkeypatch.setattr(wiring, "connect", lambda *_, dry_run, **__: store.in_dry_run(dry_run))
     name = described(changed_layout()).scheme.name
     path = written(tmp_path, described(changed_layout()))
-    assert cli.invoke(["run", "--to-binary", path]) == 0
-    for arguments in (["verify", "--to", name], ["plan", "--to", name], ["run", "--to", name]):
+    where = ["--operator-namespace", "grove-system"]
+    assert cli.invoke(["run", "--to-binary", path, *where]) == 0
+    for arguments in (["verify", "--to", name, *where], ["plan", "--to", name], ["run", "--to", name, *where]):
         monkeypatch.setattr(layouts, "_adopted", {})
         assert cli.invoke(arguments) == 0, capsys.readouterr().err
     monkeypatch.setattr(layouts, "_adopted", {})
-    assert cli.invoke(["run", "--to", name, "--from", "legacy-1.34", "--revert"]) == 0
-    assert cli.invoke(["verify", "--to", "legacy-1.34"]) == 0
+    assert cli.invoke(["run", "--to", name, "--from", "legacy-1.34", "--revert", *where]) == 0
+    assert cli.invoke(["verify", "--to", "legacy-1.34", *where]) == 0
 
 
 def test_a_name_without_a_record_asks_for_the_file(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:

@@ -22,6 +22,7 @@ from tests.support.workloads import disaggregated, standalone
 
 MARK = "s3cr3t"
 FROM, TO = "legacy-1.34", "v0.1.0-alpha.11"
+HOME = ("--operator-namespace", "grove-system")
 
 #: Identifiers, which Kubernetes shows in many places, and what must parse as a number with a unit.
 KEPT = {"name", "limits", "requests", "sizeLimit"}
@@ -148,13 +149,13 @@ def test_a_cluster_is_left_without_a_value(
     cluster: MemoryStore, silent: Callable[..., int], level: tuple[str, ...]
 ) -> None:
     """Neither logs nor the record, Events, the Lease or the termination message of a run, a revert and a check."""
-    assert silent("run", "--to", TO, *level, expect="migrated 2 sets") == 0
+    assert silent("run", "--to", TO, *HOME, *level, expect="migrated 2 sets") == 0
     assert MARK not in kept_by(cluster)
     assert "currentGenerationHash" not in kept_by(cluster) or cluster.everything(CONFIG_MAPS)
     assert cluster.everything(CONFIG_MAPS)
     assert cluster.everything(EVENTS)
     assert silent("verify", "--to", TO, *level) == 0
-    assert silent("run", "--revert", "--from", "auto", "--to", TO, *level) == 0
+    assert silent("run", "--revert", "--from", "auto", "--to", TO, *HOME, *level) == 0
     assert MARK not in kept_by(cluster)
     assert silent("explain", "default/web", "--to", TO, *level) == 0
 

@@ -254,10 +254,10 @@ class Client:
         self.request("PUT", f"{path}/finalize", body)
 
 
-def eventually(condition: Callable[[], object], *, what: str, seconds: float = 60) -> None:
-    """Wait until a condition holds; raises TimeoutError with what did not happen."""
+def eventually(condition: Callable[[], object], *, what: str, seconds: float = 60, every: float = 0.02) -> None:
+    """Wait until a condition holds, asked ``every`` so many seconds; raises TimeoutError with what did not happen."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
             raise TimeoutError(f"after {seconds:g} s: {what}")
-        time.sleep(0.02)
+        time.sleep(every)
