@@ -14,7 +14,7 @@ PARALLEL := -n auto --dist loadfile
 BUILD_PROGRAMS = @$(BIN)/python -m tests.support.go_programs
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test test-all test-upgrade test-wheel coverage lint audit format e2e bench lock clean
+.PHONY: help demo quick test test-all test-upgrade test-wheel node-test node-upgrade coverage lint audit format e2e bench lock clean
 
 help: ## show this
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -25,9 +25,9 @@ demo: $(VENV)/.runtime ## migrate the recorded cluster in examples/: before, the
 quick: lint ## two minutes: lint, and the tests of the pure core and of the run in memory; builds nothing
 	$(PYTEST) -n auto --dist worksteal tests/core tests/run
 
-test: $(VENV)/.dev ## the tests, bounded: everything but what is marked slow, upgrade or kind
+test: $(VENV)/.dev ## the tests, bounded: everything but what is marked slow, upgrade, kind or node
 	$(BUILD_PROGRAMS)
-	$(PYTEST) $(PARALLEL) -m "not slow and not upgrade and not kind"
+	$(PYTEST) $(PARALLEL) -m "not slow and not upgrade and not kind and not node"
 
 test-all: $(VENV)/.dev ## every test that this machine can run
 	$(BUILD_PROGRAMS)
@@ -39,6 +39,12 @@ test-upgrade: $(VENV)/.dev ## real Grove operators from GROVE_OPERATORS_DIR: the
 
 e2e: $(VENV)/.dev ## upgrades of real operators, in our cluster and on kind (docker, kind, helm, kubectl, the network)
 	$(PYTEST) -m "upgrade or kind"
+
+node-test: $(VENV)/.dev ## the Job in real containers: kubelet, containerd and our image in a closed cluster (root, Debian)
+	$(BIN)/python -m tests.node -m "not upgrade" tests/node
+
+node-upgrade: $(VENV)/.dev ## upgrades of real operators from GROVE_OPERATORS_DIR as containers on that node
+	$(BIN)/python -m tests.node -m upgrade tests/node
 
 lint: $(VENV)/.dev ## ruff, mypy, the contracts between packages, the workflows
 	$(BIN)/ruff check .

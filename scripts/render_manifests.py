@@ -1,7 +1,8 @@
 """Make the manifests that people apply from the one source in manifests/base.
 
-python -m scripts.render_manifests            write manifests/*.yaml
-python -m scripts.render_manifests --check    exit with 1 if one of them is not current
+python -m scripts.render_manifests                          write manifests/*.yaml
+python -m scripts.render_manifests --check                  exit with 1 if one of them is not current
+python -m scripts.render_manifests --image=NAME --into=DIR  write them into a directory, with another image
 
 The text of the base is kept, comments included: only annotations are put in, and arguments and names replaced. Each
 of these replacements must fit exactly once, or nothing is written.
@@ -9,31 +10,41 @@ of these replacements must fit exactly once, or nothing is written.
 
 from __future__ import annotations
 
+import argparse
 import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+import yaml
 
 MANIFESTS: Final = Path(__file__).resolve().parent.parent / "manifests"
 BASE: Final = MANIFESTS / "base"
-PARTS: Final = ("serviceaccount.yaml", "rbac.yaml", "policy.yaml", "job.yaml")
+
+#: The files of the base, and when a hook applies each: the policies hold before there are rights that they limit.
+PARTS: Final = {"serviceaccount.yaml": -20, "policy.yaml": -20, "rbac.yaml": -10, "job.yaml": 0}
+
+#: The image as the base names it, once.
+IMAGE: Final = "grove-migrator:0.1.0"
 
 _JOB: Final = "Job"
 _SEPARATOR: Final = "---\n"
-_HOW_MADE: Final = "# Made by `python -m scripts.render_manifests` from manifests/base: change it there.\n"
+HOW_MADE: Final = "# Made by `python -m scripts.render_manifests` from manifests/base: change it there.\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
     """One file: ``heading`` is its comment, ``rights`` and ``job`` are annotations of what comes before and of the Job.
 
-    ``replaced`` maps pieces of the Job's text to what stands there instead.
+    ``weight`` is the annotation that orders hooks. ``replaced`` maps pieces of the Job's text to what stands there
+    instead.
     """
 
     name: str
     heading: str
+    weight: str = ""
     rights: Mapping[str, str] = field(default_factory=dict)
     job: Mapping[str, str] = field(default_factory=dict)
     replaced: Mapping[str, str] = field(default_factory=dict)
@@ -49,18 +60,20 @@ VARIANTS: Final = (
 #   kubectl apply -f manifests/job.yaml
 #   kubectl -n grove-system logs -f job/grove-migrator
 #
-# and upgrade the operator once the Job is complete; or put this file among the templates of the chart that has
-# Grove's chart as its dependency, and it runs before every upgrade by itself (kubectl ignores the annotations).
+# and upgrade the operator once the Job is complete. When the upgrade is over, take rights and policies away again:
+#
+#   kubectl delete -f manifests/job.yaml
+#
+# Or put this file and helm-after.yaml among the templates of the chart that has Grove's chart as its dependency, and
+# it runs before every upgrade by itself (kubectl ignores the annotations).
 # Everything about it, going back above all: docs/upgrade.md.
 """,
-        rights={
-            "helm.sh/hook": "pre-upgrade",
-            "helm.sh/hook-weight": '"-10"',
-            "helm.sh/hook-delete-policy": "before-hook-creation",
-        },
+        weight="helm.sh/hook-weight",
+        # Never hook-succeeded or hook-failed: when its own time is up, Helm deletes what has one of these while the
+        # Job lives on. What deletes them after the upgrade is helm-after.yaml.
+        rights={"helm.sh/hook": "pre-upgrade", "helm.sh/hook-delete-policy": "before-hook-creation"},
         job={
             "helm.sh/hook": "pre-upgrade",
-            "helm.sh/hook-weight": '"0"',
             "helm.sh/hook-delete-policy": "before-hook-creation",
             "helm.sh/hook-output-log-policy": "hook-failed",
         },
@@ -71,14 +84,15 @@ VARIANTS: Final = (
 # The same as hooks of Argo CD: it runs before every sync, and ends at once where there is nothing to do.
 # Put it into the Application that holds Grove's operator, and read docs/upgrade.md first.
 """,
+        weight="argocd.argoproj.io/sync-wave",
+        # Argo CD deletes what has HookSucceeded at the end of a sync that succeeded as a whole, so when the new
+        # operator is installed (gitops-engine, pkg/sync/sync_context.go: Sync). After a failed one it stays.
         rights={
             "argocd.argoproj.io/hook": "PreSync",
-            "argocd.argoproj.io/sync-wave": '"-10"',
-            "argocd.argoproj.io/hook-delete-policy": "BeforeHookCreation",
+            "argocd.argoproj.io/hook-delete-policy": "BeforeHookCreation,HookSucceeded",
         },
         job={
             "argocd.argoproj.io/hook": "PreSync",
-            "argocd.argoproj.io/sync-wave": '"0"',
             "argocd.argoproj.io/hook-delete-policy": "BeforeHookCreation",
         },
     ),
@@ -92,7 +106,8 @@ VARIANTS: Final = (
 #   kubectl apply -f manifests/revert.yaml
 #   kubectl -n grove-system logs -f job/grove-migrator-revert
 #
-# and roll back once the Job is complete. Read "Going back" in docs/upgrade.md first.
+# and roll back once the Job is complete. Then take rights and policies away: kubectl delete -f manifests/revert.yaml
+# Read "Going back" in docs/upgrade.md first.
 """,
         replaced={
             "# The run itself. Its": "# The run, the other way round. Its",
@@ -104,20 +119,79 @@ VARIANTS: Final = (
 )
 
 
-def rendered(variant: Variant) -> str:
+#: What Helm does once the new operator is installed: rights and policies go.
+AFTER: Final = "helm-after.yaml"
+_AFTER_HEADING: Final = """\
+# For Helm only, beside job.yaml among the templates: takes rights and policies away when the upgrade is over.
+# Helm deletes a hook before it creates one of the same name, and these once more when they have been created. They
+# permit and forbid nothing. If the upgrade fails, the Job may live on, and so do its rights and policies.
+"""
+#: Rights go before the policies that limit them.
+_AFTER_WEIGHTS: Final = {"serviceaccount.yaml": -10, "policy.yaml": 0, "rbac.yaml": -20}
+
+
+def files(image: str = IMAGE) -> dict[str, str]:
+    """Every file by its name, with this image. Raises ``ValueError`` where the base does not fit what is replaced."""
+    return {variant.name: rendered(variant, image) for variant in VARIANTS} | {AFTER: _after()}
+
+
+def rendered(variant: Variant, image: str = IMAGE) -> str:
     """The text of one file. Raises ``ValueError`` where the base does not fit what is to be changed in it."""
-    return variant.heading + _HOW_MADE + _SEPARATOR + _SEPARATOR.join(_documents(variant))
+    documents = _SEPARATOR.join(_documents(variant, image))
+    return variant.heading + HOW_MADE + _SEPARATOR + documents
 
 
-def _documents(variant: Variant) -> Iterator[str]:
-    for document in (text for part in PARTS for text in (BASE / part).read_text(encoding="utf-8").split(_SEPARATOR)):
+def _base() -> Iterator[tuple[str, str]]:
+    """Every document of the base, with the file that it is in."""
+    for part in PARTS:
+        for text in (BASE / part).read_text(encoding="utf-8").split(_SEPARATOR):
+            yield part, text
+
+
+def _documents(variant: Variant, image: str) -> Iterator[str]:
+    for part, document in _base():
         is_job = re.search(r"^kind: (.+)$", document, re.MULTILINE)
         if is_job is None:
             raise ValueError(f"manifests/base: a document without a kind: {document[:60]!r}")
+        weight = {variant.weight: f'"{PARTS[part]}"'} if variant.weight else {}
         if is_job[1] == _JOB:
-            yield _annotated(_replaced(document, variant.replaced), variant.job)
+            replaced = {**variant.replaced, f"image: {IMAGE}\n": f"image: {image}\n"}
+            yield _annotated(_replaced(document, replaced), {**weight, **variant.job})
         else:
-            yield _annotated(document, variant.rights)
+            yield _annotated(document, {**weight, **variant.rights})
+
+
+def _after() -> str:
+    """An object for each of the base but the Job, with its kind and its name."""
+    documents = [
+        yaml.safe_dump(_emptied(yaml.safe_load(document), _AFTER_WEIGHTS[part]), sort_keys=False)
+        for part, document in _base()
+        if part in _AFTER_WEIGHTS
+    ]
+    return _AFTER_HEADING + HOW_MADE + _SEPARATOR + _SEPARATOR.join(documents)
+
+
+def _emptied(item: dict[str, Any], weight: int) -> dict[str, Any]:
+    annotations = {
+        "helm.sh/hook": "post-upgrade",
+        "helm.sh/hook-weight": str(weight),
+        "helm.sh/hook-delete-policy": "before-hook-creation,hook-succeeded",
+    }
+    nothing = {"apiGroups": ["grove.io"], "apiVersions": ["*"], "operations": ["CREATE"], "resources": ["nothing"]}
+    contents: dict[str, dict[str, Any]] = {
+        "ValidatingAdmissionPolicy": {
+            "spec": {"matchConstraints": {"resourceRules": [nothing]}, "validations": [{"expression": "true"}]}
+        },
+        "ValidatingAdmissionPolicyBinding": {
+            "spec": {"policyName": item["metadata"]["name"], "validationActions": ["Deny"]}
+        },
+        "ServiceAccount": {},
+    }
+    content = contents.get(
+        item["kind"], {key: [] if key == "rules" else item[key] for key in ("rules", "roleRef") if key in item}
+    )
+    metadata = {"annotations": annotations, **item["metadata"]}
+    return {"apiVersion": item["apiVersion"], "kind": item["kind"], "metadata": metadata, **content}
 
 
 def _replaced(document: str, replaced: Mapping[str, str]) -> str:
@@ -139,16 +213,21 @@ def _annotated(document: str, annotations: Mapping[str, str]) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Write every file, or with ``--check`` tell which are not current."""
+    """Write every file, or with ``--check`` print which are not current."""
+    parser = argparse.ArgumentParser(description="Make the manifests from manifests/base.")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a file is not current")
+    parser.add_argument("--image", default=IMAGE, help="the image of every Job")
+    parser.add_argument("--into", type=Path, default=MANIFESTS, help="the directory to write to")
+    options = parser.parse_args(arguments)
     stale = []
-    for variant in VARIANTS:
-        path, text = MANIFESTS / variant.name, rendered(variant)
+    for name, text in files(options.image).items():
+        path = options.into / name
         if path.exists() and path.read_text(encoding="utf-8") == text:
             continue
-        stale.append(variant.name)
-        if "--check" not in arguments:
+        stale.append(name)
+        if not options.check:
             path.write_text(text, encoding="utf-8")
-    if stale and "--check" in arguments:
+    if stale and options.check:
         print(f"not current: {', '.join(stale)}; run python -m scripts.render_manifests")
         return 1
     return 0

@@ -24,6 +24,7 @@ from migrator.cli.options import CONTEXT_SETTINGS, Session
 from migrator.cli.plan import plan
 from migrator.cli.releases import releases
 from migrator.cli.run import run
+from migrator.cli.scheme import scheme
 from migrator.cli.verify import verify
 from migrator.errors import MigratorError
 
@@ -59,7 +60,7 @@ def cli() -> None:
     """Rewrite the pod-template hashes that Grove stores, so that an operator upgrade recreates no pod."""
 
 
-for _command in (hash_, plan, run, verify, explain, releases, guards):
+for _command in (hash_, plan, run, verify, explain, releases, scheme, guards):
     cli.add_command(_command)
 
 

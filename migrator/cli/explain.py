@@ -10,6 +10,7 @@ from typing import Any, Final
 import click
 
 from migrator.cli import output
+from migrator.cli.operators import from_binary_option, named_by_binaries, to_binary_option
 from migrator.cli.options import ClusterFlags, cluster_options, complete_scheme, verbose_option
 from migrator.errors import NotFound, UsageError
 from migrator.resources import DEFAULT_NAMESPACE
@@ -61,8 +62,11 @@ _COLOURS: Final = {"  + ": "green", "  - ": "red", "  ~ ": "yellow"}
     show_default=True,
     help="A small diff, or one JSON object per set and line.",
 )
+@to_binary_option
+@from_binary_option
 @cluster_options
 @verbose_option
+@named_by_binaries(migrates=False)
 def explain(
     *, names: tuple[str, ...], path: str | None, source: str, target: str, form: str, cluster: ClusterFlags
 ) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from migrator.cli import output
+from migrator.cli.operators import from_binary_option, known, to_binary_option
 from migrator.cli.options import complete_scheme, verbose_option
 from migrator.resources import DEFAULT_NAMESPACE
 
@@ -51,8 +52,12 @@ if TYPE_CHECKING:
     type=click.Choice(["json", "table"]),
     help="One JSON object per set and scheme and line, or a table. Default: table on a terminal, json elsewhere.",
 )
+@to_binary_option
+@from_binary_option
 @verbose_option
-def hash_(path: str, names: tuple[str, ...], form: str | None) -> int:
+def hash_(
+    path: str, names: tuple[str, ...], form: str | None, *, to_binary: str | None, from_binary: str | None
+) -> int:
     """Print the hashes of PodCliqueSets under one scheme, several, or all.
 
     The operator hashes what the API server returns, so hash what `kubectl get -o yaml` printed: a manifest
@@ -62,8 +67,9 @@ def hash_(path: str, names: tuple[str, ...], form: str | None) -> int:
     from migrator.hashing import schemes  # noqa: PLC0415
     from migrator.stores.dump.store import read_documents  # noqa: PLC0415 - --help needs none of it
 
-    chosen = {schemes.resolve(name) for name in names}
-    wanted = tuple(scheme for scheme in schemes.all_schemes() if not names or scheme in chosen)
+    chosen = {known(path).scheme for path in (from_binary, to_binary) if path is not None}
+    chosen |= {schemes.resolve(name) for name in names}
+    wanted = tuple(one for one in schemes.all_schemes() if one in chosen or not (chosen or one.preview))
     reader = _Reader(path, wanted)
     hashed = reader.read(read_documents(path))
     if form == "table" or (form is None and sys.stdout.isatty()):

@@ -41,9 +41,13 @@ class Seconds(click.ParamType):  # type: ignore[type-arg] # generic in newer Cli
 
 @dataclass(slots=True)
 class Session:
-    """What one invocation remembers outside its command: whether to show tracebacks and debug events."""
+    """What one invocation remembers outside its command.
+
+    Whether to show tracebacks and debug events, and the digests of the next operator's image, if they are known.
+    """
 
     verbose: bool = False
+    target_digests: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ import click
 
 from migrator import __version__
 from migrator.cli import output
+from migrator.cli.operators import from_binary_option, named_by_binaries, to_binary_option
 from migrator.cli.options import ClusterFlags, Session, cluster_options, complete_scheme, verbose_option
 
 if TYPE_CHECKING:
@@ -80,8 +81,11 @@ EXIT_CHANGES = 10
     is_flag=True,
     help="Exit with 3 if anything refuses, with 10 if changes are pending; needs --to.",
 )
+@to_binary_option
+@from_binary_option
 @cluster_options
 @verbose_option
+@named_by_binaries()
 @click.pass_obj
 def plan(
     session: Session,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from migrator.cli import output
+from migrator.cli.operators import from_binary_option, named_by_binaries, to_binary_option
 from migrator.cli.options import ClusterFlags, Seconds, Session, cluster_options, complete_scheme, verbose_option
 from migrator.errors import MigratorError, UsageError
 from migrator.render.text import printable
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
 @click.option(
     "--to",
     "target",
-    required=True,
     metavar="SCHEME|RELEASE|canonical",
     shell_complete=complete_scheme,
     help="What the next operator expects.",
@@ -110,8 +110,11 @@ if TYPE_CHECKING:
     show_default=True,
     help="Output format of the result.",
 )
+@to_binary_option
+@from_binary_option
 @cluster_options
 @verbose_option
+@named_by_binaries(required=True, failing=lambda error: _leave_behind(_failure(error)))
 @click.pass_obj
 def run(
     session: Session,
@@ -164,6 +167,7 @@ def run(
         on_conflict=on_conflict,
         flags=Flags(operator_namespace, operator_deployment, lease_name),
         target_image=target_image,
+        target_digests=session.target_digests,
     )
     mode = DryRun(dry_run)
     try:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from migrator.cli import output
+from migrator.cli.operators import named_by_binaries, to_binary_option
 from migrator.cli.options import ClusterFlags, Seconds, Session, cluster_options, complete_scheme, verbose_option
 from migrator.errors import LostRace, UsageError, VerificationFailed
 from migrator.render.text import printable
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 @click.option(
     "--to",
     "target",
-    required=True,
     metavar="SCHEME|RELEASE|canonical",
     shell_complete=complete_scheme,
     help="What every stored hash must be.",
@@ -81,8 +81,10 @@ if TYPE_CHECKING:
     show_default=True,
     help="Output format.",
 )
+@to_binary_option
 @cluster_options
 @verbose_option
+@named_by_binaries(required=True)
 @click.pass_obj
 def verify(
     session: Session,
@@ -121,6 +123,7 @@ def verify(
         after_upgrade=after_upgrade,
         flags=Flags(operator_namespace, operator_deployment, lease_name),
         target_image=target_image,
+        target_digests=session.target_digests,
     )
     shown = progress.shown(sys.stderr)
     failed: VerificationFailed | None = None

@@ -95,6 +95,16 @@ def selection(cluster: ClusterFlags) -> Selection:
     return Selection(cluster.namespace, cluster.selector)
 
 
+def adopt_recorded(cluster: ClusterFlags) -> None:
+    """Make the layouts known that the record holds; nothing happens where there is none."""
+    from migrator.run import operator, record  # noqa: PLC0415 - --help needs none of it
+    from migrator.store import DryRun  # noqa: PLC0415
+
+    store = connect(cluster, dry_run=DryRun.CLIENT)
+    found = operator.find(store, operator.Flags(), everywhere=False)
+    record.Recorder(store, found.home or own_namespace() or DEFAULT_NAMESPACE).load()
+
+
 def own_namespace() -> str | None:
     """The namespace of the pod that this process runs in; ``None`` outside a cluster."""
     try:

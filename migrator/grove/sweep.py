@@ -77,12 +77,15 @@ class Sweep:
     def look(self, raw: JSONObject) -> None:
         """Search one object, a pod's metadata only."""
         kind = str(raw.get("kind"))
-        meta = raw.get("metadata") or {}
+        meta, searched = raw.get("metadata") or {}, raw
         if "managedFields" in meta:  # names of fields, no values
             meta = {key: value for key, value in meta.items() if key != "managedFields"}
-        searched = {"metadata": meta} if kind == "Pod" else {**raw, "metadata": meta}
+            searched = {**raw, "metadata": meta}
+        if kind == "Pod":
+            searched = {"metadata": meta}
         known = _KNOWN.get(kind, ())
-        if _runs(searched) == sum(_may_be_hash(_at(raw, path)) for path in known):
+        runs = _runs(searched)
+        if runs == 0 or runs == sum(_may_be_hash(_at(raw, path)) for path in known):
             return
         found: list[tuple[tuple[str, ...], str]] = []
         _search(searched, (), found)
@@ -111,12 +114,14 @@ def _runs(value: Any) -> int | None:  # noqa: ANN401 - any JSON value
 def _at(raw: JSONObject, path: tuple[str, ...]) -> object:
     node: object = raw
     for step in path:
-        node = node.get(step) if isinstance(node, dict) else None
+        if not isinstance(node, dict):
+            return None
+        node = node.get(step)
     return node
 
 
 def _may_be_hash(value: object) -> bool:
-    return isinstance(value, str) and _SHORTEST <= len(value) <= _LONGEST and not value.strip(_DIGITS)
+    return type(value) is str and _SHORTEST <= len(value) <= _LONGEST and not value.strip(_DIGITS)
 
 
 def _is_entry(path: tuple[str, ...]) -> bool:

@@ -130,14 +130,6 @@ def encode(total: int) -> str:
     return str(total).encode().translate(_ENCODING).decode()
 
 
-def utf8(text: str) -> bytes:
-    """Go's bytes of a decoded JSON string: lone surrogates became U+FFFD, one each."""
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        return clean(text).encode()
-
-
 def clean(text: str) -> str:
     """A JSON string as Go holds it: lone surrogates are U+FFFD."""
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)

@@ -39,11 +39,6 @@ class Contents:
         self.young: dict[bytes, Sequence[Piece]] = {}
         self.old: dict[bytes, Sequence[Piece]] = {}
 
-    def age(self) -> None:
-        """Begin a generation if the young one is full."""
-        if len(self.young) > _CONTENTS:
-            self.old, self.young = self.young, {}
-
 
 _MET: Final = Contents()
 
@@ -71,7 +66,8 @@ class Remembered:
         if known is None:
             known = _MET.old.get(content)
             young[content] = known or ()
-            _MET.age()
+            if len(young) > _CONTENTS:
+                _MET.old, _MET.young = young, {}
         if known:
             out += known
         elif known is None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import pkgutil
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 from migrator.errors import UnknownScheme, UnreadRelease
-from migrator.hashing.layouts import minors
+from migrator.hashing import layouts
 
 LEGACY: Final = "legacy"
 CANONICAL: Final = "canonical"
@@ -32,6 +33,11 @@ class Scheme:
     def name(self) -> str:
         """For example ``legacy-1.34``."""
         return f"{self.algorithm}-{self.minor}"
+
+    @property
+    def preview(self) -> bool:
+        """Whether its API minor has no release yet."""
+        return self.minor.endswith(layouts.PREVIEW)
 
     def __str__(self) -> str:
         return self.name
@@ -61,10 +67,14 @@ def unread_releases() -> tuple[str, ...]:
     return tuple(json.loads(pkgutil.get_data(__package__, "unread.json") or b"[]"))
 
 
-@cache
 def all_schemes() -> tuple[Scheme, ...]:
-    """Every scheme in table order: legacy before canonical, then by minor."""
-    return tuple(Scheme(algorithm, minor) for algorithm in _ALGORITHMS for minor in minors())
+    """Every scheme in table order: legacy before canonical, then by minor; those of layouts read elsewhere last."""
+    return _over(layouts.minors()) + _over(layouts.adopted())
+
+
+@cache
+def _over(names: tuple[str, ...]) -> tuple[Scheme, ...]:
+    return tuple(Scheme(algorithm, minor) for algorithm in _ALGORITHMS for minor in names)
 
 
 @cache
@@ -133,6 +143,21 @@ def spoken_schemes() -> tuple[Scheme, ...]:
     return tuple(scheme for scheme in all_schemes() if scheme in spoken)
 
 
+def layouts_of(names: Iterable[str]) -> dict[str, layouts.Layout]:
+    """What a record must hold of the schemes of these names: the layouts that are not shipped, by scheme name."""
+    read_elsewhere = {scheme.name: scheme for scheme in _over(layouts.adopted())}
+    return {name: layouts.load(read_elsewhere[name].minor) for name in sorted({*names} & read_elsewhere.keys())}
+
+
+def adopt_layouts(found: Mapping[str, Mapping[str, Any]]) -> None:
+    """Make the layouts known that :func:`layouts_of` gave; raises ``ValueError`` for one that is not what it was."""
+    for name, types in found.items():
+        layout, minor = layouts.parse(types), name.partition("-")[2]
+        if minor != layouts.digest_name(layout):
+            raise ValueError(f"the layout of {name} has another digest")
+        layouts.adopt(layout, minor)
+
+
 def canonical_over(scheme: Scheme) -> Scheme:
     """The canonical algorithm over the scheme's own layout."""
     return Scheme(CANONICAL, scheme.minor)
@@ -170,6 +195,12 @@ def _unread(name: str) -> UnreadRelease:
 
 def _unknown(text: str) -> UnknownScheme:
     import difflib  # noqa: PLC0415 - only an error needs it
+
+    if re.fullmatch("(?:legacy|canonical)-x[0-9a-f]{12}", text):
+        return UnknownScheme(
+            f"{text} names a layout that was read from an operator's binary and is not recorded here; give "
+            "that binary, or the scheme.json made of it, with --to-binary or --from-binary"
+        )
 
     builds = [*(release.name for release in releases()), *unread_releases()]
     version, known = _version(text), [found for name in builds if (found := _version(name)) is not None]

@@ -31,9 +31,6 @@ _PARTED: Final = frozenset({ROOT, "v1.ObjectMeta", "v1.PodSpec", "v1.Container",
 #: A string that is as long is worth a piece of its own.
 _LONG: Final = 64
 
-#: How many quantities are parsed once only.
-_QUANTITIES: Final = 1 << 10
-
 #: How many combinations of set fields are prepared for each struct.
 _PLANS: Final = 1 << 10
 
@@ -243,7 +240,7 @@ class _Quantity:
         out += _quantity(str(value))
 
 
-@lru_cache(maxsize=_QUANTITIES)
+@lru_cache(maxsize=1 << 10)
 def _quantity(text: str) -> tuple[Piece, ...]:
     return quantity.parse(text).pieces()
 

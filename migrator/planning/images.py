@@ -6,8 +6,13 @@ from migrator.hashing import schemes
 from migrator.hashing.schemes import Scheme
 
 
-def is_target(image: str, target: Scheme, target_image: str | None) -> bool:
-    """Whether an image is the target's: its tag is a release that speaks ``target``, or it is ``target_image``."""
+def is_target(image: str, target: Scheme, target_image: str | None, digests: frozenset[str] = frozenset()) -> bool:
+    """Whether an image is the target's: its tag is a release that speaks ``target``, or it is ``target_image``.
+
+    Where ``digests`` are known and the image is named by one, that alone decides.
+    """
+    if digests and "@" in image:
+        return image.rpartition("@")[2] in digests
     if target_image is not None and image == target_image:
         return True
     release = schemes.release_of(image_tag(image) or "")

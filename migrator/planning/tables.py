@@ -118,9 +118,10 @@ class RunDocument:
 
 @dataclass(frozen=True, slots=True)
 class TablesDocument:
-    """Every table that stands."""
+    """Every table that stands, and the layouts that they need and that are not shipped, by scheme name."""
 
     tables: tuple[Table, ...] = ()
+    layouts: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from migrator.hashing import schemes
+from migrator.hashing import layouts, schemes
 from migrator.hashing.schemes import Scheme
 from migrator.planning.explain import Explanation, FieldChange
 
@@ -37,9 +37,9 @@ class Reason:
         said = []
         if self.source.minor != self.target.minor:
             said.append(
-                f"One is built with the Go structs of k8s.io/api v0.{self.source.minor.partition('.')[2]}, the other "
-                f"with those of v0.{self.target.minor.partition('.')[2]}. The dump prints every field that a struct "
-                "has, set or not, so fields that only one of them has are text in only one of the dumps."
+                f"One is built with the Go structs of {layouts.title(self.source.minor)}, the other with those of "
+                f"{layouts.title(self.target.minor)}. The dump prints every field that a struct has, set or not, so "
+                "fields that only one of them has are text in only one of the dumps."
             )
         if self.source.algorithm != self.target.algorithm:
             said.append(

@@ -61,13 +61,14 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class TargetRow:
-    """One possible target of an upgrade, in numbers. ``sets`` counts the selected sets that refuse."""
+    """One possible target of an upgrade, in numbers: the selected sets, and how many of them are refused."""
 
     scheme: str
     releases: tuple[str, ...]
     running: bool
     without: BlastRadius
     with_migration: BlastRadius
+    sets: int
     refused: int
     codes: tuple[str, ...]
     advisories: tuple[Advice, ...]
@@ -110,6 +111,7 @@ def target_row(target: Target) -> TargetRow:
         running=target.running,
         without=plan.cluster_blast,
         with_migration=left_behind(plan),
+        sets=len(plan.trees),
         refused=sum(1 for tree in plan.trees if tree.state is TreeState.REFUSED),
         codes=tuple(sorted({finding.code for finding in refusals_of(plan)})),
         advisories=plan.advisories,

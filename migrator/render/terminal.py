@@ -100,6 +100,8 @@ def print_plan(plan: Plan, stream: TextIO, *, colour: bool) -> None:
 
 def targets_text(rows: Sequence[TargetRow]) -> str:
     """One line for each possible target of an upgrade, and what is to be known of each."""
+    if not any(row.sets for row in rows):
+        return "nothing to do: no PodCliqueSets\n"
     table = [
         (
             f"{row.scheme}{' *' if row.running else ''}",

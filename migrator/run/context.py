@@ -52,6 +52,7 @@ class RunOptions:
     on_conflict: Literal["stop", "skip"] = "stop"
     flags: Flags = field(default_factory=Flags)
     target_image: str | None = None
+    target_digests: frozenset[str] = frozenset()
     interval: float = 1.0
 
 

@@ -190,7 +190,7 @@ def situation(seen: Observation, options: RunOptions, *, why: Why = Why.NONE, ti
         record=kept,
         ours=control.own.standing,
         theirs=_worst(control.theirs),
-        operator=_operator(control, way, options.target_image),
+        operator=_operator(control, way, options),
         stoppable=_stoppable(control, options),
         noted=_noted(control),
         sets=sets,
@@ -199,7 +199,7 @@ def situation(seen: Observation, options: RunOptions, *, why: Why = Why.NONE, ti
         whole=seen.sets is not None and not seen.sets.half,
         covered=_covered(seen, options, kept),
         owed=owed(seen, options, sets, begun=begun) is not None,
-        backable=not _target_was_running(control, way, options.target_image),
+        backable=not _target_was_running(control, way, options),
         tired=tired,
         skip=options.on_conflict == "skip",
         why=why,
@@ -246,7 +246,7 @@ def owed(seen: Observation, options: RunOptions, sets: Sets, *, begun: bool) -> 
     run, installed = control.recorded.unfinished or control.recorded.run, control.found.operator
     if run is None or installed is None or not installed.deployment or installed.replicas or not options.stop_operator:
         return None
-    speaks = _speaks(installed.image, direction(options.plan), options.target_image)
+    speaks = _speaks(installed.image, direction(options.plan), options)
     if sets is Sets.DONE and options.revert:
         was = None if speaks or (seen.sets is not None and seen.sets.remains) else run.operator
     elif sets is Sets.DONE:
@@ -278,11 +278,11 @@ def _worst(leases: Sequence[LeaseSeen]) -> Lease:
     return min((lease.standing for lease in leases), key=order.index, default=Lease.FREE)
 
 
-def _operator(control: Control, way: Direction, target_image: str | None) -> Op:
+def _operator(control: Control, way: Direction, options: RunOptions) -> Op:
     installed = control.found.operator
     if installed is None or installed.gone:
         return Op.GONE
-    targets = all(_speaks(image, way, target_image) for image in installed.images)
+    targets = all(_speaks(image, way, options) for image in installed.images)
     if not installed.live and (not control.fenced or targets):
         return Op.ENDING
     if not targets:
@@ -301,18 +301,21 @@ def _noted(control: Control) -> bool:
     return run is not None and installed is not None and run.stopped == Was(installed.replicas, installed.image)
 
 
-def _target_was_running(control: Control, way: Direction, target_image: str | None) -> bool:
+def _target_was_running(control: Control, way: Direction, options: RunOptions) -> bool:
     """Whether the target's operator was at work before this run, or is: what it finds is what it reads."""
     run, installed = control.recorded.unfinished, control.found.operator
     was = (run.stopped or run.operator) if run is not None else None
     images = [was.image] if was is not None and was.replicas else []
     if installed is not None and installed.live:
         images += installed.images
-    return any(_speaks(image, way, target_image) for image in images)
+    return any(_speaks(image, way, options) for image in images)
 
 
-def _speaks(image: str, way: Direction, target_image: str | None) -> bool:
-    return any(is_target(image, scheme, target_image) for scheme in {way.target_of(c) for c in way.candidates})
+def _speaks(image: str, way: Direction, options: RunOptions) -> bool:
+    return any(
+        is_target(image, scheme, options.target_image, options.target_digests)
+        for scheme in {way.target_of(c) for c in way.candidates}
+    )
 
 
 def _sets(seen: Observation, options: RunOptions, control: Control) -> Sets:

@@ -24,6 +24,7 @@ from typing import Final, TypeVar
 
 from migrator.errors import AlreadyExists, ClusterError, LostRace, LostReply, NotFound, Refused, TestFailed
 from migrator.exact_json import JSONObject
+from migrator.hashing import schemes
 from migrator.planning.tables import Baseline, BaselinesDocument, RunDocument, RunRecord, Table, TablesDocument
 from migrator.resources import CONFIG_MAPS, Op
 from migrator.run.codec import from_json, to_json
@@ -143,12 +144,16 @@ class Recorder:
             if current.text != self._known:
                 document = current.document
                 try:
-                    tables = self._document(TablesDocument, document.tables, document.tables_digest).tables
+                    found = self._document(TablesDocument, document.tables, document.tables_digest)
                 except Refused:
                     if attempt == _ATTEMPTS - 1 or self._current() == current:
                         raise
                     continue
-                self._known, self._loaded = current.text, Recorded(document.run, document.history, tables)
+                try:
+                    schemes.adopt_layouts(found.layouts)  # a rerun, a revert and verify need no file
+                except (ValueError, KeyError, TypeError) as error:
+                    raise self._unreadable(", ".join(document.tables), error) from error
+                self._known, self._loaded = current.text, Recorded(document.run, document.history, found.tables)
             return self._loaded
         raise AssertionError("the last attempt returns or raises")
 
@@ -166,7 +171,9 @@ class Recorder:
         document = replace(current.document, run=recorded.run, history=recorded.history[:_HISTORY])
         taken = {*document.tables, *document.baselines}
         if self._loaded.tables != recorded.tables:
-            names, digest = self._write(TablesDocument(recorded.tables), taken)
+            spoken = {name for table in recorded.tables for name in (table.source, table.target)}
+            document_of = TablesDocument(recorded.tables, schemes.layouts_of(spoken))
+            names, digest = self._write(document_of, taken)
             document = replace(document, tables=names, tables_digest=digest)
         if baselines is not None:
             found = BaselinesDocument(tuple(sorted(baselines, key=lambda baseline: baseline.uid)))

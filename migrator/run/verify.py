@@ -36,7 +36,7 @@ from migrator.planning.planner import is_of, template_digest
 from migrator.planning.revert import make_revert
 from migrator.planning.tables import Baseline, Table
 from migrator.resources import EVENTS, POD_CLIQUE_SETS
-from migrator.run import operator
+from migrator.run import operator, target_image
 from migrator.run.context import Context
 from migrator.run.decisions import Lease
 from migrator.run.leases import OWN_LEASE, Leases
@@ -63,6 +63,7 @@ class VerifyOptions:
     after_upgrade: bool = False
     flags: Flags = field(default_factory=Flags)
     target_image: str | None = None
+    target_digests: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,9 @@ def verify(store: Store, options: VerifyOptions, context: Context, *, namespace:
             found += tuple(_nothing_there(store, known.tables))
         if options.after_upgrade:
             found += tuple(_no_operator(store, options))
+            found += tuple(
+                Problem(*other) for other in target_image.others(store, options.flags, options.target_digests)
+            )
         problems = tuple(problem for problem in found if not problem.owner)
         context.log.info("verified", attempt=attempts, problems=len(problems), trees=len(snapshot.trees))
         stuck = any(not problem.settles for problem in problems)
@@ -258,15 +262,16 @@ def _no_operator(store: Store, options: VerifyOptions) -> Iterator[Problem]:
     way = direction(PlanOptions(target=options.target))
     installed = operator.find(store, options.flags).operator
     live = [pod for pod in installed.pods if not pod.terminating] if installed is not None else []
-    if any(_is_of(pod.image, way, options.target_image) for pod in live):
+    if any(_is_of(pod.image, way, options) for pod in live):
         return
     seen = f"{installed} has replicas {installed.replicas} of {installed.image}" if installed else "there is none"
     said = f"no operator of {options.target} runs ({seen}): upgrade first, or name its image with --target-image"
     yield Problem(Ref("Deployment", installed.namespace if installed else "", "grove-operator"), None, said)
 
 
-def _is_of(image: str, way: Direction, target_image: str | None) -> bool:
-    return any(is_target(image, way.target_of(scheme), target_image) for scheme in way.candidates)
+def _is_of(image: str, way: Direction, options: VerifyOptions) -> bool:
+    speak = (way.target_of(scheme) for scheme in way.candidates)
+    return any(is_target(image, scheme, options.target_image, options.target_digests) for scheme in speak)
 
 
 def _values(tree: Tree, candidates: tuple[Scheme, ...], target_of: Callable[[Scheme], Scheme]) -> Iterator[Problem]:

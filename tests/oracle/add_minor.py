@@ -1,7 +1,8 @@
 """Add a minor of k8s.io/api: `python -m tests.oracle.add_minor 1.37`.
 
 Writes the oracle of that minor, with the newest patch release that the configured module proxy has, and then all that
-is generated from the oracles: the layout by which the product hashes, and the golden vectors.
+is generated from the oracles: the layout by which the product hashes, the pages that list minors, and the golden
+vectors. `1.38-preview` is made of the newest pre-release of a minor that has no release yet.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 from tests.oracle.build import HERE, NEWEST
 from tests.support.go_programs import environment, go
 
-MINOR = re.compile(r"1\.(\d+)")
+MINOR = re.compile(r"1\.(\d+)(-preview)?")
 _REQUIRED = re.compile(r"k8s\.io/api (v\S+)")
 
 
@@ -26,7 +27,7 @@ class CannotAddError(Exception):
 def add(minor: str, *, newest: str, directory: Path = HERE) -> Path:
     """Write the oracle of `minor` beside that of `newest`, from which it is made; returns its directory.
 
-    Raises CannotAddError for what is no minor, for one that is there, and where the modules of that minor
+    Raises CannotAddError for what is no minor, for one that is there, without Go, and where the modules of that minor
     cannot be had.
     """
     named = MINOR.fullmatch(minor)
@@ -35,19 +36,43 @@ def add(minor: str, *, newest: str, directory: Path = HERE) -> Path:
     made = directory / f"v{minor}"
     if made.exists():
         raise CannotAddError(f"{made} exists")
+    if shutil.which("go") is None:
+        raise CannotAddError("Go 1.26 or newer is needed on PATH; found no go command")
     try:
         shutil.copytree(directory / f"v{newest}", made)
         go_mod = made / "go.mod"
         text = go_mod.read_text(encoding="utf-8").replace(f"oracle-{newest}", f"oracle-{minor}", 1)
         go_mod.write_text(text, encoding="utf-8")
-        wanted = f"v0.{named[1]}"
-        _go(made, "get", f"k8s.io/api@{wanted}", f"k8s.io/apimachinery@{wanted}")
+        if named[2]:
+            _get_pre_release(made, named[1])
+        else:
+            _get(made, f"v0.{named[1]}")
         _go(made, "mod", "tidy")
         _name_version(made)
     except BaseException:
         shutil.rmtree(made, ignore_errors=True)
         raise
     return made
+
+
+def _get(made: Path, version: str) -> None:
+    _go(made, "get", f"k8s.io/api@{version}", f"k8s.io/apimachinery@{version}")
+
+
+def _get_pre_release(made: Path, minor: str) -> None:
+    """Require the newest pre-release that can be had; a preview of a minor that is released says nothing."""
+    versions = [
+        one for one in _go(made, "list", "-m", "-versions", "k8s.io/api").split() if one.startswith(f"v0.{minor}.")
+    ]
+    if any("-" not in one for one in versions):
+        raise CannotAddError(f"k8s.io/api 0.{minor} is released; add 1.{minor}")
+    failure = CannotAddError(f"k8s.io/api 0.{minor} has no pre-release")
+    for version in reversed(versions):
+        try:
+            return _get(made, version)
+        except CannotAddError as error:  # a module that it needs may be too new for the proxy
+            failure = error
+    raise failure
 
 
 def _name_version(made: Path) -> None:
@@ -59,7 +84,7 @@ def _name_version(made: Path) -> None:
     main.write_text(text, encoding="utf-8")
 
 
-def _go(directory: Path, *arguments: str) -> None:
+def _go(directory: Path, *arguments: str) -> str:
     done = subprocess.run(
         [go(), *arguments],
         cwd=directory,
@@ -70,6 +95,7 @@ def _go(directory: Path, *arguments: str) -> None:
     )
     if done.returncode != 0:
         raise CannotAddError(f"go {' '.join(arguments)}: {done.stderr.strip()}")
+    return done.stdout
 
 
 def main() -> int:

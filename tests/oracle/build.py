@@ -9,7 +9,7 @@ from tests.support.go_programs import GoProgram, GoProgramError
 
 HERE: Final = Path(__file__).resolve().parent
 MINORS: Final = tuple(
-    sorted((path.name[1:] for path in HERE.glob("v1.*")), key=lambda minor: int(minor.partition(".")[2]))
+    sorted((path.name[1:] for path in HERE.glob("v1.*")), key=lambda minor: int(minor[2:].partition("-")[0]))
 )
 NEWEST: Final = MINORS[-1]
 

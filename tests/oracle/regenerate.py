@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from tests.oracle import layouts
+from tests.oracle import layouts, pages
 from tests.oracle.golden import generate
 
 
 def main() -> None:
-    """Rewrite the layout files, and then the golden vectors, whose inputs are made from them."""
-    for path, text in layouts.rendered().items():
+    """Rewrite the layout files, the pages, and then the golden vectors, whose inputs are made from the layouts."""
+    for path, text in (*layouts.rendered().items(), *pages.rendered().items()):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     generate.main()

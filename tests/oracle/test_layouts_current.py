@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.oracle import layouts
+from tests.oracle import layouts, pages
 from tests.oracle.build import MINORS
 from tests.oracle.golden import generate, vectors
 from tests.support.layout_walk import types
@@ -20,6 +20,12 @@ def test_layouts_are_current() -> None:
     expected = layouts.rendered()
     found = {path: path.read_text(encoding="utf-8") for path in layouts.LAYOUTS.glob("*.json")}
     assert found == expected, "run python -m tests.oracle.regenerate"
+
+
+def test_the_pages_are_current() -> None:
+    """The tables of minors and of what each of them changed are those that follow from the oracles."""
+    for path, text in pages.rendered().items():
+        assert path.read_text(encoding="utf-8") == text, "run python -m tests.oracle.regenerate"
 
 
 @pytest.mark.parametrize("minor", MINORS)

@@ -61,5 +61,5 @@ def test_contributing_shows_the_layers() -> None:
     """The line of layers in CONTRIBUTING.md is that of the contract."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     layers = next(item["layers"] for item in project["tool"]["importlinter"]["contracts"] if item["id"] == "layers")
-    shown = " → ".join(layer.strip("()") for layer in layers)
+    shown = " → ".join(layer for layer in layers)
     assert f"\n{shown}\n" in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")

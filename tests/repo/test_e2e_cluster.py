@@ -17,9 +17,10 @@ from tests.support.paths import ROOT
 from tests.upgrade import samples
 from tests.upgrade.builds import BUILDS, Build
 from tests.upgrade.cluster import Cluster
-from tests.upgrade.kind import charts, job, pods
+from tests.upgrade.kind import job, pods
+from tests.upgrade.kind.charts import Published
 from tests.upgrade.kind.cluster import KindCluster, build_image
-from tests.upgrade.kind.commands import CommandError, lacking
+from tests.upgrade.kind.commands import CommandError, lacking, lacking_charts
 from tests.upgrade.kind.pairs import PAIRS
 from tests.upgrade.lab import Lab
 from tests.upgrade.matrix import Pair
@@ -147,28 +148,23 @@ def test_a_run_with_flags_that_the_job_has_not_is_refused(tmp_path: Path, more: 
     assert recorder.commands == []
 
 
-@pytest.mark.parametrize(
-    ("failing", "reason"),
-    [
-        (("docker",), "no Docker engine answers: it failed"),
-        (("helm", "show", "chart"), "Grove's charts cannot be had: it failed"),
-        ((), None),
-    ],
-)
-def test_what_a_machine_lacks_is_said_in_one_reason(failing: tuple[str, ...], reason: str | None) -> None:
-    """Engine and charts are asked for before a cluster is created, and what does not answer is named."""
-    recorder = Recorder(*failing)
-    assert lacking([ALPHA_3.name, ALPHA_9.name], run=recorder, which=lambda _: "/bin/it") == reason
-    if reason is None:
-        assert [found[3] for found in recorder.commands[1:]] == [
-            charts.reference(release)[0] for release in (ALPHA_3.name, ALPHA_9.name)
-        ]
+def test_an_engine_that_does_not_answer_is_named() -> None:
+    """The engine is asked before a cluster is created."""
+    found = [lacking(run=run, which=lambda _: "/bin/it") for run in (Recorder("docker"), Recorder())]
+    assert found == ["no Docker engine answers: it failed", None]
+
+
+def test_a_chart_that_cannot_be_had_skips_only_what_needs_it() -> None:
+    """Charts are asked for by the pair: those of others do not matter."""
+    failing = Recorder("helm", "show", "chart", *Published().reference(ALPHA_3.name))
+    assert lacking_charts([ALPHA_3.name, ALPHA_9.name], run=failing) == "Grove's charts cannot be had: it failed"
+    assert lacking_charts([ALPHA_9.name], run=failing) is None
 
 
 def test_missing_programs_are_named_and_nothing_is_run() -> None:
     """Without the programs no command is tried."""
     recorder = Recorder()
-    found = lacking([], run=recorder, which=lambda program: None if program in {"kind", "helm"} else program)
+    found = lacking(run=recorder, which=lambda program: None if program in {"kind", "helm"} else program)
     assert found == "not on PATH: kind, helm"
     assert recorder.commands == []
 

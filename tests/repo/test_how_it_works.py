@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from migrator.grove.places import PROGRESS_FIELDS, stored_hashes
+from migrator.hashing import schemes
 from migrator.hashing.canonical import canonicalize
 from migrator.hashing.layouts import load, minors
 from migrator.run.record import RUN_NAME, TABLES_PREFIX
@@ -63,8 +64,9 @@ def test_what_the_text_gains_and_loses_is_what_the_layouts_say() -> None:
 
 
 def moved(struct: str, prefix: str) -> tuple[set[str], set[str]]:
-    """The lists of a struct that the canonical order moves, and those that it leaves; of the newest layout."""
-    fields = {field[1]: field[2] for field in load(minors()[-1])[struct]}
+    """The lists of a struct that the canonical order moves, and those that it leaves; of the newest build with it."""
+    newest = [scheme.minor for scheme in schemes.spoken_schemes() if scheme.algorithm == schemes.CANONICAL][-1]
+    fields = {field[1]: field[2] for field in load(newest)[struct]}
     lists = {name for name, kind in fields.items() if kind.startswith("[]")}
     keys = ("name", "ip", "topologyKey", "mountPath", "devicePath")
     for name in lists | ({"claims"} if prefix else set()):

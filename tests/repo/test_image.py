@@ -42,6 +42,15 @@ def test_everything_is_installed_by_hash() -> None:
     ] * 3
 
 
+def test_nothing_but_bases_and_packages_is_fetched() -> None:
+    """No directive names a frontend in a registry, and a private CA comes as a secret that stays in no layer."""
+    assert not re.search(r"(?m)^#\s*(syntax|escape|check)=", DOCKERFILE)
+    [install] = [line for line in INSTRUCTIONS if "requirements/runtime.txt" in line and line.startswith("RUN")]
+    assert "--mount=type=secret,id=ca," in install
+    assert "PIP_CERT" in install
+    assert "CERT" not in "".join(line for line in INSTRUCTIONS if line.startswith(("ARG", "ENV")))
+
+
 def test_it_runs_without_rights() -> None:
     """The last stage ends as a numeric user that is not root, the very one of the Job, and starts the tool itself."""
     users = [line.split()[1] for line in LAST if line.startswith("USER ")]

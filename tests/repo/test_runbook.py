@@ -1,11 +1,12 @@
-"""The commands of docs/upgrade.md, run in the order in which it gives them, on a cluster in memory.
+"""The commands of docs/upgrade.md that need neither Helm nor kubectl, as a reader types them, on a cluster in memory.
 
-Helm is played: what it would do to the operator's Deployment is done. So the sections are walked as a reader walks
-them, and every command of ours must succeed where the page says that it is to be run.
+Helm is played: what it would do to the operator's Deployment is done. The ways that need Helm or kubectl are walked in
+tests/cluster/helm/test_ways.py; the last test here sees to it that no block is left out.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 from collections.abc import Iterator
@@ -18,12 +19,12 @@ import yaml
 from migrator import cli
 from migrator.cli import wiring
 from migrator.resources import DEPLOYMENTS, POD_CLIQUE_SETS, PODS
+from tests.repo.pages import all_blocks, blocks, text_of
 from tests.support.memory_store import MemoryStore, Request
 from tests.support.paths import ROOT
 
-PAGE = (ROOT / "docs" / "upgrade.md").read_text()
-EXAMPLE = ROOT / "examples" / "cluster.yaml"
-OLD, NEW = "v0.1.0-alpha.9", "v0.1.0-alpha.11"
+EXAMPLE = ROOT / "examples" / "dynamo" / "cluster.yaml"
+OLD, NEW = "v0.1.0-alpha.8", "v0.1.0-alpha.12-rc1"
 CONFIGURATION = """apiVersion: operator.config.grove.io/v1alpha1
 kind: OperatorConfiguration
 leaderElection: {enabled: true, leaseDuration: 15s, resourceName: grove-operator-leader-election}
@@ -98,11 +99,7 @@ class Site:
             assert cli.invoke(words) == 0, line
         elif line.startswith("kubectl get ") and line.endswith("> dump.yaml"):
             (self.directory / "dump.yaml").write_bytes(EXAMPLE.read_bytes())
-        elif line.startswith("helm upgrade grove <old chart>"):
-            self.install(OLD, int(line.rpartition("replicaCount=")[2]))
-        elif line.startswith("helm upgrade grove <new chart>"):
-            self.install(NEW, 1)
-        elif line == "helm rollback grove":
+        elif line.startswith("helm rollback "):
             self.install(OLD, 1)
         else:
             pytest.fail(f"nobody knows how to play: {line}")
@@ -123,15 +120,12 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
 
 def lines(section: str) -> Iterator[str]:
     """The commands in the code blocks of a section, up to the next heading."""
-    body = re.split(r"(?m)^#+ ", PAGE.partition(f"# {section}\n")[2])[0]
-    blocks = re.findall(r"(?ms)^ *```sh\n(.*?)^ *```", body)
-    assert blocks, section
-    for block in blocks:
-        yield from (line.strip() for line in block.splitlines())
+    for block in blocks("upgrade", section):
+        yield from block.replace("\\\n", "").splitlines()
 
 
 def test_before(site: Site) -> None:
-    """Looking disturbs nothing, with a cluster and with a dump."""
+    """Looking and rehearsing disturb nothing, with a cluster and with a dump."""
     before = site.generations
     for line in lines("Before"):
         site.type(line)
@@ -139,19 +133,19 @@ def test_before(site: Site) -> None:
     assert site.replicas == 1
 
 
-@pytest.mark.parametrize("section", ["By hand, in two Helm steps", "Let the run stop the operator"])
-def test_there_and_back(site: Site, section: str) -> None:
-    """Rehearsed, migrated, upgraded, verified; and later back, with the old hashes when the old operator returns."""
+def test_there_and_back(site: Site) -> None:
+    """From a laptop: migrated, upgraded, verified; and back, with the old hashes when the old operator returns."""
     old = site.generations
-    for line in [*lines("A rehearsal"), *lines(section)]:
-        site.type(line)
+    [laptop] = re.findall(r"From a laptop it is `(grove-migrator .*?)`", text_of("upgrade"))
+    site.type(laptop)
     new = site.generations
     assert not set(old) & set(new)
+    site.install(NEW, 1)
     for line in lines("After"):
         site.type(line)
     assert site.generations == new
-    back = list(lines("Going back"))
-    for line in back[back.index(next(line for line in back if "--revert" in line)) + 1 :]:
+    _, back, _ = blocks("upgrade", "Going back")
+    for line in back.splitlines():
         site.type(line)
     assert site.generations == old
 
@@ -159,9 +153,47 @@ def test_there_and_back(site: Site, section: str) -> None:
 def test_back_before_the_new_operator_has_run(site: Site) -> None:
     """The first block of going back undoes a run, and brings the old operator back too."""
     old = site.generations
-    site.type(next(iter(lines("Let the run stop the operator"))))
+    site.type(f"grove-migrator run --to {NEW} --stop-operator")
     assert site.replicas == 0
     assert site.generations != old
-    site.type(next(line for line in lines("Going back") if "--revert" in line))
+    for line in blocks("upgrade", "Going back")[0].splitlines():
+        site.type(line)
     assert site.generations == old
     assert site.replicas == 1
+
+
+#: The blocks of each section, and which of them a test runs: here, or in tests/cluster/helm/test_ways.py. Not run are
+#: those that set variables, Flux's, and what to do about a lost node (tests/cluster/manifests/test_lost_node.py).
+RUN = {
+    "upgrade": {
+        "Before": (3, {0, 1, 2}),
+        "Helm": (4, {1, 2, 3}),
+        "As a hook of Helm": (1, {0}),
+        "Flux": (1, set()),
+        "kubectl": (2, {0, 1}),
+        "After": (1, {0}),
+        "Going back": (3, {0, 1, 2}),
+        "When the Job is cut off": (1, set()),
+    },
+    "dynamo": {"Bundled Grove": (6, {1, 2, 3, 4, 5}), "Going back": (1, {0})},
+}
+
+
+@pytest.mark.parametrize("page", RUN)
+def test_no_block_is_left_out(page: str) -> None:
+    """Every block of the pages is in a section above; and what is not run is of a kind that is named there."""
+    text = text_of(page).partition("## Guards")[0]
+    assert len(all_blocks(text)) == sum(count for count, _ in RUN[page].values())
+    for section, (count, run) in RUN[page].items():
+        found = blocks(page, section)
+        assert len(found) == count, section
+        for number in set(range(count)) - run:
+            assert found[number].startswith(("export ", "flux ", "kubectl taint ")), found[number]
+
+
+@pytest.mark.parametrize("page", RUN)
+def test_each_way_fits_on_two_screens(page: str) -> None:
+    """A way, or the page's part that all ways share, has at most 100 lines of 80 columns: two screens of 50."""
+    for section in re.split(r"(?m)^## ", text_of(page).partition("## Guards")[0])[1:]:
+        shown = sum(max(1, math.ceil(len(line) / 80)) for line in section.splitlines())
+        assert shown <= 100, (section.partition("\n")[0], shown)

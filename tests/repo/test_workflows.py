@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from scripts import stamp_chart
 from tests.support.paths import ROOT
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -51,7 +54,7 @@ def test_nothing_is_permitted_that_a_job_does_not_ask_for(path: Path) -> None:
         assert job["permissions"], name
         writes = {scope for scope, right in job["permissions"].items() if right == "write"}
         assert not writes or path.stem == "release", name
-        assert "contents" not in writes, name
+        assert "contents" not in writes or (path.stem, name) == ("release", "release"), name
 
 
 @workflows
@@ -87,12 +90,46 @@ def test_known_vulnerabilities_fail_a_change() -> None:
         assert f"pip-audit --require-hashes --disable-pip -r requirements/{lock}.txt" in recipe
 
 
-def test_a_release_has_materials_signature_and_provenance() -> None:
-    """Nothing is published untested; both have materials and provenance, the image a signature too."""
+def test_a_release_has_materials_signatures_and_provenance() -> None:
+    """Nothing is published untested; wheel and image have materials, what is pushed a signature, and all provenance."""
     release = jobs(ROOT / ".github" / "workflows" / "release.yml")
+    used = {
+        name: {step["uses"].partition("@")[0] for step in job["steps"] if "uses" in step}
+        for name, job in release.items()
+    }
+    scripts = {name: "\n".join(step.get("run", "") for step in job["steps"]) for name, job in release.items()}
+    assert {name: release[name]["needs"] for name in ("wheel", "image", "chart")} == {
+        "wheel": "test",
+        "image": "test",
+        "chart": "image",
+    }
+    assert set(release["release"]["needs"]) == {"wheel", "image", "chart"} >= set(release["index"]["needs"])
     for name in ("wheel", "image"):
-        assert release[name]["needs"] == "test"
-        used = {step["uses"].partition("@")[0] for step in release[name]["steps"] if "uses" in step}
-        assert {"anchore/sbom-action", "actions/attest-build-provenance"} <= used
-    assert any("cosign sign" in step.get("run", "") for step in release["image"]["steps"])
+        assert {"anchore/sbom-action", "actions/attest-build-provenance"} <= used[name]
+    assert "actions/attest-build-provenance" in used["chart"]
+    assert all("cosign sign --yes" in scripts[name] for name in ("image", "chart"))
+    assert "cosign sign-blob" in scripts["chart"]
     assert any(step.get("run") == ".ci/run" for step in release["test"]["steps"])
+
+
+def test_a_release_names_no_registry() -> None:
+    """Where image, chart and packages go is said by the repository's variables, and by nothing in the workflow."""
+    text = (ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8")
+    assert set(re.findall(r"vars\.(\w+)", text)) == {"IMAGE", "CHARTS", "INDEX"}
+    script = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))
+    assert not re.search(r"https?://|oci://(?!\$CHARTS)", script)
+
+
+def test_the_files_of_a_release_can_be_made_here(tmp_path: Path) -> None:
+    """The commands of the workflow that need no registry: the stamped chart and manifests name the image by digest."""
+    image = f"registry.example/owner/grove-migrator@sha256:{'0' * 64}"
+    for script in ("render_manifests", "stamp_chart"):
+        (tmp_path / script).mkdir()
+        command = [sys.executable, "-m", f"scripts.{script}", "--image", image, "--into", str(tmp_path / script)]
+        subprocess.run(command, cwd=ROOT, check=True)
+    for name in ("job.yaml", "argo-cd.yaml", "revert.yaml"):
+        assert f"image: {image}\n" in (tmp_path / "render_manifests" / name).read_text(encoding="utf-8")
+    values = yaml.safe_load((tmp_path / "stamp_chart" / "grove-migrator" / "values.yaml").read_text(encoding="utf-8"))
+    assert "@".join((values["image"]["repository"], values["image"]["digest"])) == image
+    with pytest.raises(ValueError, match="by its digest"):
+        stamp_chart.stamped("", "registry.example/owner/grove-migrator:0.1.0")

@@ -229,6 +229,7 @@ def test_beside_the_targets_operator_nothing_is_brought_back(*, late: bool) -> N
     web = halfway["PodCliqueSet", "default", "web"]
     if late:
         in_flight(web)
+        web["metadata"]["generation"] += 1
     assert world.grove() == halfway
     assert (world.replicas, world.image) == (0 if late else 1, cluster.NEW_IMAGE)
     assert len(world.records) > 1, "a revert can still find its tables"

@@ -39,7 +39,7 @@ class Build:
     @property
     def on_delete(self) -> bool:
         """Whether it knows the update strategy OnDelete: from alpha.7 on."""
-        return self.crds in {"alpha.9", "alpha.11"}
+        return self.crds in {"alpha.8", "alpha.9", "alpha.11", "podgangmap"}
 
     @property
     def target(self) -> tuple[str, ...]:
@@ -63,9 +63,11 @@ _ALL: Final = (
         leads=False,
         release=False,
     ),
+    Build("v0.1.0-alpha.8", "alpha.8", "legacy-1.34", "alpha.8"),
     Build("v0.1.0-alpha.9", "alpha.9", "legacy-1.34", "alpha.9"),
     Build("v0.1.0-alpha.11", "alpha.11", "legacy-1.35", "alpha.11"),
     Build("v0.1.0-alpha.12-rc1", "alpha.12-rc1", "legacy-1.35", "alpha.11", empty_updates=True),
+    Build("pr-778-6eaa77f0", "PR #778 (PodGangMaps)", "legacy-1.35", "podgangmap", release=False),
     Build("main-94a0105c", "main at 94a0105c (canonical hashes)", "canonical-1.34", "alpha.9"),
     Build("main-d7cb1bc2", "main at d7cb1bc2 (canonical hashes)", "canonical-1.35", "alpha.11"),
 )

@@ -12,11 +12,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from tests.node.pairs import PAIRS as ON_A_NODE
 from tests.support.paths import ROOT
 from tests.upgrade import builds
 from tests.upgrade.matrix import PAIRS, Pair
 
 RESULTS: Final = Path(__file__).with_name("results.json")
+NODE_RESULTS: Final = Path(__file__).with_name("node_results.json")
 TARGET: Final = ROOT / "docs" / "compatibility.md"
 
 _INTRODUCTION: Final = """\
@@ -64,9 +66,8 @@ With alpha.3 and its rebuilt sibling and with alpha.9 and alpha.11, unless it sa
   every startup type. What the operators store is what `hash` computes of the objects read back. No difference.
 - **A run killed among its writes**, a third of the pods done: the old operator after `--revert` rolled nothing, nor did
   the new one after a rerun.
-- **The authorizer webhook on**, with the ServiceAccount, roles and policies of `manifests/`: the run refused and left
-  the operator alone; with `--exempt-from-authorizer` it migrated, no pod was recreated, and the webhook's configuration
-  was afterwards what it had been. An administrator, who cannot be exempt, is told so before the operator stops.
+- **The authorizer webhook on**: the run refused and left the operator alone. The same release without the authorizer
+  rolled nothing, the run migrated, and the upgrade recreated no pod.
 - **The model** of an operator that the fault tests judge by replaced the same pods as the real one, on the states in
   `tests/upgrade/test_model.py`.
 
@@ -120,21 +121,48 @@ scheme and image, as for any build that is no release: `--to legacy-1.34 --targe
 are those of the alpha.6 line, the first with `k8s.io/api` 0.34.
 
 Upgrades from alpha.3 to alpha.9 and from there to alpha.11 are also written as tests on kind (`tests/upgrade/kind`),
-with real kubelets, Grove's published charts and the tool as its Job. They need Docker and the network:
-**they were not run**.
+with Grove's published charts. They need Docker and the network: **they were not run**.
 
-Not tried either: a cluster with several API servers, nodes with a real kubelet, and operators that store PodGangMaps.
+Not tried either: a cluster with several API servers or several nodes.
 """
 
 
-def page(results: Mapping[str, Mapping[str, Any]]) -> str:
-    """The whole page, in Markdown; ``results`` are by the name of the pair."""
+_NODE: Final = """\
+## On a real node
+
+The same upgrades with a real kubelet (`make node-upgrade`): the operators, the workloads and the tool run in
+containers, the operators are installed by Helm from the charts of their tags, and the run is the Job of
+`manifests/job.yaml` with the image of our Dockerfile. Each row was judged like those above.
+
+What stood in for what: the closed cluster of `tests/node` for kind (containerd and one kubelet of 1.34), a base made of
+Debian's packages with Python 3.11 for the published slim image, images made of the binaries described below for
+Grove's, charts from each tag's source for the published ones, and busybox for the workloads' images.
+"""
+
+
+def page(results: Mapping[str, Mapping[str, Any]], on_a_node: Mapping[str, Mapping[str, Any]]) -> str:
+    """The whole page, in Markdown; ``results`` are by the name of the pair, as are those of upgrades on a real node."""
+    node = [
+        "| from | to | sets | pods | recreated without | recreated with | run | away | then quiet for |",
+        "|---|---|---|---|---|---|---|---|---|",
+        *(_node_row(pair, on_a_node.get(pair.name)) for pair in ON_A_NODE),
+        "",
+    ]
     lines = [
         "| from | to | CRDs changed | sets | pods | recreated without | recreated with | run | away |",
         "|---|---|---|---|---|---|---|---|---|",
         *(_row(pair, results.get(pair.name)) for pair in PAIRS),
     ]
-    return "\n".join([_INTRODUCTION, "## Results", "", *lines, "", _READING, _TRIED, _NOT_RUN])
+    return "\n".join([_INTRODUCTION, "## Results", "", *lines, "", _READING, _NODE, *node, _TRIED, _NOT_RUN])
+
+
+def _node_row(pair: Pair, result: Mapping[str, Any] | None) -> str:
+    ends = [build.title for build in pair.builds]
+    if result is None:
+        return f"| {' | '.join([*ends, 'not run', *[''] * 6])} |"
+    counted = [str(result[name]) for name in ("sets", "pods", "without", "with_tool")]
+    times = [f"{result[name]:g} s" for name in ("run_seconds", "downtime_seconds", "soak_seconds")]
+    return f"| {' | '.join([*ends, *counted, *times])} |"
 
 
 def _row(pair: Pair, result: Mapping[str, Any] | None) -> str:
@@ -159,7 +187,7 @@ def _row(pair: Pair, result: Mapping[str, Any] | None) -> str:
 
 def main() -> None:
     """Print the page, or write it."""
-    text = page(json.loads(RESULTS.read_text(encoding="utf-8")))
+    text = page(*(json.loads(path.read_text(encoding="utf-8")) for path in (RESULTS, NODE_RESULTS)))
     if sys.argv[1:] == ["--write"]:
         TARGET.write_text(text, encoding="utf-8")
     else:

@@ -82,6 +82,13 @@ class Lab(ServedCluster):
         if wait:
             self.wait_for_operator(build)
 
+    def switch_off_authorizer(self) -> None:
+        """Upgrade to the same build without the authorizer, as ``config.authorizer.enabled=false`` does."""
+        self._authorizer = False
+        kind = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration"}
+        self.client.delete({**kind, "metadata": {"name": "authorizer-webhook"}})
+        self.install(self.build)
+
     def apply_crds(self, line: str) -> None:
         """Apply a line's CRDs, unless they are in force already."""
         apply_crds(self.control_plane, line)

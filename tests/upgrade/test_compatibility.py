@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from tests.node.pairs import PAIRS as ON_A_NODE
 from tests.upgrade import compatibility
 from tests.upgrade.matrix import PAIRS, SOAK_SECONDS
 
@@ -15,9 +16,15 @@ def results() -> dict[str, Any]:
     return found
 
 
+def on_a_node() -> dict[str, Any]:
+    """The results on a real node that are checked in."""
+    found: dict[str, Any] = json.loads(compatibility.NODE_RESULTS.read_text(encoding="utf-8"))
+    return found
+
+
 def test_the_page_is_current() -> None:
     """The page is the one that the results give."""
-    assert compatibility.TARGET.read_text(encoding="utf-8") == compatibility.page(results()), (
+    assert compatibility.TARGET.read_text(encoding="utf-8") == compatibility.page(results(), on_a_node()), (
         "run python -m tests.upgrade.compatibility --write"
     )
 
@@ -31,7 +38,16 @@ def test_every_result_is_of_a_pair_and_shows_what_it_must() -> None:
         assert result["soak_seconds"] >= SOAK_SECONDS, name
 
 
+def test_every_result_on_a_node_shows_what_it_must() -> None:
+    """Without the tool pods were recreated where the hashes differ, and none with it."""
+    pairs = {pair.name: pair for pair in ON_A_NODE}
+    for name, result in on_a_node().items():
+        assert (result["without"] > 0) is pairs[name].recreates, name
+        assert result["with_tool"] == 0, name
+
+
 def test_a_pair_without_a_result_is_said_not_to_have_been_run() -> None:
     """A row is never filled with figures that nobody measured."""
-    page = compatibility.page({})
-    assert page.count("not run: no binary") == len(PAIRS)
+    page = compatibility.page({}, {})
+    assert page.count("| not run: no binary |") == len(PAIRS)
+    assert page.count("| not run |") == len(ON_A_NODE)

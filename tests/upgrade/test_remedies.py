@@ -13,7 +13,7 @@ import pytest
 
 from migrator.grove.trees import DUMP_COMMAND
 from tests.support import workloads
-from tests.support.controlplane.client import JSON_PATCH, Object
+from tests.support.controlplane.client import JSON_PATCH, Object, eventually
 from tests.upgrade import photo
 from tests.upgrade.builds import BUILDS
 from tests.upgrade.cluster import WORKLOADS
@@ -34,7 +34,8 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         for name, startup in (("anyorder", None), ("inorder", "CliqueStartupTypeInOrder")):
             cliques = [workloads.clique(clique, replicas=1) for clique in ("worker", "prefill-worker")]
             found.create_set(workloads.pod_clique_set(name, cliques, namespace=WORKLOADS, startup=startup))
-        found.settle(lambda now: len(now.of(photo.SET)) == 2)
+        # Such sets never come to rest: what they store can never be current.
+        eventually(lambda: len(found.photo().pods()) == 4, what="there are not four pods", seconds=found.settle_seconds)
         yield found
 
 

@@ -7,15 +7,24 @@ for an embedded struct, whose fields share the parent's JSON object, and null fo
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import pkgutil
 from collections.abc import Mapping
 from functools import cache
-from typing import TypeAlias
+from typing import Any, Final, TypeAlias
 
 Field: TypeAlias = tuple[str, str | None, str]
 Layout: TypeAlias = Mapping[str, tuple[Field, ...] | str]
+
+
+#: A minor that has no release yet; it is hashed only where it is named.
+PREVIEW: Final = "-preview"
+
+#: Layouts that were read from a binary or from a record, by the name that :func:`name_of` gives them.
+_adopted: dict[str, Layout] = {}
+_DIGITS: Final = 12
 
 
 @cache
@@ -23,18 +32,71 @@ def minors() -> tuple[str, ...]:
     """The API minors that have a layout, oldest first."""
     names = (name for directory in __path__ for name in os.listdir(directory))  # noqa: PTH208 - cheaper to import
     found = [name.removesuffix(".json") for name in names if name.endswith(".json")]
-    return tuple(sorted(found, key=lambda minor: tuple(map(int, minor.split(".")))))
+    return tuple(sorted(found, key=lambda minor: int(minor.partition(".")[2].partition("-")[0])))
+
+
+def adopt(layout: Layout, name: str | None = None) -> str:
+    """Make a layout that was read elsewhere known to :func:`load`, by default as :func:`name_of` names it."""
+    name = name or name_of(layout)
+    if name not in minors():
+        _adopted[name] = layout
+    return name
+
+
+def adopted() -> tuple[str, ...]:
+    """The names of the layouts that are known to this process and not shipped."""
+    return tuple(_adopted)
+
+
+def name_of(layout: Layout) -> str:
+    """The oldest shipped minor with this very layout, else :func:`digest_name`."""
+    shipped = next((minor for minor in minors() if dict(load(minor)) == dict(layout)), None)
+    return shipped or digest_name(layout)
+
+
+def digest_name(layout: Layout) -> str:
+    """``x`` and the first 12 hexadecimal digits of a layout's digest."""
+    return f"x{digest(layout).removeprefix('sha256:')[:_DIGITS]}"
+
+
+def title(name: str) -> str:
+    """What a layout is of, for people: a version of k8s.io/api, or a binary."""
+    return f"k8s.io/api v0.{name.partition('.')[2]}" if name in minors() else f"a binary ({name})"
+
+
+def digest(layout: Layout) -> str:
+    """The sha256 of a layout's canonical JSON."""
+    text = json.dumps(layout, sort_keys=True, separators=(",", ":"))
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def parse(types: Mapping[str, Any]) -> Layout:
+    """A layout from its JSON; raises ``ValueError`` for what is none."""
+    try:
+        found = {name: _definition(definition) for name, definition in types.items()}
+    except (AttributeError, TypeError) as error:
+        raise ValueError(f"not a layout: {error}") from error
+    for name, definition in found.items():
+        for field in definition if isinstance(definition, tuple) else ():
+            if not (isinstance(field[0], str) and isinstance(field[1], str | None) and isinstance(field[2], str)):
+                raise ValueError(f"not a layout: {name}.{field[0]}")  # noqa: TRY004 - one kind of error for all texts
+    return found
+
+
+def load(minor: str) -> Layout:
+    """Every type reachable from ``v1.PodTemplateSpec``, by the name that Go's reflection prints."""
+    return _adopted.get(minor) or _shipped(minor)
 
 
 @cache
-def load(minor: str) -> Layout:
-    """Every type reachable from ``v1.PodTemplateSpec``, by the name that Go's reflection prints."""
+def _shipped(minor: str) -> Layout:
     document = json.loads(pkgutil.get_data(__name__, f"{minor}.json") or b"")
     types = dict(load(document["base"])) if document.get("base") else {}
     for name in document.get("removed", ()):
         del types[name]
-    for name, definition in document["types"].items():
-        types[name] = (
-            definition if isinstance(definition, str) else tuple((go, key, kind) for go, key, kind in definition)
-        )
+    types.update({name: _definition(definition) for name, definition in document["types"].items()})
     return types
+
+
+def _definition(definition: Any) -> tuple[Field, ...] | str:  # noqa: ANN401 - JSON
+    return definition if isinstance(definition, str) else tuple((go, key, kind) for go, key, kind in definition)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from tests.cluster.helm.cluster import Cluster
 from tests.cluster.helm.release import Helm, Release
 from tests.cluster.manifests.audit import Audit
 from tests.cluster.manifests.container import Container
@@ -57,3 +60,23 @@ def release(site: Site, kubelet: Kubelet, tmp_path_factory: pytest.TempPathFacto
     for job in site.admin.list("batch/v1", "Job", NAMESPACE):  # hooks are no part of a release
         site.admin.delete(job)
     eventually(lambda: not site.admin.list("v1", "Pod", NAMESPACE), what="pods of the release are still there")
+
+
+@pytest.fixture
+def namespace() -> str:
+    """Where Helm installs the operator of `cluster`; a module may say otherwise."""
+    return "dynamo-system"
+
+
+@pytest.fixture
+def cluster(site: Site, namespace: str, tmp_path: Path) -> Iterator[Cluster]:
+    """The cluster, without any release; afterwards nothing of one is left."""
+    there = replace(site, namespace=namespace, planted=[])
+    there.admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+    there.clear()
+    home = tmp_path / "home"
+    home.mkdir()
+    with Kubelet(site.server, namespace, tmp_path / "pods", {"grove-migrator": Container.run}) as kubelet:
+        found = Cluster(there, Helm(site.server.kubeconfig, home), kubelet, tmp_path)
+        yield found
+        found.clear()

@@ -9,13 +9,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from scripts.render_manifests import AFTER
 from tests.cluster.helm.programs import PROGRAMS
 from tests.cluster.manifests.kubelet import Kubelet
-from tests.cluster.manifests.site import NAMESPACE, Site
+from tests.cluster.manifests.site import MANIFESTS, NAMESPACE, Site
 from tests.support.controlplane.client import Object, eventually
 
 CHART: Final = Path(__file__).resolve().parent / "chart"
 NAME: Final = "grove"
+
+
+def hooks() -> dict[str, str]:
+    """The templates that we give to people, by file."""
+    return {name: (MANIFESTS / name).read_text(encoding="utf-8") for name in ("job.yaml", AFTER)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +53,7 @@ class Helm:
 
 @dataclass
 class Release:
-    """One release of the chart, with ``hooks`` (a manifest's text) among its templates if there are any.
+    """One release of the chart, with ``hooks`` (by file) among its templates if there are any.
 
     ``lease`` is the duration of the operator's Lease: as long as in Grove's chart, so that a slow machine does not lose
     it.
@@ -56,7 +62,7 @@ class Release:
     site: Site
     kubelet: Kubelet
     helm: Helm
-    hooks: str = ""
+    hooks: dict[str, str] = field(default_factory=dict)
     replicas: int = 2
     lease: str = "15s"
     _uninstall: list[str] = field(default_factory=list)
@@ -108,5 +114,6 @@ class Release:
         copy = self.helm.home / "chart"
         if not copy.exists():
             shutil.copytree(CHART, copy)
-        (copy / "templates" / "grove-migrator.yaml").write_text(self.hooks, encoding="utf-8")
+        for name, text in self.hooks.items():
+            (copy / "templates" / name).write_text(text, encoding="utf-8")
         return str(copy)

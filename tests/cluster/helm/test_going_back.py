@@ -6,8 +6,8 @@ from typing import Final
 
 import pytest
 
-from tests.cluster.helm.release import NAME, Release, Way
-from tests.cluster.manifests.site import MANIFESTS, NAMESPACE, NEW, OLD, documents
+from tests.cluster.helm.release import NAME, Release, Way, hooks
+from tests.cluster.manifests.site import NAMESPACE, NEW, OLD, documents
 from tests.support.controlplane.client import eventually
 
 pytestmark = pytest.mark.controlplane
@@ -18,7 +18,7 @@ HELM: Final = Way("helm4")
 @pytest.fixture
 def upgraded(release: Release) -> Release:
     """A release that the hook has migrated, with the new operator running."""
-    release.hooks = (MANIFESTS / "job.yaml").read_text(encoding="utf-8")
+    release.hooks = hooks()
     release.install(HELM, OLD)
     release.site.plant()
     done = release.upgrade(HELM, NEW)

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import pytest
 
-from tests.cluster.helm.release import Release, Way
+from tests.cluster.helm.release import Release, Way, hooks
 from tests.cluster.manifests.audit import Audit, used
-from tests.cluster.manifests.site import MANIFESTS, NAMESPACE, NEW, OLD, WORKLOADS, documents, grants
+from tests.cluster.manifests.site import NAMESPACE, NEW, OLD, WORKLOADS, documents, grants
 from tests.support.controlplane.client import MERGE_PATCH, Object, eventually
 
 pytestmark = pytest.mark.controlplane
@@ -19,13 +19,12 @@ pytestmark = pytest.mark.controlplane
 HELM_3: Final = Way("helm3")
 HELM_4: Final = Way("helm4")
 GRANTS: Final = grants(documents("base/rbac.yaml"))
-HOOKS: Final = (MANIFESTS / "job.yaml").read_text(encoding="utf-8")
 
 
 @pytest.fixture
 def hooked(release: Release) -> Release:
-    """A release with our manifest, word for word, among its templates."""
-    release.hooks = HOOKS
+    """A release with our manifests, word for word, among its templates."""
+    release.hooks = hooks()
     return release
 
 
@@ -49,6 +48,25 @@ def frozen(release: Release) -> Iterator[Any]:
     yield freeze, unfreeze
     for item in thaw:
         admin.delete(item)
+
+
+def slowed(release: Release, *added: str) -> None:
+    """Give the Job more arguments."""
+    last = "            - --max-downtime=10m\n"
+    text = release.hooks["job.yaml"]
+    assert text.count(last) == 1
+    release.hooks["job.yaml"] = text.replace(last, last + "".join(f"            - {argument}\n" for argument in added))
+
+
+def kept(release: Release) -> set[str]:
+    """The kinds of which there is an object of ours, the Job aside."""
+    expected = [item for item in documents("job.yaml") if item["kind"] != "Job"]
+    found = set()
+    for item in expected:
+        name, namespace = item["metadata"]["name"], item["metadata"].get("namespace")
+        items = release.site.admin.list(item["apiVersion"], item["kind"], namespace)
+        found |= {item["kind"] for other in items if other["metadata"]["name"] == name}
+    return found
 
 
 def undisturbed(release: Release) -> Object:
@@ -86,8 +104,8 @@ def _summary(message: str) -> Object:
 def test_the_hook_migrates_and_the_upgrade_starts_the_new_operator(hooked: Release, audit: Audit, helm: Way) -> None:
     """One command: old operator stopped, every hash translated, new operator with as many replicas as before.
 
-    Nothing runs at the installation, and an upgrade to the same release leaves its operator in peace. The audit log
-    knows of no request of the hook's account that the manifest does not grant.
+    Nothing runs at the installation, and an upgrade to the same release leaves its operator in peace. Afterwards only
+    the Job is left of the hook. The audit log knows of no request of its account that the manifest does not grant.
     """
     hooked.install(helm, OLD)
     assert hooked.kubelet.containers == []
@@ -101,6 +119,7 @@ def test_the_hook_migrates_and_the_upgrade_starts_the_new_operator(hooked: Relea
     assert hooked.deployment()["spec"]["replicas"] == 2
     hooked.wait_for_pods()
     assert "grove-migrator" not in hooked.managers()
+    assert kept(hooked) == set(), "rights and policies have outlived the upgrade"
     running = undisturbed(hooked)
     again = hooked.upgrade(helm, NEW)
     assert again.returncode == 0, again.stderr
@@ -139,7 +158,7 @@ def test_a_refused_run_stops_helm_and_never_disturbs_the_operator(hooked: Releas
 
 def test_a_run_that_is_killed_is_finished_by_the_jobs_next_pod(hooked: Release) -> None:
     """SIGKILL in the middle of its writes: Helm goes on waiting, another pod finishes, the upgrade goes through."""
-    hooked.hooks = _with_arguments("--qps=20", "--request-timeout=5s")
+    slowed(hooked, "--qps=20", "--request-timeout=5s")
     hooked.lease = "4s"  # the second pod waits until the first one's has expired
     hooked.install(HELM_4, OLD)
     hooked.site.plant()
@@ -190,10 +209,56 @@ def test_a_failure_after_the_first_write_puts_everything_back(hooked: Release, f
     assert hooked.deployment()["spec"]["replicas"] == 2
 
 
-def _with_arguments(*added: str) -> str:
-    last = "            - --max-downtime=10m\n"
-    assert HOOKS.count(last) == 1
-    return HOOKS.replace(last, last + "".join(f"            - {argument}\n" for argument in added))
+@pytest.mark.parametrize("helm", [HELM_3, HELM_4], ids=["helm3", "helm4"])
+def test_a_job_that_outlives_helms_patience_keeps_its_rights_and_policies(hooked: Release, helm: Way) -> None:
+    """Helm gives up first: every object that the Job needs is still there, and the Job migrates everything.
+
+    The next upgrade finds nothing to do, installs the new operator and takes rights and policies away.
+    """
+    slowed(hooked, "--qps=4")
+    hooked.install(helm, OLD)
+    hooked.site.plant()
+    before = hooked.site.objects()
+    gave_up = hooked.upgrade(helm, NEW, "--timeout=6s")
+    assert gave_up.returncode != 0
+    assert job(hooked)["over"] is None, "the Job was faster than Helm"
+    everything = {item["kind"] for item in documents("job.yaml") if item["kind"] != "Job"}
+    assert kept(hooked) == everything
+    eventually(lambda: job(hooked)["over"], what="the Job is not over", seconds=180)
+    assert (job(hooked)["over"], [code for code, _ in attempts(hooked)]) == ("Complete", [0])
+    assert hooked.site.objects() == hooked.site.expected(before, OLD, NEW)
+    assert kept(hooked) == everything
+    upgraded = hooked.upgrade(helm, NEW)
+    assert upgraded.returncode == 0, upgraded.stderr
+    assert (hooked.deployment()["spec"]["replicas"], kept(hooked)) == (2, set())
+
+
+@pytest.mark.parametrize("helm", [pytest.param(HELM_3, marks=pytest.mark.slow), HELM_4], ids=["helm3", "helm4"])
+def test_a_second_upgrade_replaces_the_job_in_the_middle_of_its_writes(hooked: Release, helm: Way) -> None:
+    """While the first upgrade waits, Helm refuses the second; later it makes Job, account and rights anew.
+
+    The first pod's token is void then: it can neither write nor give its Lease back, and ends with 6. The second pod
+    waits until the Lease has expired, finishes what was begun, and the upgrade goes through.
+    """
+    slowed(hooked, "--qps=4")
+    hooked.install(helm, OLD)
+    hooked.site.plant()
+    before = hooked.site.objects()
+    with ThreadPoolExecutor(1) as pool:
+        gives_up = pool.submit(hooked.upgrade, helm, NEW, "--timeout=8s")
+        eventually(lambda: hooked.kubelet.containers, what="the Job has no pod")
+        assert "another operation" in hooked.upgrade(helm, NEW).stderr
+        assert gives_up.result().returncode != 0
+    eventually(lambda: hooked.site.objects() != before, what="nothing was written", seconds=180)
+    assert job(hooked)["over"] is None, "the Job was faster than Helm"
+    second = hooked.upgrade(helm, NEW)
+    assert second.returncode == 0, second.stderr
+    [first, _] = hooked.kubelet.containers
+    assert [code for code, _ in attempts(hooked)] == [0]
+    assert "HTTP 401 Unauthorized" in first.log
+    assert json.loads(first.log.splitlines()[-1])["exit_code"] == 6
+    assert hooked.site.objects() == hooked.site.expected(before, OLD, NEW)
+    assert hooked.deployment()["spec"]["replicas"] == 2
 
 
 def _set_update_end(release: Release, value: str | None) -> None:

@@ -15,7 +15,7 @@ _QUESTIONS: Final = {"selfsubjectaccessreviews", "selfsubjectreviews"}
 
 
 class Audit:
-    """The requests of our account since the last look, apart from questions about itself."""
+    """The requests of our account since the last look, apart from discovery and questions about itself."""
 
     def __init__(self, log: Path) -> None:
         self._log = log
@@ -31,6 +31,7 @@ class Audit:
             for item in found
             if item["user"]["username"] == USER
             and item["stage"] == "ResponseComplete"
+            and "objectRef" in item  # discovery has none
             and item["objectRef"]["resource"] not in _QUESTIONS
         ]
 

@@ -59,7 +59,7 @@ class Container:
         self._token, self._server, self._directory = token, server, directory
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
-        self._killed = False
+        self._asked = self._killed = False
 
     @property
     def name(self) -> str:
@@ -91,8 +91,9 @@ class Container:
         return Ended(code if code >= 0 else 128 - code, text)
 
     def stop(self) -> None:
-        """Ask it to end, as a kubelet does first."""
-        if self._process is not None:
+        """Ask it to end, as a kubelet does first, and once."""
+        if self._process is not None and not self._asked:
+            self._asked = True
             self._process.terminate()
 
     def kill(self) -> None:

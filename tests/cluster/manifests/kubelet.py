@@ -25,11 +25,13 @@ _GONE: Final = (404, 409)  # what a pod that is deleted meanwhile answers
 class Kubelet:
     """The one node of a cluster, for the pods of one namespace, while it is used as a context.
 
-    ``images`` are those whose containers run, by their names without tag. ``containers`` are all that it has run.
+    ``images`` are those whose containers run, by their names without tag. ``containers`` are all that it has run,
+    ``ended`` how they ended.
     """
 
     def __init__(self, server: ControlPlane, namespace: str, directory: Path, images: Mapping[str, Image]) -> None:
         self.containers: list[Container] = []
+        self.ended: list[Ended] = []
         self._server, self._namespace, self._directory, self._images = server, namespace, directory, images
         self._admin: Client = server.client()
         self._over = threading.Event()
@@ -89,7 +91,7 @@ class Kubelet:
         self._report(pod, "Running", {"running": {"startedAt": _now()}})
         if image is None:
             return
-        token = self._admin.service_account_token(self._namespace, spec["serviceAccountName"])
+        token = self._admin.service_account_token(self._namespace, spec["serviceAccountName"], pod=pod)
         container = Container(pod, token, self._server, self._directory / metadata["name"])
         self.containers.append(container)
         self._running[uid] = container
@@ -99,6 +101,7 @@ class Kubelet:
     def _run(self, container: Container, image: Image) -> None:
         try:
             ended = image(container)
+            self.ended.append(ended)
             if self._over.is_set():
                 return
             state = {

@@ -97,7 +97,8 @@ class Grant:
         what = request.get("objectRef") or {}
         resource = "/".join(filter(None, (what.get("resource"), what.get("subresource"))))
         return (
-            (request["verb"], what.get("apiGroup", ""), resource) == (self.verb, self.group, self.resource)
+            (request["verb"], what.get("apiGroup", "")) == (self.verb, self.group)
+            and self.resource in ("*", resource)
             and (self.role == "ClusterRole" or what.get("namespace") == NAMESPACE)
             and (not self.names or what.get("name") in self.names)
         )
@@ -149,6 +150,7 @@ class Site:
     admin: Client
     directory: Path
     planted: list[Object] = field(default_factory=list)
+    namespace: str = NAMESPACE  # the operator's
 
     def prepare(self) -> None:
         """CRDs with PodGangMaps, namespaces, and everything in manifests/job.yaml but the Job."""
@@ -181,7 +183,7 @@ class Site:
     def clear(self) -> None:
         """Remove what `fill` made, and what runs left."""
         self.planted.clear()
-        for name in (NAMESPACE, WORKLOADS):
+        for name in (self.namespace, WORKLOADS):
             for kind in ("ConfigMap", "Lease", "Deployment", "Event"):
                 for item in self.admin.list(_API[kind], kind, name):
                     if item["metadata"]["name"] != "kube-root-ca.crt":
@@ -197,7 +199,7 @@ class Site:
             {
                 "apiVersion": "v1",
                 "kind": "ConfigMap",
-                "metadata": {"name": "grove-operator-cm-0123abcd", "namespace": NAMESPACE},
+                "metadata": {"name": "grove-operator-cm-0123abcd", "namespace": self.namespace},
                 "data": {"config.yaml": _CONFIGURATION},
             }
         )
@@ -209,7 +211,7 @@ class Site:
             {
                 "apiVersion": "apps/v1",
                 "kind": "Deployment",
-                "metadata": {"name": "grove-operator", "namespace": NAMESPACE, "labels": _LABELS},
+                "metadata": {"name": "grove-operator", "namespace": self.namespace, "labels": _LABELS},
                 "spec": {
                     "replicas": replicas,
                     "selector": {"matchLabels": _LABELS},
@@ -222,11 +224,11 @@ class Site:
     def operators(self) -> list[Object]:
         """The operator's pods."""
         selector = ",".join(f"{key}={value}" for key, value in _LABELS.items())
-        return self.admin.list("v1", "Pod", NAMESPACE, selector=selector)
+        return self.admin.list("v1", "Pod", self.namespace, selector=selector)
 
     def replicas(self) -> int:
         """How many replicas the operator's Deployment asks for."""
-        found: int = self.admin.get("apps/v1", "Deployment", "grove-operator", NAMESPACE)["spec"]["replicas"]
+        found: int = self.admin.get("apps/v1", "Deployment", "grove-operator", self.namespace)["spec"]["replicas"]
         return found
 
     def objects(self) -> dict[tuple[str, str], Object]:
@@ -251,9 +253,17 @@ class Site:
                 words |= {value: after.pod_template_hashes[n] for n, value in before.pod_template_hashes.items()}
         return {key: _translated(item, words) for key, item in objects.items()}
 
+    def job_pod(self, name: str = "grove-migrator-tests") -> Object:
+        """A pod of the Job, for a token to be bound to; nothing runs it."""
+        [job] = of_kind(documents("job.yaml"), "Job")
+        spec = job["spec"]["template"]["spec"]
+        return self.admin.apply(
+            {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}
+        )
+
     def names(self, kind: str) -> list[str]:
         """The names of our objects of a kind in the operator's namespace."""
-        found = [item["metadata"]["name"] for item in self.admin.list(_API[kind], kind, NAMESPACE)]
+        found = [item["metadata"]["name"] for item in self.admin.list(_API[kind], kind, self.namespace)]
         return sorted(name for name in found if name.startswith(ACCOUNT))
 
     def may(self, grant: Grant) -> bool:
@@ -288,12 +298,9 @@ class Pod:
     """Runs the command line as the Job's container does."""
 
     def __init__(self, site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self._capsys = capsys
+        self._site, self._monkeypatch, self._capsys = site, monkeypatch, capsys
         self.termination_log = site.directory / "termination-log"
-        files = site.directory / "serviceaccount"
-        token = site.admin.service_account_token(NAMESPACE, ACCOUNT)
-        for key, value in site.server.in_cluster(files, token=token, namespace=NAMESPACE).items():
-            monkeypatch.setenv(key, value)
+        files = self._files = site.directory / "serviceaccount"
         monkeypatch.setenv("HOME", str(site.directory))
         monkeypatch.delenv("KUBECONFIG", raising=False)
         monkeypatch.delenv(termination.VARIABLE, raising=False)
@@ -306,6 +313,9 @@ class Pod:
     def run(self, arguments: Sequence[str]) -> Done:
         """Run, and return how it ended."""
         self.termination_log.unlink(missing_ok=True)
+        token = self._site.admin.service_account_token(NAMESPACE, ACCOUNT, pod=self._site.job_pod())
+        for key, value in self._site.server.in_cluster(self._files, token=token, namespace=NAMESPACE).items():
+            self._monkeypatch.setenv(key, value)
         self._capsys.readouterr()
         with _opened_to_write() as written:
             code = cli.invoke(list(arguments))

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from migrator import durations
 from migrator.hashing import podcliqueset, schemes
 from migrator.resources import CONFIG_MAPS
 from migrator.resources import POD_CLIQUE_SETS as _PCS
@@ -89,24 +90,17 @@ def test_the_manifest_applies_and_the_account_migrates_with_exactly_these_rights
         applied.empty_namespace("default")
 
 
-def test_no_rule_lets_the_account_delete_or_create_workloads() -> None:
-    """Only ConfigMaps in the operator's namespace may be deleted, only records, Leases and Events created."""
-    for kind in ("ClusterRole", "Role"):
-        for rule in of_kind(kind)["rules"]:
-            verbs = set(rule["verbs"])
-            assert "*" not in verbs
-            assert "*" not in rule["resources"]
-            if verbs & {"delete", "deletecollection"}:
-                assert (kind, rule["resources"]) == ("Role", ["configmaps"])
-            if "create" in verbs:
-                assert set(rule["resources"]) <= {"configmaps", "leases", "events"}
+#: How long a run may take to put things back after its time is up (seconds).
+PUTTING_BACK = 600
 
 
-def test_the_job_fails_for_good_where_another_try_changes_nothing() -> None:
-    """PodFailurePolicy gives up on usage, refused and reverted, and on nothing else."""
-    rules = of_kind("Job")["spec"]["podFailurePolicy"]["rules"]
-    assert [rule["onExitCodes"]["values"] for rule in rules if rule["action"] == "FailJob"] == [[2, 3, 5]]
-    assert of_kind("Job")["spec"]["podReplacementPolicy"] == "Failed"
+def test_the_deadline_leaves_every_attempt_its_time() -> None:
+    """Each attempt may take `--timeout`, the time to put things back, and the grace period after SIGTERM."""
+    spec = of_kind("Job")["spec"]
+    pod = spec["template"]["spec"]
+    [timeout] = [found for found in pod["containers"][0]["args"] if found.startswith("--timeout=")]
+    each = durations.parse(timeout.removeprefix("--timeout=")) + PUTTING_BACK + pod["terminationGracePeriodSeconds"]
+    assert spec["activeDeadlineSeconds"] == (spec["backoffLimit"] + 1) * each
 
 
 def _run(config: Path) -> subprocess.CompletedProcess[str]:

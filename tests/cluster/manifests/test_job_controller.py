@@ -25,8 +25,11 @@ FIRST: Final = {
     "reverted": Ended(5),
     "interrupted": Ended(6),
     "killed": Ended(137),
+    "terminated": Ended(143),
     "evicted": Ended(137, disrupted=True),
     "evicted-and-interrupted": Ended(6, disrupted=True),
+    "evicted-and-refused": Ended(3, disrupted=True),
+    "evicted-and-reverted": Ended(5, disrupted=True),
 }
 NAMESPACE: Final = "job-controller"
 
@@ -75,14 +78,14 @@ def test_what_another_attempt_cannot_mend_fails_the_job_at_once(jobs: dict[str, 
     assert "succeeded" not in jobs[name]
 
 
-@pytest.mark.parametrize("name", ["cluster-away", "race-lost", "interrupted", "killed"])
+@pytest.mark.parametrize("name", ["cluster-away", "race-lost", "interrupted", "killed", "terminated"])
 def test_what_another_attempt_may_mend_is_tried_again_and_counted(jobs: dict[str, Object], name: str) -> None:
-    """After 1, 4, 6 and a kill a second pod finishes the work, and one of the attempts is used up."""
+    """After 1, 4, 6, SIGTERM and SIGKILL a second pod finishes the work, and one of the attempts is used up."""
     assert (jobs[name]["over"]["type"], jobs[name]["failed"], jobs[name]["succeeded"]) == ("Complete", 1, 1)
 
 
-@pytest.mark.parametrize("name", ["evicted", "evicted-and-interrupted"])
-def test_a_disruption_does_not_count(jobs: dict[str, Object], name: str) -> None:
+@pytest.mark.parametrize("name", ["evicted", "evicted-and-interrupted", "evicted-and-refused", "evicted-and-reverted"])
+def test_a_disruption_neither_counts_nor_fails_the_job(jobs: dict[str, Object], name: str) -> None:
     """A pod that was drained or evicted is replaced, and no attempt is used up, whatever its exit code."""
     assert (jobs[name]["over"]["type"], jobs[name].get("failed", 0), jobs[name]["succeeded"]) == ("Complete", 0, 1)
 

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import pytest
 
-from tests.cluster.manifests.policy_requests import BINDING, DENIED, LEASE, OTHER, PERMITTED, Request, made, replace
+from tests.cluster.manifests.policy_requests import BINDING, DENIED, LEASE, OTHER, PERMITTED, Request, made
 from tests.cluster.manifests.site import ACCOUNT, NAMESPACE, WORKLOADS, Grant, Site
-from tests.cluster.manifests.test_exemption import webhook
 from tests.support.controlplane.client import JSON_PATCH, MERGE_PATCH, Answer, Client, Object, eventually
 
 pytestmark = pytest.mark.controlplane
+
+#: The pod of the Job that holds the Lease.
+POD: Final = "grove-migrator-policies"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,7 @@ def accounts(site: Site) -> Iterator[Accounts]:
         for item in (
             made("v1", "ServiceAccount", OTHER),
             made("v1", "ConfigMap", "grove-migrator-run", data={"x": "y"}),
+            made(LEASE, "Lease", ACCOUNT, spec={"holderIdentity": f"{POD}_run"}),
             made(LEASE, "Lease", "grove-operator-leader-election", spec={"holderIdentity": ""}),
             made(LEASE, "Lease", "somebody-elses", spec={"holderIdentity": "x"}),
             {
@@ -75,7 +79,7 @@ def accounts(site: Site) -> Iterator[Accounts]:
                     {"kind": "ServiceAccount", "name": name, "namespace": NAMESPACE} for name in (ACCOUNT, OTHER)
                 ],
             },
-            _unasked(webhook()),
+            _authorizer(),
         )
     ]
     for name in ("grove-operator-cm-0123abcd", "grove-operator"):
@@ -83,8 +87,10 @@ def accounts(site: Site) -> Iterator[Accounts]:
         beside.append(site.admin.get(api_version, kind, name, NAMESPACE))
     beside.append(site.admin.get("v1", "Namespace", WORKLOADS))
     crds = site.admin.list("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+    pod = site.job_pod(POD)
     ours, others = (
-        site.server.client(token=site.admin.service_account_token(NAMESPACE, name)) for name in (ACCOUNT, OTHER)
+        site.server.client(token=site.admin.service_account_token(NAMESPACE, name, pod=bound))
+        for name, bound in ((ACCOUNT, pod), (OTHER, None))
     )
     found = Accounts(site.admin, ours, others, [*site.planted, *beside, *crds])
     probe = Request("may it?", "Namespace/serving", {"metadata": {"labels": {"x": "y"}}})
@@ -93,16 +99,26 @@ def accounts(site: Site) -> Iterator[Accounts]:
     yield found
     ours.close()
     others.close()
-    for item in reversed(beside[:6]):
+    for item in [*reversed(beside[:7]), pod]:
         site.admin.delete(item)
     anything = Grant("ClusterRole", "delete", "", "namespaces")
     eventually(lambda: not site.may(anything), what="our account is still an administrator")
 
 
-def _unasked(configuration: Object) -> Object:
-    """The authorizer where there is no operator to answer it: it is asked about nothing."""
-    [found] = configuration["webhooks"]
-    return {**configuration, "webhooks": [{**found, "objectSelector": {"matchLabels": {"example.test/x": "never"}}}]}
+def _authorizer() -> Object:
+    """Grove's authorizer as a webhook that is asked about nothing: nobody answers here."""
+    rule = {"apiGroups": [""], "apiVersions": ["*"], "operations": ["UPDATE"], "resources": ["pods"]}
+    webhook = {
+        "name": "authorizer.webhooks.grove.io",
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "failurePolicy": "Fail",
+        "clientConfig": {"url": "https://127.0.0.1:9/webhooks/authorizer-webhook"},
+        "objectSelector": {"matchLabels": {"example.test/x": "never"}},
+        "rules": [rule],
+    }
+    kind = ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration")
+    return made(*kind, "authorizer-webhook", None, webhooks=[webhook])
 
 
 def by_policy(answer: Answer) -> bool:
@@ -142,18 +158,31 @@ def test_a_shell_in_a_pod_is_denied(accounts: Accounts) -> None:
     assert not by_policy(accounts.others.request("POST", path, query=query))
 
 
-def test_the_operator_comes_back_from_zero_only(site: Site, accounts: Accounts) -> None:
-    """From zero the account may scale to what the replicas were, and nowhere else from there but to zero."""
-    back = Request("back", "Deployment/grove-operator", replace("/spec/replicas", 2), "scale")
+@pytest.mark.parametrize(
+    ("before", "after", "permitted"),
+    [(0, 3, True), (3, 0, True), (1, 0, True), (1, 1, True), (0, 4, False), (4, 0, False), (1, 2, False)],
+)
+def test_the_operator_is_stopped_and_comes_back_within_three_replicas(
+    site: Site, accounts: Accounts, *, before: int, after: int, permitted: bool
+) -> None:
+    """Zero and back, and nothing else; an operator that could not be given back its replicas is not even stopped."""
     deployment = {"apiVersion": "apps/v1", "kind": "Deployment"}
     operator = {**deployment, "metadata": {"name": "grove-operator", "namespace": NAMESPACE}}
-    assert by_policy(accounts.send(accounts.ours, back))
-    assert site.admin.patch(operator, {"spec": {"replicas": 0}}, subresource="scale").status == 200
+    scale = Request("scale", "Deployment/grove-operator", {"spec": {"replicas": after}}, "scale")
+    assert site.admin.patch(operator, {"spec": {"replicas": before}}, subresource="scale").status == 200
     try:
-        answer = accounts.send(accounts.ours, back)
-        assert (answer.status, answer.body["spec"]["replicas"]) == (200, 2)
+        answer = accounts.send(accounts.ours, scale)
+        assert (answer.status == 200) is permitted, answer.body
+        assert by_policy(answer) is not permitted
     finally:
         assert site.admin.patch(operator, {"spec": {"replicas": 1}}, subresource="scale").status == 200
+
+
+def test_the_probe_of_a_run_is_denied_by_our_policy(accounts: Accounts) -> None:
+    """A dry run of an annotation on a pod is refused in words that name our policy: they are in force."""
+    answer = accounts.send(accounts.ours, Request("probe", "Pod", {"metadata": {"annotations": {"x": "y"}}}))
+    assert by_policy(answer)
+    assert "ValidatingAdmissionPolicy 'grove-migrator-labels'" in answer.body["message"]
 
 
 @pytest.mark.parametrize("kind", ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"])

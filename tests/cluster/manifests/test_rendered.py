@@ -11,13 +11,15 @@ from typing import Final
 import pytest
 import yaml
 
-from scripts.render_manifests import VARIANTS, Variant, rendered
+from scripts.render_manifests import AFTER, IMAGE, VARIANTS, files
+from scripts.render_manifests import main as render
 from tests.cluster.helm.programs import PROGRAMS
 from tests.cluster.manifests.site import MANIFESTS, NAMESPACE, Site, documents, of_kind
 from tests.support.controlplane.client import APPLY_PATCH, Answer, Object
 
 #: What each file says beside the base: annotations of hooks, and nothing else but what its heading tells.
 FILES: Final = [variant.name for variant in VARIANTS]
+FENCE: Final = "grove-migrator-fence"
 _HOOKS: Final = ("helm.sh/", "argocd.argoproj.io/")
 
 
@@ -53,10 +55,19 @@ def apply_strictly(site: Site, item: Object) -> Answer:
     return site.admin.request("PATCH", path, item, query=query, content_type=APPLY_PATCH)
 
 
-@pytest.mark.parametrize("variant", VARIANTS, ids=FILES)
-def test_the_files_are_those_that_the_base_renders(variant: Variant) -> None:
+@pytest.mark.parametrize("name", [*FILES, AFTER])
+def test_the_files_are_those_that_the_base_renders(name: str) -> None:
     """Nobody has edited a rendered file, or the base without rendering it."""
-    assert (MANIFESTS / variant.name).read_text(encoding="utf-8") == rendered(variant)
+    assert (MANIFESTS / name).read_text(encoding="utf-8") == files()[name]
+
+
+def test_the_image_is_one_value(tmp_path: Path) -> None:
+    """Rendered with another image, by its digest too, the files differ in one line for each Job, and in no other."""
+    image = f"registry.example/grove-migrator@sha256:{'0' * 64}"
+    assert render([f"--image={image}", f"--into={tmp_path}"]) == 0
+    for name, text in files().items():
+        assert (tmp_path / name).read_text(encoding="utf-8") == text.replace(f"image: {IMAGE}", f"image: {image}")
+        assert text.count(IMAGE) == (name in FILES)
 
 
 @pytest.mark.parametrize("name", ["job.yaml", "argo-cd.yaml"])
@@ -80,37 +91,106 @@ def test_the_way_back_is_the_base_with_another_direction() -> None:
     assert plain(rest[0]) == plain(rest[1])
 
 
-def test_the_exempting_overlay_adds_one_flag_and_its_right() -> None:
-    """Beside the base it holds the role of its own file and its binding, and the Job gets one argument more."""
-    overlay, base = plain(build(MANIFESTS / "exempt-from-authorizer")), plain(build(MANIFESTS / "base"))
-    added = plain(documents("exempt-from-authorizer/rbac.yaml"))
-    [container] = overlay["Job", "grove-migrator"]["spec"]["template"]["spec"]["containers"]
-    assert container["args"].pop() == "--exempt-from-authorizer"
-    assert overlay == base | added
+def test_what_helm_removes_afterwards_is_all_but_the_job() -> None:
+    """Each of these has a twin in job.yaml by kind, name and namespace, and permits and denies nothing itself."""
+    after = documents(AFTER)
+    assert set(plain(after)) == {key for key in plain(documents("job.yaml")) if key[0] != "Job"}
+    for item in after:
+        assert item["metadata"]["annotations"]["helm.sh/hook"] == "post-upgrade"
+        assert item.get("rules", []) == item.get("subjects", []) == []
+        assert "paramRef" not in item.get("spec", {})
+        assert [found["expression"] for found in item.get("spec", {}).get("validations", [])] in ([], ["true"])
+    weights = {item["kind"]: int(item["metadata"]["annotations"]["helm.sh/hook-weight"]) for item in after}
+    assert weights["ClusterRoleBinding"] < weights["ValidatingAdmissionPolicyBinding"], "rights go before their limits"
+
+
+@pytest.mark.parametrize("name", ["job.yaml", "argo-cd.yaml"])
+def test_policies_come_before_the_rights_that_they_limit(name: str) -> None:
+    """By hooks' weights: policies, then roles and bindings, then the Job."""
+    order: dict[str, int] = {}
+    for item in documents(name):
+        annotations = item["metadata"]["annotations"]
+        order[item["kind"]] = int(next(value for key, value in annotations.items() if key.endswith(("weight", "wave"))))
+    assert (
+        order["ValidatingAdmissionPolicyBinding"] < order["RoleBinding"] == order["ClusterRoleBinding"] < order["Job"]
+    )
+
+
+def test_labels_neither_switch_a_policy_off_nor_on() -> None:
+    """Tenants label their objects and namespaces as they like: no policy or binding selects by labels or by name."""
+    shipped = [*documents("job.yaml"), *documents("fence/fence.yaml")]
+    for item in of_kind(shipped, "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"):
+        text = yaml.safe_dump(item["spec"])
+        for selector in ("objectSelector", "namespaceSelector", "resourceNames", "matchResources"):
+            assert selector not in text, item["metadata"]["name"]
+
+
+def test_helm_deletes_no_right_or_policy_while_the_job_may_live() -> None:
+    """Before the upgrade nothing goes when a hook succeeded or failed: at its timeout Helm counts these as such."""
+    for item in documents("job.yaml"):
+        assert item["metadata"]["annotations"]["helm.sh/hook-delete-policy"] == "before-hook-creation"
 
 
 def test_an_overlay_moves_everything_to_another_namespace_and_image(tmp_path: Path) -> None:
-    """The overlay of the base's comment works: no object, subject or image of the default place is left."""
-    (tmp_path / "kustomization.yaml").write_text(
-        yaml.safe_dump(
-            {
-                "resources": [os.path.relpath(MANIFESTS / "base", tmp_path)],
-                "namespace": "elsewhere",
-                "images": [{"name": "grove-migrator", "newName": "registry.example/gm", "newTag": "9.9.9"}],
-            }
-        ),
-        encoding="utf-8",
-    )
+    """The overlay to copy works: no object, subject, Lease of the fence or image of the default place is left."""
+    text = (MANIFESTS / "overlay" / "kustomization.yaml").read_text(encoding="utf-8")
+    for old, new in (
+        ("- ../base\n", f"- {os.path.relpath(MANIFESTS / 'base', tmp_path)}\n"),
+        ("namespace: grove-system ", "namespace: elsewhere "),
+        ("newName: grove-migrator ", "newName: registry.example/gm "),
+        ("newTag: 0.1.0 ", "newTag: 9.9.9 "),
+        ("# - ../fence\n", f"- {os.path.relpath(MANIFESTS / 'fence', tmp_path)}\n"),
+    ):
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    (tmp_path / "kustomization.yaml").write_text(text, encoding="utf-8")
     objects = build(tmp_path)
     assert NAMESPACE not in yaml.safe_dump_all(objects)
     [container] = job(objects)["spec"]["template"]["spec"]["containers"]
     assert container["image"] == "registry.example/gm:9.9.9"
     for binding in of_kind(objects, "ClusterRoleBinding", "RoleBinding"):
         assert [subject["namespace"] for subject in binding["subjects"]] == ["elsewhere"]
+    assert plain(objects)["ValidatingAdmissionPolicyBinding", FENCE]["spec"]["paramRef"]["namespace"] == "elsewhere"
+
+
+def test_the_overlays_other_values_arrive(tmp_path: Path) -> None:
+    """Without its comment marks the last block adds the operator's own Lease and raises the most replicas to 5."""
+    text = (MANIFESTS / "overlay" / "kustomization.yaml").read_text(encoding="utf-8")
+    head, mark, patches = text.partition("# patches:\n")
+    head = head.replace("- ../base\n", f"- {os.path.relpath(MANIFESTS / 'base', tmp_path)}\n")
+    (tmp_path / "kustomization.yaml").write_text(head + (mark + patches).replace("# ", ""), encoding="utf-8")
+    objects = plain(build(tmp_path))
+    leases = ["grove-operator-leader-election", "grove-migrator", "my-operator"]
+    assert leases in [rule.get("resourceNames") for rule in objects["Role", "grove-migrator"]["rules"]]
+    policy = "ValidatingAdmissionPolicy"
+    [names] = [v for v in objects[policy, "grove-migrator-own"]["spec"]["variables"] if v["name"] == "leases"]
+    assert sorted(yaml.safe_load(names["expression"])) == sorted(leases)
+    assert {"name": "most", "expression": "5"} in objects[policy, "grove-migrator-scale"]["spec"]["variables"]
+
+
+def test_role_and_policy_name_the_same_leases() -> None:
+    """What the Role lets the account renew is what the policy lets it write."""
+    objects = plain(documents("job.yaml"))
+    [rule] = [
+        found
+        for found in objects["Role", "grove-migrator"]["rules"]
+        if "patch" in found["verbs"] and found["resources"] == ["leases"]
+    ]
+    variables = objects["ValidatingAdmissionPolicy", "grove-migrator-own"]["spec"]["variables"]
+    [names] = [found["expression"] for found in variables if found["name"] == "leases"]
+    assert yaml.safe_load(names) == rule["resourceNames"]
+
+
+def test_a_namespace_alone_does_not_reach_the_fence(tmp_path: Path) -> None:
+    """The trap: without the overlay's replacement kustomize leaves the Lease's namespace as it is in the base."""
+    overlay = {"resources": [os.path.relpath(MANIFESTS / "fence", tmp_path)], "namespace": "elsewhere"}
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(overlay), encoding="utf-8")
+    fence = plain(build(tmp_path))["ValidatingAdmissionPolicyBinding", FENCE]
+    assert fence["spec"]["paramRef"]["namespace"] == NAMESPACE
 
 
 @pytest.mark.controlplane
-@pytest.mark.parametrize("name", [*FILES, "exempt-from-authorizer/rbac.yaml"])
+@pytest.mark.parametrize("name", [*FILES, AFTER, "fence/fence.yaml"])
 def test_the_server_knows_every_field(site: Site, name: str) -> None:
     """A server-side apply with strict validation takes each file, and warns of nothing."""
     for item in documents(name):

@@ -10,10 +10,11 @@ import pytest
 
 from migrator.errors import UsageError
 from migrator.hashing import schemes
+from migrator.hashing.layouts import minors
 from migrator.hashing.podcliqueset import dump_template, hash_pod_clique_set
 from migrator.planning.explain import as_json, as_text, explain, field_changes, moves, source_of
 
-MINORS = ("1.33", "1.34", "1.35", "1.36")
+MINORS = minors()
 
 POD_SPEC: dict[str, Any] = {
     "containers": [

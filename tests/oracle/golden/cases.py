@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from tests.oracle.build import NEWEST
+from tests.oracle.build import MINORS
 from tests.support.layout_walk import Place, document, fields, filled, places, underlying
 
 CASES = Path(__file__).resolve().parent / "cases"
@@ -109,9 +109,9 @@ def _places() -> Iterator[Case]:
 
 
 def _places_of_all_minors() -> Iterator[tuple[str, Place]]:
-    newest = list(places(NEWEST))
-    for place in newest:
-        yield NEWEST, place
-    for place in places("1.35"):
-        if place not in newest:
-            yield "1.35", place
+    seen: set[Place] = set()
+    for minor in reversed(MINORS):
+        for place in places(minor):
+            if place not in seen:
+                seen.add(place)
+                yield minor, place

@@ -18,6 +18,7 @@ from migrator import cli
 from migrator.cli import wiring
 from migrator.cli.options import Seconds, Session
 from migrator.errors import NotReverted
+from migrator.hashing.layouts import minors
 from scripts.cli_reference import COMPLETER
 from tests.support.paths import ROOT
 
@@ -63,24 +64,27 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
     """Flags are an interface: none appears or disappears without this list being changed on purpose."""
     kubectl = {"--kubeconfig", "--context", "--namespace", "--all-namespaces", "--selector", "--request-timeout"}
     common = {"--output", "--verbose"}
+    binaries = {"--to-binary", "--from-binary"}
     flags = {
         name: {option for parameter in command.params for option in parameter.opts if option.startswith("--")}
         for name, command in cli.cli.commands.items()
     }
     assert flags == {
-        "hash": common | {"--filename", "--scheme"},
-        "plan": common | kubectl | {"--filename", "--from", "--to", "--detailed-exitcode"},
+        "hash": common | binaries | {"--filename", "--scheme"},
+        "plan": common | kubectl | binaries | {"--filename", "--from", "--to", "--detailed-exitcode"},
         "run": common
         | kubectl
+        | binaries
         | {"--filename", "--write", "--to", "--from", "--dry-run", "--stop-operator", "--skip-refused", "--allow"}
         | {"--wait-for-idle", "--max-downtime", "--on-conflict", "--timeout", "--qps"}
         | {"--revert", "--operator-namespace", "--operator-deployment", "--lease-name", "--target-image"},
         "verify": common
         | kubectl
-        | {"--filename", "--to", "--settle", "--interval", "--after-upgrade", "--close", "--yes"}
+        | {"--filename", "--to", "--to-binary", "--settle", "--interval", "--after-upgrade", "--close", "--yes"}
         | {"--operator-namespace", "--operator-deployment", "--lease-name", "--target-image"},
-        "explain": common | kubectl | {"--filename", "--from", "--to"},
+        "explain": common | kubectl | binaries | {"--filename", "--from", "--to"},
         "releases": common,
+        "scheme": common | {"--image"},
         "guards": {"--verbose"},
     }
 
@@ -185,7 +189,7 @@ def test_kubectl_completes_the_plugin_by_the_script_of_the_reference(tmp_path: P
         return done.stdout.splitlines()
 
     assert offered("pl") == ["plan", ":4"]
-    assert offered("plan", "--to", "canonical-1.3") == [f"canonical-1.3{minor}" for minor in (3, 4, 5, 6)] + [":4"]
+    assert offered("plan", "--to", "canonical-1.3") == [*(f"canonical-{minor}" for minor in minors()), ":4"]
     assert "v0.1.0-alpha.11" in offered("plan", "--to", "")
 
 

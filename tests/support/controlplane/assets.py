@@ -37,7 +37,8 @@ class Assets:
         pki = _ensure_pki(directory / "pki")
         token = (pki / "tokens.csv").read_text(encoding="utf-8").partition(",")[0]
         port = port or _free_port()
-        self.ready = Ready(f"https://127.0.0.1:{port}", token, pki / "ca.crt")
+        etcd = options.etcd or f"http://127.0.0.1:{_free_port()}"
+        self.ready = Ready(f"https://127.0.0.1:{port}", token, pki / "ca.crt", etcd)
         kubeconfig = _write_kubeconfig(directory, self.ready)
         try:
             self._start_servers(directory, pki, options, port)
@@ -49,7 +50,13 @@ class Assets:
             raise
 
     def _start_servers(self, directory: Path, pki: Path, options: Options, port: int) -> None:
-        client, peer = (f"http://127.0.0.1:{_free_port()}" for _ in range(2))
+        if not options.etcd:
+            self._start_etcd(directory, self.ready.etcd)
+        flags = _apiserver_flags(directory, pki, options, port)
+        self._run("kube-apiserver", f"--etcd-servers={self.ready.etcd}", *flags)
+
+    def _start_etcd(self, directory: Path, client: str) -> None:
+        peer = f"http://127.0.0.1:{_free_port()}"
         self._run(
             "etcd",
             f"--data-dir={directory / 'etcd'}",
@@ -61,7 +68,6 @@ class Assets:
             f"--initial-advertise-peer-urls={peer}",
             f"--initial-cluster=default={peer}",
         )
-        self._run("kube-apiserver", f"--etcd-servers={client}", *_apiserver_flags(directory, pki, options, port))
 
     def _run(self, name: str, *arguments: str) -> None:
         with self._log.open("ab") as output:

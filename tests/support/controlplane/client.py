@@ -212,14 +212,16 @@ class Client:
             if error.answer.status != _NOT_FOUND:
                 raise
 
-    def service_account_token(self, namespace: str, name: str, *, seconds: int = 3600) -> str:
-        """Return a fresh token of a ServiceAccount, good for at least ten minutes."""
+    def service_account_token(
+        self, namespace: str, name: str, *, seconds: int = 3600, pod: Object | None = None
+    ) -> str:
+        """Return a fresh token of a ServiceAccount, good for ten minutes or more; a kubelet binds it to a pod."""
         path = self.kind("v1", "ServiceAccount").path(namespace, name, "token")
-        body = {
-            "apiVersion": "authentication.k8s.io/v1",
-            "kind": "TokenRequest",
-            "spec": {"expirationSeconds": seconds},
-        }
+        spec: Object = {"expirationSeconds": seconds}
+        if pod is not None:
+            identity = {key: pod["metadata"][key] for key in ("name", "uid")}
+            spec["boundObjectRef"] = {"apiVersion": "v1", "kind": "Pod", **identity}
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
         return str(self.call("POST", path, body)["status"]["token"])
 
     # Namespaces.
@@ -252,10 +254,10 @@ class Client:
         self.request("PUT", f"{path}/finalize", body)
 
 
-def eventually(condition: Callable[[], object], *, what: str, seconds: float = 60) -> None:
-    """Wait until a condition holds; raises TimeoutError with what did not happen."""
+def eventually(condition: Callable[[], object], *, what: str, seconds: float = 60, every: float = 0.02) -> None:
+    """Wait until a condition holds, asked ``every`` so many seconds; raises TimeoutError with what did not happen."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
             raise TimeoutError(f"after {seconds:g} s: {what}")
-        time.sleep(0.02)
+        time.sleep(every)

@@ -46,8 +46,17 @@ def _apply(client: Client, line: str) -> None:
 
 
 def put(client: Client, wanted: Sequence[Object]) -> None:
-    """Apply these CRDs server-side, beside whatever else is there, and wait until the server serves them."""
+    """Apply these CRDs server-side, beside whatever else is there, and wait until the server serves them.
+
+    A CRD of Grove that has the short name of another one of these is removed, for the server would never serve the
+    later one: ``ct`` was ClusterTopology from alpha.4 to alpha.8, and is ClusterTopologyBinding since.
+    """
     installed = {crd["metadata"]["name"]: crd for crd in client.list(*_CRD)}
+    short = {name for crd in wanted for name in _short_names(crd)}
+    for name in installed.keys() - {crd["metadata"]["name"] for crd in wanted}:
+        if name.endswith(_GROUPS) and short & _short_names(installed[name]):
+            client.delete(installed[name])
+            eventually(partial(_absent, client, name), what=f"{name} is still there")
     for crd in wanted:
         before = installed.get(crd["metadata"]["name"])
         client.apply(crd)
@@ -55,6 +64,10 @@ def put(client: Client, wanted: Sequence[Object]) -> None:
             eventually(partial(_served, client, crd), what=f"{crd['metadata']['name']} is not served")
         else:
             _wait_for_change(client, before, crd)
+
+
+def _short_names(crd: Object) -> set[str]:
+    return set(crd["spec"]["names"].get("shortNames", ()))
 
 
 def _absent(client: Client, name: str) -> bool:

@@ -17,7 +17,8 @@ class Options:
 
     ``controller_manager`` adds kube-controller-manager: Deployments, Jobs, garbage collection, namespaces and
     ServiceAccounts; ``controllers`` are others than those. ``apiserver_args`` go to kube-apiserver as they are.
-    ``audit_log`` gets every request with its metadata, or what ``audit_policy`` says.
+    ``audit_log`` gets every request with its metadata, or what ``audit_policy`` says. ``etcd`` is the address of
+    another control plane's etcd: then this is one more API server of that cluster.
     """
 
     controller_manager: bool = False
@@ -26,6 +27,7 @@ class Options:
     admission: str = ""
     audit_log: Path | None = None
     audit_policy: Path | None = None
+    etcd: str = ""
     apiserver_args: tuple[str, ...] = ()
 
 
@@ -36,6 +38,7 @@ class Ready:
     url: str
     token: str
     ca: Path
+    etcd: str = ""
 
 
 def tail(log: Path) -> str:

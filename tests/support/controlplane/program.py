@@ -36,7 +36,7 @@ class Program:
         if not line:
             raise RuntimeError(f"the control plane did not start:\n{tail(log)}")
         ready = json.loads(line)
-        return Ready(ready["url"], ready["token"], Path(ready["ca"]))
+        return Ready(ready["url"], ready["token"], Path(ready["ca"]), ready["etcd"])
 
     def stop(self, *, kill: bool) -> None:
         """End the process, by SIGKILL or SIGTERM."""
@@ -60,6 +60,7 @@ def _flags(directory: Path, options: Options, port: int) -> list[str]:
         "controllers": options.controllers,
         "feature-gates": options.feature_gates,
         "admission": options.admission,
+        "etcd": options.etcd,
         "audit-log": options.audit_log,
         "audit-policy": options.audit_policy,
     }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -29,6 +31,7 @@ class ControlPlane:
         self.url = ""
         self.token = ""
         self.ca = Path()
+        self.etcd = ""
         self.crds: object = None  # what tests.support.controlplane.crds applied last
         self._process: Program | Assets | None = None
 
@@ -51,8 +54,13 @@ class ControlPlane:
         else:
             self._process = Program(self.directory, self.log, self.options, port)
         ready = self._process.ready
-        self.url, self.token, self.ca = ready.url, ready.token, ready.ca
+        self.url, self.token, self.ca, self.etcd = ready.url, ready.token, ready.ca, ready.etcd
         return self
+
+    def another(self, directory: Path) -> ControlPlane:
+        """A second API server on the etcd of this one, with the same certificates, keys and tokens; not started."""
+        shutil.copytree(self.directory / "pki", directory / "pki")
+        return ControlPlane(directory, replace(self.options, etcd=self.etcd, controller_manager=False, audit_log=None))
 
     def stop(self) -> None:
         """Stop in order; one that does not run is no error."""

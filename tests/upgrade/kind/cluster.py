@@ -29,6 +29,7 @@ _NAMESPACE: Final = installation.NAMESPACE
 _RELEASE: Final = "grove"
 _JOB: Final = "grove-migrator"
 _JOB_SECONDS: Final = 1900  # a little more than its activeDeadlineSeconds
+_LOOK_SECONDS: Final = 0.5
 _ADMINISTRATOR: Final = "grove-migrator-e2e"
 _METRICS: Final = f"/api/v1/namespaces/{_NAMESPACE}/services/{installation.DEPLOYMENT}:metrics/proxy/metrics"
 #: Build arguments of the Dockerfile that the environment decides.
@@ -44,14 +45,15 @@ def build_image(tag: str, *, run: Run = run) -> None:
 class KindCluster(ServedCluster):
     """A cluster of one node; a context manager, which deletes the cluster whatever happens.
 
-    ``image`` is ours, in the engine's store. Every build must be a release, since charts are of releases.
+    ``image`` is ours, in the engine's store. Builds are installed from ``source``, which must have their charts.
     """
 
     start_seconds = 600.0  # images are pulled
     settle_seconds = 1800.0
 
-    def __init__(self, directory: Path, image: str, *, run: Run = run) -> None:
+    def __init__(self, directory: Path, image: str, *, run: Run = run, source: charts.Charts | None = None) -> None:
         super().__init__()
+        self._charts = source or charts.Published()
         self.name = f"grove-migrator-{secrets.token_hex(4)}"
         self.kubeconfig = directory / "kubeconfig"
         self._directory = directory
@@ -95,9 +97,8 @@ class KindCluster(ServedCluster):
     # The operator.
 
     def install(self, build: Build) -> None:
-        """Install a release with its CRDs, or upgrade to it, from its published chart; wait until it is at work."""
-        if not build.release:
-            raise ValueError(f"{build.name} is no release of Grove: there is no chart of it")
+        """Install a build with its CRDs, or upgrade to it, from its chart; wait until it is at work."""
+        values = self._charts.values(build)
         self.build = build
         self._apply_crds_of(build.name)
         self._run(
@@ -105,7 +106,8 @@ class KindCluster(ServedCluster):
             "upgrade",
             "--install",
             _RELEASE,
-            *charts.reference(build.name),
+            *self._charts.reference(build.name),
+            *values,
             "--skip-crds",
             "--namespace",
             _NAMESPACE,
@@ -121,11 +123,11 @@ class KindCluster(ServedCluster):
         self._apply_crds_of(charts.release_of(line))
 
     def _apply_crds_of(self, release: str) -> None:
-        text = self._run("helm", "show", "crds", *charts.reference(release))
+        text = self._run("helm", "show", "crds", *self._charts.reference(release))
         crds.put(self.client, [found for found in yaml.safe_load_all(text) if found])
 
     def ended(self, build: Build) -> float:
-        """When the last pod of a release's operator was gone, on the monotonic clock, as the watch told it."""
+        """When the last pod of a build's operator was gone, on the monotonic clock, as the watch told it."""
         eventually(lambda: self._ends_of(build), what=f"no operator of {build.name} has ended")
         return max(self._ends_of(build))
 
@@ -138,7 +140,7 @@ class KindCluster(ServedCluster):
             self._ended[pod["spec"]["containers"][0]["image"]] = time.monotonic()
 
     def _is_of(self, image: str, build: Build) -> bool:
-        return image.endswith(f"/{REPOSITORY}:{build.name}")
+        return image.rpartition("/")[2] == f"{REPOSITORY}:{build.name}"
 
     def _metrics(self) -> str:
         answer = self.client.request("GET", _METRICS, accept="*/*")
@@ -161,23 +163,26 @@ class KindCluster(ServedCluster):
     def tool(self, *arguments: str) -> Ran:
         """Run the tool to its end: ``run`` as the Job in the cluster, all else from this machine.
 
-        The Job has its own flags. Raises ValueError for a ``run`` with others than ``--to RELEASE --stop-operator``.
+        The Job has its own flags. Raises ValueError for a ``run`` with others than those of a target and
+        ``--stop-operator``.
         """
         match arguments:
             case ("run", "--to", to, "--stop-operator"):
                 return self._run_job(to)
+            case ("run", "--to", to, "--target-image", target, "--stop-operator"):
+                return self._run_job(to, f"--target-image={target}")
             case ("run", *_):
                 raise ValueError(f"the Job is run with --to RELEASE --stop-operator, and not with {arguments}")
             case _:
                 return self.from_here(*arguments)
 
-    def _run_job(self, to: str) -> Ran:
+    def _run_job(self, to: str, *more: str) -> Ran:
         path = self._directory / "job.yaml"
-        path.write_text(job.manifest(self._image, to), encoding="utf-8")
+        path.write_text(job.manifest(self._image, to, *more), encoding="utf-8")
         self._kubectl("delete", "job", _JOB, "--ignore-not-found")
         began = time.monotonic()
         self._kubectl("apply", "--filename", str(path))
-        eventually(self._job_result, what="the Job does not end", seconds=_JOB_SECONDS)
+        eventually(self._job_result, what="the Job does not end", seconds=_JOB_SECONDS, every=_LOOK_SECONDS)
         seconds = time.monotonic() - began
         found = self.client.list("v1", "Pod", _NAMESPACE, selector=f"batch.kubernetes.io/job-name={_JOB}")
         if not found:

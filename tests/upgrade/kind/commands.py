@@ -33,8 +33,8 @@ def run(*argv: str) -> str:
     return done.stdout
 
 
-def lacking(releases: Sequence[str], *, run: Run = run, which: Callable[[str], object] = shutil.which) -> str | None:
-    """Why the tests cannot run here: a program, its engine or a release's chart cannot be had; None if all can."""
+def lacking(*, run: Run = run, which: Callable[[str], object] = shutil.which) -> str | None:
+    """Why no cluster can be made here: a program or its engine cannot be had; None if all can."""
     absent = [program for program in PROGRAMS if which(program) is None]
     if absent:
         return f"not on PATH: {', '.join(absent)}"
@@ -42,9 +42,14 @@ def lacking(releases: Sequence[str], *, run: Run = run, which: Callable[[str], o
         run("docker", "info")
     except CommandError as error:
         return f"no Docker engine answers: {error}"
+    return None
+
+
+def lacking_charts(releases: Sequence[str], *, run: Run = run) -> str | None:
+    """Why these releases cannot be installed: the chart of one cannot be had; None if all can."""
     try:
         for release in releases:
-            run("helm", "show", "chart", *charts.reference(release))
+            run("helm", "show", "chart", *charts.Published().reference(release))
     except CommandError as error:
         return f"Grove's charts cannot be had: {error}"
     return None

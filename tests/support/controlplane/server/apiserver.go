@@ -43,9 +43,9 @@ type apiServer struct {
 func serverVersion() string { return version.Get().GitVersion }
 
 // apiServerArgs are the flags that a production kube-apiserver would get, less what needs nodes.
-func apiServerArgs(s settings, files pkiFiles, etcdURL string) ([]string, error) {
+func apiServerArgs(s settings, files pkiFiles) ([]string, error) {
 	args := []string{
-		"--etcd-servers=" + etcdURL,
+		"--etcd-servers=" + s.etcd,
 		"--bind-address=127.0.0.1",
 		"--advertise-address=127.0.0.1",
 		"--endpoint-reconciler-type=none", // Endpoints refuse loopback addresses
@@ -86,13 +86,13 @@ func apiServerArgs(s settings, files pkiFiles, etcdURL string) ([]string, error)
 }
 
 // startAPIServer starts kube-apiserver; it serves until ctx ends.
-func startAPIServer(ctx context.Context, s settings, files pkiFiles, etcdURL string) (*apiServer, error) {
+func startAPIServer(ctx context.Context, s settings, files pkiFiles) (*apiServer, error) {
 	listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", s.port))
 	if err != nil {
 		return nil, err
 	}
 	port := listener.Addr().(*net.TCPAddr).Port
-	args, err := apiServerArgs(s, files, etcdURL)
+	args, err := apiServerArgs(s, files)
 	if err != nil {
 		return nil, err
 	}

@@ -25,6 +25,7 @@ import (
 type settings struct {
 	dir               string
 	port              int
+	etcd              string
 	controllerManager bool
 	controllers       string
 	featureGates      string
@@ -50,6 +51,7 @@ type ready struct {
 	Kubeconfig string `json:"kubeconfig"`
 	URL        string `json:"url"`
 	CA         string `json:"ca"`
+	Etcd       string `json:"etcd"`
 	Token      string `json:"token"`
 	PID        int    `json:"pid"`
 	Version    string `json:"version"`
@@ -60,6 +62,7 @@ func parse(args []string) (settings, error) {
 	flags := flag.NewFlagSet("controlplane", flag.ContinueOnError)
 	flags.StringVar(&s.dir, "dir", "", "directory for data, certificates and kubeconfig (required)")
 	flags.IntVar(&s.port, "port", 0, "port of the API server; 0 takes a free one")
+	flags.StringVar(&s.etcd, "etcd", "", "address of an etcd to use instead of one of its own: a second API server beside the first")
 	flags.BoolVar(&s.controllerManager, "controller-manager", false, "run kube-controller-manager too")
 	flags.StringVar(&s.controllers, "controllers", defaultControllers, "kube-controller-manager's --controllers")
 	flags.StringVar(&s.featureGates, "feature-gates", "", "kube-apiserver's --feature-gates")
@@ -96,12 +99,15 @@ func run(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
-	store, err := startEtcd(s.dir)
-	if err != nil {
-		return fmt.Errorf("etcd: %w", err)
+	if s.etcd == "" {
+		store, err := startEtcd(s.dir)
+		if err != nil {
+			return fmt.Errorf("etcd: %w", err)
+		}
+		defer store.close()
+		s.etcd = store.url
 	}
-	defer store.close()
-	server, err := startAPIServer(ctx, s, files, store.url)
+	server, err := startAPIServer(ctx, s, files)
 	if err != nil {
 		return fmt.Errorf("kube-apiserver: %w", err)
 	}
@@ -117,7 +123,7 @@ func run(ctx context.Context, s settings) error {
 			return fmt.Errorf("kube-controller-manager: %w", err)
 		}
 	}
-	line := ready{kubeconfig, server.url, files.ca, files.token, os.Getpid(), serverVersion()}
+	line := ready{kubeconfig, server.url, files.ca, s.etcd, files.token, os.Getpid(), serverVersion()}
 	if err := json.NewEncoder(os.Stdout).Encode(line); err != nil {
 		return err
 	}

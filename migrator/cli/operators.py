@@ -1,0 +1,191 @@
+"""What ``--to-binary`` and ``--from-binary`` name, and what it means beside ``--to`` and ``--from``."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from migrator.cli.options import Session
+from migrator.errors import InputError, MigratorError, Refused, UsageError
+
+if TYPE_CHECKING:
+    from migrator.operators.schemefile import OperatorScheme
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_SOURCE: Final = "BINARY|IMAGE|scheme.json"
+#: The name of a scheme whose layout was read from a binary, see :func:`migrator.hashing.layouts.name_of`.
+_READ_ELSEWHERE: Final = re.compile(r"(?:legacy|canonical)-x[0-9a-f]{12}")
+#: The largest scheme.json; one is about 40 kB.
+_LARGEST_FILE: Final = 1 << 22
+
+
+def to_binary_option(command: Command) -> Command:
+    """``--to-binary``: the next operator's own binary, image or scheme.json."""
+    return click.option(
+        "--to-binary",
+        metavar=_SOURCE,
+        help="Read what the next operator expects from its own binary, its image in a file, or a scheme.json.",
+    )(command)
+
+
+def from_binary_option(command: Command) -> Command:
+    """``--from-binary``: the running operator's own binary, image or scheme.json."""
+    return click.option(
+        "--from-binary",
+        metavar=_SOURCE,
+        help="Read what the operator stores now from its own binary, its image in a file, or a scheme.json.",
+    )(command)
+
+
+def named_by_binaries(
+    *, required: bool = False, migrates: bool = True, failing: Callable[[MigratorError], None] | None = None
+) -> Callable[[Command], Command]:
+    """Turn ``--to-binary`` and ``--from-binary`` into the names that the command takes as ``target`` and ``source``.
+
+    ``required`` demands a target; ``migrates`` refuses an operator that cannot be migrated; ``failing`` is told what
+    goes wrong. A scheme whose layout is not shipped is looked up in the cluster's record.
+    """
+
+    def decorate(command: Command) -> Command:
+        @functools.wraps(command)
+        def wrapped(*args: Any, **rest: Any) -> Any:  # noqa: ANN401 - the command's own
+            try:
+                _resolve(rest, migrates=migrates)
+                if required and rest["target"] is None:
+                    raise UsageError("Missing option '--to': give it, or the next operator's binary with --to-binary")
+            except MigratorError as error:
+                if failing is not None:
+                    failing(error)
+                raise
+            return command(*args, **rest)
+
+        made: Any = wrapped
+        result: Command = made
+        return result
+
+    return decorate
+
+
+def _resolve(rest: dict[str, Any], *, migrates: bool) -> None:
+    context = click.get_current_context()
+    for flag, name in (("--to", "target"), ("--from", "source")):
+        path = rest.pop(f"{flag.removeprefix('--')}_binary", None)
+        if path is None:
+            continue
+        found = known(path)
+        agree(flag, _given(context, name), path, found)
+        if migrates and found.hash_in_names:
+            raise Refused(
+                f"{flag}-binary {path}: this operator puts the hash into object names, so it cannot be migrated; "
+                "`hash` and `explain` know it"
+            )
+        rest[name] = found.scheme.name
+        if name == "target":
+            context.ensure_object(Session).target_digests = found.digests
+    names = {rest.get("target") or "", rest.get("source") or ""}
+    if any(_READ_ELSEWHERE.fullmatch(name) for name in names - _known_names()) and not _offline(rest):
+        from migrator.cli import wiring  # noqa: PLC0415 - no other name needs a cluster
+
+        wiring.adopt_recorded(rest["cluster"])
+
+
+def _offline(rest: Mapping[str, Any]) -> bool:
+    """Whether the command reads files and no cluster."""
+    return bool(rest.get("dump") or rest.get("dumps") or rest.get("path"))
+
+
+def _given(context: click.Context, name: str) -> str | None:
+    """What the user wrote for a parameter; ``None`` if that is its default."""
+    if context.get_parameter_source(name) is ParameterSource.DEFAULT:
+        return None
+    value: str | None = context.params.get(name)
+    return value
+
+
+def _known_names() -> set[str]:
+    from migrator.hashing import schemes  # noqa: PLC0415
+
+    return {scheme.name for scheme in schemes.all_schemes()}
+
+
+def read(path: str, *, image: str | None = None) -> OperatorScheme:
+    """Read an operator, or the scheme.json that was made of one.
+
+    Raises :class:`~migrator.errors.InputError` for what cannot be read, and :class:`~migrator.errors.Refused` for an
+    operator that is understood but cannot be migrated to; both name the path.
+    """
+    from migrator.operators import images, schemefile  # noqa: PLC0415 - --help needs none of it
+
+    try:
+        if Path(path).is_dir():
+            return schemefile.of_image(images.read_files(_Directory(Path(path)), _scratch, image=image))
+        with Path(path).open("rb") as file:
+            if file.read(1) == b"{":
+                file.seek(0)
+                return schemefile.decode(file.read(_LARGEST_FILE))
+            return schemefile.of_image(images.read_file(file, _scratch, image=image))
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from error
+    except (InputError, Refused) as error:
+        raise type(error)(f"{path}: {error}") from error
+
+
+def known(path: str) -> OperatorScheme:
+    """Read it, and make its layout known by the scheme's name; its warnings are logged."""
+    from migrator.cli import log  # noqa: PLC0415
+    from migrator.hashing import layouts  # noqa: PLC0415
+
+    found = read(path)
+    layouts.adopt(found.layout)
+    for warning in found.warnings:
+        log.write_warning("operator_binary", f"{path}: {warning}")
+    return found
+
+
+def agree(flag: str, name: str | None, binary: str, found: OperatorScheme) -> None:
+    """Raise :class:`~migrator.errors.UsageError` if a name contradicts what the binary says."""
+    from migrator.hashing import schemes  # noqa: PLC0415
+
+    if name is None or schemes.unread_release(name) is not None or (name == schemes.CANONICAL == found.algorithm):
+        return  # nothing is known of it that could contradict
+    named = schemes.CANONICAL if name == schemes.CANONICAL else schemes.resolve(name).name
+    if named != found.scheme.name:
+        raise UsageError(
+            f"{flag} {name} is {named}, but {flag}-binary {binary} is {found.scheme.name}: one of them is not the "
+            "operator that is meant; leave one out"
+        )
+
+
+class _Directory:
+    """The regular files of a directory; links are followed only inside it."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root.resolve()
+
+    def paths(self) -> Iterator[str]:
+        """Every regular file that is not a link."""
+        for folder, _, names in os.walk(self._root):
+            for name in names:
+                path = Path(folder, name)
+                if path.is_file() and not path.is_symlink():
+                    yield str(path.relative_to(self._root))
+
+    def open(self, path: str) -> BinaryIO | None:
+        """One of them; ``None`` if there is none."""
+        wanted = (self._root / path).resolve()
+        if not wanted.is_relative_to(self._root) or not wanted.is_file():
+            return None
+        return wanted.open("rb")
+
+
+def _scratch() -> BinaryIO:
+    return tempfile.TemporaryFile()  # closed by who asked for it

@@ -1,0 +1,190 @@
+"""The hash algorithm of an operator, recognised by its functions.
+
+Recognised, not proven: the names in Grove's ``internal/utils/kubernetes`` that speak of hashes are exactly a known
+set, every direct call between the functions that make a hash and go-spew is a known one, and nothing else in the
+operator calls them. What a known function does to a template in its own body is not seen.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from migrator.errors import InputError, Refused
+from migrator.hashing.schemes import CANONICAL, LEGACY
+from migrator.operators.functions import Function, Functions, plain
+from migrator.operators.gotypes import GoTypes
+
+_UTILS: Final = "/internal/utils/kubernetes."
+#: Where Grove keeps its helpers for all components: since v0.1.0-alpha.2, and before.
+_COMPONENTS: Final = ("/internal/controller/common/component/utils.", "/internal/component/utils.")
+_REVISIONS: Final = "/internal/controller/common/revision."
+_FOR_HASH: Final = "k8s.io/apimachinery/pkg/util/dump.ForHash"
+#: To which apimachinery hands it over since 0.37.
+_FOR_HASH_IN_UTILS: Final = "k8s.io/utils/dump.ForHash"
+_SPEW: Final = "github.com/davecgh/go-spew/spew.(*ConfigState).Sprintf"
+_FNV: Final = "hash/fnv.New64a"
+_ENCODE: Final = "k8s.io/apimachinery/pkg/util/rand.SafeEncodeString"
+
+#: operator/internal/utils/kubernetes/pod.go of every release, and of the builds from 94a0105c to the revert.
+_LEGACY_NAMES: Final = frozenset({"ComputeHash"})
+_ACCEPTS_LEGACY: Final = "ComputeHashLegacy"
+_CANONICAL_NAMES: Final = frozenset(
+    {"ComputeHash", "ComputeHashWithOrderKeys", "computeHash"}
+    | {
+        f"canonicalize{what}ForHashing"
+        for what in (
+            *("PodTemplateSpec", "PodSpec", "Container", "EphemeralContainer"),
+            *("Ports", "VolumeMounts", "VolumeDevices", "ResourceClaims"),
+        )
+    }
+)
+#: Who asks for a hash: reconcilespec.go of the PodCliqueSet controller, podclique.go and hash.go of the helpers.
+_GENERATION: Final = "/internal/controller/podcliqueset.computeGenerationHash"
+_TEMPLATE: Final = "ComputePCLQPodTemplateHash"
+_CANONICAL_GENERATION: Final = "ComputePCSGenerationHash"
+_CANONICAL_HELPERS: Final = frozenset(
+    {"ComputePCLQPodTemplateHashLegacy", _CANONICAL_GENERATION, f"{_CANONICAL_GENERATION}Legacy"}
+    | {"newPCLQPodTemplateSpecForHash", "podTemplateSpecsForPCLQTemplates", "isInOrderStartup"}
+)
+#: What those functions may call of others' code; everything else is unknown, and refused.
+_OUTSIDE: Final = re.compile(
+    r"runtime\..*|fmt\.(?:Fprintf|Sprint)|hash/fnv\.(?:New64a|\(\*sum64a\)\.\w+)|sort\.SliceStable"
+    r"|github\.com/samber/lo\.Map\b.*|k8s\.io/api/core/v1\.\(\*\w+\)\.DeepCopy(?:Into)?"
+    rf"|{re.escape(_FOR_HASH)}|{re.escape(_ENCODE)}"
+)
+_HASH_INPUT: Final = ("kubernetes.podTemplateSpecHashInput", ["OrderKey string", "PodTemplateSpec *v1.PodTemplateSpec"])
+_NAMES_OF_GANGS: Final = ("/api/common.GeneratePodGangName", "/api/common.GenerateScaledPodGangName")
+_WAY_OUT: Final = "it may hash otherwise than any operator that is known; do not migrate to it"
+
+
+class NotAnOperatorError(InputError):
+    """A Go program, but not a Grove operator: it has none of the functions that make a hash."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recognised:
+    """An algorithm with its flags (see :class:`~migrator.hashing.schemes.Release`), and by what it was recognised."""
+
+    algorithm: str
+    accepts_legacy: bool
+    hash_in_names: bool
+    pod_gang_maps: bool
+    by: tuple[str, ...]
+
+
+def recognise(functions: Functions, types: GoTypes) -> Recognised:
+    """The algorithm of an operator.
+
+    Raises :class:`~migrator.errors.Refused` for an operator with ControllerRevisions, :class:`NotAnOperatorError` for
+    another program, and :class:`~migrator.errors.InputError` for one that is not recognised.
+    """
+    own = _own(functions)
+    found = [name for name in functions.names(own + _UTILS) if name.startswith(own)]
+    found = [plain(name).removeprefix(own + _UTILS) for name in found]
+    names = {part for name in found for part in name.split(".")}  # a closure is named after all that it stands in
+    names = {name for name in names if re.search("hash|canonical", name, re.IGNORECASE)}
+    canonical = names - {_ACCEPTS_LEGACY} == _CANONICAL_NAMES
+    if not canonical and names != _LEGACY_NAMES:
+        strange = sorted(names - _CANONICAL_NAMES - {_ACCEPTS_LEGACY}) or sorted(names)
+        raise InputError(f"it has unknown functions around the hash ({', '.join(strange[:5])}): {_WAY_OUT}")
+    asking = {own + _GENERATION, *(own + place + _TEMPLATE for place in _COMPONENTS)}
+    if canonical:
+        asking |= {own + _COMPONENTS[0] + helper for helper in _CANONICAL_HELPERS}
+        asking.add(own + _GENERATION + "Legacy")
+    making = {own + _UTILS + name for name in names}
+    edges = _edges(functions, own, making | asking)
+    _demand_known(edges, making, asking)
+    _demand_path(edges, own + (_COMPONENTS[0] + _CANONICAL_GENERATION if canonical else _GENERATION), own, making)
+    if canonical:
+        _demand_hash_input(types)
+    own_names = {plain(name) for name in functions.names(own + "/api/common.Generate")}
+    return Recognised(
+        algorithm=CANONICAL if canonical else LEGACY,
+        accepts_legacy=_ACCEPTS_LEGACY in names,
+        hash_in_names=any(own + name in own_names for name in _NAMES_OF_GANGS),
+        pod_gang_maps=any(name.startswith(own) for name in functions.names("/podgangmap.")),
+        by=(*sorted(making), _FOR_HASH, _SPEW),
+    )
+
+
+def _own(functions: Functions) -> str:
+    """The import path under which all of the operator's own code stands."""
+    ends = (f"{_UTILS}ComputeHash", f"{_UTILS}computeHash")
+    found = {name.partition(_UTILS)[0] for end in ends for name in functions.names(end) if name.endswith(ends)}
+    if any(True for _ in functions.names(_REVISIONS)):
+        raise Refused(
+            "this operator keeps pod templates in ControllerRevisions (Grove pull request 710) and takes the hashes "
+            "that it finds as they are: no migration is needed, and none is possible"
+        )
+    if not found:
+        raise NotAnOperatorError(
+            "it is a Go program but not a Grove operator: it has no function ComputeHash in "
+            "internal/utils/kubernetes; give the image of grove-operator, or a build that is not obfuscated"
+        )
+    if len(found) > 1:
+        raise InputError(f"it holds more than one Grove operator: {', '.join(sorted(found))}; give one of them")
+    return found.pop()
+
+
+def _edges(functions: Functions, own: str, known: set[str]) -> set[tuple[str, str]]:
+    """Who calls whom, of all functions that are known and of all of the operator's own that call a known one."""
+    printing = {_FOR_HASH, _FOR_HASH_IN_UTILS}
+    compiled = list(functions.starting_with((f"{own}/", f"{own}.", "main.", *printing)))
+    wanted = [one for one in compiled if _outermost(plain(one.name), known) in known or one.name in printing]
+    targets = frozenset(one.entry for one in wanted)
+    seen: dict[int, Function] = {one.entry: one for one in (*wanted, *functions.callers(targets, compiled))}
+    return {
+        (_outermost(caller, known), _outermost(called, known))
+        for one in seen.values()
+        for caller, called in functions.calls(one)
+    }
+
+
+def _outermost(name: str, known: set[str]) -> str:
+    """A closure in a known function that is inlined into another is named after both: the other is meant."""
+    inner = {one.rpartition(".")[2] for one in known}
+    outer, _, last = name.rpartition(".")
+    return outer if outer in known and last in inner else name
+
+
+def _demand_known(edges: set[tuple[str, str]], making: set[str], asking: set[str]) -> None:
+    known = making | asking
+    for caller, called in sorted(edges):
+        if caller in known and called not in known and not _OUTSIDE.fullmatch(called):
+            raise InputError(f"{caller} calls {called}, which is not known there: {_WAY_OUT}")
+        makes = called in making or called in {_FOR_HASH, _FOR_HASH_IN_UTILS}
+        if makes and caller not in {*known, _FOR_HASH}:
+            raise InputError(f"a hash is made by {caller}, which is not known to do so: {_WAY_OUT}")
+
+
+def _demand_path(edges: set[tuple[str, str]], generation: str, own: str, making: set[str]) -> None:
+    """From both who ask for hashes to the printing of a value, the sum and its spelling, and nothing else prints."""
+    for_hash = {called for caller, called in edges if caller == _FOR_HASH and not called.startswith("runtime.")}
+    if for_hash == {_FOR_HASH_IN_UTILS}:
+        for_hash = {called for caller, called in edges if caller == _FOR_HASH_IN_UTILS}
+        for_hash = {called for called in for_hash if not called.startswith("runtime.")}
+    if for_hash != {_SPEW}:
+        raise InputError(f"{_FOR_HASH} does not call {_SPEW} alone but {sorted(for_hash)}: {_WAY_OUT}")
+    template = next(
+        (own + place + _TEMPLATE for place in _COMPONENTS if any(own + place in one for one, _ in edges)), ""
+    )
+    for start in (generation, template):
+        reached, waiting = set(), [start]
+        while waiting:
+            one = waiting.pop()
+            if one not in reached:
+                reached.add(one)
+                waiting += [called for caller, called in edges if caller == one]
+        missing = sorted({_FOR_HASH, _FNV, _ENCODE} - reached)
+        if missing or not reached & making:
+            raise InputError(f"no calls lead from {start or _TEMPLATE} to {', '.join(missing)}: {_WAY_OUT}")
+
+
+def _demand_hash_input(types: GoTypes) -> None:
+    name, wanted = _HASH_INPUT
+    made = types.named(name, "")
+    fields = [f"{field.name.text} {types.at(field.type).text}" for field in made.fields] if made else []
+    if fields != wanted:
+        raise InputError(f"{name} has the fields {fields} instead of {wanted}: {_WAY_OUT}")

@@ -1,0 +1,101 @@
+"""The build information that the Go linker leaves in a program: labels for people, and the Go that laid it out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from migrator.errors import InputError
+from migrator.operators.elf import Elf
+
+_MAGIC: Final = b"\xff Go buildinf:"
+_HEADER_SIZE: Final = 32
+_INLINE: Final = 2
+_MARK: Final = 16  # runtime/debug.modinfo stands between two marks of that many bytes
+#: The Go minors whose formats were read and compared with reflection.
+GO_MINORS: Final = range(24, 28)
+_VERSION: Final = re.compile(r"go1\.(\d+)(?:\.\d+|rc\d+|beta\d+)?(?:[-+ ].*)?", re.DOTALL)
+_EXPERIMENTS: Final = re.compile(r"X:([\w,]+)")
+#: Experiments that change neither formats nor how JSON is decoded (internal/goexperiment).
+_HARMLESS: Final = frozenset({"boringcrypto", "strictfipsruntime", "systemcrypto", "opensslcrypto", "greenteagc"})
+_COMMIT: Final = re.compile(r"[./]version\.gitCommit=([0-9a-f]{7,40})")
+_PATTERN_LIMIT: Final = 1 << 24
+
+
+@dataclass(frozen=True, slots=True)
+class BuildInfo:
+    """What ``go version -m`` prints: the path, the modules (path to version, replacements marked), the settings."""
+
+    go: str
+    go_minor: int
+    path: str
+    modules: Mapping[str, str]
+    settings: Mapping[str, str]
+
+    @property
+    def commit(self) -> str | None:
+        """The operator's commit: of the linker flags that Grove's Makefile sets, or of the version control system."""
+        found = _COMMIT.search(self.settings.get("-ldflags", ""))
+        return found[1] if found else self.settings.get("vcs.revision")
+
+
+def read(elf: Elf) -> BuildInfo:
+    """Read it; raises :class:`~migrator.errors.InputError` where there is none, or for a Go that is not known."""
+    for segment in sorted(elf.segments, key=lambda one: not one.writable):
+        for address in elf.find(_MAGIC, segment.address, segment.address + segment.size, step=16):
+            if elf.read(address + len(_MAGIC) + 1, 1)[0] & _INLINE:
+                version, after = _string(elf, address + _HEADER_SIZE)
+                modinfo, _ = _string(elf, after)
+                return _parse(version.decode("utf-8", "replace"), modinfo[_MARK:-_MARK].decode("utf-8", "replace"))
+    packed = next(elf.find(b"UPX!", elf.segments[0].address, elf.segments[0].address + elf.segments[0].size), None)
+    if elf.segments and packed is not None:
+        raise InputError("it is packed with UPX; unpack it with `upx -d` and give the result")
+    raise InputError("it has no Go build information: it is not a Go program, or garble or a packer changed it")
+
+
+def _string(elf: Elf, address: int) -> tuple[bytes, int]:
+    size, shift = 0, 0
+    while True:
+        byte = elf.read(address, 1)[0]
+        address += 1
+        size |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:  # noqa: PLR2004 - the last byte of a varint
+            break
+    if size > _PATTERN_LIMIT:
+        raise InputError("the Go build information is damaged")
+    return elf.read(address, size), address + size
+
+
+def _parse(version: str, modinfo: str) -> BuildInfo:
+    named = _VERSION.fullmatch(version)
+    if named is None or int(named[1]) not in GO_MINORS:
+        known = f"Go 1.{GO_MINORS[0]} to 1.{GO_MINORS[-1]}"
+        raise InputError(
+            f"it was built with {version[:40]!r}; the formats of {known} are known: name the scheme instead"
+        )
+    path, modules, settings = "", {}, {}
+    last = ""
+    for line in modinfo.splitlines():
+        kind, _, rest = line.partition("\t")
+        parts = rest.split("\t")
+        if kind == "path":
+            path = rest
+        elif kind in {"mod", "dep"}:
+            last = parts[0]
+            modules[last] = parts[1] if len(parts) > 1 else ""
+        elif kind == "=>":
+            modules[last] = f"{modules.get(last, '')} => {' '.join(parts[:2])}"
+        elif kind == "build":
+            key, _, value = rest.partition("=")
+            settings[key] = value
+    experiments = {*",".join(_EXPERIMENTS.findall(version)).split(","), *settings.get("GOEXPERIMENT", "").split(",")}
+    unknown = sorted(experiments - _HARMLESS - {""})
+    if unknown:
+        raise InputError(
+            f"it was built with GOEXPERIMENT={','.join(unknown)}, which can change what is read here; "
+            "give a build without it, or name the scheme"
+        )
+    return BuildInfo(version, int(named[1]), path, modules, settings)

@@ -1,0 +1,132 @@
+"""ELF files of 64-bit little-endian machines, by address: segments, and the pointers that the loader would relocate."""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import BinaryIO, Final
+
+from migrator.errors import InputError
+
+#: ELF machine number to Go's name of the architecture, and the relocation that adds the load address.
+_MACHINES: Final = {62: ("amd64", 8), 183: ("arm64", 1027)}
+_HEADER: Final = struct.Struct("<16sHHIQQQIHHHHHH")
+_SEGMENT: Final = struct.Struct("<IIQQQQQQ")
+_RELA: Final = struct.Struct("<QQq")
+_LOAD, _DYNAMIC = 1, 2
+_EXECUTABLE, _WRITABLE = 1, 2
+_DT_RELA, _DT_RELASZ = 7, 8
+_CHUNK: Final = 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One loaded part of the file: ``size`` bytes from ``offset`` stand at ``address``."""
+
+    address: int
+    offset: int
+    size: int
+    writable: bool
+    executable: bool
+
+
+class Elf:
+    """A program by address. Raises :class:`~migrator.errors.InputError` for what is not one, or is cut off."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._length = file.seek(0, 2)
+        head = self._at(0, _HEADER.size)
+        ident, _, machine, _, _, table, _, _, _, entry_size, count, *_ = _HEADER.unpack(head)
+        if ident[:4] != b"\x7fELF":
+            raise InputError("it is not an ELF file; give the operator's Linux binary, or its image")
+        if ident[4:6] != b"\x02\x01" or machine not in _MACHINES or entry_size != _SEGMENT.size:
+            raise InputError(f"it is an ELF file for machine {machine}; only amd64 and arm64 operators can be read")
+        self.architecture, self._relative = _MACHINES[machine]
+        rows = list(_SEGMENT.iter_unpack(self._at(table, count * _SEGMENT.size)))
+        self.segments = tuple(
+            Segment(row[3], row[2], row[5], bool(row[1] & _WRITABLE), bool(row[1] & _EXECUTABLE))
+            for row in rows
+            if row[0] == _LOAD
+        )
+        for segment in self.segments:
+            if segment.offset + segment.size > self._length:
+                missing = segment.offset + segment.size - self._length
+                raise InputError(f"the file is cut off: {missing} bytes are missing at its end; copy it again")
+        self._relocations = self._read_relocations([row for row in rows if row[0] == _DYNAMIC])
+
+    def holds(self, address: int, size: int) -> bool:
+        """Whether a range of addresses stands in the file, all of it in one segment."""
+        return any(one.address <= address and address + size <= one.address + one.size for one in self.segments)
+
+    def read(self, address: int, size: int) -> bytes:
+        """The bytes at an address, all of one segment."""
+        for segment in self.segments:
+            if segment.address <= address and address + size <= segment.address + segment.size and size >= 0:
+                return self._at(segment.offset + address - segment.address, size)
+        raise InputError(f"a pointer leads outside the program, to {address:#x}; the file is damaged")
+
+    def pointer(self, address: int) -> int:
+        """The pointer at an address, as the loader would leave it if the program were loaded where it asks to be."""
+        table = self._relocations
+        at = bisect_left(range(len(table) // _RELA.size), address, key=lambda index: self._relocation(index)[0])
+        if at * _RELA.size < len(table):
+            place, kind, addend = self._relocation(at)
+            if place == address and kind == self._relative:
+                return addend
+        return int.from_bytes(self.read(address, 8), "little")
+
+    def find(self, needle: bytes, start: int, stop: int, *, step: int = 1) -> Iterator[int]:
+        """Every address in a range where the bytes stand, at multiples of ``step``."""
+        while start < stop:
+            size = min(_CHUNK, stop - start)
+            chunk = self.read(start, size)
+            at = chunk.find(needle)
+            while at >= 0:
+                if (start + at) % step == 0:
+                    yield start + at
+                at = chunk.find(needle, at + 1)
+            start += size if start + size >= stop else size - len(needle) + 1
+
+    def pointers_to(self, target: int) -> Iterator[int]:
+        """Every address in writable memory at which a pointer to the target stands."""
+        needle = target.to_bytes(8, "little")
+        for segment in self.segments:
+            if segment.writable:
+                yield from self.find(needle, segment.address, segment.address + segment.size, step=8)
+        at = self._relocations.find(needle)
+        while at >= 0:
+            index, rest = divmod(at, _RELA.size)
+            if rest == _RELA.size - len(needle):
+                yield self._relocation(index)[0]
+            at = self._relocations.find(needle, at + 1)
+
+    def _at(self, offset: int, size: int) -> bytes:
+        self._file.seek(offset)
+        data = self._file.read(size)
+        if len(data) != size:
+            raise InputError("the file is cut off; copy it again")
+        return data
+
+    def _relocation(self, index: int) -> tuple[int, int, int]:
+        place, info, addend = _RELA.unpack_from(self._relocations, index * _RELA.size)
+        return place, info & 0xFFFFFFFF, addend
+
+    def _read_relocations(self, dynamic: list[tuple[int, ...]]) -> bytes:
+        """The table of relocations by address; a program that is not position independent has none.
+
+        Packed ones (``DT_RELR``) need no reading: they keep the value where the pointer stands.
+        """
+        self._relocations = b""
+        if not dynamic:
+            return b""
+        entries = dict(struct.iter_unpack("<QQ", self._at(dynamic[0][2], dynamic[0][5] // 16 * 16)))
+        size = entries.get(_DT_RELASZ, 0)
+        table = self.read(entries[_DT_RELA], size // _RELA.size * _RELA.size) if size else b""
+        places = [place for place, _, _ in _RELA.iter_unpack(table)]
+        if any(one > two for one, two in pairwise(places)):
+            return b"".join(_RELA.pack(*row) for row in sorted(_RELA.iter_unpack(table)))
+        return table

@@ -1,0 +1,189 @@
+"""The functions of a program (runtime/symtab.go): their names, which survive ``-s -w``, and what each of them calls.
+
+A call counts for the function in whose source it stands, inlined or not, and an inlined function counts as called.
+Only direct calls are seen: through a function value or an interface anything may be called.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from migrator.errors import InputError
+from migrator.operators.elf import Elf
+from migrator.operators.moduledata import ModuleData
+
+_ENTRY: Final = struct.Struct("<II")
+_FUNCTION: Final = struct.Struct("<IiiIIIIIIiBBBB")
+_INLINED: Final = struct.Struct("<B3xiii")
+#: abi.PCDATA_InlTreeIndex and abi.FUNCDATA_InlTree; "no such table" in a function's list of data.
+_INLINE_INDEX, _INLINE_TREE = 2, 3
+_ABSENT: Final = 0xFFFFFFFF
+#: What the compiler appends to the names of closures and wrappers.
+_SUFFIX: Final = re.compile(r"(?:[.-](?:func|gowrap|deferwrap|range)?\d+|-fm|\[\.\.\.\]|\.abi\w+)+$")
+#: amd64's CALL and JMP with a distance of 32 bits; arm64's BL and B.
+_CALL: Final = re.compile(rb"[\xe8\xe9](?=(.{4}))", re.DOTALL)
+_CALL_SIZE: Final = 5
+_BRANCHES: Final = frozenset({0x25, 0x05})
+_LONGEST_PCDATA: Final = 1 << 16
+_DAMAGED: Final = "the Go function table is damaged; get the file again"
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """One compiled function: its name, where it stands, and where its row in the table does."""
+
+    name: str
+    entry: int
+    end: int
+    row: int
+
+
+class Functions:
+    """The function table of one program."""
+
+    def __init__(self, elf: Elf, module: ModuleData) -> None:
+        self._elf = elf
+        self._module = module
+        self._names = elf.read(module.names, module.names_size)
+        self._table = elf.read(module.functions, module.functions_size)
+        pairs = array("I", self._table[: (module.count + 1) * _ENTRY.size - 4])
+        self._entries, self._rows = pairs[0::2], pairs[1::2]
+        if list(self._entries) != sorted(self._entries) or max(self._rows) >= len(self._table):
+            raise InputError(_DAMAGED)
+
+    def names(self, part: str) -> Iterator[str]:
+        """Every name that contains the part, of inlined functions too."""
+        needle = part.encode()
+        at = self._names.find(needle)
+        while at >= 0:
+            start, stop = self._names.rfind(b"\0", 0, at) + 1, self._names.find(b"\0", at)
+            yield self._names[start:stop].decode("utf-8", "replace")
+            at = self._names.find(needle, stop)
+
+    def starting_with(self, prefixes: tuple[str, ...]) -> Iterator[Function]:
+        """Every compiled function whose name starts with one of the prefixes."""
+        wanted = tuple(prefix.encode() for prefix in prefixes)
+        offsets = set()
+        for prefix in wanted:
+            at = self._names.find(b"\0" + prefix)
+            while at >= 0:
+                offsets.add(at + 1)
+                at = self._names.find(b"\0" + prefix, at + 1)
+        for index, row in enumerate(self._rows):
+            if int.from_bytes(self._table[row + 4 : row + 8], "little") in offsets:
+                yield self._function(index)
+
+    def callers(self, targets: frozenset[int], among: Iterable[Function]) -> Iterator[Function]:
+        """Those of the functions whose code calls one of the target addresses."""
+        for function in among:
+            if any(target in targets for _, target in self._branches(function)):
+                yield function
+
+    def calls(self, function: Function) -> Iterator[tuple[str, str]]:
+        """Who calls or inlines whom in the code of a function, by :func:`plain` names."""
+        inlined = _Inlined(self._elf, self._module, self._table, function)
+        names = [plain(self._name(offset)) for offset, _ in inlined.rows]
+        own = plain(function.name)
+
+        def at(place: int) -> str:
+            index = inlined.index_at(place)
+            return own if index < 0 else names[index]
+
+        for name, (_, parent) in zip(names, inlined.rows, strict=True):
+            yield at(parent), name
+        for place, target in self._branches(function):
+            index = bisect_right(self._entries, target - self._module.text) - 1
+            if index >= 0 and self._entries[index] == target - self._module.text and index < self._module.count:
+                yield at(place - function.entry), plain(self._function(index).name)
+
+    def _function(self, index: int) -> Function:
+        row = self._rows[index]
+        offset, name = struct.unpack_from("<Ii", self._table, row)
+        if offset != self._entries[index]:
+            raise InputError(_DAMAGED)
+        after = self._entries[index + 1] if index + 1 < len(self._entries) else self._module.text_end
+        text = self._module.text
+        return Function(self._name(name), text + offset, text + after, row)
+
+    def _name(self, offset: int) -> str:
+        stop = self._names.find(b"\0", offset) if offset >= 0 else -1
+        if stop <= offset:
+            raise InputError(_DAMAGED)
+        return self._names[offset:stop].decode("utf-8", "replace")
+
+    def _branches(self, function: Function) -> Iterator[tuple[int, int]]:
+        """Where direct calls and jumps stand that leave the function, and where they go."""
+        code = self._elf.read(function.entry, function.end - function.entry)
+        if self._elf.architecture == "amd64":
+            found = ((one.start(), int.from_bytes(one[1], "little", signed=True)) for one in _CALL.finditer(code))
+            moves = [(at, at + _CALL_SIZE + distance) for at, distance in found]
+        else:
+            words = array("I", code[: len(code) // 4 * 4])
+            moves = [
+                (4 * at, 4 * at + 4 * ((word & 0x1FFFFFF) - (word & 0x2000000)))
+                for at, word in enumerate(words)
+                if word >> 26 in _BRANCHES
+            ]
+        for at, target in moves:
+            if not 0 <= target < len(code):
+                yield function.entry + at, function.entry + target
+
+
+class _Inlined:
+    """What is inlined where in one function: rows of (offset of the name, place of the call in the function)."""
+
+    def __init__(self, elf: Elf, module: ModuleData, table: bytes, function: Function) -> None:
+        *_, pcdata, _, _, _, _, _, funcdata = _FUNCTION.unpack_from(table, function.row)
+        lists = struct.unpack_from(f"<{pcdata + funcdata}I", table, function.row + _FUNCTION.size)
+        index = lists[_INLINE_INDEX] if pcdata > _INLINE_INDEX else 0
+        tree = lists[pcdata + _INLINE_TREE] if funcdata > _INLINE_TREE else _ABSENT
+        self._starts: list[int] = []
+        self._values: list[int] = []
+        self.rows: list[tuple[int, int]] = []
+        if index == 0 or tree == _ABSENT:
+            return
+        size = min(module.pctab_size - index, _LONGEST_PCDATA)
+        self._decode(elf.read(module.pctab + index, size), 1 if elf.architecture == "amd64" else 4)
+        count = max(self._values, default=-1) + 1
+        raw = elf.read(module.gofunc + tree, count * _INLINED.size)
+        self.rows = [(name, parent) for _, name, parent, _ in _INLINED.iter_unpack(raw)]
+
+    def index_at(self, place: int) -> int:
+        """The row of the innermost inlined function at a place in the code, -1 outside all of them."""
+        at = bisect_right(self._starts, place) - 1
+        return self._values[at] if at >= 0 else -1
+
+    def _decode(self, data: bytes, quantum: int) -> None:
+        """The table of runtime.pcvalue: steps of a value, signed, and of a place, as varints."""
+        at, place, value = 0, 0, -1
+        while at < len(data):
+            step, at = _varint(data, at)
+            if step == 0 and self._starts:
+                return
+            value += -(step >> 1) - 1 if step & 1 else step >> 1
+            self._starts.append(place)
+            self._values.append(value)
+            step, at = _varint(data, at)
+            place += step * quantum
+        raise InputError(_DAMAGED)
+
+
+def plain(name: str) -> str:
+    """A function's name without what the compiler appends for closures, wrappers and instances of generics."""
+    return _SUFFIX.sub("", name)
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value, shift = 0, 0
+    while at < len(data):
+        value |= (data[at] & 0x7F) << shift
+        shift, at = shift + 7, at + 1
+        if data[at - 1] < 0x80:  # noqa: PLR2004 - the last byte of a varint
+            return value, at
+    raise InputError(_DAMAGED)

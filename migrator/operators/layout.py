@@ -1,0 +1,154 @@
+"""The layout of ``v1.PodTemplateSpec`` as a program's own type data has it, in the words of ``hashing.layouts``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from migrator.errors import InputError
+from migrator.hashing.layouts import Field, Layout, load, minors
+from migrator.operators.gotypes import GoType, GoTypes, StructField
+
+_ROOT: Final = ("v1.PodTemplateSpec", "k8s.io/api/core/v1")
+#: Types that decode themselves from JSON. The printer writes them by hand, so they must be laid out as ever.
+_CUSTOM: Final = {
+    "resource.Quantity": "k8s.io/apimachinery/pkg/api/resource",
+    "intstr.IntOrString": "k8s.io/apimachinery/pkg/util/intstr",
+    "v1.Time": "k8s.io/apimachinery/pkg/apis/meta/v1",
+    "v1.FieldsV1": "k8s.io/apimachinery/pkg/apis/meta/v1",
+    "time.Time": "time",
+    "big.Int": "math/big",
+    "inf.Dec": "gopkg.in/inf.v0",
+    "resource.infDecAmount": "k8s.io/apimachinery/pkg/api/resource",
+}
+_DECODERS: Final = frozenset({"UnmarshalJSON", "UnmarshalText", "UnmarshalJSONFrom"})
+_TAG: Final = re.compile(r'\s*([^\s":]+):"([^"\\]*)"')
+
+
+def read(types: GoTypes) -> Layout:
+    """Every type reachable from the pod template. Raises :class:`~migrator.errors.InputError` for what is not known."""
+    root = types.named(*_ROOT)
+    if root is None:
+        raise InputError("it has no type v1.PodTemplateSpec of k8s.io/api/core/v1, so it is not a Grove operator")
+    found: dict[str, tuple[Field, ...] | str] = {}
+    seen: dict[str, int] = {}
+    custom: set[str] = set()
+    waiting = [root.address]
+    while waiting:
+        one = types.at(waiting.pop())
+        if one.named and "." in one.text:
+            if seen.setdefault(one.text, one.address) != one.address:
+                raise InputError(f"two types print as {one.text}; such a layout cannot be hashed here")
+            if one.text in found:
+                continue
+            if _decodes_itself(types, one):
+                custom.add(one.text)
+            found[one.text] = _definition(types, one, own=one.text in custom)
+        elif one.kind == "struct":
+            raise InputError(f"a struct without a name, {one.text}; such a layout cannot be hashed here")
+        waiting += [*one.parts, *(field.type for field in one.fields)]
+    for name in found.keys() - custom:
+        if not isinstance(found[name], str):
+            _demand_unique(name, found, {})
+    _demand_known(found, custom)
+    return found
+
+
+def differences(old: Layout, new: Layout) -> Iterator[str]:
+    """What is different, field by field, one sentence each."""
+    for name in sorted({*old, *new}):
+        before, after = old.get(name), new.get(name)
+        if before is None:
+            yield f"{name} is new"
+        elif after is None:
+            yield f"{name} is gone"
+        elif isinstance(before, str) or isinstance(after, str):
+            if before != after:
+                yield f"{name} is {after if isinstance(after, str) else 'a struct'} instead of {before}"
+        elif before != after:
+            yield from _field_differences(name, before, after)
+
+
+def nearest(layout: Layout) -> str:
+    """The shipped minor with the fewest differences, the newest of those that have as many."""
+    return min(reversed(minors()), key=lambda minor: len(list(differences(load(minor), layout))))
+
+
+def _field_differences(name: str, before: tuple[Field, ...], after: tuple[Field, ...]) -> Iterator[str]:
+    old, new = {field[0]: field for field in before}, {field[0]: field for field in after}
+    for field in after:
+        if field[0] not in old:
+            yield f"{name}.{field[0]} is new ({field[2]})"
+        elif old[field[0]] != field:
+            _, key, kind = old[field[0]]
+            yield f"{name}.{field[0]} is {field[2]}, JSON {field[1]}; it was {kind}, JSON {key}"
+    yield from (f"{name}.{field[0]} is gone" for field in before if field[0] not in new)
+    if [one for one in old if one in new] != [one for one in new if one in old]:
+        yield f"{name} has its fields in another order"
+
+
+def _decodes_itself(types: GoTypes, one: GoType) -> bool:
+    package, methods = types.methods(one.address)
+    if not methods & _DECODERS:
+        return False
+    if _CUSTOM.get(one.text) != package:
+        raise InputError(f"{package}.{one.text} decodes itself from JSON in a way that is not known here")
+    return True
+
+
+def _definition(types: GoTypes, one: GoType, *, own: bool) -> tuple[Field, ...] | str:
+    texts = [types.at(part).text for part in one.parts]
+    if one.kind == "struct":
+        return tuple(
+            (field.name.text, None if own else _json_name(types, field), types.at(field.type).text)
+            for field in one.fields
+        )
+    composed = {"map": "map[{0}]{1}", "slice": "[]{0}", "pointer": "*{0}"}
+    return composed.get(one.kind, one.kind).format(*texts)
+
+
+def _json_name(types: GoTypes, field: StructField) -> str | None:
+    """What encoding/json calls a field: empty for an inlined struct, ``None`` for what JSON never fills."""
+    tags = dict(_TAG.findall(field.name.tag))
+    if field.name.tag and not re.fullmatch(f"(?:{_TAG.pattern})+\\s*", field.name.tag):
+        raise InputError(f"the tag of {field.name.text} cannot be read: {field.name.tag}")
+    if "json" not in tags and field.name.exported:
+        raise InputError(f"the field {field.name.text} has no JSON name, and all of k8s.io/api have one; get it again")
+    tag = tags.get("json", "")
+    if tag == "-":
+        return None
+    name = tag.partition(",")[0]
+    inlined = field.name.embedded and not name and types.at(field.type).kind == "struct"
+    if inlined:
+        return ""
+    return (name or field.name.text) if field.name.exported else None
+
+
+def _demand_unique(name: str, layout: Layout, taken: dict[str, str]) -> None:
+    definition = layout[name]
+    for go, key, kind in definition if not isinstance(definition, str) else ():
+        if key == "":
+            _demand_unique(kind, layout, taken)
+        elif key is not None and taken.setdefault(key, go) != go:
+            raise InputError(f"{name}: the JSON name {key} fills both {taken[key]} and {go}")
+
+
+def _demand_known(found: Mapping[str, tuple[Field, ...] | str], custom: set[str]) -> None:
+    """The types that the printer writes by hand are those of the newest shipped minor, to the last part."""
+    newest = load(minors()[-1])
+    lost = sorted(name for name in _CUSTOM.keys() & found.keys() - custom)
+    if lost:
+        raise InputError(f"{lost[0]} does not decode itself from JSON any more; such values cannot be hashed here")
+    for name in sorted(custom):
+        waiting, done = [name], set()
+        while waiting:
+            one = waiting.pop()
+            definition = found.get(one)
+            if one in done or definition is None:
+                continue
+            done.add(one)
+            if definition != newest.get(one):
+                raise InputError(f"{one}, a part of {name}, is laid out anew; its values cannot be hashed here")
+            kinds = [definition] if isinstance(definition, str) else [kind for _, _, kind in definition]
+            waiting += [re.sub(r"^(?:\*|\[\]|map\[\w+\])+", "", kind) for kind in kinds]

@@ -1,0 +1,140 @@
+"""``scheme.json``: what was read of an operator, in a file, so that one machine reads what another uses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from migrator.errors import InputError
+from migrator.hashing import layouts
+from migrator.hashing.layouts import Layout
+from migrator.hashing.schemes import CANONICAL, LEGACY, Scheme
+from migrator.operators.images import OperatorImage
+
+FORMAT: Final = 1
+_FLAGS: Final = ("canonical", "acceptsLegacy", "hashInNames", "podGangMaps")
+
+
+@dataclass(frozen=True, slots=True)
+class PlatformDigests:
+    """One platform: its name, its manifest's digest if it is known, and the digest of the binary's bytes."""
+
+    name: str
+    manifest: str | None
+    binary: str
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorScheme:
+    """What an operator computes. ``labels`` and ``warnings`` are for people and decide nothing."""
+
+    algorithm: str
+    layout: Layout
+    accepts_legacy: bool
+    hash_in_names: bool
+    pod_gang_maps: bool
+    image_digest: str | None
+    platforms: tuple[PlatformDigests, ...]
+    recognised_by: tuple[str, ...]
+    labels: Mapping[str, str]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def scheme(self) -> Scheme:
+        """The scheme by name; :func:`~migrator.hashing.layouts.adopt` makes its layout known."""
+        return Scheme(self.algorithm, layouts.name_of(self.layout))
+
+    @property
+    def digests(self) -> frozenset[str]:
+        """Every digest by which a reference or a pod's imageID may name the image; none if it is not known."""
+        known = {self.image_digest, *(platform.manifest for platform in self.platforms)}
+        return frozenset(digest for digest in known if digest is not None)
+
+
+def of_image(image: OperatorImage) -> OperatorScheme:
+    """What an image says."""
+    first = image.platforms[0].binary
+    warnings = [*first.warnings]
+    warnings += [f"{name} is not in the archive; only the other platforms were read" for name in image.missing]
+    if image.digest is None and layouts.name_of(first.layout) not in layouts.minors():
+        warnings.append("the layout is not one of ours, and no digest vouches for the file: compare its sha256")
+    return OperatorScheme(
+        algorithm=first.recognised.algorithm,
+        layout=first.layout,
+        accepts_legacy=first.recognised.accepts_legacy,
+        hash_in_names=first.recognised.hash_in_names,
+        pod_gang_maps=first.recognised.pod_gang_maps,
+        image_digest=image.digest,
+        platforms=tuple(PlatformDigests(one.name, one.digest, one.binary.sha256) for one in image.platforms),
+        recognised_by=first.recognised.by,
+        labels=first.labels,
+        warnings=tuple(warnings),
+    )
+
+
+def encode(found: OperatorScheme) -> str:
+    """The text of the file."""
+    flags = (found.algorithm == CANONICAL, found.accepts_legacy, found.hash_in_names, found.pod_gang_maps)
+    document = {
+        "formatVersion": FORMAT,
+        "scheme": found.scheme.name,
+        "algorithm": found.algorithm,
+        "layout": {},
+        "layoutDigest": layouts.digest(found.layout),
+        "flags": dict(zip(_FLAGS, flags, strict=True)),
+        "imageDigest": found.image_digest,
+        "platforms": [
+            {"platform": one.name, "manifestDigest": one.manifest, "binaryDigest": one.binary}
+            for one in found.platforms
+        ],
+        "recognisedBy": list(found.recognised_by),
+        "labels": dict(found.labels),
+        "warnings": list(found.warnings),
+    }
+    types = ",\n".join(f"    {json.dumps(name)}: {json.dumps(one)}" for name, one in sorted(found.layout.items()))
+    return json.dumps(document, indent=2).replace('"layout": {}', f'"layout": {{\n{types}\n  }}', 1) + "\n"
+
+
+def decode(text: bytes) -> OperatorScheme:
+    """Read a file; raises :class:`~migrator.errors.InputError` unless every part of it agrees with the others."""
+    try:
+        document = json.loads(text)
+        if document["formatVersion"] != FORMAT:
+            number = document["formatVersion"]
+            raise InputError(f"this scheme.json has format {number}, and format {FORMAT} can be read; write it again")
+        return _decoded(document)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"this is not a scheme.json that can be read ({error!r}); write it again") from error
+
+
+def _decoded(document: Mapping[str, Any]) -> OperatorScheme:
+    flags = document["flags"]
+    if set(flags) != set(_FLAGS) or not all(isinstance(flag, bool) for flag in flags.values()):
+        raise ValueError(f"its flags are {sorted(flags)}")
+    layout = layouts.parse(document["layout"])
+    if layouts.digest(layout) != document["layoutDigest"]:
+        raise ValueError("its layout has another digest than it states")
+    algorithm = document["algorithm"]
+    if algorithm not in {LEGACY, CANONICAL} or flags["canonical"] != (algorithm == CANONICAL):
+        raise ValueError(f"its algorithm is {algorithm}")
+    found = OperatorScheme(
+        algorithm=algorithm,
+        layout=layout,
+        accepts_legacy=flags["acceptsLegacy"],
+        hash_in_names=flags["hashInNames"],
+        pod_gang_maps=flags["podGangMaps"],
+        image_digest=document["imageDigest"],
+        platforms=tuple(
+            PlatformDigests(one["platform"], one["manifestDigest"], one["binaryDigest"])
+            for one in document["platforms"]
+        ),
+        recognised_by=tuple(document["recognisedBy"]),
+        labels=dict(document["labels"]),
+        warnings=tuple(document["warnings"]),
+    )
+    # A name given by an older version of ours may be one of a layout that is shipped by now.
+    if document["scheme"] not in {found.scheme.name, f"{algorithm}-{layouts.digest_name(layout)}"}:
+        raise ValueError(f"it names the scheme {document['scheme']}, but its layout is that of {found.scheme.name}")
+    return found

@@ -1,0 +1,256 @@
+"""The chart without a cluster: real Helm 3 and 4 render it, and it equals the manifests."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+import yaml
+
+from migrator import __version__
+from migrator.cli import cli
+from scripts import render_chart
+from tests.cluster.helm.wrapper import EXAMPLES, OURS, packed, run, wrapper
+from tests.cluster.manifests.site import NAMESPACE, documents, of_kind
+from tests.support.controlplane.client import Object
+
+OLD, NEW = "v0.1.0-alpha.8", "v0.1.0-alpha.12-rc1"
+HOOK: Final = ("mode=hook", "helmTimeout=35m", "operator.image.repository=example.test/grove-operator")
+
+helms = pytest.mark.parametrize("helm", ["helm3", "helm4"])
+
+
+def template(
+    helm: str, chart: Path, *values: str, namespace: str = NAMESPACE, file: Path | None = None, fails: str = ""
+) -> list[Object]:
+    """What a chart renders with these values; or, if it is to fail, nothing, once the message has these words."""
+    settings = [word for value in values for word in ("--set", value)] + (["--values", str(file)] if file else [])
+    done = run(helm, "template", "grove-migrator", str(chart), "--namespace", namespace, "--is-upgrade", *settings)
+    if fails:
+        assert done.returncode != 0
+        assert fails in done.stderr
+        return []
+    assert done.returncode == 0, done.stderr
+    return [item for item in yaml.safe_load_all(done.stdout) if item]
+
+
+def job(objects: list[Object], name: str = "grove-migrator") -> Object:
+    """The Job of that name."""
+    [found] = [item for item in of_kind(objects, "Job") if item["metadata"]["name"] == name]
+    return found
+
+
+def arguments(found: Object) -> list[str]:
+    """The command line of a Job."""
+    words: list[str] = found["spec"]["template"]["spec"]["containers"][0]["args"]
+    return words
+
+
+def every(objects: list[Object]) -> dict[tuple[str, ...], Object]:
+    """Objects by kind, name and hook; each is there once."""
+    found = {}
+    for item in objects:
+        hook = item["metadata"].get("annotations", {}).get("helm.sh/hook", "")
+        found[item["kind"], item["metadata"]["name"], hook] = item
+    assert len(found) == len(objects)
+    return found
+
+
+def test_the_templates_are_those_that_the_base_renders() -> None:
+    """Nobody has edited a made template, or the base without rendering it; and the others are known."""
+    made = set(render_chart.templates())
+    assert {path.name for path in render_chart.TEMPLATES.iterdir()} == made | {"_helpers.tpl", "jobs.yaml", "NOTES.txt"}
+    for name, text in render_chart.templates().items():
+        assert (render_chart.TEMPLATES / name).read_text(encoding="utf-8") == text, "python -m scripts.render_chart"
+
+
+@helms
+@pytest.mark.parametrize(
+    ("names", "values"),
+    [
+        (("job.yaml",), ("mode=job", "target={--to}")),
+        (("argo-cd.yaml",), ("mode=argocd", "target={--to}")),
+        (("revert.yaml",), ("mode=revert", "from={--from}", "target={--to}")),
+        # The patience that gives the Job as long as the manifest does.
+        (("job.yaml", "helm-after.yaml"), (*HOOK, "helmTimeout={deadline}s", "operator.image.tag={--to}")),
+    ],
+    ids=["job", "argocd", "revert", "hook"],
+)
+def test_each_mode_is_the_manifest_of_that_kind(helm: str, names: tuple[str, ...], values: tuple[str, ...]) -> None:
+    """Account, roles, policies, bindings and Job are equal in every field, hooks' annotations included.
+
+    Two differences are meant: a hook of the chart also runs before and after a rollback, because its target belongs to
+    its revision; and a release of its own waits for its Job, which is a hook after its rights and policies.
+    """
+    manifest = [item for name in names for item in documents(name)]
+    [expected] = of_kind(manifest, "Job")
+    said = dict(word.split("=", 1) for word in arguments(expected) if "=" in word)
+    said["deadline"] = str(expected["spec"]["activeDeadlineSeconds"] + 360)
+    rendered = template(helm, OURS, *(re.sub(r"\{(\S+)\}", lambda match: said[match[1]], value) for value in values))
+    if values[0] in {"mode=job", "mode=revert"}:
+        [found] = of_kind(rendered, "Job")
+        assert found["metadata"].pop("annotations")["helm.sh/hook"] == "post-install,post-upgrade"
+    for item in manifest:
+        annotations = item["metadata"].get("annotations", {})
+        if values[0] == "mode=job":
+            item["metadata"].pop("annotations", None)
+        elif "helm.sh/hook" in annotations:
+            when = annotations["helm.sh/hook"]
+            annotations["helm.sh/hook"] = f"{when},{when.replace('upgrade', 'rollback')}"
+    assert every(rendered) == every(manifest)
+
+
+def test_versions_agree() -> None:
+    """Chart, appVersion and project have one version, and so have the wrappers of the examples."""
+    about = yaml.safe_load((OURS / "Chart.yaml").read_text(encoding="utf-8"))
+    assert (about["version"], about["appVersion"]) == (__version__, __version__)
+    for example in EXAMPLES.iterdir():
+        dependencies = yaml.safe_load((example / "Chart.yaml").read_text(encoding="utf-8"))["dependencies"]
+        assert [item["version"] for item in dependencies if item["name"] == "grove-migrator"] == [__version__]
+
+
+@helms
+def test_every_value_arrives(helm: str, tmp_path: Path) -> None:
+    """Image by digest, pull secrets, resources, placement, priority, and how to find the operator."""
+    values = {
+        "target": NEW,
+        "image": {"repository": "example.test/gm", "digest": f"sha256:{'0' * 64}", "pullPolicy": "Always"},
+        "imagePullSecrets": [{"name": "pull"}],
+        "resources": {"requests": {"cpu": "1", "memory": "2Gi"}, "limits": {"memory": "2Gi"}},
+        "nodeSelector": {"pool": "system"},
+        "tolerations": [{"key": "system", "operator": "Exists"}],
+        "affinity": {"nodeAffinity": {}},
+        "priorityClassName": "high",
+        "operator": {"namespace": "dynamo-system", "deployment": "other", "lease": "their-lease"},
+        "targetImage": "example.test/grove-operator:ours",
+        "extraArguments": ["--skip-refused"],
+    }
+    file = tmp_path / "values.yaml"
+    file.write_text(yaml.safe_dump(values), encoding="utf-8")
+    objects = template(helm, OURS, namespace="tools", file=file)
+    [container] = (pod := job(objects, "grove-migrator")["spec"]["template"]["spec"])["containers"]
+    assert container["image"] == f"example.test/gm@sha256:{'0' * 64}"
+    assert container["imagePullPolicy"] == "Always"
+    for name in ("imagePullSecrets", "nodeSelector", "tolerations", "affinity", "priorityClassName"):
+        assert pod[name] == values[name]
+    assert container["resources"] == values["resources"]
+    assert container["args"][-5:] == [
+        "--operator-namespace=dynamo-system",
+        "--operator-deployment=other",
+        "--lease-name=their-lease",
+        "--target-image=example.test/grove-operator:ours",
+        "--skip-refused",
+    ]
+    [role] = of_kind(objects, "Role")
+    assert role["metadata"]["namespace"] == "dynamo-system"
+    named = {rule["resources"][0]: rule["resourceNames"] for rule in role["rules"] if "resourceNames" in rule}
+    assert named["deployments"] == named["deployments/scale"] == ["other"]
+    assert {"their-lease", "grove-operator-leader-election"} <= set(named["leases"])
+    for binding in of_kind(objects, "RoleBinding", "ClusterRoleBinding"):
+        assert [subject["namespace"] for subject in binding["subjects"]] == ["tools"]
+    own = every(objects)["ValidatingAdmissionPolicy", "grove-migrator-own", ""]
+    assert "'their-lease'" in str(own["spec"]["variables"])
+    assert NAMESPACE not in yaml.safe_dump_all(objects)
+
+
+def test_the_commands_of_every_mode_are_accepted() -> None:
+    """What each Job starts is a command line that the program takes."""
+    for values in (
+        ("mode=job", f"target={NEW}"),
+        ("mode=verify", f"target={NEW}"),
+        ("mode=revert", f"from={NEW}", f"target={OLD}"),
+        (*HOOK, f"operator.image.tag={NEW}", "verify.enabled=true"),
+        ("mode=argocd", f"target={NEW}", "verify.enabled=true", "operator.namespace=a", "operator.lease=b"),
+    ):
+        for item in of_kind(template("helm4", OURS, *values), "Job"):
+            words = arguments(item)
+            cli.commands[words[0]].make_context(words[0], words[1:])
+
+
+def test_a_target_without_a_name_is_read_from_its_binary() -> None:
+    """An image is mounted as a volume, scheme.json from a ConfigMap; both at once are refused."""
+    mounted = job(template("helm4", OURS, "targetBinary.image=example.test/op:x"), "grove-migrator")
+    spec = mounted["spec"]["template"]["spec"]
+    volume = {"name": "target", "image": {"reference": "example.test/op:x", "pullPolicy": "IfNotPresent"}}
+    mount = {"name": "target", "mountPath": "/target", "readOnly": True}
+    assert (spec["volumes"], spec["containers"][0]["volumeMounts"]) == ([volume], [mount])
+    assert arguments(mounted)[:2] == ["run", "--to-binary=/target"]
+    mounted = job(template("helm4", OURS, "targetBinary.configMap=next"), "grove-migrator")
+    assert mounted["spec"]["template"]["spec"]["volumes"] == [{"name": "target", "configMap": {"name": "next"}}]
+    assert arguments(mounted)[:2] == ["run", "--to-binary=/target/scheme.json"]
+    template("helm4", OURS, "targetBinary.configMap=a,targetBinary.image=b", fails="targetBinary")
+
+
+@helms
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ((), "target is missing"),
+        (("mode=revert", f"target={OLD}"), "from is missing"),
+        (("mode=hook", f"operator.image.tag={NEW}"), "helmTimeout"),
+        (("mode=hook", "helmTimeout=19m", f"operator.image.tag={NEW}"), "at least 20m"),
+        (("mode=hook", "helmTimeout=soon", f"operator.image.tag={NEW}"), "helmTimeout"),
+        (("mode=hook", "helmTimeout=35m", f"target={NEW}"), "must see which operator"),
+        ((*HOOK, f"target={OLD}", f"operator.image.tag={NEW}"), "but this upgrade installs example.test/grove-op"),
+        ((*HOOK, f"target={NEW}", "operator.image.tag=mine"), "under another tag"),
+        ((*HOOK, "operator.image.tag=mine", "targetImage=example.test/grove-operator:x"), "targetImage"),
+        ((*HOOK, "targetBinary.image=example.test/op:x", f"operator.image.tag={NEW}"), "targetBinary.image"),
+        (("mode=always",), "mode"),
+        ((f"target={NEW}", "taget=x"), "taget"),
+        ((f"target={NEW}", "image.digest=sha256:1"), "digest"),
+    ],
+)
+def test_what_cannot_be_right_is_refused(helm: str, values: tuple[str, ...], message: str) -> None:
+    """Helm stops before it sends anything, and says which value it is."""
+    template(helm, OURS, *values, fails=message)
+
+
+@pytest.mark.parametrize(
+    ("patience", "deadline", "wait"), [("20m", 840, "240s"), ("25m", 1140, "540s"), ("1h", 3240, "10m")]
+)
+def test_the_job_is_over_before_helm_gives_up(patience: str, deadline: int, wait: str) -> None:
+    """Deadline and grace end a minute before Helm's timeout, and ten minutes of it are for putting things back."""
+    found = job(template("helm4", OURS, *HOOK, f"operator.image.tag={NEW}", f"helmTimeout={patience}"))
+    assert found["spec"]["activeDeadlineSeconds"] == deadline
+    assert f"--timeout={wait}" in arguments(found)
+
+
+def test_a_rebuilt_image_is_named_twice() -> None:
+    """Where the installed tag is not a release, target and targetImage together say what it is."""
+    words = arguments(
+        job(
+            template(
+                "helm4",
+                OURS,
+                *HOOK,
+                f"target={NEW}",
+                "operator.image.tag=mine",
+                "targetImage=example.test/grove-operator:mine",
+            )
+        )
+    )
+    assert {f"--to={NEW}", "--target-image=example.test/grove-operator:mine"} <= set(words)
+
+
+@helms
+@pytest.mark.parametrize("kind", ["grove", "dynamo"])
+def test_a_wrapper_takes_the_target_from_the_chart_that_it_installs(helm: str, kind: str, tmp_path: Path) -> None:
+    """The target follows the operator's image; a target or a tag that says otherwise fails the upgrade."""
+    grove = "grove" if kind == "grove" else "dynamo-platform.grove"
+    chart = wrapper(kind, tmp_path, NEW)
+    objects = template(helm, chart, namespace="dynamo-system")
+    assert arguments(job(objects))[1] == f"--to={NEW}"
+    [operator] = of_kind(objects, "Deployment")
+    assert operator["spec"]["template"]["spec"]["containers"][0]["image"].endswith(f":{NEW}")
+    template(helm, chart, f"grove-migrator.target={OLD}", fails="but this upgrade installs")
+    template(helm, chart, f"{grove}.image.tag={OLD}", fails=f"installs Grove {OLD}, but grove-migrator was given {NEW}")
+    both = template(helm, chart, f"{grove}.image.tag={OLD}", f"grove-migrator.operator.image.tag={OLD}")
+    assert arguments(job(both))[1] == f"--to={OLD}"
+
+
+def test_the_packed_chart_is_the_chart(tmp_path: Path) -> None:
+    """What a release pushes renders to what the directory renders to."""
+    values = (f"target={NEW}",)
+    assert template("helm4", packed(tmp_path), *values) == template("helm4", OURS, *values)

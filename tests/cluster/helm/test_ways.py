@@ -1,0 +1,160 @@
+"""The ways of docs/upgrade.md and docs/dynamo.md that need Helm or kubectl: a shell runs every block as it stands."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.helm.cluster import RIGHTS, Cluster
+from tests.cluster.helm.programs import PROGRAMS
+from tests.cluster.helm.wrapper import operator_chart, packed, platform_chart, wrapper
+from tests.cluster.manifests.site import MANIFESTS
+from tests.repo.pages import blocks
+from tests.support.paths import ROOT
+
+pytestmark = pytest.mark.controlplane
+
+OLD, NEW = "v0.1.0-alpha.8", "v0.1.0-alpha.12-rc1"
+
+
+class Reader:
+    """Somebody who copies blocks of a page into a shell, where the page's variables are set."""
+
+    def __init__(self, cluster: Cluster, helm: str, **variables: str) -> None:
+        kubectl = shutil.which("kubectl")
+        if kubectl is None:
+            pytest.skip("no kubectl on PATH")
+        self.cluster = cluster
+        self._home = cluster.directory / "reader"
+        programs = self._home / "bin"
+        shutil.copytree(MANIFESTS, self._home / "manifests")
+        job = self._home / "manifests" / "job.yaml"
+        job.write_text(job.read_text(encoding="utf-8").replace("v0.1.0-alpha.11", NEW), encoding="utf-8")
+        programs.mkdir()
+        (programs / "helm").symlink_to(PROGRAMS[helm].binary())
+        (programs / "kubectl").symlink_to(kubectl)
+        ours = programs / "grove-migrator"
+        ours.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -m migrator "$@"\n', encoding="utf-8")
+        ours.chmod(0o755)
+        self._environment = {
+            "PATH": f"{programs}{os.pathsep}/usr/bin:/bin",
+            "HOME": str(cluster.helm.home),
+            "KUBECONFIG": str(cluster.helm.kubeconfig),
+            "NAMESPACE": cluster.site.namespace,
+            "MIGRATOR": str(packed(cluster.directory / "packed")),
+            **variables,
+        }
+        cluster.releases += ["grove-migrator", variables["RELEASE"]]
+
+    def type(self, block: str) -> None:
+        """Run one block; it must succeed."""
+        command = ["bash", "-euo", "pipefail", "-c", block]
+        done = subprocess.run(
+            command, cwd=self._home, env=self._environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"{block}\n{done.stdout}\n{done.stderr}"
+
+
+def installed(cluster: Cluster, release: str, chart: Path) -> None:
+    """A release with two replicas of the old operator, and sets as it leaves them."""
+    cluster.succeed("install", release, str(chart), *cluster.grove())
+    cluster.running(2)
+    cluster.site.plant()
+
+
+@pytest.mark.parametrize(
+    ("page", "section", "helm"),
+    [("upgrade", "Helm", "helm4"), ("dynamo", "Bundled Grove", "helm3")],
+)
+def test_migrate_upgrade_verify_and_back(cluster: Cluster, page: str, section: str, helm: str) -> None:
+    """The three steps of a page, and its way back: every hash is translated, and the new operator has its replicas."""
+    make = operator_chart if page == "upgrade" else platform_chart
+    cluster.prefix = "" if page == "upgrade" else "grove."
+    cluster.program = helm
+    old, new = make(cluster.directory / "old", OLD), make(cluster.directory / "new", NEW)
+    release = "grove" if page == "upgrade" else "dynamo-platform"
+    reader = Reader(cluster, helm, RELEASE=release, CHART=str(new), VERSION="1.4.0")
+    installed(cluster, release, old)
+    before = cluster.site.objects()
+    after = cluster.site.expected(before, OLD, NEW)
+    _, migrate, upgrade, verify, *_ = blocks(page, section)
+    reader.type(migrate)
+    assert (cluster.site.objects(), cluster.site.replicas(), cluster.tag()) == (after, 0, OLD)
+    reader.type(upgrade)
+    cluster.running(2)
+    assert cluster.tag() == NEW
+    reader.type(verify)
+    assert (cluster.site.objects(), cluster.site.names("ConfigMap"), cluster.ours(RIGHTS, "Role")) == (after, [], [])
+    reader.type(blocks(page, "Going back")[-1])
+    cluster.running(2)
+    assert (cluster.site.objects(), cluster.tag()) == (before, OLD)
+
+
+def test_the_platform_stops_grove_by_the_subcharts_value(cluster: Cluster) -> None:
+    """`grove.replicaCount=0` stops the operator and `grove.replicaCount=1` starts the new one; between them, a run."""
+    cluster.prefix = "grove."
+    old, new = (platform_chart(cluster.directory / name, tag) for name, tag in (("old", OLD), ("new", NEW)))
+    variables = {"RELEASE": "dynamo-platform", "OLD_CHART": str(old), "CHART": str(new), "VERSION": "1.4.0"}
+    reader = Reader(cluster, "helm4", **variables)
+    installed(cluster, "dynamo-platform", old)
+    before = cluster.site.objects()
+    _, migrate, _, _, by_hand, _ = blocks("dynamo", "Bundled Grove")
+    stop, start = by_hand.splitlines()
+    reader.type("helm upgrade $RELEASE $OLD_CHART -n $NAMESPACE --reuse-values --set replicaCount=0")
+    assert cluster.site.replicas() == 2, "it is the subchart's value"
+    reader.type(stop)
+    cluster.running(0)
+    reader.type(migrate)
+    reader.type(start)
+    cluster.running(1)
+    assert (cluster.tag(), cluster.site.objects()) == (NEW, cluster.site.expected(before, OLD, NEW))
+
+
+@pytest.mark.parametrize(("page", "section"), [("upgrade", "As a hook of Helm"), ("dynamo", "Bundled Grove")])
+def test_the_hook_takes_over_a_plain_release(cluster: Cluster, page: str, section: str) -> None:
+    """A release of Grove's or Dynamo's own chart is upgraded to the wrapper, and migrated on the way."""
+    make, kind = (operator_chart, "grove") if page == "upgrade" else (platform_chart, "dynamo")
+    cluster.prefix = "" if page == "upgrade" else "grove."
+    release = "grove" if page == "upgrade" else "dynamo-platform"
+    reader = Reader(cluster, "helm4", RELEASE=release, WRAPPER=str(wrapper(kind, cluster.directory, NEW)))
+    installed(cluster, release, make(cluster.directory / "old", OLD))
+    before = cluster.site.objects()
+    reader.type(blocks(page, section)[-1])
+    assert (cluster.jobs(), cluster.tag()) == ({"grove-migrator": "Complete"}, NEW)
+    assert cluster.site.objects() == cluster.site.expected(before, OLD, NEW)
+    cluster.running(1)
+
+
+def test_reuse_values_would_start_the_old_operator(cluster: Cluster) -> None:
+    """Why the pages forbid it: with `--reuse-values` the new chart installs the old chart's image tag."""
+    old, new = (operator_chart(cluster.directory / name, tag) for name, tag in (("old", OLD), ("new", NEW)))
+    cluster.succeed("install", "grove", str(old))
+    cluster.succeed("upgrade", "grove", str(new), "--reuse-values")
+    assert cluster.tag() == OLD
+    cluster.succeed("upgrade", "grove", str(new), "--reset-then-reuse-values")
+    assert cluster.tag() == NEW
+
+
+class TestKubectl:
+    """The manifests name their namespace."""
+
+    @pytest.fixture
+    def namespace(self) -> str:
+        """The one of the manifests."""
+        return "grove-system"
+
+    def test_the_job_by_kubectl_alone(self, cluster: Cluster) -> None:
+        """Delete, apply, wait; and the rights go when the upgrade is over."""
+        reader = Reader(cluster, "helm4", RELEASE="grove")
+        installed(cluster, "grove", operator_chart(cluster.directory / "old", OLD))
+        before = cluster.site.objects()
+        run, remove = blocks("upgrade", "kubectl")
+        reader.type(run)
+        assert cluster.site.objects() == cluster.site.expected(before, OLD, NEW)
+        reader.type(remove)
+        assert cluster.ours(RIGHTS, "ClusterRole") == []

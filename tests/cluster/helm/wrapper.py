@@ -1,0 +1,73 @@
+"""The wrapper charts of examples/helm, filled with our packed chart and stand-ins of Grove's and Dynamo's charts."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from tests.cluster.helm.programs import PROGRAMS
+from tests.support.paths import ROOT
+
+OURS: Final = ROOT / "charts" / "grove-migrator"
+EXAMPLES: Final = ROOT / "examples" / "helm"
+_GROVE: Final = Path(__file__).resolve().parent / "chart"
+
+
+def run(program: str, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run one command of a helm to its end, however it ends."""
+    command = [str(PROGRAMS[program].binary()), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, **options)
+
+
+def packed(directory: Path) -> Path:
+    """Our chart as a release packs it."""
+    directory.mkdir(parents=True, exist_ok=True)
+    done = run("helm4", "package", str(OURS), "--destination", str(directory))
+    assert done.returncode == 0, done.stderr
+    [found] = directory.glob("grove-migrator-*.tgz")
+    return found
+
+
+def wrapper(kind: str, directory: Path, tag: str) -> Path:
+    """The wrapper chart of examples/helm/KIND, whose Grove is of this tag; its charts are there as if downloaded."""
+    chart = directory / f"{kind}-{tag}"
+    shutil.copytree(EXAMPLES / kind, chart)
+    packed(chart / "charts")
+    version = yaml.safe_load((chart / "Chart.yaml").read_text(encoding="utf-8"))["dependencies"][0]["version"]
+    if kind == "grove":
+        _grove(chart / "charts" / "grove-charts", version, tag)
+    else:
+        platform_chart(chart / "charts", tag, version)
+    return chart
+
+
+def operator_chart(directory: Path, tag: str) -> Path:
+    """A release of Grove's chart."""
+    _grove(directory / "grove-charts", tag, tag)
+    return directory / "grove-charts"
+
+
+def platform_chart(directory: Path, tag: str, version: str = "1.0.0") -> Path:
+    """A stand-in of dynamo-platform with Grove as its subchart, which it installs."""
+    platform = directory / "dynamo-platform"
+    _grove(platform / "charts" / "grove-charts", tag, tag)
+    dependency = {"name": "grove-charts", "alias": "grove", "version": tag, "condition": "global.grove.install"}
+    about = {"apiVersion": "v2", "name": "dynamo-platform", "version": version, "dependencies": [dependency]}
+    (platform / "Chart.yaml").write_text(yaml.safe_dump(about), encoding="utf-8")
+    values = {"global": {"grove": {"install": True}}}
+    (platform / "values.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
+    return platform
+
+
+def _grove(directory: Path, version: str, tag: str) -> None:
+    """A release of Grove's chart: its packaging writes the tag into version and values."""
+    shutil.copytree(_GROVE, directory)
+    about = {"apiVersion": "v2", "name": "grove-charts", "version": version, "appVersion": tag}
+    (directory / "Chart.yaml").write_text(yaml.safe_dump(about), encoding="utf-8")
+    values = yaml.safe_load((directory / "values.yaml").read_text(encoding="utf-8"))
+    values["image"]["tag"] = tag
+    (directory / "values.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")

@@ -1,0 +1,53 @@
+"""A pod of the Job that is asked to end: the Job goes on with another one, whatever the run was doing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.manifests.container import Container
+from tests.cluster.manifests.kubelet import Kubelet
+from tests.cluster.manifests.site import NAMESPACE, NEW, OLD, Site, documents, of_kind
+from tests.support.controlplane.client import Object, eventually
+
+pytestmark = pytest.mark.controlplane
+
+
+@pytest.fixture
+def kubelet(site: Site, tmp_path: Path) -> Iterator[Kubelet]:
+    """A cluster to migrate, with a kubelet that runs our image as this repository's command line."""
+    site.fill()
+    with Kubelet(site.server, NAMESPACE, tmp_path / "pods", {"grove-migrator": Container.run}) as running:
+        yield running
+    site.admin.delete(_job())
+    site.clear()
+
+
+@pytest.mark.parametrize(("writes", "code"), [(False, 1), (True, 6)], ids=["nothing written yet", "half written"])
+def test_a_pod_that_is_deleted_never_fails_the_job(site: Site, kubelet: Kubelet, code: int, *, writes: bool) -> None:
+    """SIGTERM ends the run with 1 or 6, which uses up one attempt, and the next pod migrates everything."""
+    before = site.objects()
+    site.admin.create(_job())
+    eventually(lambda: kubelet.containers and "preflight" in kubelet.containers[0].log, what="no run", seconds=120)
+    if writes:
+        eventually(lambda: site.objects() != before, what="nothing was written", seconds=120)
+    path = site.admin.kind("v1", "Pod").path(NAMESPACE, kubelet.containers[0].name)
+    site.admin.call("DELETE", path, {"gracePeriodSeconds": 300})
+    eventually(lambda: _status(site).get("succeeded"), what="the Job is not complete", seconds=180)
+    assert (_status(site)["failed"], [found.code for found in kubelet.ended]) == (1, [code, 0])
+    assert site.objects() == site.expected(before, OLD, NEW)
+
+
+def _job() -> Object:
+    """The Job of the manifest, slower, so that there is a middle."""
+    [job] = of_kind(documents("job.yaml"), "Job")
+    [container] = job["spec"]["template"]["spec"]["containers"]
+    container["args"].append("--qps=10")
+    return job
+
+
+def _status(site: Site) -> Object:
+    status: Object = site.admin.get("batch/v1", "Job", "grove-migrator", NAMESPACE)["status"]
+    return status

@@ -1,0 +1,71 @@
+"""The two ways in which the Job gets the next operator's binary: kustomize builds them, the API server takes them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.manifests.site import MANIFESTS, documents, of_kind
+from tests.cluster.manifests.test_rendered import build, plain
+from tests.support.controlplane.client import Client, Object
+from tests.support.controlplane.options import Options
+from tests.support.controlplane.server import ControlPlane
+
+COMPONENTS = {"target-image": "--to-binary=/target", "target-scheme": "--to-binary=/target/scheme.json"}
+NAMESPACE = "restricted"
+
+
+@pytest.fixture(scope="module")
+def admin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """An API server with image volumes, as it is by default from 1.35 on, and a namespace of restricted pods."""
+    server = ControlPlane(tmp_path_factory.mktemp("volumes"), Options(feature_gates="ImageVolume=true")).start()
+    client = server.client()
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}})
+    [account] = documents("base/serviceaccount.yaml")
+    account["metadata"]["namespace"] = NAMESPACE
+    client.apply(account)
+    yield client
+    client.close()
+    server.stop()
+
+
+def overlay(directory: Path, component: str) -> list[Object]:
+    """What kustomize builds of the base with a component."""
+    base, part = (os.path.relpath(MANIFESTS / name, directory) for name in ("base", f"components/{component}"))
+    (directory / "kustomization.yaml").write_text(f"resources: [{base}]\ncomponents: [{part}]\n")
+    return build(directory)
+
+
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_a_component_changes_the_target_and_adds_a_volume(component: str, tmp_path: Path) -> None:
+    """Beside the base, the Job has --to-binary in place of --to, and a volume mounted at /target, read-only."""
+    with_it, base = plain(overlay(tmp_path, component)), plain(build(MANIFESTS / "base"))
+    [job] = of_kind(list(with_it.values()), "Job")
+    spec = job["spec"]["template"]["spec"]
+    [container], [volume] = spec["containers"], spec.pop("volumes")
+    assert container.pop("volumeMounts") == [{"name": volume["name"], "mountPath": "/target", "readOnly": True}]
+    assert container["args"][1] == COMPONENTS[component]
+    container["args"][1] = "--to=v0.1.0-alpha.11"
+    assert with_it == base
+
+
+@pytest.mark.parametrize("component", COMPONENTS)
+@pytest.mark.controlplane
+def test_the_pod_is_admitted_where_pods_are_restricted(component: str, admin: Client, tmp_path: Path) -> None:
+    """The API server validates the Job and its pod strictly, keeps the volume, and Pod Security admits it."""
+    [job] = of_kind(overlay(tmp_path, component), "Job")
+    spec = job["spec"]["template"]["spec"]
+    job["metadata"]["namespace"] = NAMESPACE
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x", "namespace": NAMESPACE}, "spec": spec}
+    query = {"dryRun": "All", "fieldValidation": "Strict"}
+    for path, item in ((f"/api/v1/namespaces/{NAMESPACE}/pods", body), (admin.kind_of(job).path(NAMESPACE), job)):
+        answer = admin.request("POST", path, item, query=query)
+        assert answer.status == 201, answer.body
+        assert "Warning" not in answer.headers
+        kept = answer.body["spec"] if item is body else answer.body["spec"]["template"]["spec"]
+        volume = next(one for one in kept["volumes"] if one["name"] == "target")
+        assert volume.keys() == spec["volumes"][0].keys()

@@ -1,0 +1,34 @@
+"""What reading a large program costs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from tests.support.controlplane.build import CONTROL_PLANE
+
+LIMIT = 150 << 10
+READ = """
+import resource, sys
+from migrator.operators import buildinfo, layout, moduledata
+from migrator.operators.elf import Elf
+from migrator.operators.functions import Functions
+from migrator.operators.gotypes import GoTypes
+with open(sys.argv[1], "rb") as file:
+    elf = Elf(file)
+    module = moduledata.find(elf, buildinfo.read(elf).go_minor)
+    types = layout.read(GoTypes(elf, module))
+    names = list(Functions(elf, module).names("dump.ForHash"))
+print(len(types) > 100 and "k8s.io/apimachinery/pkg/util/dump.ForHash" in names)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def test_a_program_of_120_megabytes_is_read_in_150() -> None:
+    """The layout and the function table of the test's API server, one of the largest Go programs, fit in 150 MB."""
+    binary = CONTROL_PLANE.binary()
+    assert binary.stat().st_size > 100e6
+    done = subprocess.run([sys.executable, "-c", READ, str(binary)], check=True, capture_output=True, text=True)
+    found, memory = done.stdout.split()
+    assert found == "True"
+    assert int(memory) < LIMIT

@@ -1,0 +1,200 @@
+"""Where an operator's binary is found, and what is refused on the way."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import tempfile
+from typing import Any
+
+import pytest
+
+from migrator.errors import InputError
+from migrator.operators import images
+from migrator.operators.images import OperatorImage
+from tests.support import operator_files as fakes
+from tests.support.operator_files import ELF, OciLayout, binary, digest, tar
+
+
+@pytest.fixture(autouse=True)
+def _fake(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(images.binary, "read", fakes.read)
+
+
+def read(data: bytes, image: str | None = None) -> OperatorImage:
+    """Read a file."""
+    return images.read_file(io.BytesIO(data), tempfile.TemporaryFile, image=image)
+
+
+def docker(
+    layer: bytes, *, states: list[str] | None = None, tags: tuple[str, ...] = ("operator:1",)
+) -> dict[str, bytes]:
+    """What `docker save` wrote before it wrote OCI layouts."""
+    config = {"os": "linux", "architecture": "amd64", "config": {"Entrypoint": ["/grove-operator"]}}
+    config["rootfs"] = {"diff_ids": [digest(layer)] if states is None else states}
+    listed = [{"Config": "config.json", "RepoTags": [tag], "Layers": ["layer.tar"]} for tag in tags]
+    return {
+        "config.json": json.dumps(config).encode(),
+        "layer.tar": layer,
+        "manifest.json": json.dumps(listed).encode(),
+    }
+
+
+OPERATOR = tar({"etc/passwd": b"root", "grove-operator": binary()})
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
+@pytest.mark.parametrize(
+    "data",
+    [binary(), OPERATOR, tar(OciLayout().files | {"bin/op": binary()}), tar(docker(OPERATOR))],
+    ids=["elf", "rootfs", "rootfs-with-oci-file", "docker"],
+)
+def test_a_file_is_read_whatever_it_is_packed_in(data: bytes, *, packed: bool) -> None:
+    """A binary, a root file system and a docker archive, gzipped or not, give the operator, and no image digest."""
+    found = read(gzip.compress(data) if packed else data)
+    assert [one.name for one in found.platforms] == ["linux/amd64"]
+    assert found.digest is None
+
+
+def test_an_oci_image_has_the_digest_of_its_reference() -> None:
+    """An OCI archive gives the digest of what its index names, and that of each platform's manifest."""
+    layout = OciLayout()
+    one, two = layout.image(OPERATOR), layout.image(tar({"grove-operator": binary("arm64")}), machine="arm64")
+    note = layout.json({}, platform={"os": "unknown", "architecture": "unknown"})
+    index = layout.json({"manifests": [one, two, note]})
+    found = read(tar(layout.index(index)))
+    assert found.digest == index["digest"]
+    assert [(p.name, p.digest) for p in found.platforms] == [
+        ("linux/amd64", one["digest"]),
+        ("linux/arm64", two["digest"]),
+    ]
+
+
+def test_a_platform_that_was_not_copied_is_named() -> None:
+    """Of an index whose other platforms are not in the archive, those are reported as missing."""
+    layout = OciLayout()
+    one = layout.image(OPERATOR)
+    absent = {"digest": digest(b"?"), "platform": {"os": "linux", "architecture": "arm64"}}
+    found = read(tar(layout.index(layout.json({"manifests": [one, absent]}))))
+    assert found.missing == ("linux/arm64",)
+    with pytest.raises(InputError, match="none of the image's platforms"):
+        read(tar(layout.index(layout.json({"manifests": [absent]}))))
+
+
+def test_docker_save_without_compression_keeps_no_digest() -> None:
+    """A layout that docker wrote of unpacked layers has manifests of docker's own: their digests are left out."""
+    layout = OciLayout()
+    made = layout.image(OPERATOR, zipped=False)
+    saved = {**layout.index(made), "manifest.json": b"[]"}
+    assert read(tar(saved)).digest is None
+    assert read(tar(layout.index(made))).digest == made["digest"]
+
+
+def test_later_layers_replace_and_remove_files() -> None:
+    """A file of an upper layer hides the one below, and whiteouts remove what they name."""
+    old, new = tar({"grove-operator": binary(minor="1.33")}), tar({"grove-operator": binary(minor="1.34")})
+    layout = OciLayout()
+    found = read(tar(layout.index(layout.image(old, new))))
+    assert found.platforms[0].binary.layout == fakes.load("1.34")
+    gone = [tar({".wh.grove-operator": b"", "bin/one": binary()}), tar({".wh..wh..opq": b"", "bin/one": binary()})]
+    for upper in gone:
+        layout = OciLayout()
+        found = read(tar(layout.index(layout.image(old, upper))))
+        assert found.platforms[0].binary.layout == fakes.load("1.35")
+
+
+def test_the_entry_point_decides_among_programs() -> None:
+    """An image's entry point is the operator though others are in it; a wrapper as entry point is looked behind."""
+    layout = OciLayout()
+    both = tar({"grove-operator": binary(), "backup/operator": binary(minor="1.34"), "init": ELF + b" other"})
+    assert read(tar(layout.index(layout.image(both)))).platforms[0].binary.layout == fakes.load("1.35")
+    with pytest.raises(InputError, match="more than one operator: grove-operator, backup/operator"):
+        read(tar(layout.index(layout.image(both, entry="/init"))))
+    one = tar({"init": ELF + b" other", "grove-operator": binary(), "copy": binary()})
+    assert read(tar(layout.index(layout.image(one, entry="/init")))).platforms[0].name == "linux/amd64"
+
+
+def _wrong_blob() -> bytes:
+    layout = OciLayout()
+    files = layout.index(layout.image(OPERATOR))
+    name = max(files, key=lambda path: len(files[path]))
+    return tar({**files, name: files[name][:-1] + b"?"})
+
+
+def _platforms(machine: str, *others: bytes) -> bytes:
+    layout = OciLayout()
+    made = [layout.image(OPERATOR)]
+    made += [layout.image(tar({"grove-operator": other}), machine=machine) for other in others]
+    return tar(layout.index(layout.json({"manifests": made})))
+
+
+def _two_images(**annotations: str) -> bytes:
+    layout = OciLayout()
+    one = layout.image(OPERATOR, annotations={"org.opencontainers.image.ref.name": "one", **annotations})
+    two = layout.image(tar({"grove-operator": binary(minor="1.34")}), annotations={"io.containerd.image.name": "two"})
+    return tar(layout.index(one, two))
+
+
+def _no_sha256() -> bytes:
+    layout = OciLayout()
+    return tar(layout.index({"digest": "sha512:00"}))
+
+
+@pytest.mark.parametrize(
+    ("data", "refusal"),
+    [
+        (b"#!/bin/sh\n", "neither an ELF file"),
+        (b"", "neither an ELF file"),
+        (b"\x28\xb5\x2f\xfd" + bytes(600), "zstd"),
+        (gzip.compress(OPERATOR)[:-40], "damaged or cut off"),
+        (OPERATOR[:700], "cut off"),
+        (_wrong_blob(), "another digest; get the image again"),
+        (_no_sha256(), "only sha256 is known"),
+        (_platforms("arm64", binary("amd64")), "states linux/arm64, but its operator is for amd64"),
+        (_platforms("arm64", binary("arm64", minor="1.34")), "hash differently"),
+        (_platforms("arm64", binary("arm64", "canonical")), "hash differently"),
+        (_two_images(), "has 2 images .one, two.; name one of them with --image"),
+        (tar(docker(OPERATOR, states=[digest(b"?")])), "layer 1 is not the sha256:"),
+        (tar(docker(OPERATOR, states=[])), "lacks layers"),
+        (tar(docker(OPERATOR, tags=("a:1", "b:1"))), "has 2 images .a:1, b:1."),
+        (tar({"manifest.json": b"[{}]"}), "its own documents|own documents cannot be understood"),
+        (tar({"manifest.json": b"?"}), "manifest.json is not JSON"),
+        (tar({"readme": b"text"}), "no Grove operator is in it: there is no ELF file"),
+        (tar({"init": ELF + b" other"}), "no Grove operator is in it: init: it is a Go program"),
+        (tar({"init": ELF + b" strange"}), "init: it was built with 'go1.99'"),
+        (tar({"one": binary(), "two": binary(minor="1.34")}), "more than one operator: one, two"),
+    ],
+)
+def test_what_cannot_be_trusted_is_refused(data: bytes, refusal: str) -> None:
+    """Each kind of wrong file is refused in a sentence that names what was found."""
+    with pytest.raises(InputError, match=refusal):
+        read(data)
+
+
+@pytest.mark.parametrize(("name", "minor"), [("one", "1.35"), ("two", "1.34")])
+def test_an_image_is_chosen_by_name(name: str, minor: str) -> None:
+    """Of several images in an archive the named one is read."""
+    assert read(_two_images(), name).platforms[0].binary.layout == fakes.load(minor)
+    with pytest.raises(InputError, match="name one of them"):
+        read(_two_images(), "three")
+
+
+def test_a_root_file_system_has_no_images() -> None:
+    """A name of an image beside a root file system is refused."""
+    with pytest.raises(InputError, match="has no image one"):
+        read(OPERATOR, "one")
+
+
+def test_scratch_files_are_closed() -> None:
+    """What layers are unpacked into is closed in the end."""
+    made: list[Any] = []
+
+    def scratch() -> Any:
+        made.append(tempfile.TemporaryFile())  # noqa: SIM115 - who asked for it closes it
+        return made[-1]
+
+    layout = OciLayout()
+    images.read_file(io.BytesIO(gzip.compress(tar(layout.index(layout.image(OPERATOR))))), scratch)
+    assert len(made) == 2
+    assert all(one.closed for one in made)

@@ -1,0 +1,84 @@
+"""The commands of KindCluster on a node of our own: the cluster is a `Machine`, operators come from a directory."""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import yaml
+
+from tests.cluster.helm.programs import PROGRAMS
+from tests.node import images
+from tests.node.cluster import Machine
+from tests.node.programs import NODE
+from tests.support.controlplane.server import ControlPlane
+from tests.upgrade.builds import REPOSITORY, Build
+from tests.upgrade.kind.commands import run
+
+INITC = "grove-initc"
+
+
+class OwnNode:
+    """Runs the commands of one KindCluster; ``builds`` are the operators whose images the node has."""
+
+    def __init__(self, builds: Sequence[Build], scratch: Path) -> None:
+        self._builds, self._scratch = builds, scratch
+        self._ends = ExitStack()
+
+    def __call__(self, *argv: str) -> str:
+        """Run one command."""
+        match argv:
+            case ("kind", "create", "cluster", *rest):
+                machine = self._ends.enter_context(Machine([images.ours(), *self._archives()]))
+                self._write(machine.server, Path(rest[rest.index("--kubeconfig") + 1]))
+            case ("kind", "delete", *_):
+                self._ends.close()
+            case ("kind", "load", *_):
+                pass  # it has all images from the beginning
+            case ("kubectl", *rest):
+                return run(str(NODE.binary()), "kubectl", *rest)
+            case ("helm", *rest):
+                return run(str(PROGRAMS["helm3"].binary()), *rest)
+            case _:
+                raise ValueError(f"not a command of KindCluster: {argv}")
+        return ""
+
+    def _archives(self) -> list[Path]:
+        self._scratch.mkdir(parents=True, exist_ok=True)
+        found = []
+        for build in self._builds:
+            binary = build.binary()
+            if binary is None:
+                raise ValueError(f"there is no binary of {build.name}")
+            named = {REPOSITORY: build.name, INITC: _version(binary)}
+            for name, tag in named.items():
+                program = f"/{name}"
+                archive = self._scratch / f"{name}-{build.name}.tar"
+                image = f"docker.io/library/{name}:{tag}"
+                found.append(images.of_program(archive, [image], binary.parent / name, program, [program]))
+        return found
+
+    @staticmethod
+    def _write(server: ControlPlane, kubeconfig: Path) -> None:
+        """What kind writes: a kubeconfig with the authority's certificate in it."""
+        authority = base64.b64encode(server.ca.read_bytes()).decode()
+        cluster = {"server": server.url, "certificate-authority-data": authority}
+        content = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "kind", "cluster": cluster}],
+            "users": [{"name": "kind", "user": {"token": server.token}}],
+            "contexts": [{"name": "kind", "context": {"cluster": "kind", "user": "kind"}}],
+            "current-context": "kind",
+        }
+        kubeconfig.write_text(yaml.safe_dump(content), encoding="utf-8")
+
+
+def _version(binary: Path) -> str:
+    """The version of an operator, which it takes for the tag of its init container's image."""
+    printed = subprocess.run([str(binary), "--version"], capture_output=True, text=True, check=True).stdout
+    words = printed.replace("{", " ").split()
+    return next(word for word in words if word.startswith("v"))

@@ -1,0 +1,218 @@
+"""The Job of manifests/job.yaml in a real container: what becomes of its pod, and of the cluster."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.manifests.site import NAMESPACE
+from tests.node.cluster import Ended, Scene
+from tests.support import counts
+from tests.support.controlplane.client import eventually
+
+pytestmark = [pytest.mark.node, pytest.mark.timeout(600)]
+
+SLOW = ("--qps=15",)  # so that a run can be caught among its writes
+SECONDS = 120
+
+
+@pytest.fixture(autouse=True)
+def counted(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Each scenario that passed counts."""
+    before = request.session.testsfailed
+    yield
+    if request.session.testsfailed == before:
+        counts.record("node_scenarios", 1)
+
+
+def finish(scene: Scene) -> list[Ended]:
+    """Wait for the Job's success; its pods, the oldest first."""
+    assert scene.result()[0] == "Complete", [(found.name, scene.log(found.name)) for found in scene.ends()]
+    return scene.ends()
+
+
+def test_a_run_migrates_and_its_pod_says_so(scene: Scene) -> None:
+    """One pod ends with 0, its termination message is the summary, and each set gets an Event."""
+    with scene.unharmed():
+        scene.run()
+        [pod] = finish(scene)
+    assert (pod.code, pod.reason) == (0, "Completed")
+    assert pod.summary["patches"] > 0
+    assert "summary" in scene.log(pod.name)
+    assert len(scene.events()) == len(scene.sets())
+
+
+def test_another_run_has_nothing_to_do(scene: Scene) -> None:
+    """A second Job after the first ends with 0 and writes no hash."""
+    scene.run()
+    finish(scene)
+    with scene.frozen():
+        scene.run(name="again")
+        assert scene.result("again")[0] == "Complete"
+    [pod] = scene.ends("again")
+    assert (pod.code, pod.summary["patches"]) == (0, 0)
+
+
+def test_the_container_has_no_rights_and_little_memory(scene: Scene) -> None:
+    """In 128 MiB, with a read-only root, as a foreign user, without capabilities and under seccomp the run succeeds."""
+    with scene.unharmed():
+        scene.run(memory="128Mi", more=SLOW)
+        process = Path("/proc") / str(scene.machine.node.main_process(container_id(scene)))
+        status = dict(line.split(":\t", 1) for line in (process / "status").read_text().splitlines() if ":\t" in line)
+        mounts = [line.split() for line in (process / "mounts").read_text().splitlines()]
+        [pod] = finish(scene)
+    assert pod.code == 0
+    assert status["Uid"].split() == ["65532"] * 4
+    assert {int(status[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {0}
+    assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
+    assert [mount[3].split(",")[0] for mount in mounts if mount[1] == "/"] == ["ro"]
+
+
+def test_an_unknown_release_fails_the_job_at_once(scene: Scene) -> None:
+    """Wrong usage ends with 2, which podFailurePolicy takes for final: one pod, nothing written, the operator runs."""
+    with scene.frozen():
+        scene.run(to="v9.9.9")
+        assert scene.result() == ("Failed", "PodFailurePolicy")
+    [pod] = scene.ends()
+    assert (pod.code, pod.reason) == (2, "Error")
+    assert "v9.9.9" in pod.message
+    assert scene.operator_is_back()
+
+
+def test_a_refusal_fails_the_job_at_once(scene: Scene) -> None:
+    """A pod whose hash no operator computed refuses with 3: one pod, nothing written, the operator runs."""
+    pod = scene.pods_of_sets()[0]
+    scene.client.patch(pod, {"metadata": {"labels": {"grove.io/pod-template-hash": "zzzz"}}})
+    with scene.frozen():
+        scene.run()
+        assert scene.result() == ("Failed", "PodFailurePolicy")
+    [refused] = scene.ends()
+    assert (refused.code, refused.reason) == (3, "Error")
+    assert refused.summary["code"] == "refused"
+    assert scene.operator_is_back()
+
+
+def test_a_killed_container_is_followed_by_one_that_finishes(scene: Scene) -> None:
+    """SIGKILL in mid-write: the pod fails with 137, and the Job's next pod finishes."""
+    with scene.unharmed():
+        scene.run(more=SLOW)
+        scene.writing()
+        os.kill(scene.machine.node.main_process(container_id(scene)), signal.SIGKILL)
+        first, *_, last = finish(scene)
+    assert (first.code, last.code) == (137, 0)
+
+
+def test_a_deleted_pod_is_followed_by_one_that_finishes(scene: Scene) -> None:
+    """Kubectl delete pod in mid-write: the run is asked to end, and the Job's next pod finishes."""
+    with scene.unharmed():
+        scene.run(more=SLOW)
+        pod = scene.writing()
+        scene.client.call("DELETE", f"/api/v1/namespaces/{NAMESPACE}/pods/{pod['metadata']['name']}")
+        *_, last = finish(scene)
+    assert last.code == 0
+    assert last.name != pod["metadata"]["name"]
+
+
+def test_an_evicted_pod_is_not_counted_and_another_finishes(scene: Scene) -> None:
+    """The eviction API, as kubectl drain uses it, in mid-write: no failure is counted, and the next pod finishes."""
+    with scene.unharmed():
+        scene.run(more=SLOW)
+        name = scene.writing()["metadata"]["name"]
+        eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": NAMESPACE}}
+        scene.client.call("POST", f"/api/v1/namespaces/{NAMESPACE}/pods/{name}/eviction", eviction)
+        *_, last = finish(scene)
+    assert last.code == 0
+    assert last.name != name
+    assert not scene.job()["status"].get("failed")
+
+
+def test_too_little_memory_is_a_failure_that_is_tried_again(scene: Scene) -> None:
+    """At 40 MiB the kernel ends the container: OOMKilled, counted, another pod follows, and more memory finishes."""
+    with scene.unharmed():
+        scene.run(memory="40Mi")
+        eventually(lambda: len(scene.pods()) > 1, what="no second pod", seconds=SECONDS)
+        first = scene.ends()[0]
+        assert scene.job()["status"]["failed"] >= 1
+        scene.delete_jobs()
+        scene.run()
+        [last] = finish(scene)
+    assert (first.code, first.reason) == (137, "OOMKilled")
+    assert last.code == 0
+
+
+def test_the_run_outlives_kubelet(scene: Scene) -> None:
+    """Kubelet is killed in mid-write and started again: the container goes on, and its end is reported."""
+    with scene.unharmed():
+        scene.run(more=SLOW)
+        scene.writing()
+        scene.machine.node.kill_kubelet()
+        eventually(lambda: scene.written() == len(scene.pods_of_sets()), what="the run stopped", seconds=SECONDS)
+        scene.machine.node.start_kubelet()
+        [pod] = finish(scene)
+    assert pod.code == 0
+
+
+def test_a_node_that_crashes_is_followed_by_a_pod_that_finishes(scene: Scene) -> None:
+    """Everything on the node ends at once in mid-write: when it is back, the pod has failed and the next finishes."""
+    with scene.unharmed():
+        scene.run(more=SLOW)
+        scene.writing()
+        scene.machine.node.crash()
+        written = scene.written()
+        scene.machine.node.start()
+        first, *_, last = finish(scene)
+    assert 0 < written < len(scene.pods_of_sets())
+    assert (first.code, first.reason, last.code) == (255, "Unknown", 0)
+
+
+def test_a_restart_of_the_api_server_is_waited_out(scene: Scene) -> None:
+    """The API server ends in mid-write and comes back: the run ends with 0, in its pod or in the next one."""
+    with scene.unharmed():
+        scene.run(more=SLOW)
+        scene.writing()
+        scene.machine.server.restart()
+        *_, last = finish(scene)
+    assert last.code == 0
+
+
+def test_two_jobs_do_no_more_than_one(scene: Scene) -> None:
+    """A second Job beside the first waits or gives way: both end, one of them has migrated, and no value is wrong."""
+    with scene.unharmed():
+        scene.run(more=SLOW)
+        scene.writing()
+        scene.run(name="second")
+        *_, first = finish(scene)
+        assert scene.result("second")[0] == "Complete"
+    assert first.code == 0
+    assert scene.ends("second")[-1].code == 0
+
+
+def test_the_job_passes_pod_security_restricted(scene: Scene) -> None:
+    """In a namespace that enforces "restricted" the Job's pod is admitted and succeeds, and a plain pod is not."""
+    namespace = scene.client.get("v1", "Namespace", NAMESPACE)
+    label = "pod-security.kubernetes.io/enforce"
+    scene.client.patch(
+        {"apiVersion": "v1", "kind": "Namespace", **namespace}, {"metadata": {"labels": {label: "restricted"}}}
+    )
+    try:
+        plain = {"metadata": {"name": "x"}, "spec": {"containers": [{"name": "x", "image": "busybox:1.36"}]}}
+        refused = scene.client.request("POST", f"/api/v1/namespaces/{NAMESPACE}/pods", plain, query={"dryRun": "All"})
+        assert refused.status == 403
+        with scene.unharmed():
+            scene.run()
+            [pod] = finish(scene)
+    finally:
+        scene.client.patch(
+            {"apiVersion": "v1", "kind": "Namespace", **namespace}, {"metadata": {"labels": {label: None}}}
+        )
+    assert pod.code == 0
+
+
+def container_id(scene: Scene) -> str:
+    """The id of the container that runs for the Job."""
+    [container] = scene.running()["status"]["containerStatuses"]
+    return str(container["containerID"])

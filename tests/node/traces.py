@@ -1,0 +1,92 @@
+"""What a cluster in namespaces could leave on its machine: processes, mounts, links, rules, control groups."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Final
+
+#: In the environment of every process of a cluster; its value is the name of its control group.
+VARIABLE: Final = "GROVE_NODE_CGROUP"
+_CGROUPS: Final = Path("/sys/fs/cgroup")
+_PLACES: Final = (Path("/run/containerd"), Path("/var/lib/kubelet"), Path("/var/lib/cni"), Path("/var/log/pods"))
+_SECONDS: Final = 30
+
+
+def taken() -> dict[str, set[str]]:
+    """Everything of the kinds that a cluster makes, as it is on this machine now; processes are asked for by name."""
+    mounts = (line.split() for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines())
+    return {
+        "mount": {fields[4] for fields in mounts},
+        "link": {path.name for path in Path("/sys/class/net").iterdir()},
+        "rule": {line for line in _rules().splitlines() if line.startswith(("-A", ":KUBE"))},
+        "directory": {str(path) for place in _PLACES if place.exists() for path in (place, *place.iterdir())},
+    }
+
+
+def left(cgroup: str, before: dict[str, set[str]]) -> list[str]:
+    """What is there and was not before, with all processes and control groups of a cluster; empty is as it must be."""
+    found = [f"process {pid}" for pid in processes(cgroup)]
+    found += [f"cgroup {path}" for path in _cgroups(cgroup)]
+    now = taken()
+    return found + [f"{kind} {name}" for kind in now for name in sorted(now[kind] - before[kind])]
+
+
+def processes(cgroup: str) -> list[int]:
+    """All processes with a cluster's variable in their environment."""
+    wanted = f"{VARIABLE}={cgroup}".encode()
+    return [
+        int(path.parent.name) for path in Path("/proc").glob("[0-9]*/environ") if wanted in _read(path).split(b"\0")
+    ]
+
+
+def remove_cgroups(cgroup: str) -> None:
+    """Remove a cluster's control groups, once the last process in them has ended."""
+    deadline = time.monotonic() + _SECONDS
+    while (paths := _cgroups(cgroup)) and time.monotonic() < deadline:
+        for path in sorted(paths, key=lambda found: len(found.parts), reverse=True):
+            with contextlib.suppress(OSError):
+                path.rmdir()
+        time.sleep(0.1)
+
+
+def kill(cgroup: str) -> None:
+    """Kill every process in a cluster's control groups: what a node that loses its power does."""
+    for path in _cgroups(cgroup):
+        for pid in _read(path / "cgroup.procs").split():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+
+
+def make_cgroups(cgroup: str) -> None:
+    """Make a cluster's control group in each hierarchy; kubelet wants it to be there."""
+    roots = [_CGROUPS] if (_CGROUPS / "cgroup.controllers").exists() else [p for p in _CGROUPS.iterdir() if p.is_dir()]
+    for root in roots:
+        made = root / cgroup
+        made.mkdir(exist_ok=True)
+        for name in ("cpuset.cpus", "cpuset.mems"):  # version 1 begins with none
+            with contextlib.suppress(OSError):
+                (made / name).write_text((root / name).read_text(encoding="utf-8"), encoding="utf-8")
+
+
+def _cgroups(cgroup: str) -> list[Path]:
+    roots = [_CGROUPS / cgroup, *_CGROUPS.glob(f"*/{cgroup}")]
+    found = [root for root in roots if root.is_dir()]
+    return [*found, *(path for root in found for path in root.rglob("*") if path.is_dir())]
+
+
+def _rules() -> str:
+    programs = [name for name in ("iptables-save", "ip6tables-save") if shutil.which(name)]
+    return "".join(subprocess.run([name], capture_output=True, text=True, check=False).stdout for name in programs)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""

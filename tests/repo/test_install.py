@@ -1,0 +1,88 @@
+"""Installing as a user does: from the built wheel and sdist, into an environment that holds nothing of the checkout."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tarfile
+import venv
+from pathlib import Path
+from typing import Final
+
+from migrator import __version__
+from tests.support.paths import ROOT
+
+DUMP: Final = ROOT / "examples" / "cluster.yaml"
+
+
+def build(directory: Path, target: str, source: Path = ROOT) -> Path:
+    """A distribution of a source tree, by the locked build backend."""
+    command = [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(directory)]
+    done = subprocess.run(command, cwd=source, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    [found] = [path for path in directory.iterdir() if path.suffix in {".whl", ".gz"}]
+    return found
+
+
+def names(archive: Path) -> set[str]:
+    """The files of an sdist, below its one directory."""
+    with tarfile.open(archive) as opened:
+        return {name.partition("/")[2] for name in opened.getnames()}
+
+
+def test_the_sdist_builds_the_same_wheel_and_holds_no_more_than_it_needs(tmp_path: Path) -> None:
+    """The wheel built of the unpacked sdist has the same files; tests, chart and workflows are not in the sdist."""
+    sdist = build(tmp_path / "sdist", "sdist")
+    assert sdist.name == f"grove_migrator-{__version__}.tar.gz"
+    found = names(sdist)
+    assert {name.partition("/")[0] for name in found} <= {
+        *("", "migrator", "pyproject.toml", "README.md", "LICENSE", "PKG-INFO", ".gitignore"),
+    }
+    with tarfile.open(sdist) as opened:
+        opened.extractall(tmp_path, filter="data")
+    again = build(tmp_path / "again", "wheel", tmp_path / f"grove_migrator-{__version__}")
+    wheel = build(tmp_path / "wheel", "wheel")
+    assert again.read_bytes() == wheel.read_bytes()
+
+
+def test_the_wheel_runs_where_nothing_else_of_the_project_is(tmp_path: Path) -> None:
+    """As by pipx: in an environment of its own both commands are there, know their version, and plan a dump.
+
+    The dependencies are those of this environment; that they are the locked ones is pip's to check (--require-hashes).
+    """
+    wheel = build(tmp_path / "wheel", "wheel")
+    home = tmp_path / "venv"
+    venv.create(home, with_pip=False)
+    install = [sys.executable, "-m", "pip", "--python", str(home / "bin" / "python"), "install", "--quiet"]
+    done = subprocess.run(
+        [*install, "--no-deps", "--no-index", str(wheel)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    [library] = (home / "lib").glob("python3*/site-packages")
+    [dependencies] = {path for path in sys.path if path.endswith("site-packages") and (Path(path) / "click").is_dir()}
+    editable = Path(dependencies)
+    (library / "dependencies.pth").write_text(f"{_without_ourselves(editable, tmp_path)}\n", encoding="utf-8")
+    environment = {"PATH": f"{home / 'bin'}{os.pathsep}/usr/bin:/bin", "HOME": str(tmp_path)}
+    for command in ("grove-migrator", "kubectl-grove_migrate"):
+        about = subprocess.run(
+            [command, "--version"], env=environment, cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        assert __version__ in about.stdout
+    where = [str(home / "bin" / "python"), "-c", "import migrator; print(migrator.__file__)"]
+    at = subprocess.run(where, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert at.startswith(str(library)), at
+    plan = ["grove-migrator", "plan", "-f", str(DUMP), "--to", "v0.1.0-alpha.12-rc1"]
+    done = subprocess.run(plan, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "with it: 0" in done.stdout
+
+
+def _without_ourselves(dependencies: Path, directory: Path) -> Path:
+    """A view of installed packages without the editable installation of this checkout."""
+    view = directory / "dependencies"
+    view.mkdir()
+    for path in dependencies.iterdir():
+        if "grove_migrator" not in path.name and path.suffix != ".pth":
+            (view / path.name).symlink_to(path)
+    return view

@@ -1,0 +1,53 @@
+"""The upgrade that Dynamo 1.3 to 1.4 is for Grove, by real operators, on the sets of examples/."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.controlplane.client import Object, eventually
+from tests.upgrade import dynamo_cluster
+from tests.upgrade.builds import BUILDS
+from tests.upgrade.lab import Lab
+
+pytestmark = [pytest.mark.upgrade, pytest.mark.usefixtures("operators")]
+
+
+@pytest.mark.parametrize("migrated", [True, False], ids=["with", "without"])
+def test_a_dynamo_graph_keeps_its_pods(tmp_path: Path, *, migrated: bool) -> None:
+    """alpha.8 to alpha.12-rc1: with the tool every pod of a disaggregated graph stays; without it every set rolls."""
+    target = BUILDS["v0.1.0-alpha.12-rc1"]
+    missing = [build.name for build in (dynamo_cluster.OPERATOR, target) if build.binary() is None]
+    if missing:
+        pytest.skip(f"not run: no binary of {', '.join(missing)}")
+    with Lab(tmp_path / "lab") as lab:
+        dynamo_cluster.fill(lab)
+        before = _pods(lab)
+        if migrated:
+            done = lab.tool("run", *target.target, "--stop-operator")
+            assert done.code == 0, done.err
+        else:
+            lab.stop_operator()
+        lab.install(target)
+        if migrated:
+            done = lab.tool("verify", *target.target, "--after-upgrade", "--settle", "60s")
+            assert done.code == 0, done.err
+            assert _pods(lab) == before
+        else:
+            sets = {*before.values()}
+            eventually(
+                lambda: {name for uid, name in before.items() if uid not in _pods(lab)} == sets,
+                what="not every set loses pods",
+                seconds=180,
+            )
+
+
+def _pods(lab: Lab) -> dict[str, str]:
+    """The pods of all sets: uid and set."""
+    found: list[Object] = [
+        pod
+        for pod in lab.client.list("v1", "Pod")
+        if pod["metadata"].get("labels", {}).get("app.kubernetes.io/managed-by") == "grove-operator"
+    ]
+    return {pod["metadata"]["uid"]: pod["metadata"]["labels"]["app.kubernetes.io/part-of"] for pod in found}
