@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from migrator.hashing import schemes
+from migrator.planning.images import is_target
 from migrator.resources import CONFIG_MAPS, DEPLOYMENTS, PODS
 from migrator.run import operator, target_image
 from tests.run.test_operator import config_map, deployment, pod
