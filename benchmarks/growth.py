@@ -26,9 +26,10 @@ from migrator.errors import NotFound
 from migrator.exact_json import JSONObject
 from migrator.gc_paused import uncollected
 from migrator.planning.options import PlanOptions
+from migrator.planning.patches import forward
 from migrator.planning.planner import make_plan
 from migrator.resources import Resource
-from migrator.run.runs import jobs_of
+from migrator.run.observation import pending
 from migrator.run.snapshot import take
 from migrator.store import DryRun, Listing
 
@@ -133,7 +134,7 @@ def main(pods: int) -> None:
         snapshot = take(store)  # type: ignore[arg-type]
         seen = process_time()
         plan = make_plan(snapshot, PlanOptions(source=SOURCE, target=TARGET))
-        patches = sum(len(job.patches) for job in jobs_of(plan, revert=False))
+        patches = sum(len(forward(tree).patches) for tree in pending(plan))
     planned = process_time()
     found = {
         "pods": pods,

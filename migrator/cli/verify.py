@@ -17,8 +17,9 @@ from migrator.errors import LostRace, UsageError, VerificationFailed
 from migrator.render.text import printable
 
 if TYPE_CHECKING:
+    from migrator.planning.aftermath import Problem
     from migrator.run.context import Context
-    from migrator.run.verify import Closing, Problem, VerifyResult
+    from migrator.run.verify import Closing, VerifyResult
     from migrator.store import Store
 
 

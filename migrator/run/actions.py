@@ -273,21 +273,11 @@ class Hands:
 
     def forget_record(self, seen: Observation) -> None:
         """Remove what the open run recorded; what earlier runs migrated, and did not go back, stands."""
-        recorded, sets = seen.control.recorded, seen.sets
-        run, last = recorded.unfinished, recorded.superseded
-        reverted = self._options.revert and sets is not None and not pending(sets.plan) and run is not None
-        if reverted and sets is not None and sets.remains and run is not None:
-            chosen = self._options.plan.selection
-            gone = {plan.tree.ref.uid for plan in sets.plan.trees if chosen.matches(plan.tree.pcs)}
-            left = tuple(table for table in recorded.tables if table.uid not in gone)
-            done = replace(run, state=record.DONE, finished=self._context.now(), stopped=None)
-            self.recorder.save(Recorded(done, recorded.history, left))
-        elif last is None or reverted or run is None:
+        left = _remaining(seen, self._options, self._context)
+        if left is None:
             self.recorder.delete_all()
         else:
-            older = recorded.history[recorded.history.index(last) + 1 :]
-            left = tuple(table for table in recorded.tables if table.run != run.run_id)
-            self.recorder.save(Recorded(last, older, left))
+            self.recorder.save(left)
 
     def let_go(self, *, park: bool) -> None:
         """End what goes on in the background, and let go of the Leases."""
@@ -342,3 +332,21 @@ def _is_orphan(holder: str, seen: Observation) -> bool:
     installed = seen.control.found.operator
     pods = tuple(f"{pod.ref.name}_" for pod in installed.pods) if installed is not None else ()
     return bool(holder) and not holder.startswith(pods or ("\0",))
+
+
+def _remaining(seen: Observation, options: RunOptions, context: Context) -> Recorded | None:
+    """The record without the open run; ``None`` where nothing is left that it could explain."""
+    recorded, sets = seen.control.recorded, seen.sets
+    run, last = recorded.unfinished, recorded.superseded
+    if run is None:
+        return None
+    if options.revert and sets is not None and not pending(sets.plan):
+        if not sets.remains:
+            return None
+        gone = {plan.tree.ref.uid for plan in sets.plan.trees if options.plan.selection.matches(plan.tree.pcs)}
+        done = replace(run, state=record.DONE, finished=context.now(), stopped=None)
+        return Recorded(done, recorded.history, tuple(table for table in recorded.tables if table.uid not in gone))
+    if last is None:
+        return None
+    older = recorded.history[recorded.history.index(last) + 1 :]
+    return Recorded(last, older, tuple(table for table in recorded.tables if table.run != run.run_id))

@@ -10,6 +10,7 @@ from migrator.errors import Refused, UsageError, VerificationFailed
 from migrator.grove.model import Finding, Plan, Snapshot
 from migrator.grove.trees import DUMP_COMMAND
 from migrator.hashing import schemes
+from migrator.planning.images import image_tag
 from migrator.planning.options import PlanOptions
 from migrator.planning.outlook import Target, outlook
 from migrator.planning.patches import Batch, backward, forward
@@ -163,7 +164,7 @@ def look(
     control = Control(operator.find(store, Flags()))
     installed = control.found.operator
     recorded = Recorder(store, control.found.home or namespace).load()
-    release = schemes.release_of(operator.image_tag(installed.image) or "") if installed else None
+    release = schemes.release_of(image_tag(installed.image) or "") if installed else None
     findings = warnings_of(RunOptions(options), replace(control, recorded=recorded))
     return Seen(snapshot, recorded.by_set(), now(), release.name if release else None, tuple(findings))
 

@@ -7,22 +7,15 @@ to give up, and the newest reading of the sets, which every write makes worthles
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from migrator.errors import (
     ClusterError,
-    ForeignOperator,
     Interrupted,
     LeaseLost,
-    LostRace,
-    LostReply,
     MigratorError,
-    NotAuthorised,
-    NotReverted,
-    Refused,
     Rejected,
-    Reverted,
     UsageError,
 )
 from migrator.grove.model import Plan
@@ -30,14 +23,13 @@ from migrator.planning.options import direction
 from migrator.run import admission, events
 from migrator.run.actions import Hands
 from migrator.run.context import Context, RunOptions, RunResult
-from migrator.run.decisions import Exit, Lease, Op, Point, Sets, Situation, Step, Why, decide, exit_code, parks, why
+from migrator.run.decisions import Exit, Lease, Point, Sets, Situation, Step, Why, decide, exit_code, parks, why
 from migrator.run.dry_run import rehearse
-from migrator.run.execute import TreeConflict
+from migrator.run.endings import Memory, cause_of, error_of, overdue, reason_code, reason_of
 from migrator.run.observation import (
     Control,
     Observation,
     SetsSeen,
-    describe,
     observe,
     pending,
     read_sets,
@@ -73,30 +65,6 @@ _STAGES: Final = {
 _LOOKS: Final = {Point.START: "preflight", Point.FENCED: "snapshot", Point.WRITTEN: "verify"}
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """All that a run remembers beside its Leases.
-
-    ``failed`` is the step that failed last, and how often in a row; ``waiting`` since when others are waited for;
-    ``idle_until`` until when sets may become idle. ``why`` and ``cause`` are the reason to give up; ``went_back`` tells
-    whether sets were brought back for it, ``tries`` how often sets were written to, and ``back_since`` from when on
-    they are brought back.
-    """
-
-    failed: tuple[Step | None, int] = (None, 0)
-    waiting: float | None = None
-    idle_until: float = 0.0
-    why: Why = Why.NONE
-    cause: BaseException | None = None
-    went_back: bool = False
-    tries: int = 0
-    backs: int = 0
-    back_since: float | None = None
-    point: Point = Point.START
-    sets: SetsSeen | None = None
-    unclosable: bool = False
-
-
 def run(store: Store, options: RunOptions, context: Context) -> RunResult:
     """Migrate, or with ``revert`` undo a migration; returns when every planned value is proven to be there.
 
@@ -106,20 +74,6 @@ def run(store: Store, options: RunOptions, context: Context) -> RunResult:
     if not store.is_cluster or store.dry_run is not DryRun.NONE:
         return rehearse(store, options, context)
     return _Run(store, options, context).run()
-
-
-def reason_of(error: BaseException) -> Why:
-    """Why an error ends a run; ``NONE`` for one that may pass."""
-    kinds: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], Why], ...] = (
-        ((LeaseLost, KeyboardInterrupt), Why.ENDS_HERE),
-        (ForeignOperator, Why.FOREIGN),
-        (TreeConflict, Why.CONFLICT),
-        ((Refused, UsageError, NotAuthorised), Why.REFUSED),
-        (LostRace, Why.BUSY),
-        (Interrupted, Why.STOPPED),
-        ((ClusterError, LostReply), Why.NONE),
-    )
-    return next((reason for kind, reason in kinds if isinstance(error, kind)), Why.FAILED)
 
 
 class _Run:
@@ -191,49 +145,20 @@ class _Run:
             if context.stop.is_set():
                 self._give_up(Why.STOPPED, Interrupted("interrupted"))
             elif context.deadline.remaining() <= 0:
-                self._give_up(Why.FAILED, self._overdue("--timeout is over"))
+                self._give_up(Why.FAILED, overdue("--timeout is over", self._control))
             elif self._waits_too_long():
-                self._give_up(Why.BUSY, self._overdue(f"waited for {PATIENCE:.0f} s"))
+                self._give_up(Why.BUSY, overdue(f"waited for {PATIENCE:.0f} s", self._control))
             elif memory.tries > ATTEMPTS:
                 self._give_up(Why.FAILED, ClusterError("values that were written do not stay as they were written"))
         seen = self._situation()
         reason = why(seen)
         if reason is not Why.NONE and (self._memory.why is Why.NONE or reason is Why.ENDS_HERE is not self._memory.why):
-            self._give_up(reason, self._cause_of(reason, seen))
+            self._give_up(reason, cause_of(reason, seen, self._control, self._memory.sets))
 
     def _waits_too_long(self) -> bool:
         since = self._memory.waiting
         late = since is not None and self._context.clock() - since > PATIENCE
         return late and decide(self._situation()) is Step.WAIT
-
-    def _cause_of(self, reason: Why, seen: Situation) -> MigratorError:
-        installed, sets = self._control.found.operator, self._memory.sets
-        if reason is Why.FOREIGN and installed is not None:
-            if not seen.fenced:
-                return ForeignOperator(f"{describe(installed)} runs: scale it to zero, or run with --stop-operator")
-            return ForeignOperator(
-                f"{describe(installed)} is not the target's: somebody started an operator during the run (keep it at "
-                "zero, or name the target's image with --target-image)"
-                if seen.operator is not Op.LOOSE
-                else f"{describe(installed)} acts without waiting for the Lease: stop it, then run again"
-            )
-        if reason is Why.REFUSED and sets is not None:
-            refusals = refusals_of(sets.plan)
-            more = f" (and {len(refusals) - 1} more refusals; `plan` lists them all)" if len(refusals) > 1 else ""
-            return Refused(f"{refusals[0].code}: {refusals[0].message}{more}")
-        if reason is Why.BUSY:
-            return self._overdue("an operator runs")
-        return LeaseLost("the Lease is not ours any more: nothing more may be written; run again")
-
-    def _overdue(self, what: str) -> LostRace:
-        """What we wait for, by name."""
-        held = [lease for lease in (self._control.own, *self._control.theirs) if lease.standing is Lease.HELD]
-        installed = self._control.found.operator
-        if installed is not None and installed.pods and self._control.own.standing is Lease.OURS:
-            return LostRace(f"{what}: operator pods still exist: {describe(installed)}; wait until they are gone")
-        names = "; ".join(f"Lease {lease.name} is held by {lease.holder}" for lease in held)
-        said = "another migration or an operator is running; stop it or wait for its end, then run again"
-        return LostRace(f"{what}: {names}: {said}" if names else f"{what}; run again")
 
     # --- acting -------------------------------------------------------------------------------------------------------
 
@@ -324,7 +249,7 @@ class _Run:
             return
         if memory.waiting is None:
             self._memory = replace(memory, waiting=context.clock())
-            self._log.info("waiting", why=str(self._overdue("waiting")))
+            self._log.info("waiting", why=str(overdue("waiting", self._control)))
         waits = [lease.wait for lease in (self._control.own, *self._control.theirs) if lease.standing is Lease.HELD]
         context.sleep(min([_LONGEST_PAUSE, *(wait for wait in waits if wait > 0)]))
 
@@ -358,52 +283,16 @@ class _Run:
     def _end(self) -> RunResult:
         """Let go of the Leases, and say what the cluster's state is."""
         memory, seen = self._memory, self._situation()
-        code = exit_code(self._reason(seen), seen)
+        code = exit_code(reason_code(memory, seen), seen)
         if self._hands is not None:
             self._hands.let_go(park=parks(code, seen))
         if code == Exit.DONE:
             return self._done()
-        error = self._error(code, seen)
+        error = error_of(code, memory, seen)
         if code == Exit.REFUSED and memory.sets is not None:
             events.refused(self._store, memory.sets.plan, self._context)
         self._log.error("run_failed", code=getattr(error, "code", "bug"), exit_code=code, error=str(error))
         raise error from (memory.cause if memory.cause is not error else None)
-
-    def _reason(self, seen: Situation) -> int:
-        memory = self._memory
-        told = memory.why is Why.STOPPED and seen.sets is Sets.DONE and not seen.begun
-        if memory.why is Why.NONE or (told and (seen.read or not seen.open)):
-            return Exit.DONE
-        if memory.why is Why.CONFLICT and self._options.on_conflict == "skip" and seen.begun:
-            return Exit.LOST
-        if memory.went_back:
-            return Exit.REVERTED
-        code = memory.cause.exit_code if isinstance(memory.cause, MigratorError) else Exit.FAILED
-        return code if code in {Exit.USAGE, Exit.REFUSED, Exit.LOST} else Exit.FAILED
-
-    def _error(self, code: int, seen: Situation) -> BaseException:
-        """The error that says so; its class is the exit code's."""
-        memory = self._memory
-        cause = memory.cause or ClusterError("the run ended")
-        if isinstance(cause, KeyboardInterrupt | Interrupted):
-            cause = Interrupted(
-                "interrupted before the first write; run again" if code == Exit.FAILED else "interrupted"
-            )
-        earlier = self._control.recorded.superseded is not None or self._control.recorded.run is not None
-        if code == Exit.REVERTED:
-            stays = "what this run wrote was put back, and what an earlier run migrated stays so: do not start the old "
-            return Reverted(f"{cause}; {f'{stays}operator' if earlier else 'everything was put back'}")
-        if code == Exit.STUCK:
-            left = "what was written is still there" if seen.begun else "the operator is at zero and was not given back"
-            return NotReverted(f"{cause}; {left}: keep the operator at zero, and run again, or `run --revert`")
-        if code == Exit.LOST and memory.why is Why.CONFLICT and seen.begun:
-            return LostRace(
-                f"{cause}; that set was brought back to the old hashes, and the other sets are migrated. Run again, or "
-                "`run --revert`"
-            )
-        if isinstance(cause, MigratorError) and cause.exit_code == code:
-            return cause
-        return ClusterError(str(cause)) if isinstance(cause, MigratorError) else cause
 
     def _done(self) -> RunResult:
         """Write Events; log whether the operator is up, with which image, and what is next."""

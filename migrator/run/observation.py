@@ -11,6 +11,7 @@ from migrator.grove.model import Change, Finding, Plan, Severity, Snapshot, Tree
 from migrator.grove.places import stored_hashes
 from migrator.planning.detect import Pair
 from migrator.planning.guards.base import refuse, warn
+from migrator.planning.images import is_target
 from migrator.planning.options import Direction, Selection, direction
 from migrator.planning.planner import changes_of, is_of, make_plan, template_digest
 from migrator.planning.revert import make_revert
@@ -19,7 +20,7 @@ from migrator.run import operator, record
 from migrator.run.context import Context, RunOptions
 from migrator.run.decisions import Lease, Op, Point, Rec, Sets, Situation, Why
 from migrator.run.leases import OWN_LEASE, Leases, LeaseSeen
-from migrator.run.operator import Found, Operator, is_target
+from migrator.run.operator import Found, Operator
 from migrator.run.record import Recorded, Recorder
 from migrator.run.snapshot import take
 from migrator.store import Store

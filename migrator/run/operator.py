@@ -2,8 +2,7 @@
 
 An operator is a Deployment with the chart's labels or container name (``operator/charts/values.yaml:deployment``), a
 Deployment that the Service of Grove's validating webhook selects, at zero too, or a pod of one of these. The operator
-serves the whole cluster, so two of them are one too many. A pod elsewhere that only carries the labels is somebody
-else's.
+serves the whole cluster, so two of them are one too many. A pod elsewhere with only the labels is somebody else's.
 """
 
 from __future__ import annotations
@@ -15,9 +14,8 @@ from typing import Any, Final
 from migrator.errors import LostRace, LostReply, NotAuthorised, NotFound, Refused, TestFailed, UsageError
 from migrator.exact_json import JSONObject
 from migrator.grove.model import Finding, Ref
-from migrator.hashing import schemes
-from migrator.hashing.schemes import Scheme
 from migrator.planning.guards.base import refuse, warn
+from migrator.planning.images import image_tag
 from migrator.resources import DEPLOYMENTS, PODS, SERVICES, VALIDATING_WEBHOOK_CONFIGURATIONS, Op
 from migrator.run import operator_config
 from migrator.run.admission import Webhook, webhooks
@@ -43,7 +41,6 @@ _NO_ELECTION: Final = frozenset({"v0.1.0-alpha.1", "v0.1.0-alpha.2", "v0.1.0-alp
 _CHART: Final = ",".join(f"{key}={value}" for key, value in OPERATOR_LABELS.items())
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 _SCALE_ATTEMPTS: Final = 5
-_POINTER_REPLICAS: Final = "/spec/replicas"
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,10 +182,8 @@ def scale(store: Store, operator: Operator, replicas: int) -> None:
     To zero from anything, or back from zero: both leave no field owner on ``spec.replicas``, so that Helm's
     server-side apply can set it again (measured; the zero is absent in a Scale, hence owned by nobody). A
     Deployment that already has replicas is not scaled to another number but left to whoever gave them to it.
-    Safe to repeat; a lost reply is resolved by reading.
-
-    Raises :class:`~migrator.errors.LostRace` if others keep changing the replicas, and
-    :class:`~migrator.errors.Refused` where there is no Deployment.
+    Safe to repeat; a lost reply is resolved by reading. Raises :class:`~migrator.errors.LostRace` if others keep
+    changing the replicas, and :class:`~migrator.errors.Refused` where there is no Deployment.
     """
     if not operator.deployment:
         names = ", ".join(f"{p.ref.namespace}/{p.ref.name}" for p in operator.pods)
@@ -198,8 +193,8 @@ def scale(store: Store, operator: Operator, replicas: int) -> None:
         if current == replicas or (current > 0 and replicas > 0):
             return
         ops = (
-            Op("test", _POINTER_REPLICAS, current or None),  # in a Scale, zero is an absent field
-            Op("replace", _POINTER_REPLICAS, replicas),
+            Op("test", "/spec/replicas", current or None),  # in a Scale, zero is an absent field
+            Op("replace", "/spec/replicas", replicas),
         )
         try:
             store.patch(DEPLOYMENTS, operator.namespace, operator.deployment, ops, subresource="scale")
@@ -213,27 +208,6 @@ def scale(store: Store, operator: Operator, replicas: int) -> None:
         f"{operator} has {current} replicas and could not be scaled to {replicas} in {_SCALE_ATTEMPTS} attempts: "
         "something else keeps changing them (GitOps, an autoscaler?); pause it, then run again"
     )
-
-
-def is_target(image: str, target: Scheme, target_image: str | None, digests: frozenset[str] = frozenset()) -> bool:
-    """Whether an image is the target's: its tag is a release that speaks ``target``, or it is ``target_image``.
-
-    Where ``digests`` are known and the image is named by one, that alone decides.
-    """
-    if digests and "@" in image:
-        return image.rpartition("@")[2] in digests
-    if target_image is not None and image == target_image:
-        return True
-    release = schemes.release_of(image_tag(image) or "")
-    # A release that puts the hash into object names speaks no scheme that can be migrated to.
-    return release is not None and release.scheme == target and not release.hash_in_names
-
-
-def image_tag(image: str) -> str | None:
-    """The tag of an image reference, ``None`` without one; a registry's port and a digest are no tag."""
-    last = image.split("@", 1)[0].rsplit("/", 1)[-1]
-    _, colon, tag = last.partition(":")
-    return tag if colon and tag else None
 
 
 def _service(store: Store, configurations: Sequence[JSONObject]) -> _Service:

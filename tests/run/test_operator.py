@@ -10,6 +10,7 @@ from migrator.errors import LostRace, LostReply, NotAuthorised, Refused, Unreach
 from migrator.exact_json import JSONObject
 from migrator.grove.model import Severity
 from migrator.hashing import schemes
+from migrator.planning.images import is_target
 from migrator.resources import CONFIG_MAPS, DEPLOYMENTS, PODS, SERVICES, VALIDATING_WEBHOOK_CONFIGURATIONS
 from migrator.run import operator
 from tests.support.small_cluster import SmallCluster
@@ -466,17 +467,17 @@ def test_an_outage_is_not_absence() -> None:
 )
 def test_the_target_is_told_by_its_release(image: str, *, expected: bool) -> None:
     """A tag that is a release of the target's scheme; no guess for anything else."""
-    assert operator.is_target(image, schemes.by_name("legacy-1.35"), None) is expected
+    assert is_target(image, schemes.by_name("legacy-1.35"), None) is expected
 
 
 def test_hashes_in_names_are_never_a_target() -> None:
     """alpha.10-rc1 hashes like alpha.9, but cannot be migrated to."""
-    assert operator.is_target("o:v0.1.0-alpha.9", schemes.by_name("legacy-1.34"), None)
-    assert not operator.is_target("o:v0.1.0-alpha.10-rc1", schemes.by_name("legacy-1.34"), None)
+    assert is_target("o:v0.1.0-alpha.9", schemes.by_name("legacy-1.34"), None)
+    assert not is_target("o:v0.1.0-alpha.10-rc1", schemes.by_name("legacy-1.34"), None)
 
 
 def test_a_given_target_image_is_taken_literally() -> None:
     """--target-image names one image, the same text and nothing near it."""
     target = schemes.by_name("canonical-1.35")
-    assert operator.is_target("mine/op@sha256:00", target, "mine/op@sha256:00")
-    assert not operator.is_target("mine/op@sha256:01", target, "mine/op@sha256:00")
+    assert is_target("mine/op@sha256:00", target, "mine/op@sha256:00")
+    assert not is_target("mine/op@sha256:01", target, "mine/op@sha256:00")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from migrator.hashing import schemes
+from migrator.planning.images import is_target
 from migrator.resources import CONFIG_MAPS, DEPLOYMENTS, PODS
 from migrator.run import operator, target_image
 from tests.run.test_operator import config_map, deployment, pod
@@ -26,13 +27,13 @@ TARGET = schemes.by_name("legacy-1.35")
 )
 def test_a_digest_decides_where_the_image_names_one(image: str, *, accepted: bool) -> None:
     """An image by digest is the target's if the digest is that of what was read; one by tag as without a digest."""
-    assert operator.is_target(image, TARGET, None, frozenset({READ})) is accepted
+    assert is_target(image, TARGET, None, frozenset({READ})) is accepted
 
 
 def test_without_a_digest_nothing_changes() -> None:
     """What was read of a bare binary has no digest, and the tag decides."""
     image = f"example.test/operator:v0.1.0-alpha.11@{OTHER}"
-    assert operator.is_target(image, TARGET, None)
+    assert is_target(image, TARGET, None)
 
 
 @pytest.mark.parametrize(

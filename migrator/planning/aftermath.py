@@ -1,0 +1,117 @@
+"""What became of a set since its migration, compared with what should be there now. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from migrator.grove.model import PodClique, PodCliqueScalingGroup, PodCliqueSet, Ref, Tree
+from migrator.planning.baseline import pod_id, replicas_of
+from migrator.planning.tables import Baseline, CliqueBaseline, Replicas
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is not as it should be. ``settles`` tells whether waiting may mend it.
+
+    ``lost_pods`` marks pods of ``ref`` that are missing, of which Events may tell more. ``owner``: an owner did that
+    since, which does not fail.
+    """
+
+    ref: Ref
+    field: str | None
+    message: str
+    settles: bool = True
+    lost_pods: bool = False
+    owner: bool = False
+
+
+def since(tree: Tree, before: Baseline) -> Iterator[Problem]:
+    """What happened to a tree after its migration: updates begun, replicas fallen behind, pods lost."""
+    on_delete = tree.pcs.on_delete  # there the operator may write progress without touching a pod
+    if not on_delete:
+        yield from _replicas(tree.pcs, before.status)
+        for group in tree.scaling_groups:
+            if group.ref.name in before.scaling_groups:
+                yield from _replicas(group, before.scaling_groups[group.ref.name])
+    found = {clique.ref.name: clique for clique in tree.pod_cliques}
+    wanted = frozenset(_expected(tree))
+    for name, clique_before in before.pod_cliques.items():
+        clique = found.get(name)
+        if clique is None:
+            ref = Ref("PodClique", tree.ref.namespace, name)
+            if name in wanted:
+                missing = f"{ref} is missing, with the {len(clique_before.pods)} pods of before"
+                yield Problem(ref, None, missing, settles=False, lost_pods=True)
+            else:
+                yield Problem(ref, None, f"{ref} is not wanted any more: its owner scaled it in", owner=True)
+            continue
+        if not on_delete:
+            yield from _replicas(clique, clique_before.status, may_end=clique.standalone)
+        yield from _pods(clique, clique_before)
+
+
+def _expected(tree: Tree) -> Iterator[str]:
+    """The PodCliques that the specs ask for now (Grove: ``operator/api/common/namegen.go``)."""
+    template = tree.pcs.template
+    groups = template.get("podCliqueScalingGroups") or ()
+    grouped = {str(name) for group in groups for name in group.get("cliqueNames") or ()}
+    for index in range(_count(tree.pcs.spec.get("replicas"), 1)):
+        for clique in tree.pcs.cliques:
+            if clique.get("name") not in grouped:
+                yield f"{tree.ref.name}-{index}-{clique.get('name')}"
+    members = {str(group.get("name")): group.get("cliqueNames") or () for group in groups}
+    for group in tree.scaling_groups:
+        cliques = next((names for name, names in members.items() if group.ref.name.endswith(f"-{name}")), ())
+        for index in range(_count(group.spec.get("replicas"), 1)):
+            yield from (f"{group.ref.name}-{index}-{clique}" for clique in cliques)
+
+
+def _count(value: object, default: int) -> int:
+    return value if isinstance(value, int) else default
+
+
+def _pods(clique: PodClique, before: CliqueBaseline) -> Iterator[Problem]:
+    """Pods of before that are gone, by uid: no more than the owner scaled in since."""
+    present = {pod_id(pod.ref.uid) for pod in clique.pods if not pod.terminating}
+    lost = [uid for uid in before.pods if uid not in present]
+    wanted = _count(clique.spec.get("replicas"), len(before.pods))
+    scaled_in = max(0, len(before.pods) - wanted)
+    if len(lost) > scaled_in:
+        message = f"{clique.ref}: {len(lost) - scaled_in} of the {len(before.pods)} pods of before are missing"
+        yield Problem(clique.ref, None, message, settles=False, lost_pods=True)
+    elif lost:
+        said = f"{clique.ref} was scaled in from {len(before.pods)} to {wanted}"
+        yield Problem(clique.ref, "/spec/replicas", said, owner=True)
+
+
+def _replicas(
+    item: PodCliqueSet | PodClique | PodCliqueScalingGroup, before: Replicas, *, may_end: bool = False
+) -> Iterator[Problem]:
+    """What an object has lost. ``may_end``: an update that was begun is nothing to worry about once it has ended.
+
+    Operators of alpha.12-rc1 begin one of every standalone PodClique without ``updateProgress``, though all hashes are
+    right (``podclique/reconcilespec.go:shouldResetOrTriggerUpdate``, until Grove PR 757). It ends by itself; that it
+    had nothing to replace is what the other checks prove. Where pods are to be replaced, the set's update begins first.
+    """
+    now = replicas_of(item)
+    if now.update_started is not None and now.update_started != before.update_started:
+        ended = (item.status.get("updateProgress") or {}).get("updateEndedAt")
+        if not (may_end and ended):
+            yield Problem(
+                item.ref,
+                "/status/updateProgress",
+                f"{item.ref}: an update began at {now.update_started}, after the migration: the operator found "
+                "something to change",
+                settles=may_end,
+            )
+    updated, replicas = now.updated or 0, now.replicas or 0
+    was_updated, was_replicas = before.updated or 0, before.replicas or 0
+    wanted = replicas if was_updated == was_replicas else min(was_updated, replicas)
+    if updated < wanted:
+        yield Problem(
+            item.ref,
+            "/status/updatedReplicas",
+            f"{item.ref}: updatedReplicas is {updated} of {replicas}, before the upgrade it was {was_updated} of "
+            f"{was_replicas}",
+        )

@@ -1,0 +1,27 @@
+"""Whose image an operator runs. Pure."""
+
+from __future__ import annotations
+
+from migrator.hashing import schemes
+from migrator.hashing.schemes import Scheme
+
+
+def is_target(image: str, target: Scheme, target_image: str | None, digests: frozenset[str] = frozenset()) -> bool:
+    """Whether an image is the target's: its tag is a release that speaks ``target``, or it is ``target_image``.
+
+    Where ``digests`` are known and the image is named by one, that alone decides.
+    """
+    if digests and "@" in image:
+        return image.rpartition("@")[2] in digests
+    if target_image is not None and image == target_image:
+        return True
+    release = schemes.release_of(image_tag(image) or "")
+    # A release that puts the hash into object names speaks no scheme that can be migrated to.
+    return release is not None and release.scheme == target and not release.hash_in_names
+
+
+def image_tag(image: str) -> str | None:
+    """The tag of an image reference, ``None`` without one; a registry's port and a digest are no tag."""
+    last = image.split("@", 1)[0].rsplit("/", 1)[-1]
+    _, colon, tag = last.partition(":")
+    return tag if colon and tag else None
