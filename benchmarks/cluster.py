@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from time import perf_counter, sleep
@@ -20,9 +20,11 @@ import structlog
 
 from benchmarks.reference.build import PATCHER
 from benchmarks.shapes import LINE, SOURCE, TARGET, Object
+from migrator.grove.model import TreePlan
 from migrator.planning.options import PlanOptions
+from migrator.planning.patches import Batch, backward, forward
 from migrator.planning.planner import make_plan
-from migrator.run.execute import Executor, Job, job_of, reverse
+from migrator.run.execute import Executor
 from migrator.run.snapshot import take
 from migrator.stores.kube import store as kube_store
 from migrator.stores.kube.transport import Request
@@ -162,10 +164,9 @@ class Bench:
         """The very patches that a run would send now, and those that take them back, as JSON Lines."""
         store = self.store()
         plan = make_plan(take(store), PlanOptions(source=SOURCE, target=TARGET))
-        jobs = [job_of(tree) for tree in plan.trees]
         there, back = self.directory / "there.jsonl", self.directory / "back.jsonl"
-        _write(there, jobs)
-        _write(back, [reverse(job) for job in jobs])
+        _write(there, [forward(tree) for tree in plan.trees])
+        _write(back, [backward(_undone(tree)) for tree in plan.trees])
         return there, back
 
     def lists(self) -> Spent:
@@ -242,13 +243,18 @@ class _Notebook:
         return b"{}"
 
 
-def _write(path: Path, jobs: Sequence[Job]) -> None:
+def _undone(plan: TreePlan) -> TreePlan:
+    """The plan that takes another one back."""
+    return replace(plan, changes=tuple(replace(change, old=change.new, new=change.old) for change in plan.changes))
+
+
+def _write(path: Path, batches: Sequence[Batch]) -> None:
     notebook = _Notebook()
     log = structlog.wrap_logger(
         structlog.ReturnLogger(), wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL)
     )
     store = kube_store.KubeStore(notebook)  # type: ignore[arg-type]
-    Executor(store, check=lambda: None, stopping=lambda: False, workers=1, log=log).run(jobs)
+    Executor(store, check=lambda: None, stopping=lambda: False, workers=1, log=log).run(batches)
     with path.open("w", encoding="utf-8") as file:
         for request in notebook.requests:
             line = {

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     short_help="What an operator's own binary computes.",
     epilog="""\b
     Examples:
-      crane pull --format=oci ghcr.io/ai-dynamo/grove/grove-operator:v0.1.0-alpha.11 operator
+      crane pull --format=oci registry.example/grove-operator:v0.1.0-alpha.11 operator
       grove-migrator scheme operator
       grove-migrator scheme operator -o json > scheme.json
       grove-migrator plan --to-binary scheme.json
