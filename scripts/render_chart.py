@@ -98,12 +98,12 @@ _JOB: Final = (
             {{- else }}
             - run
             {{- include "grove-migrator.direction" .root | nindent 12 }}
-\1            {{- with include "grove-migrator.operator" .root }}
-            {{- . | nindent 12 }}
-            {{- end }}
-            {{- range .root.Values.extraArguments }}
+\1            {{- range .root.Values.extraArguments }}
             - {{ . | quote }}
             {{- end }}
+            {{- end }}
+            {{- with include "grove-migrator.operator" .root }}
+            {{- . | nindent 12 }}
             {{- end }}
 """,
     ),

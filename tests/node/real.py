@@ -136,11 +136,14 @@ class Node:
         [pid] = [int(fields[1]) for fields in map(str.split, lines) if fields[0] == container.rpartition("/")[2]]
         return pid
 
-    def run_image(self, image: str, *arguments: str, stdin: bytes) -> bytes:
-        """Run a command in an image to its end, without network, with a read-only root; what it printed."""
-        flags = ("--rm", "--read-only", f"--cgroup={self._cgroup}/alone")
-        command = [*self._ctr_command(), "run", *flags, image, "alone", *arguments]
-        return subprocess.run(command, input=stdin, capture_output=True, check=True).stdout
+    def run_image(self, image: str, command: str, *, stdin: Path) -> str:
+        """Run a shell command in an image to its end, without network, with a read-only root; what it printed.
+
+        Its input is the file itself: ctr sometimes loses the end of a pipe.
+        """
+        mount = f"--mount=type=bind,src={stdin},dst=/dump.yaml,options=rbind:ro"
+        flags = ("--rm", "--read-only", mount, f"--cgroup={self._cgroup}/alone")
+        return self._ctr("run", *flags, image, "alone", "sh", "-c", f"{command} </dump.yaml")
 
     def logs(self) -> str:
         """The end of what each program has logged."""

@@ -163,9 +163,11 @@ def test_back_before_the_new_operator_has_run(site: Site) -> None:
 
 
 #: The blocks of each section, and which of them a test runs: here, or in tests/cluster/helm/test_ways.py. Not run are
-#: those that set variables, Flux's, and what to do about a lost node (tests/cluster/manifests/test_lost_node.py).
+#: those that set variables, Flux's, those that need a registry, and what to do about a lost node
+#: (tests/cluster/manifests/test_lost_node.py).
 RUN = {
     "upgrade": {
+        "A release that is not in the table": (2, set()),
         "Before": (3, {0, 1, 2}),
         "Helm": (4, {1, 2, 3}),
         "As a hook of Helm": (1, {0}),
@@ -188,7 +190,9 @@ def test_no_block_is_left_out(page: str) -> None:
         found = blocks(page, section)
         assert len(found) == count, section
         for number in set(range(count)) - run:
-            assert found[number].startswith(("export ", "flux ", "kubectl taint ")), found[number]
+            assert found[number].startswith(
+                ("export ", "flux ", "kubectl taint ", "crane ", "grove-migrator scheme ")
+            ), found[number]
 
 
 @pytest.mark.parametrize("page", RUN)

@@ -12,8 +12,8 @@ from tests.support.paths import ROOT
 _LINES_OF_A_FILE: Final = 400
 _LINES_OF_A_CLASS: Final = 250
 
-#: The run's modules are designed anew in an issue of their own.
-_LATER: Final = {f"migrator/run/{name}.py" for name in ("execute", "fence", "hold", "migrate")}
+#: Too large today; nothing may be added to these names.
+_LATER: Final = {f"migrator/run/{name}.py" for name in ("actions", "loop", "operator", "verify")}
 
 
 def modules(*folders: str) -> Iterator[tuple[str, ast.Module, int]]:

@@ -105,12 +105,12 @@ spec:
             - --stop-operator
             - --timeout={{ .wait }}
             - --max-downtime=10m
-            {{- with include "grove-migrator.operator" .root }}
-            {{- . | nindent 12 }}
-            {{- end }}
             {{- range .root.Values.extraArguments }}
             - {{ . | quote }}
             {{- end }}
+            {{- end }}
+            {{- with include "grove-migrator.operator" .root }}
+            {{- . | nindent 12 }}
             {{- end }}
           resources:
             {{- toYaml .root.Values.resources | nindent 12 }}

@@ -137,11 +137,11 @@ def test_every_value_arrives(helm: str, tmp_path: Path) -> None:
         assert pod[name] == values[name]
     assert container["resources"] == values["resources"]
     assert container["args"][-5:] == [
+        "--skip-refused",
         "--operator-namespace=dynamo-system",
         "--operator-deployment=other",
         "--lease-name=their-lease",
         "--target-image=example.test/grove-operator:ours",
-        "--skip-refused",
     ]
     [role] = of_kind(objects, "Role")
     assert role["metadata"]["namespace"] == "dynamo-system"
