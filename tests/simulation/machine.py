@@ -61,7 +61,7 @@ class Mishap:
 mishaps: Final = st.builds(
     Mishap,
     kind=st.sampled_from(["kill", "kill", "kill", "lose", *_ERRORS, "steal", "pause", "stop", "restore", *users.USERS]),
-    write=st.integers(1, 30),
+    write=st.integers(1, 55),
     moment=st.sampled_from(["before", "after"]),
     choice=numbers,
 )
@@ -180,7 +180,7 @@ class Machine(RuleBasedStateMachine):
         self._run(found, **more)
 
     @precondition(lambda self: self.pending)
-    @rule(write=st.integers(1, 27), moment=st.sampled_from(MOMENTS))
+    @rule(write=st.integers(1, 55), moment=st.sampled_from(MOMENTS))
     def die(self, write: int, moment: Moment) -> None:
         """A run that is killed."""
         self._run([Mishap("kill", write, moment, 0)])

@@ -37,6 +37,7 @@ from tests.simulation import (
     test_migrate_operator,
 )
 from tests.simulation.machine import Machine, Mishap, explore, look
+from tests.simulation.points import first
 
 Check = Callable[[], object]
 
@@ -209,7 +210,7 @@ def _allowed(machine: Machine) -> None:
 
 def _marked_meanwhile(machine: Machine) -> None:
     """A pod gets a hash of somebody's own right before it is written to."""
-    machine.migrate([Mishap("mark", 6, "before", 0)], "stop", skip_refused=False, allowed=False)
+    machine.migrate([Mishap("mark", first("pods"), "before", 0)], "stop", skip_refused=False, allowed=False)
 
 
 MUTANTS: Final = (
