@@ -61,7 +61,7 @@ class Mishap:
 mishaps: Final = st.builds(
     Mishap,
     kind=st.sampled_from(["kill", "kill", "kill", "lose", *_ERRORS, "steal", "pause", "stop", "restore", *users.USERS]),
-    write=st.integers(1, 55),
+    write=st.integers(10, 44),
     moment=st.sampled_from(["before", "after"]),
     choice=numbers,
 )

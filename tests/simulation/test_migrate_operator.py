@@ -225,7 +225,7 @@ def test_beside_the_targets_operator_nothing_is_brought_back(*, late: bool) -> N
 
     ending = world.run(do_at(1, "after", begin) if late else None)
     assert ending.code == STUCK, str(ending)
-    assert "GM-102" in str(ending.error)
+    assert "GM-101" in str(ending.error)
     web = halfway["PodCliqueSet", "default", "web"]
     if late:
         in_flight(web)
