@@ -43,6 +43,7 @@ _ERRORS: Final[dict[str, Callable[[], BaseException]]] = {
     "conflict": lambda: Conflict("modified", status=409, reason="Conflict"),
     "test": lambda: TestFailed("a test does not hold", status=422),
     "outage": lambda: Unreachable("HTTP 503, 8 times"),
+    "down": lambda: Unreachable("HTTP 503, at every write from here on"),
 }
 
 numbers: Final = st.integers(0, 9)
@@ -56,6 +57,10 @@ class Mishap:
     write: int
     moment: Moment
     choice: int
+
+    def strikes(self, number: int) -> bool:
+        """Whether it happens at the write of that number; an API server that is down stays so."""
+        return self.write == number or (self.kind == "down" and self.write < number)
 
 
 mishaps: Final = st.builds(
@@ -256,7 +261,10 @@ class Machine(RuleBasedStateMachine):
             return
         here, there = (rolled(objects, cluster.SOURCE, ALPHA_9) for objects in (self._here, self._there))
         dirty = self._translated()
-        safe = set(users.NAMES) - self._odd - (_committed(dirty) | self.moved if dirty else set())
+        # An update that the old operator has begun goes on beside half-migrated children, committed or not.
+        safe = (
+            set(users.NAMES) - self._odd - (_committed(dirty) | self.moved | _updating(self._here) if dirty else set())
+        )
         none("replaced by the old operator", witness.more(here, there, lambda name: _set_of(name) in safe))
         if not dirty and not self.meddled:
             none("not as without us", witness.differences(self._here, self._there))
@@ -329,7 +337,7 @@ class Machine(RuleBasedStateMachine):
 
     def _fault(self, found: Sequence[Mishap]) -> Fault:
         def strike(write: Write) -> None:
-            due = [m for m in found if (m.write, m.moment) == (write.number, write.moment)]
+            due = [m for m in found if m.moment == write.moment and m.strikes(write.number)]
             if write.moment == "before":
                 self.witness.arrive(write)
                 self._befall(due, write, self.witness.stash)
@@ -450,6 +458,12 @@ def rolled(objects: witness.Objects, scheme: str, line: Line) -> Counter[str]:
 def _committed(translated: Iterable[witness.Spot]) -> set[str]:
     """The sets whose commit record is among what was translated."""
     return {spot.set_name for spot in translated if spot.path[-1] == "currentGenerationHash"}
+
+
+def _updating(objects: witness.Objects) -> set[str]:
+    """The sets with an update that has not ended."""
+    progress = {k[2]: o["status"].get("updateProgress") for k, o in objects.items() if k[0] == "PodCliqueSet"}
+    return {name for name, found in progress.items() if found and not found.get("updateEndedAt")}
 
 
 def _set_of(name: str) -> str:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 import pytest
 
 from tests.conftest import SEED
-from tests.simulation.machine import NO_RECORD, Machine, Tally, explore
+from tests.simulation.machine import NO_RECORD, Machine, Mishap, Tally, explore
 from tests.simulation.mutants import history
-from tests.simulation.truth import DONE, LOST, REFUSED, STUCK
+from tests.simulation.truth import DONE, LOST, REFUSED, REVERTED, STUCK
 from tests.simulation.world import KILLED
 from tests.support.counts import record
 
 
 def check(tally: Tally) -> None:
     """Runs ended in every way, so that nothing held merely because nothing happened."""
-    assert tally.endings.keys() >= {DONE, NO_RECORD, REFUSED, LOST, KILLED}
+    assert tally.endings.keys() >= {DONE, NO_RECORD, REFUSED, LOST, REVERTED, STUCK, KILLED}
     record("machine_runs", tally.endings.total())
     record("machine_steps", tally.steps)
 
@@ -60,6 +61,19 @@ def test_a_rerun_beside_the_next_operator_waits_for_it_and_then_ends_well() -> N
         Machine.finish,
         lambda machine: ended(machine, DONE),
     )
+
+
+def test_errors_that_last_end_with_6_and_an_old_operator_that_comes_back_with_5() -> None:
+    """Both endings that follow a write are reached, and what must always hold does; a rerun then ends well."""
+
+    def disturbed(kind: str, code: int) -> Callable[[Machine], None]:
+        def run(machine: Machine) -> None:
+            machine.migrate([Mishap(kind, 22, "before", 0)], "stop", skip_refused=False, allowed=False)
+            assert machine.ended.pop(code) == 1
+
+        return run
+
+    history(disturbed("restore", REVERTED), disturbed("down", STUCK), Machine.finish)
 
 
 @pytest.mark.parametrize("killed", [False, True], ids=["finished", "killed"])
