@@ -31,8 +31,8 @@ MOMENTS: Final[dict[str, Fault]] = {
 RECORD: Final = "configmaps/grove-migrator-run"
 USAGE: Final = 2
 
-#: No fewer than an undisturbed run has; a renewal of the Lease adds one for each second.
-WRITES: Final = 36
+#: No fewer than an undisturbed run has; renewals of the Leases add a few.
+WRITES: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
