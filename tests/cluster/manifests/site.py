@@ -45,7 +45,15 @@ KINDS: Final = (
     (SCHEDULER, "PodGang"),
     ("v1", "Pod"),
 )
-_API: Final = {"ConfigMap": "v1", "Lease": "coordination.k8s.io/v1", "Deployment": "apps/v1", "Event": "v1"}
+_API: Final = {
+    "ConfigMap": "v1",
+    "Lease": "coordination.k8s.io/v1",
+    "Deployment": "apps/v1",
+    "Event": "v1",
+    "Service": "v1",
+}
+_ADMISSION: Final = "admissionregistration.k8s.io/v1"
+_WEBHOOK: Final = "ValidatingWebhookConfiguration"
 _LABELS: Final = {
     "app.kubernetes.io/component": "operator-deployment",
     "app.kubernetes.io/name": "grove-operator",
@@ -184,11 +192,11 @@ class Site:
         """Remove what `fill` made, and what runs left."""
         self.planted.clear()
         for name in (self.namespace, WORKLOADS):
-            for kind in ("ConfigMap", "Lease", "Deployment", "Event"):
+            for kind in _API:
                 for item in self.admin.list(_API[kind], kind, name):
                     if item["metadata"]["name"] != "kube-root-ca.crt":
                         self.admin.delete(item)
-        for api_version, kind in reversed(KINDS):
+        for api_version, kind in ((_ADMISSION, _WEBHOOK), *reversed(KINDS)):
             for item in self.admin.list(api_version, kind):
                 self.admin.delete(item)
         eventually(lambda: not self.admin.list("v1", "Pod"), what="pods are still there")
@@ -203,6 +211,8 @@ class Site:
                 "data": {"config.yaml": _CONFIGURATION},
             }
         )
+        for item in self._webhook():
+            self.admin.apply(item)
         pod = {
             "containers": [{"name": "grove-operator", "image": f"example.test/grove-operator:{version}"}],
             "volumes": [{"name": "operator-config", "configMap": {"name": "grove-operator-cm-0123abcd"}}],
@@ -220,6 +230,23 @@ class Site:
             }
         )
         eventually(lambda: len(self.operators()) == replicas, what=f"the operator has not {replicas} pods")
+
+    def _webhook(self) -> tuple[Object, Object]:
+        """The Service of the operator's webhook, and the webhook; nothing serves it, so it is called for nothing."""
+        client = {"service": {"name": "grove-operator", "namespace": self.namespace}}
+        webhook = {
+            "name": "pcs.validating.webhooks.grove.io",
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+            "clientConfig": client,
+        }
+        configuration = {"metadata": {"name": "podcliqueset-validating-webhook"}, "webhooks": [webhook]}
+        service = {"selector": _LABELS, "ports": [{"port": 443}]}
+        metadata = {"name": "grove-operator", "namespace": self.namespace}
+        return (
+            {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": service},
+            {"apiVersion": _ADMISSION, "kind": _WEBHOOK, **configuration},
+        )
 
     def operators(self) -> list[Object]:
         """The operator's pods."""
