@@ -173,18 +173,19 @@ class Site:
         if of_kind(applied, "ValidatingAdmissionPolicyBinding"):
             eventually(self._policies_hold, what="the policies are not in force")
 
-    def fill(self) -> None:
+    def fill(self, *, more: int = 0) -> None:
         """Begin anew: an operator of alpha.9 that runs, and sets as it leaves them."""
         self.clear()
         self.operate(OLD)
-        self.plant()
+        self.plant(more=more)
 
-    def plant(self) -> None:
-        """Create the sets as an operator of alpha.9 leaves them."""
+    def plant(self, *, more: int = 0) -> None:
+        """Create two sets, and so many small ones, as an operator of alpha.9 leaves them."""
         state = State(MAPPED, updated=True, pod_gangs=True)
         for pcs in (
             workloads.standalone("web", namespace=WORKLOADS, replicas=2),
             workloads.disaggregated("disagg", namespace=WORKLOADS),
+            *(workloads.standalone(f"more-{i}", namespace=WORKLOADS) for i in range(more)),
         ):
             self.planted += plant(self.admin, pcs, _hashes(OLD), state)
 
@@ -200,6 +201,11 @@ class Site:
             for item in self.admin.list(api_version, kind):
                 self.admin.delete(item)
         eventually(lambda: not self.admin.list("v1", "Pod"), what="pods are still there")
+
+    def expire(self) -> None:
+        """Let the Leases of a process that is gone be over at once: the next one would wait for a minute."""
+        for item in self.admin.list(_API["Lease"], "Lease", self.namespace):
+            self.admin.delete(item)
 
     def operate(self, version: str, *, replicas: int = 1) -> None:
         """Install an operator as its chart does, and wait for its pods."""

@@ -14,11 +14,14 @@ from tests.support.controlplane.client import Object, eventually
 
 pytestmark = pytest.mark.controlplane
 
+#: A run sends eight patches at once, and finishes every set that it has begun.
+_SETS = 10
+
 
 @pytest.fixture
 def kubelet(site: Site, tmp_path: Path) -> Iterator[Kubelet]:
-    """A cluster to migrate, with a kubelet that runs our image as this repository's command line."""
-    site.fill()
+    """A cluster with more sets than a run begins at once, and a kubelet that runs our image as this command line."""
+    site.fill(more=_SETS)
     with Kubelet(site.server, NAMESPACE, tmp_path / "pods", {"grove-migrator": Container.run}) as running:
         yield running
     site.admin.delete(_job())
