@@ -173,19 +173,19 @@ class Site:
         if of_kind(applied, "ValidatingAdmissionPolicyBinding"):
             eventually(self._policies_hold, what="the policies are not in force")
 
-    def fill(self, *, more: int = 0) -> None:
+    def fill(self) -> None:
         """Begin anew: an operator of alpha.9 that runs, and sets as it leaves them."""
         self.clear()
         self.operate(OLD)
-        self.plant(more=more)
+        self.plant()
 
     def plant(self, *, more: int = 0) -> None:
-        """Create two sets, and so many small ones, as an operator of alpha.9 leaves them."""
+        """Create two sets, or so many small ones, as an operator of alpha.9 leaves them."""
         state = State(MAPPED, updated=True, pod_gangs=True)
-        for pcs in (
+        small = [workloads.standalone(f"more-{i}", namespace=WORKLOADS) for i in range(more)]
+        for pcs in small or (
             workloads.standalone("web", namespace=WORKLOADS, replicas=2),
             workloads.disaggregated("disagg", namespace=WORKLOADS),
-            *(workloads.standalone(f"more-{i}", namespace=WORKLOADS) for i in range(more)),
         ):
             self.planted += plant(self.admin, pcs, _hashes(OLD), state)
 
