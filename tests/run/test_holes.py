@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from migrator import resources
+from migrator.errors import NotAuthorised
 from migrator.store import DryRun
 from tests.simulation import cluster
 from tests.simulation.points import GROVE, first
@@ -26,6 +27,7 @@ from tests.simulation.world import (
 from tests.support.trees import Object
 
 LOST_LABELS = {"app": "own"}
+_MANY = 500  # reads, more than any run here makes
 
 
 def in_flight(body: Object) -> None:
@@ -276,3 +278,25 @@ def test_a_half_written_migration_of_other_schemes_refuses_before_anything() -> 
 
 
 Action = Callable[[World], Any]
+
+
+def test_a_run_whose_token_is_void_ends() -> None:
+    """In the middle of its writes it may do nothing any more, not even look: it ends with 6, and soon."""
+    world = World()
+    void: list[int] = []
+
+    def refuse(write: Write) -> None:
+        if write.number > first("pods") and write.moment == "before":
+            void.append(write.number)
+            raise NotAuthorised("HTTP 401 Unauthorized")
+
+    def look(number: int) -> None:
+        if void and number > _MANY:
+            process.kill()
+        if void:
+            raise NotAuthorised("HTTP 401 Unauthorized")
+
+    process = world.start(fault=refuse, read_fault=look)
+    ending = process.run()
+    assert void
+    assert ending.code == STUCK, str(ending)
