@@ -203,7 +203,12 @@ def test_sigterm_while_waiting_for_idle_is_no_refusal() -> None:
     """Told to end before anything was done: 1, so that a Job is tried again."""
     world = World()
     begin_update(world)
-    process = world.start(sleep=lambda seconds: (world.advance(seconds), process.stop.set())[0])
+
+    def sleep(seconds: float) -> None:
+        world.advance(seconds)
+        process.stop.set()
+
+    process = world.start(sleep=sleep)
     assert process.run(wait_for_idle=60.0).code == FAILED
     assert world.replicas == 1
 

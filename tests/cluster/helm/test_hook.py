@@ -130,10 +130,10 @@ def test_the_hook_migrates_and_the_upgrade_starts_the_new_operator(hooked: Relea
 
 @pytest.mark.parametrize("helm", [pytest.param(HELM_3, marks=pytest.mark.slow), HELM_4], ids=["helm3", "helm4"])
 def test_a_refused_run_stops_helm_and_never_disturbs_the_operator(hooked: Release, helm: Way) -> None:
-    """An update is in flight, with a pod of the older template left: exit 3, one attempt, Helm fails, the old operator's pods and Deployment are untouched.
+    """An update is in flight: exit 3, one attempt, Helm fails, the old operator's pods and Deployment are untouched.
 
-    Helm prints why, because the manifest asks it to print a failed hook's log. Once the operator has finished the
-    update, the same command upgrades.
+    A pod of the older template is left. Helm prints why, because the manifest asks it to print a failed hook's log.
+    Once the operator has finished the update, the same command upgrades.
     """
     hooked.install(helm, OLD)
     hooked.site.plant()
@@ -240,7 +240,7 @@ def test_a_second_upgrade_replaces_the_job_in_the_middle_of_its_writes(hooked: R
     """While the first upgrade waits, Helm refuses the second; later it makes Job, account and rights anew.
 
     The first pod's token is void then: it can neither write nor give its Lease back, and ends with 6. The second pod
-    waits until the Lease has expired, finishes what was begun, and the upgrade goes through.
+    finishes what was begun once that Lease is over, and the upgrade goes through.
     """
     slowed(hooked, "--qps=4")
     hooked.install(helm, OLD)
@@ -254,9 +254,13 @@ def test_a_second_upgrade_replaces_the_job_in_the_middle_of_its_writes(hooked: R
     eventually(lambda: hooked.site.objects() != before, what="nothing was written", seconds=180)
     assert job(hooked)["over"] is None, "the Job was faster than Helm"
     hooked.hooks = hooks()
-    second = hooked.upgrade(helm, NEW)
+    [first] = hooked.kubelet.containers
+    with ThreadPoolExecutor(1) as pool:
+        upgrade = pool.submit(hooked.upgrade, helm, NEW)
+        eventually(lambda: "HTTP 401 Unauthorized" in first.log, what="the first pod's token is not void", seconds=60)
+        hooked.site.expire()
+        second = upgrade.result()
     assert second.returncode == 0, second.stderr
-    [first, _] = hooked.kubelet.containers
     assert [code for code, _ in attempts(hooked)] == [0]
     assert "HTTP 401 Unauthorized" in first.log
     assert json.loads(first.log.splitlines()[-1])["exit_code"] == 6
