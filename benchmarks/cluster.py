@@ -26,6 +26,7 @@ from migrator.planning.patches import Batch, backward, forward
 from migrator.planning.planner import make_plan
 from migrator.run.execute import Executor
 from migrator.run.snapshot import take
+from migrator.store import LONGEST_WRITE
 from migrator.stores.kube import store as kube_store
 from migrator.stores.kube.transport import Request
 from tests.support.controlplane.client import Client
@@ -232,6 +233,7 @@ def running() -> Iterator[Bench]:
 class _Notebook:
     """A transport that writes down what it is given to send."""
 
+    server = "a notebook"
     request_timeout = 15.0
 
     def __init__(self) -> None:
@@ -258,7 +260,7 @@ def _write(path: Path, batches: Sequence[Batch]) -> None:
     with path.open("w", encoding="utf-8") as file:
         for request in notebook.requests:
             line = {
-                "path": request.url,
+                "path": request.url(LONGEST_WRITE),
                 "accept": request.accept,
                 "contentType": request.content_type,
                 "body": (request.body or b"").decode(),

@@ -24,8 +24,8 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.faults]
 GRACE: Final = 30.0
 
 #: No fewer than an undisturbed run has.
-WRITES: Final = 36
-REQUESTS: Final = 100
+WRITES: Final = 40
+REQUESTS: Final = 200
 WHILE_DOWN: Final = 1.0
 
 Chosen = Callable[[], Callable[[Seen], bool]]
@@ -68,9 +68,9 @@ def test_sigterm_ends_a_run_in_order(live: LiveCluster, where: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", range(1, REQUESTS + 1, 2))
+@pytest.mark.parametrize("number", range(1, REQUESTS + 1, 4))
 def test_sigterm_may_come_at_any_request(live: LiveCluster, number: int) -> None:
-    """The same at every second request."""
+    """The same at every fourth request."""
     check_terminated(live, lambda seen: seen.number == number)
 
 

@@ -207,12 +207,17 @@ def outcome_of(store: Store, resource: Resource, case: Case, body: JSONObject) -
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_patches_mean_the_same_everywhere(cluster: KubeStore, tmp_path: Path, case: Case) -> None:
-    """The same patch has the same outcome, and leaves the same object, on a cluster, in memory and in a file."""
+    """The same patch has the same outcome, and leaves the same object, on a cluster, in memory and in a file.
+
+    Hashes are tested and replaced, so a file knows these two operations only.
+    """
     body = create_thing(cluster, case.name, status=case.status)
-    dump = tmp_path / "dump.json"
-    dump.write_text(exact_json.dumps(as_clique(body)), encoding="utf-8")
     expected = outcome_of(cluster, THINGS, case, body)
     assert outcome_of(MemoryStore(as_clique(body)), POD_CLIQUES, case, body) == expected
+    if not {op.op for op in case.ops} <= {"test", "replace"}:
+        return
+    dump = tmp_path / "dump.json"
+    dump.write_text(exact_json.dumps(as_clique(body)), encoding="utf-8")
     assert outcome_of(DumpStore.read(str(dump)), POD_CLIQUES, case, body) == expected
 
 
