@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from migrator import resources
+from migrator.errors import NotAuthorised
 from migrator.store import DryRun
 from tests.simulation import cluster
 from tests.simulation.points import GROVE, first
@@ -26,6 +27,7 @@ from tests.simulation.world import (
 from tests.support.trees import Object
 
 LOST_LABELS = {"app": "own"}
+_MANY = 500  # reads, more than any run here makes
 
 
 def in_flight(body: Object) -> None:
@@ -201,7 +203,12 @@ def test_sigterm_while_waiting_for_idle_is_no_refusal() -> None:
     """Told to end before anything was done: 1, so that a Job is tried again."""
     world = World()
     begin_update(world)
-    process = world.start(sleep=lambda seconds: (world.advance(seconds), process.stop.set())[0])
+
+    def sleep(seconds: float) -> None:
+        world.advance(seconds)
+        process.stop.set()
+
+    process = world.start(sleep=sleep)
     assert process.run(wait_for_idle=60.0).code == FAILED
     assert world.replicas == 1
 
@@ -276,3 +283,25 @@ def test_a_half_written_migration_of_other_schemes_refuses_before_anything() -> 
 
 
 Action = Callable[[World], Any]
+
+
+def test_a_run_whose_token_is_void_ends() -> None:
+    """In the middle of its writes it may do nothing any more, not even look: it ends with 6, and soon."""
+    world = World()
+    void: list[int] = []
+
+    def refuse(write: Write) -> None:
+        if write.number > first("pods") and write.moment == "before":
+            void.append(write.number)
+            raise NotAuthorised("HTTP 401 Unauthorized")
+
+    def look(number: int) -> None:
+        if void and number > _MANY:
+            process.kill()
+        if void:
+            raise NotAuthorised("HTTP 401 Unauthorized")
+
+    process = world.start(fault=refuse, read_fault=look)
+    ending = process.run()
+    assert void
+    assert ending.code == STUCK, str(ending)

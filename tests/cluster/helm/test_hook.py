@@ -132,13 +132,14 @@ def test_the_hook_migrates_and_the_upgrade_starts_the_new_operator(hooked: Relea
 def test_a_refused_run_stops_helm_and_never_disturbs_the_operator(hooked: Release, helm: Way) -> None:
     """An update is in flight: exit 3, one attempt, Helm fails, the old operator's pods and Deployment are untouched.
 
-    Helm prints why, because the manifest asks it to print a failed hook's log. Once the operator has finished the
-    update, the same command upgrades.
+    A pod of the older template is left. Helm prints why, because the manifest asks it to print a failed hook's log.
+    Once the operator has finished the update, the same command upgrades.
     """
     hooked.install(helm, OLD)
     hooked.site.plant()
     running = undisturbed(hooked)
     ended = hooked.site.objects()["PodCliqueSet", "web"]["status"]["updateProgress"]["updateEndedAt"]
+    label = _set_pods_hash(hooked, "0lder")
     _set_update_end(hooked, None)
     before = hooked.site.objects()
     refused = hooked.upgrade(helm, NEW)
@@ -151,6 +152,7 @@ def test_a_refused_run_stops_helm_and_never_disturbs_the_operator(hooked: Releas
     assert (hooked.site.objects(), undisturbed(hooked)) == (before, running)
     assert [name for name in hooked.site.names("ConfigMap") if name.startswith("grove-migrator")] == []
     _set_update_end(hooked, ended)
+    _set_pods_hash(hooked, label)
     upgraded = hooked.upgrade(helm, NEW)
     assert upgraded.returncode == 0, upgraded.stderr
     assert [code for code, _ in attempts(hooked)] == [0]
@@ -215,7 +217,7 @@ def test_a_job_that_outlives_helms_patience_keeps_its_rights_and_policies(hooked
 
     The next upgrade finds nothing to do, installs the new operator and takes rights and policies away.
     """
-    slowed(hooked, "--qps=4")
+    slowed(hooked, "--qps=8")
     hooked.install(helm, OLD)
     hooked.site.plant()
     before = hooked.site.objects()
@@ -251,6 +253,7 @@ def test_a_second_upgrade_replaces_the_job_in_the_middle_of_its_writes(hooked: R
         assert gives_up.result().returncode != 0
     eventually(lambda: hooked.site.objects() != before, what="nothing was written", seconds=180)
     assert job(hooked)["over"] is None, "the Job was faster than Helm"
+    hooked.hooks = hooks()
     second = hooked.upgrade(helm, NEW)
     assert second.returncode == 0, second.stderr
     [first, _] = hooked.kubelet.containers
@@ -269,6 +272,14 @@ def _set_update_end(release: Release, value: str | None) -> None:
     ]
     body = {"status": {"updateProgress": {"updateEndedAt": value}}}
     assert release.site.admin.patch(pcs, body, subresource="status").status == 200
+
+
+def _set_pods_hash(release: Release, value: str) -> str:
+    """Set the hash that one pod of the set `web` carries; returns the one that it carried."""
+    pod = next(item for (kind, name), item in sorted(release.site.objects().items()) if kind == "Pod" and "web" in name)
+    before = str(pod["metadata"]["labels"]["grove.io/pod-template-hash"])
+    assert release.site.admin.patch(pod, {"metadata": {"labels": {"grove.io/pod-template-hash": value}}}).status == 200
+    return before
 
 
 def _write_generation_hash(release: Release) -> int:
