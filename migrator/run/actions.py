@@ -172,7 +172,7 @@ class Hands:
         patches = [patch for batch in self._batches(seen) for patch in batch.patches]
         admission.probe(self.store, patches, clock=self._context.clock, sleep=self._context.sleep)
         if options.revert:
-            self.recorder.save(replace(recorded, run=replace(run, state=record.REVERTING)))
+            self.recorder.save(replace(recorded.origins(), run=replace(run, state=record.REVERTING)))
             return
         tables = recorded.tables
         if run.state == record.REVERTING:  # it may have written to every set that it had a table of
@@ -266,7 +266,7 @@ class Hands:
             return
         self.leases.left()
         new = {table.uid for table in recorded.tables if table.run == run.run_id}
-        kept = (t for t in recorded.tables if is_of(t, way) and (t.run == run.run_id or t.uid not in new))
+        kept = (t for t in recorded.origins().tables if is_of(t, way) and (t.run == run.run_id or t.uid not in new))
         counts = {"trees": self.written.trees, "patches": self.written.patches}
         done = replace(run, state=record.DONE, finished=self._context.now(), stopped=None, counts=counts)
         self.recorder.save(Recorded(done, recorded.history, tuple(kept)))

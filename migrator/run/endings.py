@@ -118,6 +118,10 @@ def error_of(code: int, memory: Memory, seen: Situation) -> BaseException:
         return Reverted(f"{cause}; {f'{stays}operator' if earlier else 'everything was put back'}")
     if code == Exit.STUCK:
         left = "what was written is still there" if seen.begun else "the operator is at zero and was not given back"
+        if seen.begun and not seen.backable:
+            start = "" if seen.live else " (start it; docs/upgrade.md has the command that gives up a parked Lease)"
+            said = f"run again; if that is refused, let the target's operator run{start}, which knows what was written"
+            return NotReverted(f"{cause}; {left}: {said}")
         return NotReverted(f"{cause}; {left}: keep the operator at zero, and run again, or `run --revert`")
     if code == Exit.LOST and memory.why is Why.CONFLICT and seen.begun:
         return LostRace(

@@ -270,8 +270,10 @@ class _Run:
         early = step in {None, Step.LOOK} and (self._hands is None or self._control.own.standing is not Lease.OURS)
         limit = 1 if early else ATTEMPTS - isinstance(error, Rejected)
         reason = reason_of(error)
-        if reason is Why.NONE and times >= limit and (step is None or self._memory.why is Why.NONE):
-            reason = Why.ENDS_HERE if step is None else Why.FAILED
+        if step is None and times >= limit and not (reason is not Why.NONE is self._memory.why):
+            reason = Why.ENDS_HERE
+        elif reason is Why.NONE is self._memory.why and times >= limit:
+            reason = Why.FAILED
         if reason is not Why.NONE and (self._memory.why is Why.NONE or reason is Why.ENDS_HERE):
             self._give_up(reason, error)
         elif step is None:

@@ -105,7 +105,7 @@ def plan_for(snapshot: Snapshot, options: RunOptions, recorded: Recorded, contex
     same = run is not None and (run.source, run.target) == (options.plan.source, options.plan.target)
     if run is not None and same and not run.revert and run.state == record.STOPPING and not recorded.tables:
         return _empty(options)  # that run died before it recorded a table, and so before its first patch
-    return make_revert(snapshot, options.plan, tables=recorded.by_set())
+    return make_revert(snapshot, options.plan, tables=recorded.origins().by_set())
 
 
 def _empty(options: RunOptions) -> Plan:
@@ -114,7 +114,7 @@ def _empty(options: RunOptions) -> Plan:
 
 def _remains(snapshot: Snapshot, options: RunOptions, control: Control) -> bool:
     everything = replace(options.plan, selection=Selection())
-    undo = make_revert(snapshot, everything, tables=control.recorded.by_set())
+    undo = make_revert(snapshot, everything, tables=control.recorded.origins().by_set())
     return any(plan.changes for plan in undo.trees if not options.plan.selection.matches(plan.tree.pcs))
 
 

@@ -84,6 +84,20 @@ class Recorded:
         """One table for each PodCliqueSet, by uid: the open run's, or else the newest one."""
         return {table.uid: table for table in self.tables} | self.of_open_run()
 
+    def origins(self) -> Recorded:
+        """The same with one table for each set and pair of schemes, which keeps only what every run found there.
+
+        A hash that an earlier run wrote, or that an operator copied from it, was not there before all runs: a revert
+        of everything turns it back.
+        """
+        run, found = self.unfinished, dict[tuple[str, str, str], Table]()
+        for table in sorted(self.tables, key=lambda table: run is not None and table.run == run.run_id):
+            key = (table.uid, table.source, table.target)
+            older = {(kept.uid, kept.field) for kept in found.get(key, table).kept}
+            kept = tuple(kept for kept in table.kept if (kept.uid, kept.field) in older)
+            found[key] = replace(table, kept=kept)
+        return replace(self, tables=tuple(found.values()))
+
 
 @dataclass(frozen=True, slots=True)
 class _Current:

@@ -31,6 +31,7 @@ from migrator.hashing.schemes import Scheme
 from migrator.planning.aftermath import Problem, since
 from migrator.planning.detect import Pair, Verdict, detect
 from migrator.planning.images import is_target
+from migrator.planning.lag import lagging
 from migrator.planning.options import Direction, PlanOptions, direction
 from migrator.planning.planner import is_of, template_digest
 from migrator.planning.revert import make_revert
@@ -292,13 +293,15 @@ def _values(tree: Tree, candidates: tuple[Scheme, ...], target_of: Callable[[Sch
         return
     found = detect(stored, on_delete=tree.pcs.on_delete, candidates=candidates, target_of=target_of, hashes=hashes)
     pair = Pair(hashes(found.target), hashes(found.target), tree.pcs.on_delete)
-    for item in stored:
-        if pair.verdict(item) not in {Verdict.TARGET, Verdict.LEFTOVER}:
-            yield Problem(
-                item.ref,
-                item.field,
-                f"{item.ref}: {item.field} is {item.value}, not {found.target.name}'s {pair.target.of(item)}",
-            )
+    other = [item for item in stored if pair.verdict(item) not in {Verdict.TARGET, Verdict.LEFTOVER}]
+    lags = lagging(tree, other)
+    for item in other:
+        # What no pod depends on stays as the old operator left it; a hash that was not migrated fails.
+        late = (item.ref.uid, item.field) in lags and not any(item.value == hashes(c).of(item) for c in candidates)
+        message = f"{item.ref}: {item.field} is {item.value}, not {found.target.name}'s {pair.target.of(item)}"
+        if late:
+            message += "; it lags behind, and no pod depends on it"
+        yield Problem(item.ref, item.field, message, owner=late)
 
 
 def _with_events(store: Store, problems: Iterable[Problem], snapshot: Snapshot) -> tuple[Problem, ...]:

@@ -130,7 +130,18 @@ def test_after_upgrade_without_a_record_is_a_usage_error(migrated: MemoryStore, 
 
 
 def _old_value(item: dict[str, Any]) -> None:
+    item["metadata"]["labels"]["grove.io/pod-template-hash"] = "4567c"
+
+
+def _late(item: dict[str, Any]) -> None:
     item["status"]["currentPodCliqueSetGenerationHash"] = "4567c"
+
+
+def _not_migrated(item: dict[str, Any]) -> None:
+    pcs = workloads.disaggregated("disagg")
+    item["status"]["currentPodCliqueSetGenerationHash"] = podcliqueset.hash_pod_clique_set(
+        pcs, schemes.by_name(SOURCE)
+    ).generation_hash
 
 
 def _new_update(item: dict[str, Any]) -> None:
@@ -171,13 +182,22 @@ def test_a_standalone_pod_cliques_update_is_nothing_once_it_has_ended(
         check(migrated, context)
 
 
+def test_a_status_that_lags_behind_is_reported_and_does_not_fail(migrated: MemoryStore, context: Context) -> None:
+    """An older generation in a status, of which no scheme knows, costs no pod where label and pods are current."""
+    migrated.edit(resources.POD_CLIQUES, "default", "disagg-0-frontend", _late)
+    found = verified(migrated, context)
+    assert [problem.field for problem in found.noticed] == ["/status/currentPodCliqueSetGenerationHash"]
+    assert "no pod depends on it" in found.noticed[0].message
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (_old_value, "/status/currentPodCliqueSetGenerationHash is 4567c, not legacy-1.35's"),
+        (_old_value, "/metadata/labels/grove.io~1pod-template-hash is 4567c, not legacy-1.35's"),
+        (_not_migrated, "/status/currentPodCliqueSetGenerationHash is "),
         (_behind, "updatedReplicas is 0 of 1, before the upgrade it was 1 of 1"),
     ],
-    ids=["a foreign value", "replicas behind"],
+    ids=["a foreign value", "a value that was not migrated", "replicas behind"],
 )
 def test_what_changed_for_the_worse_is_named_with_its_object(
     migrated: MemoryStore, context: Context, change: Change, words: str

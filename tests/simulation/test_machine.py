@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import SEED
 from tests.simulation.machine import NO_RECORD, Machine, Tally, explore
 from tests.simulation.mutants import history
-from tests.simulation.truth import DONE, LOST, REFUSED
+from tests.simulation.truth import DONE, LOST, REFUSED, STUCK
 from tests.simulation.world import KILLED
 from tests.support.counts import record
 
@@ -36,6 +36,50 @@ def test_a_record_does_not_make_a_reordered_set_canonical() -> None:
         machine.somebody("reorder", 2, 1)
 
     history(Machine.finish, Machine.new_operator, reorder, Machine.new_operator, reorder, Machine.finish)
+
+
+def test_a_rerun_beside_the_next_operator_waits_for_it_and_then_ends_well() -> None:
+    """A run died, somebody upgraded, a user edits: 6 until the next operator has seen the edit, and then 0.
+
+    The machine found it. Going back would be what that operator does not know, and nothing is written.
+    """
+
+    def edit(machine: Machine) -> None:
+        machine.somebody("reorder", 2, 1)
+
+    def ended(machine: Machine, code: int) -> None:
+        assert machine.ended.pop(code) == 1
+
+    history(
+        lambda machine: machine.die(28, "before"),
+        Machine.new_operator_instead,
+        edit,
+        Machine.finish,
+        lambda machine: ended(machine, STUCK),
+        Machine.new_operator_instead,
+        Machine.finish,
+        lambda machine: ended(machine, DONE),
+    )
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["finished", "killed"])
+def test_a_revert_undoes_every_run(*, killed: bool) -> None:
+    """A set is migrated, half rolled back by an old operator and migrated again: a revert leaves nothing of either.
+
+    The machine found it. What the first run wrote is the target's when the second one begins, but was not so before us.
+    """
+
+    def operator(machine: Machine) -> None:
+        machine.noticed("evict", 2, 1)
+
+    def again(machine: Machine) -> None:
+        if killed:
+            machine.die(22, "after")
+            assert machine.world.record_state == "writing"
+        else:
+            machine.finish()
+
+    history(Machine.finish, operator, again, Machine.undo)
 
 
 @pytest.mark.slow

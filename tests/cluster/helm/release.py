@@ -53,18 +53,13 @@ class Helm:
 
 @dataclass
 class Release:
-    """One release of the chart, with ``hooks`` (by file) among its templates if there are any.
-
-    ``lease`` is the duration of the operator's Lease: as long as in Grove's chart, so that a slow machine does not lose
-    it.
-    """
+    """One release of the chart, with ``hooks`` (by file) among its templates if there are any."""
 
     site: Site
     kubelet: Kubelet
     helm: Helm
     hooks: dict[str, str] = field(default_factory=dict)
     replicas: int = 2
-    lease: str = "15s"
     _uninstall: list[str] = field(default_factory=list)
 
     def install(self, way: Way, tag: str) -> None:
@@ -106,7 +101,7 @@ class Release:
         return {entry["manager"] for entry in self.deployment()["metadata"]["managedFields"]}
 
     def _values(self, tag: str) -> list[str]:
-        return ["--set", f"replicaCount={self.replicas},image.tag={tag},leaseDuration={self.lease}"]
+        return ["--set", f"replicaCount={self.replicas},image.tag={tag}"]
 
     def _chart(self) -> str:
         if not self.hooks:

@@ -159,7 +159,6 @@ def test_a_refused_run_stops_helm_and_never_disturbs_the_operator(hooked: Releas
 def test_a_run_that_is_killed_is_finished_by_the_jobs_next_pod(hooked: Release) -> None:
     """SIGKILL in the middle of its writes: Helm goes on waiting, another pod finishes, the upgrade goes through."""
     slowed(hooked, "--qps=20", "--request-timeout=5s")
-    hooked.lease = "4s"  # the second pod waits until the first one's has expired
     hooked.install(HELM_4, OLD)
     hooked.site.plant()
     before = hooked.site.objects()
@@ -169,6 +168,7 @@ def test_a_run_that_is_killed_is_finished_by_the_jobs_next_pod(hooked: Release) 
         eventually(lambda: hooked.site.objects() != before, what="nothing was written", seconds=180)
         hooked.kubelet.containers[0].kill()
         eventually(lambda: [code for code, _ in attempts(hooked)] == [137], what="the pod was not killed", seconds=180)
+        hooked.site.expire()
         halfway = hooked.site.objects()
         assert halfway not in (before, after)
         assert hooked.deployment()["spec"]["replicas"] == 0

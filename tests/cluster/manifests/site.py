@@ -45,7 +45,15 @@ KINDS: Final = (
     (SCHEDULER, "PodGang"),
     ("v1", "Pod"),
 )
-_API: Final = {"ConfigMap": "v1", "Lease": "coordination.k8s.io/v1", "Deployment": "apps/v1", "Event": "v1"}
+_API: Final = {
+    "ConfigMap": "v1",
+    "Lease": "coordination.k8s.io/v1",
+    "Deployment": "apps/v1",
+    "Event": "v1",
+    "Service": "v1",
+}
+_ADMISSION: Final = "admissionregistration.k8s.io/v1"
+_WEBHOOK: Final = "ValidatingWebhookConfiguration"
 _LABELS: Final = {
     "app.kubernetes.io/component": "operator-deployment",
     "app.kubernetes.io/name": "grove-operator",
@@ -171,10 +179,11 @@ class Site:
         self.operate(OLD)
         self.plant()
 
-    def plant(self) -> None:
-        """Create the sets as an operator of alpha.9 leaves them."""
+    def plant(self, *, more: int = 0) -> None:
+        """Create two sets, or so many small ones, as an operator of alpha.9 leaves them."""
         state = State(MAPPED, updated=True, pod_gangs=True)
-        for pcs in (
+        small = [workloads.standalone(f"more-{i}", namespace=WORKLOADS) for i in range(more)]
+        for pcs in small or (
             workloads.standalone("web", namespace=WORKLOADS, replicas=2),
             workloads.disaggregated("disagg", namespace=WORKLOADS),
         ):
@@ -184,14 +193,19 @@ class Site:
         """Remove what `fill` made, and what runs left."""
         self.planted.clear()
         for name in (self.namespace, WORKLOADS):
-            for kind in ("ConfigMap", "Lease", "Deployment", "Event"):
+            for kind in _API:
                 for item in self.admin.list(_API[kind], kind, name):
                     if item["metadata"]["name"] != "kube-root-ca.crt":
                         self.admin.delete(item)
-        for api_version, kind in reversed(KINDS):
+        for api_version, kind in ((_ADMISSION, _WEBHOOK), *reversed(KINDS)):
             for item in self.admin.list(api_version, kind):
                 self.admin.delete(item)
         eventually(lambda: not self.admin.list("v1", "Pod"), what="pods are still there")
+
+    def expire(self) -> None:
+        """Let the Leases of a process that is gone be over at once: the next one would wait for a minute."""
+        for item in self.admin.list(_API["Lease"], "Lease", self.namespace):
+            self.admin.delete(item)
 
     def operate(self, version: str, *, replicas: int = 1) -> None:
         """Install an operator as its chart does, and wait for its pods."""
@@ -203,6 +217,8 @@ class Site:
                 "data": {"config.yaml": _CONFIGURATION},
             }
         )
+        for item in self._webhook():
+            self.admin.apply(item)
         pod = {
             "containers": [{"name": "grove-operator", "image": f"example.test/grove-operator:{version}"}],
             "volumes": [{"name": "operator-config", "configMap": {"name": "grove-operator-cm-0123abcd"}}],
@@ -220,6 +236,23 @@ class Site:
             }
         )
         eventually(lambda: len(self.operators()) == replicas, what=f"the operator has not {replicas} pods")
+
+    def _webhook(self) -> tuple[Object, Object]:
+        """The Service of the operator's webhook, and the webhook; nothing serves it, so it is called for nothing."""
+        client = {"service": {"name": "grove-operator", "namespace": self.namespace}}
+        webhook = {
+            "name": "pcs.validating.webhooks.grove.io",
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+            "clientConfig": client,
+        }
+        configuration = {"metadata": {"name": "podcliqueset-validating-webhook"}, "webhooks": [webhook]}
+        service = {"selector": _LABELS, "ports": [{"port": 443}]}
+        metadata = {"name": "grove-operator", "namespace": self.namespace}
+        return (
+            {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": service},
+            {"apiVersion": _ADMISSION, "kind": _WEBHOOK, **configuration},
+        )
 
     def operators(self) -> list[Object]:
         """The operator's pods."""

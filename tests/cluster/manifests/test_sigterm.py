@@ -14,6 +14,9 @@ from tests.support.controlplane.client import Object, eventually
 
 pytestmark = pytest.mark.controlplane
 
+#: A run sends eight patches at once, and finishes every set that it has begun.
+_SETS = 8
+
 
 @pytest.fixture
 def kubelet(site: Site, tmp_path: Path) -> Iterator[Kubelet]:
@@ -28,6 +31,8 @@ def kubelet(site: Site, tmp_path: Path) -> Iterator[Kubelet]:
 @pytest.mark.parametrize(("writes", "code"), [(False, 1), (True, 6)], ids=["nothing written yet", "half written"])
 def test_a_pod_that_is_deleted_never_fails_the_job(site: Site, kubelet: Kubelet, code: int, *, writes: bool) -> None:
     """SIGTERM ends the run with 1 or 6, which uses up one attempt, and the next pod migrates everything."""
+    if writes:
+        site.plant(more=_SETS)
     before = site.objects()
     site.admin.create(_job())
     eventually(lambda: kubelet.containers and "preflight" in kubelet.containers[0].log, what="no run", seconds=120)
@@ -44,7 +49,7 @@ def _job() -> Object:
     """The Job of the manifest, slower, so that there is a middle."""
     [job] = of_kind(documents("job.yaml"), "Job")
     [container] = job["spec"]["template"]["spec"]["containers"]
-    container["args"].append("--qps=10")
+    container["args"].append("--qps=15")
     return job
 
 

@@ -9,7 +9,7 @@ apiVersion: operator.config.grove.io/v1alpha1
 kind: OperatorConfiguration
 leaderElection:
   enabled: true
-  leaseDuration: {{ .Values.leaseDuration }}
+  leaseDuration: 15s
   resourceName: grove-operator-leader-election
   resourceNamespace: {{ .Release.Namespace }}
 {{- end }}

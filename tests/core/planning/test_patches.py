@@ -1,0 +1,55 @@
+"""From changes to compare-and-swap patches, and values at JSON Pointers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from migrator.grove.model import Change, Place, Ref
+from migrator.planning.patches import patches_of, value_at
+from migrator.resources import Op
+
+POD = Ref("Pod", "default", "web-0", "uid-1")
+MAP = Ref("PodGangMap", "default", "web", "uid-2")
+
+
+@pytest.mark.parametrize(
+    ("pointer", "value"),
+    [
+        ("/metadata/labels/grove.io~1pod-template-hash", "abc"),
+        ("/spec/entries/1/hash", "two"),
+        ("/spec/entries/2/hash", None),
+        ("/spec/entries/first", None),
+        ("/metadata/labels/grove.io~1pod-template-hash/deeper", None),
+        ("/status/gone", None),
+    ],
+)
+def test_a_pointer_finds_its_value_or_nothing(pointer: str, value: Any) -> None:
+    """Keys are unescaped, lists are indexed, and whatever is not there is None."""
+    document = {
+        "metadata": {"labels": {"grove.io/pod-template-hash": "abc"}},
+        "spec": {"entries": [{"hash": "one"}, {"hash": "two"}]},
+    }
+    assert value_at(document, pointer) == value
+
+
+def test_an_entry_is_tested_by_its_identity_before_its_value() -> None:
+    """A list entry may move: what names it is tested too, before the old value, and replacements come last."""
+    change = Change(MAP, Place.GANG_MAP_ENTRY, "/spec/entries/0/hash", "old", "new", ("/spec/entries/0/name", "web-0"))
+    (patch,) = patches_of([change])
+    assert patch.ops(None) == (
+        Op("test", "/metadata/uid", "uid-2"),
+        Op("test", "/spec/entries/0/name", "web-0"),
+        Op("test", "/spec/entries/0/hash", "old"),
+        Op("replace", "/spec/entries/0/hash", "new"),
+    )
+
+
+def test_patches_are_sent_in_the_order_of_their_places() -> None:
+    """Pods come first, and what tells the operator that a set is done comes last."""
+    commit = Change(
+        Ref("PodCliqueSet", "default", "web", "u"), Place.SET_GENERATION, "/status/currentGenerationHash", "a", "b"
+    )
+    label = Change(POD, Place.POD_LABEL, "/metadata/labels/grove.io~1pod-template-hash", "a", "b")
+    assert [patch.ref.kind for patch in patches_of([commit, label])] == ["Pod", "PodCliqueSet"]
