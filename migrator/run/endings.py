@@ -30,7 +30,7 @@ class Memory:
     ``failed`` is the step that failed last, and how often in a row; ``waiting`` since when others are waited for;
     ``idle_until`` until when sets may become idle. ``why`` and ``cause`` are the reason to give up; ``went_back`` tells
     whether sets were brought back for it, ``tries`` how often sets were written to, and ``back_since`` from when on
-    they are brought back.
+    they are brought back. ``unseen`` is the step that was tried since the last observation.
     """
 
     failed: tuple[Step | None, int] = (None, 0)
@@ -45,6 +45,7 @@ class Memory:
     point: Point = Point.START
     sets: SetsSeen | None = None
     unclosable: bool = False
+    unseen: Step | None = None
 
 
 def reason_of(error: BaseException) -> Why:

@@ -96,10 +96,12 @@ class _Run:
             step = None
             try:
                 self._observe()
+                self._memory = replace(self._memory, unseen=None)
                 self._judge()
                 seen = self._situation()
                 step = decide(seen)
                 if step is not Step.END:
+                    self._memory = replace(self._memory, unseen=step)
                     self._act(step, seen)
                     self._passed(step)
             except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - whatever it is, the cluster is put in order
@@ -130,7 +132,8 @@ class _Run:
         found = situation(self._seen, self._options, why=self._memory.why, tired=self._tired)
         idle = self._context.clock() < self._memory.idle_until
         hasty = isinstance(self._memory.cause, KeyboardInterrupt)
-        return replace(found, idle=idle, hasty=hasty, unclosable=self._memory.unclosable)
+        owed = found.owed or self._memory.unseen is Step.STOP_OPERATOR
+        return replace(found, idle=idle, hasty=hasty, owed=owed, unclosable=self._memory.unclosable)
 
     @property
     def _tired(self) -> bool:

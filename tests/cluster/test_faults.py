@@ -19,6 +19,7 @@ from tests.support.counts import record
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.faults]
 
+_NOT_GIVEN_BACK: Final = "the operator is at zero and was not given back"
 _FORBIDDEN: Final = {"reason": "FieldValueForbidden", "message": "may not change", "field": "status"}
 FAULTS: Final[dict[str, Fault]] = {
     "409": proxy.refuse(409),
@@ -120,7 +121,7 @@ def test_an_operator_that_cannot_be_given_back_is_told(live: LiveCluster) -> Non
 
     run = live.run(schedule)
     assert (run.code, lies(live, run)) == (STUCK, []), str(run)
-    assert "the operator stays at zero" in str(run)
+    assert _NOT_GIVEN_BACK in str(run)
     assert (live.grove() == live.before, live.replicas) == (True, 0)
     back = live.revert()
     assert (back.code, live.grove() == live.before, live.replicas) == (DONE, True, 1), str(back)
@@ -128,11 +129,19 @@ def test_an_operator_that_cannot_be_given_back_is_told(live: LiveCluster) -> Non
     record("faults", 1)
 
 
-def test_an_operator_that_is_left_down_is_told(live: LiveCluster) -> None:
-    """Who holds the Lease cannot be read, so another run may be in charge: the operator stays at zero, as is said."""
-    run = check(live, proxy.times(2, FAULTS["409"], lambda seen: seen.plural == "leases"))
+def test_leases_that_cannot_be_read_stop_nothing(live: LiveCluster) -> None:
+    """Who holds the Leases cannot be read at the start: the run ends, and the operator was never stopped."""
+    run = check(live, proxy.times(2, FAULTS["409"], _is_read_of_lease))
     assert run.code == FAILED, str(run)
-    assert "the operator stays at zero" in str(run)
+    assert [seen for seen in run.proxy.writes if seen.plural != "leases"] == []
+
+
+def test_an_operator_that_is_left_down_is_told(live: LiveCluster) -> None:
+    """Once the operator is stopped no Lease can be read, so another run may be in charge: exit code 6 says so."""
+    stopped = _from(_is_write_to("deployments/"))
+    run = check(live, proxy.always(FAULTS["409"], lambda seen: stopped(seen) and _is_read_of_lease(seen)))
+    assert run.code == STUCK, str(run)
+    assert _NOT_GIVEN_BACK in str(run)
 
 
 def test_an_outage_in_mid_tree_is_told(live: LiveCluster) -> None:
@@ -171,6 +180,10 @@ def test_no_request_is_left_out(live: LiveCluster) -> None:
 
 def _is_write_to(start: str) -> Callable[[Seen], bool]:
     return lambda seen: bool(seen.write) and seen.target.startswith(start)
+
+
+def _is_read_of_lease(seen: Seen) -> bool:
+    return seen.method == "GET" and seen.plural == "leases"
 
 
 def _from(chosen: Callable[[Seen], bool]) -> Callable[[Seen], bool]:

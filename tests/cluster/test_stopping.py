@@ -120,6 +120,11 @@ def test_a_run_survives_its_api_server(mortal: ControlPlane, tmp_path: Path) -> 
     assert code in {DONE, REVERTED, STUCK}
 
 
+def test_a_run_survives_its_api_server_while_it_stops_the_operator(mortal: ControlPlane, tmp_path: Path) -> None:
+    """Whether the operator was stopped is not known: the run finds out, or its exit code counts it as stopped."""
+    check_outage(mortal, tmp_path, proxy.nth(1, "PATCH", "deployments/"))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(1, WRITES, 3))
 def test_the_api_server_may_end_at_any_write(mortal: ControlPlane, tmp_path: Path, number: int) -> None:

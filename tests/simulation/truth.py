@@ -51,8 +51,7 @@ def lies(world: World, ending: Ending, *, stopped: bool = True) -> list[str]:
         wrong += ["done, but the old operator may run"] if stopped and world.replicas else []
     elif ending.code in {FAILED, REFUSED, REVERTED}:
         wrong += _differences(f"exit {ending.code}, but not as before", found, world.before)
-        told = ending.code == FAILED and "operator stays at zero" in str(ending)
-        back = world.replicas == 1 or not stopped or told
+        back = world.replicas == 1 or not stopped
         wrong += [] if back else [f"exit {ending.code}, but replicas are {world.replicas}"]
     elif ending.code == LOST:
         wrong += [f"exit 4, but {name} is half migrated" for name, is_whole in whole.items() if not is_whole]
