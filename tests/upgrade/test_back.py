@@ -31,7 +31,7 @@ def test_a_migration_back_beside_the_record_of_the_first_costs_no_pod(tmp_path: 
             assert there.code == 0, there.err
             lab.install(new)
             between = lab.settle()
-            planned = lab.tool("plan", *old.target)
+            planned = lab.tool("plan", "--detailed-exitcode", *old.target)
             assert planned.code == _PENDING, planned.out + planned.err
             back = lab.tool("run", *old.target, "--stop-operator")
             assert back.code == 0, back.err
