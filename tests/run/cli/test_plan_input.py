@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Callable
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -199,4 +200,5 @@ def test_every_code_is_explained_offline(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_the_page_and_the_packaged_text_are_one() -> None:
     """docs/guards.md is a copy of what the command prints from: cp migrator/cli/guards.md docs/."""
-    assert (ROOT / "docs" / "guards.md").read_bytes() == (ROOT / "migrator" / "cli" / "guards.md").read_bytes()
+    packaged = resources.files("migrator.cli") / "guards.md"
+    assert (ROOT / "docs" / "guards.md").read_bytes() == packaged.read_bytes()
