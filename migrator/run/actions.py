@@ -24,6 +24,8 @@ from migrator.store import LONGEST_WRITE, Store
 
 #: What stopping the operator, taking the Leases and starting the next one cost beside the patches, in seconds.
 _OVERHEAD: Final = 30.0
+#: How long a policy that was just created may not be enforced yet, in seconds.
+_POLICIES_LATE: Final = 10.0
 _SAMPLE: Final = 32
 _WATCH_EVERY: Final = 5.0
 
@@ -123,7 +125,11 @@ class Hands:
         sleep, clock = context.sleep, context.clock
         asked, spent = admission.probe(self.store, patches[:_SAMPLE], clock=clock, sleep=sleep)
         if context.namespace is not None and "GM-206" not in options.plan.allow:
+            until = clock() + _POLICIES_LATE
             wrong = admission.check_policies(self.store, pods[:_SAMPLE])
+            while wrong is not None and clock() < until:  # API servers learn of new policies a little later
+                sleep(1.0)
+                wrong = admission.check_policies(self.store, pods[:_SAMPLE])
             if wrong is not None:
                 raise Refused(f"GM-206: {wrong}; install them, or go on with --allow GM-206")
         if options.max_downtime is None:
