@@ -48,6 +48,12 @@ def test_a_bare_file_with_a_new_layout_is_warned_about() -> None:
     assert not schemefile.of_image(OperatorImage(None, (Platform("linux/amd64", None, operator()),))).warnings
 
 
+def test_a_file_that_is_nested_without_end_is_refused() -> None:
+    """A scheme.json that is too deep for the JSON reader is refused like any other that is not one."""
+    with pytest.raises(InputError, match="not a scheme"):
+        schemefile.decode(b'{"formatVersion": ' + b"[" * 200_000)
+
+
 def _set(*path: str, value: Any) -> Callable[[dict[str, Any]], None]:
     def change(document: dict[str, Any]) -> None:
         for key in path[:-1]:
