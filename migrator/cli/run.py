@@ -99,7 +99,7 @@ if TYPE_CHECKING:
 @click.option(
     "--target-image",
     metavar="IMAGE",
-    help="An image of the next operator whose tag is no release, so that it is known.",
+    help="An image of the next operator whose tag is not a release, so that it is known.",
 )
 @click.option(
     "-o",

@@ -1,8 +1,8 @@
 """The hash algorithm of an operator, recognised by its functions.
 
-Recognised, not proven: the names in Grove's ``internal/utils/kubernetes`` that speak of hashes are exactly a known
-set, every direct call between the functions that make a hash and go-spew is a known one, and nothing else in the
-operator calls them. What a known function does to a template in its own body is not seen.
+Recognised, not proven. Three things are checked: the names with "hash" in them in Grove's ``internal/utils/kubernetes``
+are exactly a known set; every direct call between the functions that make a hash and go-spew is a known one; nothing
+else in the operator calls them. What a known function does to a template in its own body is not seen.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _CANONICAL_NAMES: Final = frozenset(
         )
     }
 )
-#: Who asks for a hash: reconcilespec.go of the PodCliqueSet controller, podclique.go and hash.go of the helpers.
+#: The functions that ask for a hash, in reconcilespec.go of the PodCliqueSet controller and in its helpers.
 _GENERATION: Final = "/internal/controller/podcliqueset.computeGenerationHash"
 _TEMPLATE: Final = "ComputePCLQPodTemplateHash"
 _CANONICAL_GENERATION: Final = "ComputePCSGenerationHash"
@@ -49,7 +49,7 @@ _CANONICAL_HELPERS: Final = frozenset(
     {"ComputePCLQPodTemplateHashLegacy", _CANONICAL_GENERATION, f"{_CANONICAL_GENERATION}Legacy"}
     | {"newPCLQPodTemplateSpecForHash", "podTemplateSpecsForPCLQTemplates", "isInOrderStartup"}
 )
-#: What those functions may call of others' code; everything else is unknown, and refused.
+#: The code of others that those functions may call; everything else is unknown, and refused.
 _OUTSIDE: Final = re.compile(
     r"runtime\..*|fmt\.(?:Fprintf|Sprint)|hash/fnv\.(?:New64a|\(\*sum64a\)\.\w+)|sort\.SliceStable"
     r"|github\.com/samber/lo\.Map\b.*|k8s\.io/api/core/v1\.\(\*\w+\)\.DeepCopy(?:Into)?"
@@ -57,7 +57,7 @@ _OUTSIDE: Final = re.compile(
 )
 _HASH_INPUT: Final = ("kubernetes.podTemplateSpecHashInput", ["OrderKey string", "PodTemplateSpec *v1.PodTemplateSpec"])
 _NAMES_OF_GANGS: Final = ("/api/common.GeneratePodGangName", "/api/common.GenerateScaledPodGangName")
-_WAY_OUT: Final = "it may hash otherwise than any operator that is known; do not migrate to it"
+_WAY_OUT: Final = "it may hash in a way that is not known here, so do not migrate to it"
 
 
 class NotAnOperatorError(InputError):
@@ -66,7 +66,7 @@ class NotAnOperatorError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class Recognised:
-    """An algorithm with its flags (see :class:`~migrator.hashing.schemes.Release`), and by what it was recognised."""
+    """An algorithm, its flags (see :class:`~migrator.hashing.schemes.Release`), and what it was recognised ``by``."""
 
     algorithm: str
     accepts_legacy: bool
@@ -130,7 +130,7 @@ def _own(functions: Functions) -> str:
 
 
 def _edges(functions: Functions, own: str, known: set[str]) -> set[tuple[str, str]]:
-    """Who calls whom, of all functions that are known and of all of the operator's own that call a known one."""
+    """Caller and called: of every known function, and of every function of the operator that calls a known one."""
     compiled = list(functions.starting_with((f"{own}/", f"{own}.", "main.", *_PRINTING)))
     wanted = [one for one in compiled if _outermost(plain(one.name), known) in known or one.name in _PRINTING]
     targets = frozenset(one.entry for one in wanted)
@@ -143,7 +143,7 @@ def _edges(functions: Functions, own: str, known: set[str]) -> set[tuple[str, st
 
 
 def _outermost(name: str, known: set[str]) -> str:
-    """A closure in a known function that is inlined into another is named after both: the other is meant."""
+    """The function that is meant: a closure of a known function that is inlined into another has the names of both."""
     inner = {one.rpartition(".")[2] for one in known}
     outer, _, last = name.rpartition(".")
     return outer if outer in known and last in inner else name
@@ -160,7 +160,7 @@ def _demand_known(edges: set[tuple[str, str]], making: set[str], asking: set[str
 
 
 def _demand_path(edges: set[tuple[str, str]], generation: str, own: str, making: set[str]) -> None:
-    """From both who ask for hashes to the printing of a value, the sum and its spelling, and nothing else prints."""
+    """Calls lead from both functions that ask for a hash to its printing, sum and spelling; only spew prints."""
     calls: dict[str, set[str]] = {}
     for caller, called in edges:
         calls.setdefault(caller, set()).add(called)

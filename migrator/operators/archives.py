@@ -19,11 +19,11 @@ GZIP: Final = b"\x1f\x8b"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 _HEAD: Final = 512
 _CHUNK: Final = 1 << 20
-#: The most that one gzip stream may hold; the whole image of an operator has about 60 MB.
+#: The most bytes that one gzip stream may hold. An operator's whole image has about 60 MB.
 _LARGEST_UNPACKED: Final = 1 << 31
 _WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"
 
-#: Makes an empty file that goes when it is closed; layers are unpacked into such.
+#: Makes an empty file, which is deleted when it is closed. Layers are unpacked into it.
 Scratch = Callable[[], BinaryIO]
 
 
@@ -31,17 +31,17 @@ class Files(Protocol):
     """Files by path, without a leading slash: a directory or an archive."""
 
     def paths(self) -> Iterable[str]:
-        """The regular files, and in archives the links to such."""
+        """The regular files; in an archive also the links."""
 
     def open(self, path: str) -> BinaryIO | None:
-        """One of them, seekable; ``None`` if there is none of that path."""
+        """One of them, seekable; ``None`` where that path has no file."""
 
 
 class TarFiles:
     """The files of a tar. ``folders`` are the directories that it names.
 
-    Raises :class:`~migrator.errors.InputError` for one that is damaged, or is cut off: a tar ends with zeros.
-    ``sealed`` is one whose digest is known, which some tools end without.
+    Raises :class:`~migrator.errors.InputError` for one that is damaged or cut off. A whole tar ends with zeros; some
+    tools leave them out, so one that is ``sealed`` by a digest needs none.
     """
 
     def __init__(self, file: BinaryIO, *, sealed: bool = False) -> None:
@@ -62,7 +62,7 @@ class TarFiles:
 
     def _sane(self) -> Iterator[tarfile.TarInfo]:
         for one in self._tar:
-            if one.size < 0:  # tarfile would go backwards, for ever
+            if one.size < 0:  # tarfile would read the same bytes again and again
                 raise InputError("the archive is damaged: a file in it has a negative size")
             yield one
 
@@ -71,7 +71,7 @@ class TarFiles:
         return self._members
 
     def open(self, path: str) -> BinaryIO | None:
-        """One file, links followed; ``None`` for a link that leads nowhere, and for more zeros than an archive has."""
+        """One file, or what a link leads to; ``None`` for a link to nothing, and for a file larger than the archive."""
         member = self._members.get(plain_path(path))
         if member is None or member.size > self._length:
             return None
@@ -137,7 +137,7 @@ def unpack(file: BinaryIO, scratch: Scratch) -> BinaryIO:
     if head.startswith(_ZSTD):
         raise InputError(
             "it is compressed with zstd, which cannot be read here; `skopeo copy --dest-compress-format gzip` or "
-            "`crane export` make what can"
+            "`crane export` make what can be read"
         )
     if not head.startswith(GZIP):
         return file
@@ -181,5 +181,5 @@ def sha256_of(file: BinaryIO) -> str:
 
 
 def plain_path(name: str) -> str:
-    """A path in an archive without what stands for its root; one that leads out of it stays in it."""
+    """A path in an archive, from its root; a path that leads out of the archive is taken to stay in it."""
     return posixpath.normpath(f"/{name}").lstrip("/")

@@ -11,7 +11,7 @@ from migrator.errors import InputError
 
 @contextmanager
 def understood() -> Iterator[None]:
-    """What contradicts itself is refused, however it does: nothing in it is known to be true."""
+    """Refuse a file that contradicts itself, whatever error that leads to: nothing in it can be trusted."""
     try:
         yield
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError, struct.error) as error:

@@ -1,8 +1,8 @@
-"""Finding an operator's binary in what registries and tools make of an image.
+"""Finding an operator's binary in the forms that tools give an image.
 
 Read: an ELF file, an OCI layout, a docker archive (`docker save`, `crane pull`), a root file system; as a directory, a
-tar or a gzipped tar. Every digest that an image states is compared with the bytes that it is for. Nothing is unpacked
-by name: a path in an archive is only a key.
+tar or a gzipped tar. Every digest that an image states is compared with its bytes. No file is
+unpacked under its name: a path in an archive is only a key.
 """
 
 from __future__ import annotations
@@ -151,6 +151,11 @@ class _Oci:
 
 def _docker(files: Files, images: Any, scratch: Scratch, image: str | None) -> OperatorImage:  # noqa: ANN401 - JSON
     """What ``docker save`` and ``crane pull`` write: manifest.json, with a digest for each unpacked layer."""
+    if not isinstance(images, list):
+        raise InputError(
+            "its manifest.json is not of the kind that `docker save` writes; `skopeo copy` to an oci-archive: makes "
+            "what can be read"
+        )
     wanted = [one for one in images if image is None or image in (one.get("RepoTags") or ())]
     if len(wanted) != 1:
         raise _not_one([", ".join(one.get("RepoTags") or ["(no name)"]) for one in images], image)
@@ -167,17 +172,20 @@ def _docker(files: Files, images: Any, scratch: Scratch, image: str | None) -> O
 
 
 def _is_attestation(descriptor: Mapping[str, Any]) -> bool:
-    """Whether a descriptor is not of an image but of what BuildKit attests of one."""
+    """Whether a descriptor is of an attestation, which BuildKit puts beside an image."""
     unknown = (descriptor.get("platform") or {}).get("architecture") == "unknown"
     return unknown or _ATTESTATION in (descriptor.get("annotations") or {})
 
 
 def _not_one(names: list[str], image: str | None) -> InputError:
-    """The images of an archive, where not exactly one of them is meant."""
+    """The error for an archive of which not exactly one image is meant."""
     if not names:
         return InputError("this archive has no image; save it again")
     what = f"{len(names)} images ({', '.join(names)})" if len(names) > 1 else f"one image ({names[0]})"
-    return InputError(f"this archive has {what}{f', not {image}' if image else ''}; name one of them with --image")
+    return InputError(
+        f"this archive has {what}{f', not {image}' if image else ''}: name the one that is meant, "
+        "`grove-migrator scheme ARCHIVE --image NAME -o json > scheme.json`, and give that file"
+    )
 
 
 def _operator_of(
@@ -196,7 +204,7 @@ def _operator_of(
 
 
 def _operator_in(files: Files, paths: Iterable[str]) -> OperatorBinary:
-    """The only operator among the files."""
+    """The operator among the files. Raises :class:`~migrator.errors.InputError` unless there is exactly one."""
     found: dict[str, tuple[str, OperatorBinary]] = {}
     failures: list[tuple[str, InputError]] = []
     for path in paths:

@@ -281,11 +281,15 @@ def _layer(data: bytes, system: str = "linux") -> bytes:
         (_platforms("arm64", binary("amd64")), "states linux/arm64, but its operator is for linux/amd64"),
         (_platforms("arm64", binary("arm64", minor="1.34")), "hash differently"),
         (_platforms("arm64", binary("arm64", "canonical")), "hash differently"),
-        (_two_images(), "has 2 images .one, two.; name one of them with --image"),
+        (
+            _two_images(),
+            "has 2 images .one, two.: name the one that is meant, .grove-migrator scheme ARCHIVE --image NAME",
+        ),
         (tar(docker(OPERATOR, states=[digest(b"?")])), "layer 1 is not the sha256:"),
         (tar(docker(OPERATOR, states=[])), "lacks layers"),
         (tar(docker(OPERATOR, tags=("a:1", "b:1"))), "has 2 images .a:1, b:1."),
         (tar({"manifest.json": b"[{}]"}), "contents cannot be understood"),
+        (tar({"manifest.json": b'{"schemaVersion": 2}'}), "not of the kind that .docker save. writes"),
         (_layer(b"\x28\xb5\x2f\xfd" + bytes(600)), "compressed with zstd"),
         (_layer(OPERATOR, system="windows"), "states windows/amd64, but its operator is for linux/amd64"),
         (tar({"manifest.json": b"?"}), "manifest.json is not JSON"),
@@ -305,7 +309,7 @@ def test_what_cannot_be_trusted_is_refused(data: bytes, refusal: str) -> None:
 def test_an_image_is_chosen_by_name(name: str, minor: str) -> None:
     """Of several images in an archive the named one is read."""
     assert read(_two_images(), name).platforms[0].binary.layout == fakes.load(minor)
-    with pytest.raises(InputError, match="name one of them"):
+    with pytest.raises(InputError, match=r"has 2 images .one, two., not three: name the one"):
         read(_two_images(), "three")
 
 
