@@ -51,7 +51,8 @@ def named_by_binaries(
 ) -> Callable[[Command], Command]:
     """Turn ``--to-binary`` and ``--from-binary`` into the names that the command takes as ``target`` and ``source``.
 
-    ``required`` demands a target; ``migrates`` refuses an operator that cannot be migrated; ``failing`` gets the error. A scheme whose layout is not shipped is looked up in the cluster's record.
+    ``required`` demands a target; ``migrates`` refuses an operator that cannot be migrated; ``failing`` gets the
+    error. A scheme whose layout is not shipped is looked up in the cluster's record.
     """
 
     def decorate(command: Command) -> Command:

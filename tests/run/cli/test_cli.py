@@ -80,7 +80,8 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
         | {"--revert", "--operator-namespace", "--operator-deployment", "--lease-name", "--target-image"},
         "verify": common
         | kubectl
-        | {"--filename", "--to", "--to-binary", "--settle", "--interval", "--after-upgrade", "--close", "--yes"}
+        | binaries
+        | {"--filename", "--to", "--from", "--settle", "--interval", "--after-upgrade", "--close", "--yes"}
         | {"--operator-namespace", "--operator-deployment", "--lease-name", "--target-image"},
         "explain": common | kubectl | binaries | {"--filename", "--from", "--to"},
         "releases": common,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -170,10 +169,11 @@ def test_a_pipe_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     """What can be read only once is refused with what to do instead."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    writer = threading.Thread(target=lambda: pipe.write_bytes(b"{}"))
-    writer.start()
-    assert cli.invoke(["scheme", str(pipe)]) == 2
-    writer.join()
+    writer = os.open(pipe, os.O_RDWR)  # does not wait for a reader
+    try:
+        assert cli.invoke(["scheme", str(pipe)]) == 2
+    finally:
+        os.close(writer)
     assert "is a pipe, which cannot be read twice: save it to a file" in message(capsys)
 
 
