@@ -136,10 +136,22 @@ def read(path: str, *, image: str | None = None) -> OperatorScheme:
             if file.seekable():
                 return schemefile.of_image(images.read_file(file, _scratch, image=image))
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+        raise InputError(f"{path} cannot be read: {error.strerror or error}{_hint(error)}") from error
     except (InputError, Refused) as error:
         raise type(error)(f"{path}: {error}") from error
     raise InputError(f"{path} is a pipe, which cannot be read twice: save it to a file and give that")
+
+
+def _hint(error: OSError) -> str:
+    """In a pod: an API server without image volumes drops them from a Job and reports nothing (measured with 1.34)."""
+    from migrator.cli import wiring  # noqa: PLC0415 - only an error needs it
+
+    if not isinstance(error, FileNotFoundError) or wiring.own_namespace() is None:
+        return ""
+    return (
+        "; if an image volume was to be mounted there, the API server left it out: that needs Kubernetes 1.35, or 1.33 "
+        "with the feature gate ImageVolume; give the Job a scheme.json in a ConfigMap instead"
+    )
 
 
 def known(path: str) -> OperatorScheme:

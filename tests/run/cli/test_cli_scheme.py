@@ -177,6 +177,16 @@ def test_a_pipe_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert "is a pipe, which cannot be read twice: save it to a file" in message(capsys)
 
 
+def test_a_volume_that_is_not_there_is_explained_in_a_pod(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A cluster without image volumes leaves the mount out, so the Job names the reason and the other way."""
+    for namespace, explained in ((None, False), ("grove-system", True)):
+        monkeypatch.setattr(wiring, "own_namespace", lambda namespace=namespace: namespace)
+        assert cli.invoke(["scheme", str(tmp_path / "target")]) == 2
+        assert ("feature gate ImageVolume" in message(capsys)) is explained
+
+
 @pytest.mark.parametrize(
     ("name", "content", "refusal"),
     [
