@@ -54,8 +54,8 @@ def test_a_file_that_is_nested_without_end_is_refused() -> None:
         schemefile.decode(b'{"formatVersion": ' + b"[" * 200_000)
 
 
-def _set(*path: str, value: Any) -> Callable[[dict[str, Any]], None]:
-    def change(document: dict[str, Any]) -> None:
+def _set(*path: str | int, value: Any) -> Callable[[dict[str, Any]], None]:
+    def change(document: Any) -> None:
         for key in path[:-1]:
             document = document[key]
         document[path[-1]] = value
@@ -76,6 +76,12 @@ def _set(*path: str, value: Any) -> Callable[[dict[str, Any]], None]:
         (_set("algorithm", value="newest"), "its algorithm is newest"),
         (_set("flags", "new", value=True), "its flags are"),
         (_set("flags", "podGangMaps", value="no"), "its flags are"),
+        (_set("imageDigest", value=["sha256:0"]), "is not text"),
+        (_set("platforms", 0, "manifestDigest", value=5), "5 is not text"),
+        (_set("platforms", 0, "platform", value=None), "None is not text"),
+        (_set("labels", value={"go": 1}), "1 is not text"),
+        (_set("labels", value=[]), "not a scheme"),
+        (_set("warnings", value=[{}]), "is not text"),
         (lambda document: document.pop("platforms"), "platforms"),
         (lambda document: document.clear(), "formatVersion"),
     ],
