@@ -66,7 +66,8 @@ def test_build_information_is_read() -> None:
         (elf(info("go1.23.4")), "built with 'go1.23.4'; the formats of Go 1.24 to 1.27"),
         (elf(info("go1.28.0")), "built with 'go1.28.0'"),
         (elf(info("devel go1.27-4a3f9b")), "built with 'devel"),
-        (elf(info("go1.26.8 X:jsonv2")), "GOEXPERIMENT=jsonv2"),
+        (elf(info("go1.26.8-X:jsonv2")), "GOEXPERIMENT=jsonv2"),  # as Go 1.26 writes it
+        (elf(info("go1.25.5 X:jsonv2,greenteagc")), "GOEXPERIMENT=jsonv2, which"),
         (elf(info("go1.26.8", "build\tGOEXPERIMENT=greenteagc,jsonv2")), "GOEXPERIMENT=jsonv2"),
         (elf(info()[:60]), "outside the program"),
         (elf(info()), "no table of functions and types"),
