@@ -26,6 +26,10 @@ from migrator.planning.hazards import NEW, moment
 #: in every set, as alpha.1's stores 30 seconds, so it is hardly ever absent.
 DEFAULT_TERMINATION_DELAY: Final = "4h0m0s"
 
+#: Not an error: operators up to alpha.8 record it for a PodClique while they replace its pods one by one
+#: (``operator/internal/errors/errors.go``, ``podclique/reconcilespec.go:syncPCLQResources``).
+_COME_BACK: Final = "ERR_CONTINUE_RECONCILE_AND_REQUEUE"
+
 
 def gated(case: Case) -> Iterator[Finding]:
     """Pods behind Grove's scheduling gate wait for the operator; they are migrated all the same."""
@@ -122,10 +126,11 @@ def unscheduled(case: Case) -> Iterator[Finding]:
 def operator_errors(case: Case) -> Iterator[Finding]:
     """Errors that the operator wrote into status."""
     for item in with_status(case.tree):
-        errors = item.status.get("lastErrors")
-        if errors:
-            codes = ", ".join(str(error.get("code")) for error in errors)
-            yield warn("GM-121", item.ref, "/status/lastErrors", f"{item.ref}: the operator reported {codes}")
+        errors = item.status.get("lastErrors") or ()
+        codes = [code for error in errors if (code := str(error.get("code"))) != _COME_BACK]
+        if codes:
+            message = f"{item.ref}: the operator reported {', '.join(codes)}"
+            yield warn("GM-121", item.ref, "/status/lastErrors", message)
 
 
 def ownership(case: Case) -> Iterator[Finding]:

@@ -839,10 +839,11 @@ def test_a_clique_that_ran_and_is_unscheduled_is_called_out(
 
 
 def test_operator_errors_warn() -> None:
-    """Errors that the operator wrote into status are passed on."""
+    """Errors that the operator wrote into status are passed on; a request to come back later is not an error."""
     world = World().grow()
     world.pcs["status"]["lastErrors"] = [{"code": "ERR_A"}, {"code": "ERR_B"}]
     world.of("PodCliqueScalingGroup", "web-0-sg")["status"]["lastErrors"] = []
+    world.of("PodClique", "web-0-front")["status"]["lastErrors"] = [{"code": "ERR_CONTINUE_RECONCILE_AND_REQUEUE"}]
     (finding,) = world.findings()
     assert warnings([finding]) == [("GM-121", "web", "/status/lastErrors")]
     assert "ERR_A, ERR_B" in finding.message
