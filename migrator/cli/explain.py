@@ -111,6 +111,7 @@ class _Wanted:
         from migrator.cli import wiring  # noqa: PLC0415 - --help needs none of it
 
         self._missing = set(names)
+        self._found = False
         self._names = frozenset(names)
         self._selection = wiring.selection(cluster)
 
@@ -126,12 +127,15 @@ class _Wanted:
             if self._names and not self._names & spellings:
                 continue
             if self._selection.namespace in {None, namespace} and matches_labels(self._selection.selector, labels):
+                self._found = True
                 yield pcs
 
     def check(self) -> None:
-        """Raise ``UsageError`` for a name that does not exist."""
+        """Raise ``UsageError`` for a name that does not exist, or where there was nothing to explain."""
         if self._missing:
             raise UsageError(f"there is no PodCliqueSet {', '.join(sorted(self._missing))}")
+        if not self._found:
+            raise UsageError("there is no PodCliqueSet to explain")
 
 
 def _documents(path: str | None, cluster: ClusterFlags) -> Iterator[Mapping[str, Any]]:

@@ -187,8 +187,7 @@ def unknown_target(snapshot: Snapshot, options: PlanOptions, release: str, runni
         "GM-310",
         None,
         None,
-        f"how {release} hashes is not known, because its source could not be read: whether the upgrade recreates pods "
-        f"is not known either; {schemes.WAY_OUT}",
+        f"the hashes of {release} are not known, because its source could not be read; {schemes.WAY_OUT}",
     )
     advisories = (
         advice

@@ -55,7 +55,8 @@ def render(plan: Plan, origin: report.Origin | None = None) -> str:
 def render_targets(rows: Sequence[report.TargetRow], origin: report.Origin | None = None) -> str:
     """The page where no target was named: a line for each scheme that a release speaks."""
     hazards = advice_groups(dict.fromkeys(advice for row in rows for advice in row.advisories))
-    return _template("targets.html").render(rows=rows, span=span, hazards=hazards, origin=origin)
+    known = {"span": span, "unread": schemes.unread_releases()}
+    return _template("targets.html").render(rows=rows, hazards=hazards, origin=origin, **known)
 
 
 @cache

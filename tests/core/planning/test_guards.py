@@ -84,7 +84,7 @@ def test_a_replica_being_updated_refuses(name: str, updating: object, replicas: 
     world.pcs["status"][name] = {**ENDED, "currentlyUpdating": updating}
     (finding,) = world.findings()
     assert warnings([finding]) == [("GM-103", "web", f"/status/{name}/currentlyUpdating")]
-    assert f"names replica {replicas}," in finding.message
+    assert f"names replica {replicas};" in finding.message
     assert set(refusals(stray(world).findings())) == {STRAY, ("GM-103", "web", f"/status/{name}/currentlyUpdating")}
 
 
@@ -180,7 +180,7 @@ def test_an_unseen_generation_warns(kind: str, name: str, observed: int | None) 
     found["status"]["observedGeneration"] = observed
     (finding,) = world.findings()
     assert warnings([finding]) == [("GM-105", name, "/status/observedGeneration")]
-    assert "what is hashed is as the operator saw it" in finding.message
+    assert "no hash is affected" in finding.message
     assert f"seen {'generation 1' if observed else 'no generation'}," in finding.message
 
 
@@ -710,7 +710,20 @@ def test_gated_pods_warn() -> None:
     world.of("PodClique", "web-0-front")["status"]["scheduleGatedReplicas"] = 1
     decided = world.decide()
     assert warnings(decided.findings) == [("GM-114", "web-0-front", "/status/scheduleGatedReplicas")]
+    assert decided.findings[0].message.endswith("1 pod waits behind a scheduling gate until the operator is back")
     assert decided.state is TreeState.MIGRATE
+
+
+def test_gated_pods_whose_map_is_empty_wait_for_ever() -> None:
+    """Grove issue 809: no operator that is back opens their gate; the other replica's pods have a map with entries."""
+    world = World().grow(replicas=2, maps=True)
+    world.of("PodGangMap", "web-1")["spec"]["entries"] = []
+    for replica in (0, 1):
+        world.of("PodClique", f"web-{replica}-front")["status"]["scheduleGatedReplicas"] = 2
+    told = {f.ref.name: f.message for f in world.findings() if f.ref is not None and f.code == "GM-114"}
+    assert told["web-0-front"].endswith("2 pods wait behind a scheduling gate until the operator is back")
+    assert "a scheduling gate that alpha.12 never opens" in told["web-1-front"]
+    assert ("GM-133", "web-1", "/spec/entries") in warnings(world.findings())
 
 
 @pytest.mark.parametrize(
@@ -725,7 +738,7 @@ def test_gated_pods_warn() -> None:
         (
             lambda w: w.of("PodCliqueScalingGroup", "web-0-sg")["spec"].update(replicas=4),
             "web-0-sg",
-            "lacks work of replica 2 and 1 more children;",
+            "lacks work of replica 2 and 1 more child;",
         ),
         (
             lambda w: w.of("PodCliqueScalingGroup", "web-0-sg")["spec"].update(replicas=1),
@@ -738,14 +751,14 @@ def test_gated_pods_warn() -> None:
             "lacks work of replica 2 and 1999999997 more children;",
         ),
         (lambda w: w.remove("web-0-sg-0-work"), "web-0-sg", "lacks work of replica 0;"),
-        (lambda w: w.pcs["spec"].update(replicas=2), "web", "lacks front of replica 1 and 1 more children;"),
-        (lambda w: w.pcs["spec"].update(replicas=0), "web", "still has front of replica 0 and 1 more children;"),
-        (lambda w: w.pcs["spec"].update(replicas=-1), "web", "still has front of replica 0 and 1 more children;"),
+        (lambda w: w.pcs["spec"].update(replicas=2), "web", "lacks front of replica 1 and 1 more child;"),
+        (lambda w: w.pcs["spec"].update(replicas=0), "web", "still has front of replica 0 and 1 more child;"),
+        (lambda w: w.pcs["spec"].update(replicas=-1), "web", "still has front of replica 0 and 1 more child;"),
         (lambda w: w.remove("web-0-front"), "web", "lacks front of replica 0;"),
         (
             lambda w: w.of("PodCliqueScalingGroup", "web-0-sg")["spec"].update(cliqueNames=["other"]),
             "web-0-sg",
-            "lacks other of replica 0 and 1 more children and still has work of replica 0 and 1 more children;",
+            "lacks other of replica 0 and 1 more child and still has work of replica 0 and 1 more child;",
         ),
     ],
 )

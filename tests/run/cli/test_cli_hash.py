@@ -214,6 +214,7 @@ def test_explain_takes_the_selection_flags(capsys: pytest.CaptureFixture[str]) -
     ("args", "said"),
     [
         (["nobody"], "there is no PodCliqueSet nobody"),
+        (["-n", "nowhere"], "there is no PodCliqueSet to explain"),
         (["--from", "legacy-1.99"], "neither a scheme nor a release"),
         (["--to", "alpha"], "neither a scheme nor a release"),
     ],
