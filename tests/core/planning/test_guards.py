@@ -508,6 +508,9 @@ def test_on_delete_in_mid_update_is_not_an_update(kind: str) -> None:
     put(world, "Pod", "web-0-front-0", POINTER, OLD)
     decided = world.decide()
     assert (decided.state, refusals(decided.findings)) == (TreeState.MIGRATE, [])
+    told = [finding.message for finding in decided.findings if finding.code != "GM-112"]
+    assert told
+    assert all("updateStrategy is OnDelete, so it replaces no pod" in message for message in told)
 
 
 def test_on_delete_excuses_a_pod_without_label() -> None:
