@@ -111,8 +111,8 @@ def plan(
 
     options = PlanOptions(source=source, selection=wiring.selection(cluster), describes=True)
     if target is None:
-        if detailed_exitcode or form == "html":
-            raise UsageError(f"{'--detailed-exitcode' if detailed_exitcode else '-o html'} needs a target: give --to")
+        if detailed_exitcode:
+            raise UsageError("--detailed-exitcode needs a target: give --to")
     else:
         options = PlanOptions(source=source, target=target, selection=options.selection, describes=True)
     if target is None or schemes.unread_release(target) is None:
@@ -122,7 +122,6 @@ def plan(
         with shown.stage("reading"):
             store = wiring.open_store(cluster, *dumps, dry_run=DryRun.CLIENT)
         given: Any = {"now": surroundings.now, "namespace": surroundings.namespace or wiring.DEFAULT_NAMESPACE}
-        given["found"] = getattr(store, "found", None)
         origin = summary.Origin(getattr(store, "name", None), datetime.now(UTC).isoformat("T", "seconds"), __version__)
         with shown.stage("planning"):
             if target is not None:
@@ -149,7 +148,12 @@ def _targets(targets: Iterator[Target], form: str | None, source: str, origin: O
         return _document(document, form)
     if form == "csv":
         return _csv(row for target in targets for row in summary.csv_rows(target.plan))
-    return terminal.targets_text([summary.target_row(target) for target in targets])
+    rows = [summary.target_row(target) for target in targets]
+    if form == "html":
+        from migrator.render import page  # noqa: PLC0415 - one form of six
+
+        return page.render_targets(rows, origin)
+    return terminal.targets_text(rows)
 
 
 def _print(made: Plan, form: str | None, origin: Origin) -> None:

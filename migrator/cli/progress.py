@@ -11,7 +11,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from typing import TYPE_CHECKING, Final, Self, TextIO, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Self, TextIO, TypeVar, cast
 
 from migrator.resources import POD_CLIQUES, POD_GANGS, PODS
 from migrator.store import DryRun
@@ -188,11 +188,7 @@ class _Watched:
         self,
         resource: Resource,
         project: Callable[[JSONObject], T],
-        *,
-        namespace: str | None = None,
-        label_selector: str | None = None,
-        field_selector: str | None = None,
-        metadata_only: bool = False,
+        **options: Any,  # noqa: ANN401 - the store's
     ) -> Listing[T]:
         with self._progress.stage(f"reading {resource.plural}") as count:
 
@@ -200,14 +196,7 @@ class _Watched:
                 count()
                 return project(raw)
 
-            return self._store.list(
-                resource,
-                counted,
-                namespace=namespace,
-                label_selector=label_selector,
-                field_selector=field_selector,
-                metadata_only=metadata_only,
-            )
+            return self._store.list(resource, counted, **options)
 
     def kinds(self, group: str) -> tuple[Resource, ...]:
         return self._store.kinds(group)

@@ -7,7 +7,7 @@ from typing import Final
 
 from migrator.exact_json import JSONObject
 from migrator.hashing import schemes
-from migrator.hashing.schemes import Scheme
+from migrator.hashing.schemes import Release, Scheme
 
 #: How container runtimes report an image that came from a registry: with the digest that it was pulled by. One that
 #: was loaded from a file has its configuration's digest instead, which no reference names.
@@ -23,9 +23,14 @@ def is_target(image: str, target: Scheme, target_image: str | None, digests: fro
         return image.rpartition("@")[2] in digests
     if target_image is not None and image == target_image:
         return True
-    release = schemes.release_of(image_tag(image) or "")
+    release = release_in(image)
     # A release that puts the hash into object names speaks no scheme that can be migrated to.
     return release is not None and release.scheme == target and not release.hash_in_names
+
+
+def release_in(image: str) -> Release | None:
+    """The release that the tag of an image names."""
+    return schemes.release_of(image_tag(image) or "")
 
 
 def image_tag(image: str) -> str | None:

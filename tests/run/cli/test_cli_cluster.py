@@ -137,7 +137,7 @@ def test_a_canonical_target_says_who_speaks_it(capsys: pytest.CaptureFixture[str
     assert "canonical-1.34" in captured.out
     assert "pull request #566" in captured.out
     assert captured.err == ""
-    for command in (["plan", "--to", "canonical", "-o", "json"], ["explain"]):
+    for command in (["plan", "--to", "canonical", "-o", "json"], ["explain", "--to", "canonical"]):
         assert cli.invoke([*command, "-f", str(DUMP)]) == 0
         (event,) = events(capsys.readouterr().err)
         assert (event["level"], event["event"]) == ("warning", "canonical_target")
@@ -303,11 +303,11 @@ def test_verify_names_every_value_that_is_not_the_targets(capsys: pytest.Capture
     assert len(capsys.readouterr().out.splitlines()) == 66
 
 
-def test_nothing_to_do_is_success(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """No PodCliqueSets: nothing to do."""
-    empty = dump(tmp_path / "empty.json", [])
+def test_nothing_to_do_is_success(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A cluster without PodCliqueSets: nothing to do."""
+    monkeypatch.setattr(wiring, "connect", lambda *_, dry_run, **__: MemoryStore().in_dry_run(dry_run))
     for command in (["run", "--dry-run=client"], ["verify"]):
-        assert cli.invoke([*command, "-f", empty, *TO]) == 0
+        assert cli.invoke([*command, *TO]) == 0
     assert "nothing to do: no PodCliqueSets" in capsys.readouterr().out
 
 
