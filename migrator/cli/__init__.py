@@ -84,35 +84,37 @@ def invoke(args: Sequence[str] | None = None, *, program: str = PROGRAM) -> int:
         )
         output.flush()
     except MigratorError as error:
-        return _fail(error.code, error.exit_code, str(error))
+        return _fail(error.code, error.exit_code, str(error), session)
     except click.ClickException as error:
-        return _usage(error)
+        return _usage(error, session)
     except click.Abort:
-        return _fail("interrupted", EXIT_BUG, "interrupted before anything was written")
+        return _fail("interrupted", EXIT_BUG, "interrupted before anything was written", session)
     except output.ReaderGone:
         output.abandon()
         return EXIT_BUG
     except Exception as error:  # noqa: BLE001 - the last line of defence: a bug is one sentence, not a traceback
         if session.verbose:
             traceback.print_exc()
-        return _fail("bug", EXIT_BUG, _bug(error))
+        return _fail("bug", EXIT_BUG, _bug(error), session)
     return code if isinstance(code, int) else 0
 
 
-def _fail(code: str, exit_code: int, message: str) -> int:
+def _fail(code: str, exit_code: int, message: str, session: Session) -> int:
     from migrator.cli import log  # noqa: PLC0415 - a command that succeeds needs none of it
 
-    log.write_failure(code, exit_code, message)
+    log.write_failure(code, exit_code, message, form=session.log_format)
     return exit_code
 
 
-def _usage(error: click.ClickException) -> int:
-    if sys.stderr.isatty():
+def _usage(error: click.ClickException, session: Session) -> int:
+    from migrator.cli import log  # noqa: PLC0415 - a command that succeeds needs none of it
+
+    if log.is_console(sys.stderr, session.log_format):
         error.show()
         return error.exit_code
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
-        return _fail("usage", error.exit_code, f"a command is missing; see {PROGRAM} --help")
-    return _fail("usage", EXIT_USAGE, error.format_message())
+        return _fail("usage", error.exit_code, f"a command is missing; see {PROGRAM} --help", session)
+    return _fail("usage", EXIT_USAGE, error.format_message(), session)
 
 
 def _base(path: str) -> str:

@@ -11,7 +11,7 @@ import click
 
 from migrator.cli import output
 from migrator.cli.operators import from_binary_option, named_by_binaries, to_binary_option
-from migrator.cli.options import ClusterFlags, cluster_options, complete_scheme, verbose_option
+from migrator.cli.options import ClusterFlags, cluster_options, complete_scheme, log_options, output_option
 from migrator.errors import NotFound, UsageError
 from migrator.resources import DEFAULT_NAMESPACE
 
@@ -53,19 +53,11 @@ _COLOURS: Final = {"  + ": "green", "  - ": "red", "  ~ ": "yellow"}
     shell_complete=complete_scheme,
     help="The scheme to compare with. Only builds of Grove's pull request #566 speak the canonical schemes.",
 )
-@click.option(
-    "-o",
-    "--output",
-    "form",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="A small diff, or one JSON object per set and line.",
-)
+@output_option("table", "json", meaning="A small diff, or one JSON object per set and line.")
 @to_binary_option
 @from_binary_option
 @cluster_options
-@verbose_option
+@log_options
 @named_by_binaries(migrates=False)
 def explain(
     *, names: tuple[str, ...], path: str | None, source: str, target: str, form: str, cluster: ClusterFlags

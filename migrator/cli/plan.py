@@ -16,7 +16,7 @@ import click
 from migrator import __version__
 from migrator.cli import output
 from migrator.cli.operators import from_binary_option, named_by_binaries, to_binary_option
-from migrator.cli.options import ClusterFlags, Session, cluster_options, complete_scheme, verbose_option
+from migrator.cli.options import ClusterFlags, Session, cluster_options, complete_scheme, log_options, output_option
 
 if TYPE_CHECKING:
     from migrator.grove.model import Plan
@@ -69,12 +69,15 @@ EXIT_CHANGES = 10
     help="What the next operator expects. Without it: a line for each scheme that a release speaks. Only builds of "
     "Grove's pull request #566 speak the canonical schemes.",
 )
-@click.option(
-    "-o",
-    "--output",
-    "form",
-    type=click.Choice(["table", "wide", "json", "yaml", "csv", "html"]),
-    help="A table (the default, but for a tree on a terminal), a wider one, data for scripts and sheets, or a page.",
+@output_option(
+    "table",
+    "wide",
+    "json",
+    "yaml",
+    "csv",
+    "html",
+    default=None,
+    meaning="A table (the default, but for a tree on a terminal), a wider one, data for scripts and sheets, or a page.",
 )
 @click.option(
     "--detailed-exitcode",
@@ -84,7 +87,7 @@ EXIT_CHANGES = 10
 @to_binary_option
 @from_binary_option
 @cluster_options
-@verbose_option
+@log_options
 @named_by_binaries()
 @click.pass_obj
 def plan(
@@ -117,7 +120,7 @@ def plan(
         options = PlanOptions(source=source, target=target, selection=options.selection, describes=True)
     if target is None or schemes.unread_release(target) is None:
         direction(options)  # a mistyped release is answered before a cluster is asked
-    with progress.shown(sys.stderr) as shown:
+    with progress.shown(sys.stderr, quiet=session.quiet) as shown:
         surroundings = wiring.context(session, threading.Event(), stream=shown.stream)
         with shown.stage("reading"):
             store = wiring.open_store(cluster, *dumps, dry_run=DryRun.CLIENT)

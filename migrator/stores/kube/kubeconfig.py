@@ -52,6 +52,12 @@ def api_client(kubeconfig: str | None, context: str | None, *, connections: int)
         raise UsageError(f"the certificates of the kubeconfig cannot be used: {error}") from error
 
 
+def context_name(kubeconfig: str | None, context: str | None) -> str | None:
+    """The context that :func:`api_client` takes; ``None`` where there is no kubeconfig, or none is chosen in it."""
+    files = _files(kubeconfig)
+    return context or (_current_context(files) if files else None)
+
+
 def _files(kubeconfig: str | None) -> list[str]:
     """The kubeconfig files that are read; kubectl passes over missing ones unless they were named by flag."""
     if kubeconfig is not None:
