@@ -17,6 +17,9 @@ import click
 
 from migrator import __version__
 from migrator.cli import output
+from migrator.cli.check import check
+from migrator.cli.completion import completion
+from migrator.cli.environment import read_variables
 from migrator.cli.explain import explain
 from migrator.cli.guards import guards
 from migrator.cli.hash import hash_
@@ -26,6 +29,7 @@ from migrator.cli.releases import releases
 from migrator.cli.run import run
 from migrator.cli.scheme import scheme
 from migrator.cli.verify import verify
+from migrator.cli.version import version
 from migrator.errors import MigratorError
 
 PROGRAM: Final = "grove-migrator"
@@ -42,12 +46,17 @@ EXIT_USAGE: Final = 2
     Examples:
       grove-migrator plan                          what an operator upgrade would recreate
       grove-migrator plan -f dump.yaml             the same from a dump, without a cluster
+      grove-migrator check run                     whether you have the rights of a run
       grove-migrator run --to v0.1.0-alpha.11      migrate the stored hashes
       grove-migrator releases                      the releases and schemes that are known
 
     \b
     Also a plugin of kubectl, with its flags (--context, -n, -A, -l, -o):
       kubectl grove-migrate plan -l app=web
+
+    \b
+    Each flag can be given as a variable: GROVE_MIGRATOR_CONTEXT, GROVE_MIGRATOR_TO,
+    and for one command alone GROVE_MIGRATOR_PLAN_OUTPUT.
 
     \b
     Exit codes: 0 done or nothing to do, 1 cluster or bug, 2 usage or input, 3 refused,
@@ -60,8 +69,9 @@ def cli() -> None:
     """Rewrite the pod-template hashes that Grove stores, so that an operator upgrade recreates no pod."""
 
 
-for _command in (hash_, plan, run, verify, explain, releases, scheme, guards):
+for _command in (hash_, plan, run, verify, explain, releases, scheme, guards, check, version, completion):
     cli.add_command(_command)
+read_variables(cli.commands)
 
 
 def main(args: Sequence[str] | None = None) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from migrator.run.operator import Flags
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-Decorator = Callable[[Command], Command]
+Decorator = Callable[[Any], Any]
 
 #: The parameters by which commands take files in place of a cluster.
 _FILES: Final = ("dump", "dumps", "path")
@@ -38,8 +38,8 @@ class Choice(click.Choice):  # type: ignore[type-arg] # generic in newer Clicks 
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter as error:
-            error.message += suggestion(str(value), self.choices)
-            raise
+            said = f"{error.message}{suggestion(str(value), self.choices)}"
+            raise click.BadParameter(said, ctx=ctx, param=param) from None
 
 
 def suggestion(typed: str, known: Iterable[str]) -> str:
@@ -147,7 +147,8 @@ def log_options(command: Command) -> Command:
             **hidden,
         ),
     )
-    return _all(options, command)
+    result: Command = _all(options, command)
+    return result
 
 
 def output_option(*forms: str, default: str | None = "table", meaning: str = "Output format.") -> Decorator:
@@ -164,7 +165,10 @@ def output_option(*forms: str, default: str | None = "table", meaning: str = "Ou
 
 
 def operator_options(command: Command) -> Command:
-    """Where the operator is, if it is not found; the command receives one :class:`OperatorFlags` named ``operator``."""
+    """Where the operator is, if it is not found, and which one is the next.
+
+    The command receives one :class:`OperatorFlags` named ``operator``.
+    """
 
     @functools.wraps(command)
     def wrapped(
@@ -192,7 +196,8 @@ def operator_options(command: Command) -> Command:
             help="An image of the next operator whose tag is not a release, so that it is known.",
         ),
     )
-    return _all(options, wrapped)
+    result: Command = _all(options, wrapped)
+    return result
 
 
 def cluster_options(command: Command) -> Command:
@@ -242,7 +247,8 @@ def cluster_options(command: Command) -> Command:
             help="How long to wait for the answer to one request, such as 15s or 1m; 0 for no limit.",
         ),
     )
-    return _all(options, wrapped)
+    result: Command = _all(options, wrapped)
+    return result
 
 
 def _check_one_source(given: Mapping[str, Any]) -> None:

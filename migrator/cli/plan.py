@@ -104,10 +104,10 @@ def plan(
 
     Nothing is written, refusals or not, and the exit code is 0 unless --detailed-exitcode asks for more.
     """
-    from migrator.cli import progress, wiring  # noqa: PLC0415
-    from migrator.errors import UsageError  # noqa: PLC0415
+    from migrator.cli import log, progress, wiring  # noqa: PLC0415
+    from migrator.errors import NotAuthorised, UsageError  # noqa: PLC0415
     from migrator.hashing import schemes  # noqa: PLC0415
-    from migrator.planning.options import PlanOptions, direction  # noqa: PLC0415
+    from migrator.planning.options import PlanOptions, Selection, direction  # noqa: PLC0415
     from migrator.render import summary  # noqa: PLC0415
     from migrator.run.dry_run import preview, preview_targets  # noqa: PLC0415
     from migrator.store import DryRun  # noqa: PLC0415
@@ -128,13 +128,19 @@ def plan(
         given["found"] = getattr(store, "found", None)
         origin = summary.Origin(getattr(store, "name", None), datetime.now(UTC).isoformat("T", "seconds"), __version__)
         with shown.stage("planning"):
-            if target is not None:
-                made = preview(shown.watch(store), options, **given)
-            else:
-                text = _targets(preview_targets(shown.watch(store), options, **given), form, source, origin)
+            try:
+                if target is not None:
+                    made = preview(shown.watch(store), options, **given)
+                else:
+                    text = _targets(preview_targets(shown.watch(store), options, **given), form, source, origin)
+            except NotAuthorised as error:
+                one = "" if cluster.namespace else ", and -n plans one namespace with the rights in it"
+                raise NotAuthorised(f"{error}; `check plan` shows what is lacking{one}") from error
     if target is None:
         output.write(text)
         return 0
+    if made.known and not made.trees and options.selection != Selection():
+        log.write_warning("empty_selection", "no PodCliqueSet is in this namespace with these labels (-n, -l)")
     _print(made, form, origin)
     if detailed_exitcode and summary.refusals_of(made):
         return EXIT_REFUSED

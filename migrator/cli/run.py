@@ -286,7 +286,7 @@ def _print(result: RunResult, form: str, mode: DryRun, ending: Ending | None) ->
             terminal.print_plan(result.plan, sys.stdout, colour=log.wants_colour(sys.stdout))
         else:
             output.write(terminal.plan_text(result.plan))
-        output.write(f"\ndry run ({mode.value}): nothing was written\n")
+        output.write("\ndry run: nothing was written\n")
 
 
 def _summarise(surroundings: Context, result: RunResult | None, error: MigratorError | None, mode: DryRun) -> None:

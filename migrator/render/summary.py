@@ -72,6 +72,7 @@ class TargetRow:
     refused: int
     codes: tuple[str, ...]
     advisories: tuple[Advice, ...]
+    remarks: tuple[str, ...] = ()
 
 
 def plan_json(plan: Plan, origin: Origin | None = None) -> dict[str, Any]:
@@ -115,6 +116,7 @@ def target_row(target: Target) -> TargetRow:
         refused=sum(1 for tree in plan.trees if tree.state is TreeState.REFUSED),
         codes=tuple(sorted({finding.code for finding in refusals_of(plan)})),
         advisories=plan.advisories,
+        remarks=tuple(finding.message for finding in plan.findings if finding.code == "GM-201" and finding.ref is None),
     )
 
 

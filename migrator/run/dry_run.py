@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from migrator.errors import Refused, UsageError, VerificationFailed
+from migrator.errors import NotAuthorised, Refused, UsageError, VerificationFailed
 from migrator.grove.model import Finding, Plan, Snapshot
 from migrator.grove.trees import DUMP_COMMAND
 from migrator.hashing import schemes
+from migrator.planning.cluster_findings import operator_unseen, record_unseen
 from migrator.planning.images import image_tag
 from migrator.planning.options import PlanOptions
 from migrator.planning.outlook import Target, outlook
@@ -114,8 +115,9 @@ def preview(
     """Describe what a run would do.
 
     On a cluster the recorded tables count, and a live operator or a webhook that refuses label patches is a
-    warning: a run can deal with both. ``namespace`` is where the record is if no operator is found; ``found`` counts
-    the objects of a dump by kind. Raises what the store raises: what cannot be read is not described.
+    warning: a run can deal with both. So is an operator or a record that may not be seen. ``namespace`` is where the
+    record is if no operator is found; ``found`` counts the objects of a dump by kind. Raises what the store raises:
+    sets and pods that cannot be read are not described.
     """
     seen = look(store, options, now=now, namespace=namespace, found=found)
     plan = make_plan(seen.snapshot, options, tables=seen.tables, now=seen.now, running=seen.running)
@@ -149,7 +151,7 @@ def look(
     Raises :class:`~migrator.errors.UsageError` where there is certainly not what was meant: a dump without a
     PodCliqueSet, or a cluster that does not know them.
     """
-    snapshot = take(store, phases=True)
+    snapshot = take(store, phases=True, namespace=options.selection.namespace)
     if not store.is_cluster:
         if not snapshot.trees:
             raise UsageError(f"the dump has no PodCliqueSet, but {_listed(found or {})}; dump with `{DUMP_COMMAND}`")
@@ -161,11 +163,18 @@ def look(
         )
     if not snapshot.trees:
         return Seen(snapshot, {}, now(), None, ())
-    control = Control(operator.find(store, Flags()))
-    installed = control.found.operator
-    recorded = Recorder(store, control.found.home or namespace).load()
+    control, unseen = Control(), list[Finding]()
+    try:
+        control = Control(operator.find(store, Flags()))
+    except NotAuthorised as error:
+        unseen += operator_unseen(str(error))
+    try:
+        control = replace(control, recorded=Recorder(store, control.found.home or namespace).load())
+    except NotAuthorised as error:
+        unseen.append(record_unseen(str(error)))
+    installed, recorded = control.found.operator, control.recorded
     release = schemes.release_of(image_tag(installed.image) or "") if installed else None
-    findings = warnings_of(RunOptions(options), replace(control, recorded=recorded))
+    findings = [*unseen, *warnings_of(RunOptions(options), control)]
     return Seen(snapshot, recorded.by_set(), now(), release.name if release else None, tuple(findings))
 
 

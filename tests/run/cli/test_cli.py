@@ -16,10 +16,10 @@ import pytest
 
 from migrator import cli
 from migrator.cli import wiring
+from migrator.cli.completion import KUBECTL as COMPLETER
 from migrator.cli.options import Seconds, Session
 from migrator.errors import NotReverted
 from migrator.hashing.layouts import minors
-from scripts.cli_reference import COMPLETER
 from tests.support.paths import ROOT
 
 
