@@ -8,7 +8,7 @@ import re
 import click
 
 from migrator.cli import output
-from migrator.cli.options import log_options
+from migrator.cli.options import log_options, suggestion
 
 
 @click.command(
@@ -38,7 +38,7 @@ def guards(code: str | None) -> None:
     wanted = code.upper() if code.upper().startswith("GM-") else f"GM-{code}"
     text = sections().get(wanted)
     if text is None:
-        raise UsageError(f"{code} is not a code; `guards` without one lists them all")
+        raise UsageError(f"{code} is not a code; `guards` without one lists them all.{suggestion(wanted, sections())}")
     output.write(text)
 
 

@@ -68,10 +68,18 @@ def is_console(stream: TextIO, form: str) -> bool:
     return form == "console" or (form == "auto" and stream.isatty())
 
 
-def configure(stream: TextIO, *, run_id: str, level: str = "info", form: str = "auto") -> FilteringBoundLogger:
+def configure(
+    stream: TextIO,
+    *,
+    run_id: str,
+    level: str = "info",
+    form: str = "auto",
+    known: set[tuple[object, ...]] | None = None,
+) -> FilteringBoundLogger:
     """Send every structlog event of at least ``level`` to ``stream``, with ``run_id`` on it.
 
-    Returns the logger to pass along.
+    Findings in ``known`` (code, object, field and message) are not shown to people once more. Returns the logger to
+    pass along.
     """
     import logging  # noqa: PLC0415 - structlog costs 0.3 s, and --help needs none of it
 
@@ -90,7 +98,7 @@ def configure(stream: TextIO, *, run_id: str, level: str = "info", form: str = "
             sort_keys=False,
             exception_formatter=structlog.dev.plain_traceback,
         )
-        first = () if level == "debug" else (_Terse(),)
+        first = () if level == "debug" else (_Terse(set() if known is None else known),)
         last: tuple[Any, ...] = (_for_people, console)
     else:
         time_format, last = "iso", (_render_json,)
@@ -144,8 +152,8 @@ def _write(stream: TextIO, level: str, event: str, values: EventDict, form: str)
 class _Terse:
     """Leaves out what a person does not read: see ``_FOR_MACHINES``, findings that repeat, and those beyond a few."""
 
-    def __init__(self) -> None:
-        self._seen: set[tuple[object, ...]] = set()
+    def __init__(self, seen: set[tuple[object, ...]]) -> None:
+        self._seen = seen
         self._shown: Counter[object] = Counter()
 
     def __call__(self, _logger: object, _method: str, event: EventDict) -> EventDict:

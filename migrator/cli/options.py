@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -71,8 +71,8 @@ class Seconds(click.ParamType):  # type: ignore[type-arg] # generic in newer Cli
 class Session:
     """What one invocation remembers outside its command.
 
-    What is logged and how, whether tracebacks and progress are shown, and the digests of the next operator's image,
-    if they are known.
+    What is logged and how, whether tracebacks and progress are shown, the digests of the next operator's image, if
+    they are known, and the findings that a person has been shown: code, object, field and message.
     """
 
     verbose: bool = False
@@ -80,6 +80,7 @@ class Session:
     log_level: str | None = None
     log_format: str = "auto"
     target_digests: frozenset[str] = frozenset()
+    shown: set[tuple[object, ...]] = field(default_factory=set)
 
     @property
     def level(self) -> str:

@@ -183,7 +183,9 @@ def run(
         try:
             if dump is None:
                 store = wiring.connect(cluster, dry_run=mode, qps=qps, deadline=surroundings.deadline)
-                _announce(store, options, surroundings, shown, wiring.context_of(cluster), yes=yes, quiet=session.quiet)
+                _announce(
+                    session, store, options, surroundings, shown=shown, context=wiring.context_of(cluster), yes=yes
+                )
             with shown:
                 if store is not None:
                     result = loop.run(shown.watch(store), options, surroundings)
@@ -201,14 +203,14 @@ def run(
 
 
 def _announce(
+    session: Session,
     store: Store,
     options: RunOptions,
     surroundings: Context,
+    *,
     shown: Silent,
     context: str | None,
-    *,
     yes: bool,
-    quiet: bool,
 ) -> None:
     """Show a person where the run takes place and what it will do, and ask; nobody else is asked or shown anything.
 
@@ -218,12 +220,13 @@ def _announce(
     from migrator.run.ahead import look_ahead  # noqa: PLC0415
     from migrator.store import DryRun  # noqa: PLC0415
 
-    if not screens.somebody_answers(in_a_pod=surroundings.namespace is not None) or (quiet and yes):
+    if not screens.somebody_answers(in_a_pod=surroundings.namespace is not None) or (session.quiet and yes):
         return
     with shown, shown.stage("reading"):
         ahead = look_ahead(shown.watch(store), options, surroundings)
     cluster = getattr(store, "name", None)
     screens.write(screens.describe(ahead, options, store.dry_run, cluster=cluster, context=context), sys.stderr)
+    session.shown |= screens.findings_in(ahead)
     shown.expect(ahead.patches)
     if surroundings.stop.is_set():
         raise Interrupted("interrupted before anything was written")

@@ -54,12 +54,23 @@ def describe(ahead: Ahead, options: RunOptions, mode: DryRun, *, cluster: str | 
     return "".join(_row("" if label == before else label, printable(text)) for before, (label, text) in rows)
 
 
+def findings_in(ahead: Ahead) -> set[tuple[object, ...]]:
+    """What was described, as the log has it."""
+    plans = ahead.plan.trees
+    found = (*ahead.plan.findings, *(finding for tree in plans for finding in tree.findings))
+    return {(f.code, str(f.ref) if f.ref else None, f.field, f.message) for f in found}
+
+
 def ask(question: str) -> None:
     """Ask on stderr; signals end us at once meanwhile. Raises :class:`~migrator.errors.LostRace` for a no."""
     from migrator.cli import wiring  # noqa: PLC0415 - --help needs none of it
 
     with wiring.at_once(signal.SIGINT, signal.SIGTERM):
-        answer = click.confirm(question, err=True)
+        try:
+            answer = click.confirm(question, err=True)
+        except click.Abort:
+            click.echo(err=True)
+            raise
     if not answer:
         raise LostRace("declined: nothing was touched")
 

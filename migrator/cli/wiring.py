@@ -86,7 +86,9 @@ def context(
         sleep=lambda seconds: (stop.wait(seconds), None)[1],
         identity=f"{socket.gethostname()}_{run_id}",
         run_id=run_id,
-        log=log.configure(stream or sys.stderr, run_id=run_id, level=session.level, form=session.log_format),
+        log=log.configure(
+            stream or sys.stderr, run_id=run_id, level=session.level, form=session.log_format, known=session.shown
+        ),
         stop=stop,
         deadline=Deadline(monotonic, timeout),
         namespace=own_namespace(),

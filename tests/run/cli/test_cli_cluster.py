@@ -287,7 +287,7 @@ def test_run_as_json_has_the_plan_in_it(capsys: pytest.CaptureFixture[str]) -> N
     """-o json of a run is one object: what was done, how long it took, and the plan."""
     assert cli.invoke(["run", "-f", str(DUMP), "--dry-run=client", "-o", "json", *TO]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert list(document) == ["dryRun", "trees", "patches", "seconds", "plan"]
+    assert list(document) == ["dryRun", "trees", "patches", "seconds", "operator", "next", "plan"]
     assert document["plan"]["summary"]["changes"] == 66
 
 
