@@ -17,9 +17,9 @@ import yaml
 
 from migrator import __version__, cli
 from migrator.cli import log, wiring
-from migrator.errors import Unreachable
+from migrator.errors import NotAuthorised, Unreachable
 from migrator.resources import POD_CLIQUE_SETS
-from tests.support.memory_store import MemoryStore
+from tests.support.memory_store import MemoryStore, Request
 from tests.support.paths import ROOT
 
 DUMP = ROOT / "examples" / "cluster.yaml"
@@ -190,6 +190,45 @@ def test_a_selection_narrows_the_plan_and_refuses_the_run(
     stopped = ["--operator-namespace", "grove-system", "--lease-name", "lease"]
     assert cli.invoke(["run", *TO, "-l", "team=inference", *stopped]) == 3
     assert cluster.writes(POD_CLIQUE_SETS) == []
+
+
+@pytest.mark.parametrize("target", [TO, ()])
+def test_what_may_not_be_read_beside_a_namespace_is_named(
+    target: tuple[str, ...], cluster: MemoryStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With rights in one namespace -n plans it, and a remark and warnings name what is not seen; without -n: exit 1."""
+
+    def within(request: Request) -> None:
+        if request.namespace != "search":
+            raise NotAuthorised(f"{request.verb} {request.resource.plural}: HTTP 403 Forbidden")
+
+    cluster.before.append(within)
+    assert cli.invoke(["plan", *target, "-n", "search"]) == 0
+    said = capsys.readouterr().out
+    assert "note: only namespace search may be read" in said
+    assert "warning: GM-201" not in said
+    for code in ("GM-122", "GM-202", "GM-205"):
+        assert (f"warning: {code} not seen: " in said) is bool(target)
+    assert cli.invoke(["plan", *target, "-l", "team=search"]) == 1
+    assert "-n plans one namespace with the rights in it" in capsys.readouterr().err
+
+
+def test_a_selection_is_a_remark_of_a_plan(cluster: MemoryStore, capsys: pytest.CaptureFixture[str]) -> None:
+    """What -n leaves out refuses a run: a plan notes that, and warns of nothing."""
+    assert cluster.is_cluster
+    for namespace, said in (("search", "2 PodCliqueSets outside"), ("nowhere", "3 PodCliqueSets outside")):
+        assert cli.invoke(["plan", *TO, "-n", namespace]) == 0
+        captured = capsys.readouterr()
+        assert f"note: {said} the selection need this migration too" in captured.out
+        assert "GM-201" not in captured.out.replace("--allow GM-201", "")
+        assert ("empty_selection" in captured.err) is (namespace == "nowhere")
+
+
+def test_check_asks_for_each_right(cluster: MemoryStore, capsys: pytest.CaptureFixture[str]) -> None:
+    """A server that does not answer such questions is an error, and not a yes."""
+    assert cluster.is_cluster
+    assert cli.invoke(["check"]) == 1
+    assert events(capsys.readouterr().err)[-1]["code"] in {"api-error", "not-found"}
 
 
 def test_run_on_a_dump_changes_hashes_and_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
