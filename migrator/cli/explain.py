@@ -11,7 +11,14 @@ import click
 
 from migrator.cli import output
 from migrator.cli.operators import from_binary_option, named_by_binaries, to_binary_option
-from migrator.cli.options import ClusterFlags, cluster_options, complete_scheme, log_options, output_option
+from migrator.cli.options import (
+    ClusterFlags,
+    cluster_options,
+    complete_scheme,
+    log_options,
+    output_option,
+    suggestion,
+)
 from migrator.errors import NotFound, UsageError
 from migrator.resources import DEFAULT_NAMESPACE
 
@@ -100,6 +107,7 @@ class _Wanted:
         from migrator.cli import wiring  # noqa: PLC0415 - --help needs none of it
 
         self._missing = set(names)
+        self._seen: set[str] = set()
         self._names = frozenset(names)
         self._selection = wiring.selection(cluster)
 
@@ -112,6 +120,7 @@ class _Wanted:
             labels = (pcs.get("metadata") or {}).get("labels") or {}
             spellings = {name, f"{namespace}/{name}"}
             self._missing -= spellings
+            self._seen |= spellings
             if self._names and not self._names & spellings:
                 continue
             if self._selection.namespace in {None, namespace} and matches_labels(self._selection.selector, labels):
@@ -120,7 +129,8 @@ class _Wanted:
     def check(self) -> None:
         """Raise ``UsageError`` for a name that does not exist."""
         if self._missing:
-            raise UsageError(f"there is no PodCliqueSet {', '.join(sorted(self._missing))}")
+            hint = suggestion(min(self._missing), self._seen)
+            raise UsageError(f"there is no PodCliqueSet {', '.join(sorted(self._missing))}.{hint}")
 
 
 def _documents(path: str | None, cluster: ClusterFlags) -> Iterator[Mapping[str, Any]]:

@@ -38,7 +38,9 @@ def guards(code: str | None) -> None:
     wanted = code.upper() if code.upper().startswith("GM-") else f"GM-{code}"
     text = sections().get(wanted)
     if text is None:
-        raise UsageError(f"{code} is not a code; `guards` without one lists them all.{suggestion(wanted, sections())}")
+        raise UsageError(
+            f"{code} is not a code; `guards` without one lists them all.{suggestion(wanted, sections(), alike=0.82)}"
+        )
     output.write(text)
 
 

@@ -42,9 +42,12 @@ class Choice(click.Choice):  # type: ignore[type-arg] # generic in newer Clicks 
             raise click.BadParameter(said, ctx=ctx, param=param) from None
 
 
-def suggestion(typed: str, known: Iterable[str]) -> str:
-    """`` Did you mean ...?``; empty where no known word resembles what was typed."""
-    close = difflib.get_close_matches(typed, tuple(known), 1)
+def suggestion(typed: str, known: Iterable[str], *, alike: float = 0.6) -> str:
+    """`` Did you mean ...?``; empty where no known word resembles what was typed.
+
+    ``alike`` is between 0 and 1. Codes are nearly alike anyway and need more.
+    """
+    close = difflib.get_close_matches(typed, tuple(known), 1, alike)
     return f" Did you mean {close[0]}?" if close else ""
 
 

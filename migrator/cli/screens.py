@@ -132,8 +132,8 @@ def _will(ahead: Ahead, options: RunOptions, mode: DryRun) -> Iterator[str]:
     from migrator.store import DryRun  # noqa: PLC0415
 
     if mode is not DryRun.NONE:
-        sent = " but every patch is sent with dryRun=All" if mode is DryRun.SERVER else ""
-        yield f"write nothing, this is a dry run ({mode.value}){sent}"
+        sent = ": every patch is sent with dryRun=All" if mode is DryRun.SERVER else ""
+        yield f"write nothing, because this is a dry run{sent}"
         return
     if not ahead.writes:
         yield "write nothing"

@@ -16,6 +16,9 @@ from migrator.selectors import matches_labels
 
 AUTO: Final = "auto"
 
+#: How much a mistyped code must be like a real one to be taken for it, from 0 to 1.
+_ALIKE: Final = 0.82
+
 #: How long the operator is expected to be away, where nobody says: the Job's own deadline.
 DEFAULT_DOWNTIME: Final = 600.0
 
@@ -84,7 +87,7 @@ def check_allowed(codes: Iterable[str]) -> None:
     """Raise :class:`~migrator.errors.UsageError` for a code that ``--allow`` does not accept."""
     for code in codes:
         if code not in guards.CATALOGUE:
-            close = difflib.get_close_matches(code, guards.CATALOGUE, 1)
+            close = difflib.get_close_matches(code, guards.CATALOGUE, 1, _ALIKE)
             hint = f" Did you mean {close[0]}?" if close else ""
             raise UsageError(f"--allow {code}: a guard with this code does not exist; `guards` lists them.{hint}")
         if not guards.overridable(code):

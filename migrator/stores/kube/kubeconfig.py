@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -78,6 +79,11 @@ def _is_file(path: str) -> bool:
 def _load_files(files: Sequence[str], context: str | None, configuration: Configuration) -> None:
     named = ", ".join(files)
     try:
+        known = _contexts(files)
+        if context is not None and context not in known:
+            close = difflib.get_close_matches(context, known, 1)
+            hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(known) or 'none'}"
+            raise UsageError(f"context {context} is not in kubeconfig {named}; {hint}")
         with _complaints() as complaints:
             load: Callable[..., None] = config.load_kube_config
             load(
@@ -90,6 +96,12 @@ def _load_files(files: Sequence[str], context: str | None, configuration: Config
         raise UsageError(f"kubeconfig {named} cannot be used: {_first_line(error)}") from error
     if complaints:
         raise NotAuthorised(f"kubeconfig {named}: no credentials: {complaints[0]}")
+
+
+def _contexts(files: Sequence[str]) -> list[str]:
+    """The names of all contexts."""
+    documents = [yaml.safe_load(Path(file).expanduser().read_text(encoding="utf-8")) for file in files]
+    return [str(entry["name"]) for document in documents if document for entry in document.get("contexts") or ()]
 
 
 def _current_context(files: Sequence[str]) -> str | None:

@@ -378,6 +378,15 @@ def test_explain_reads_a_cluster(cluster: MemoryStore, capsys: pytest.CaptureFix
     assert cluster.writes() == []
 
 
+def test_a_mistyped_set_is_answered_with_one_that_there_is(
+    cluster: MemoryStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody has to look up the name of a set."""
+    assert cli.invoke(["explain", "embeder", *TO]) == 2
+    assert cluster.writes() == []
+    assert "there is no PodCliqueSet embeder. Did you mean embedder?" in capsys.readouterr().err
+
+
 def test_explain_on_a_terminal_is_coloured_like_a_diff(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -134,7 +134,7 @@ def test_a_dry_run_says_so_first_and_last_and_does_not_ask(terminal: Terminal) -
     """Before the run, on stdout behind the plan, and in the summary of the log."""
     shown = terminal.type(*RUN, "--dry-run=server", "--log-level=debug")
     assert shown.code == 0
-    assert "will      write nothing, this is a dry run (server) but every patch is sent" in shown.text
+    assert "will      write nothing, because this is a dry run: every patch is sent with" in shown.text
     assert "dry run: nothing was written" in shown.text
     assert "dry_run=server" in next(line for line in shown.lines if " summary " in line)
     assert QUESTION not in shown.text
