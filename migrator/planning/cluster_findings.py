@@ -14,10 +14,11 @@ def narrowed(others: tuple[TreePlan, ...], options: PlanOptions) -> list[Finding
     pending = [p for p in others if p.state in {TreeState.MIGRATE, TreeState.REFUSED}]
     if not pending:
         return []
-    many = f"{len(pending)} PodCliqueSets outside the selection need" if len(pending) > 1 else "a PodCliqueSet needs"
+    one = len(pending) == 1
+    some = f"{len(pending)} PodCliqueSet{'' if one else 's'} outside the selection also need{'s' if one else ''}"
     message = (
-        f"{many} this migration too, {pending[0].tree.ref} for instance: the operator serves the whole cluster and "
-        "would recreate their pods; give `run` neither -n nor -l, or --allow GM-201"
+        f"{some} this migration, {pending[0].tree.ref} for instance: the operator "
+        "serves the whole cluster and would recreate their pods; give `run` neither -n nor -l, or --allow GM-201"
     )
     refuses = not options.describes and "GM-201" not in options.allow
     return [judge("GM-201", pending[0].tree.ref, None, message, refuses=refuses)]

@@ -219,7 +219,7 @@ def test_a_selection_is_a_remark_of_a_plan(cluster: MemoryStore, capsys: pytest.
     for namespace, said in (("search", "2 PodCliqueSets outside"), ("nowhere", "3 PodCliqueSets outside")):
         assert cli.invoke(["plan", *TO, "-n", namespace]) == 0
         captured = capsys.readouterr()
-        assert f"note: {said} the selection need this migration too" in captured.out
+        assert f"note: {said} the selection also need this migration" in captured.out
         assert "GM-201" not in captured.out.replace("--allow GM-201", "")
         assert ("empty_selection" in captured.err) is (namespace == "nowhere")
 
