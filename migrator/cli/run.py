@@ -197,7 +197,8 @@ def run(
             _summarise(surroundings, None, error, mode)
             return error.exit_code
         if out != "-":
-            _print_if_read(result, form, mode, screens.ending(store, result, options) if store and not dry else None)
+            ending = screens.ending(store, result, options) if store is not None and not dry else None
+            _print_if_read(result, form, mode, revert=revert, ending=ending)
         _summarise(surroundings, result, None, mode)
     return 0
 
@@ -234,9 +235,9 @@ def _announce(
         screens.ask("Revert?" if options.revert else "Migrate?")
 
 
-def _print_if_read(result: RunResult, form: str, mode: DryRun, ending: Ending | None) -> None:
+def _print_if_read(result: RunResult, form: str, mode: DryRun, *, revert: bool, ending: Ending | None) -> None:
     try:
-        _print(result, form, mode, ending)
+        _print(result, form, mode, revert=revert, ending=ending)
         output.flush()
     except output.ReaderGone:
         output.abandon()  # what is done is done, whether its last line is read or not
@@ -261,7 +262,7 @@ def _run_on_dump(dump: str, out: str | None, mode: DryRun, options: RunOptions, 
     return result
 
 
-def _print(result: RunResult, form: str, mode: DryRun, ending: Ending | None) -> None:
+def _print(result: RunResult, form: str, mode: DryRun, *, revert: bool, ending: Ending | None) -> None:
     from migrator.cli import log  # noqa: PLC0415 - --help needs none of it
     from migrator.render import summary as report  # noqa: PLC0415
     from migrator.render import terminal  # noqa: PLC0415
@@ -279,9 +280,7 @@ def _print(result: RunResult, form: str, mode: DryRun, ending: Ending | None) ->
         }
         output.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     elif mode is DryRun.NONE:
-        output.write(
-            f"migrated {report.count(result.trees, 'set')} with {report.count(result.patches, 'patch', 'patches')}\n"
-        )
+        output.write(_done(result, revert=revert))
         if ending is not None:
             output.write(ending.text(result.plan.requested_target))
     else:
@@ -290,6 +289,15 @@ def _print(result: RunResult, form: str, mode: DryRun, ending: Ending | None) ->
         else:
             output.write(terminal.plan_text(result.plan))
         output.write("\ndry run: nothing was written\n")
+
+
+def _done(result: RunResult, *, revert: bool) -> str:
+    from migrator.render.summary import count  # noqa: PLC0415 - --help needs none of it
+
+    if not result.patches:
+        return "nothing to do: every value is as it should be\n"
+    what = f"{count(result.trees, 'set')} with {count(result.patches, 'patch', 'patches')}"
+    return f"{'put back' if revert else 'migrated'} {what}\n"
 
 
 def _summarise(surroundings: Context, result: RunResult | None, error: MigratorError | None, mode: DryRun) -> None:

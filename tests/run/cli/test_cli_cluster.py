@@ -245,13 +245,19 @@ def test_run_on_a_dump_changes_hashes_and_nothing_else(tmp_path: Path, capsys: p
     assert cli.invoke(["verify", "-f", str(DUMP), *TO]) == 7
 
 
-def test_the_way_back_gives_the_very_same_dump(tmp_path: Path) -> None:
-    """--revert with the same --from and --to restores every byte."""
+def test_the_way_back_gives_the_very_same_dump(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """--revert with the same --from and --to restores every byte; each run says what it did, and one more: nothing."""
     there, back = tmp_path / "there.yaml", tmp_path / "back.yaml"
     assert cli.invoke(["run", "-f", str(DUMP), "--write", str(there), *TO]) == 0
     again = ["run", "-f", str(there), "--write", str(back), *TO, "--from", "v0.1.0-alpha.9", "--revert"]
     assert cli.invoke(again) == 0
     assert back.read_bytes() == DUMP.read_bytes()
+    assert cli.invoke(["run", "-f", str(there), "--write", str(back), *TO]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "migrated 3 sets with 51 patches",
+        "put back 3 sets with 51 patches",
+        "nothing to do: every value is as it should be",
+    ]
 
 
 def test_write_to_stdout_is_the_dump_alone(capsys: pytest.CaptureFixture[str]) -> None:
