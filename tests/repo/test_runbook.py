@@ -20,7 +20,6 @@ import yaml
 
 from migrator import cli
 from migrator.cli import wiring
-from migrator.operators import images
 from migrator.resources import DEPLOYMENTS, POD_CLIQUE_SETS, PODS
 from tests.repo.pages import all_blocks, blocks, text_of
 from tests.support import operator_files
@@ -188,7 +187,7 @@ def test_a_release_that_is_not_in_the_table(site: Site, monkeypatch: pytest.Monk
 
     What the file of an operator says is a stand-in here; tests/oracle reads real ones.
     """
-    monkeypatch.setattr(images.binary, "read", operator_files.read)
+    monkeypatch.setattr("migrator.operators.binary.read", operator_files.read)
     by_binary, by_file = blocks("upgrade", "A release that is not in the table")
     old = site.generations
     for line in (*by_binary.splitlines(), *by_file.splitlines()):
