@@ -160,6 +160,22 @@ def test_plan_as_a_page_is_one_document(capsys: pytest.CaptureFixture[str]) -> N
     page = capsys.readouterr().out
     assert page.startswith("<!doctype html>")
     assert page.rstrip().endswith("</html>")
+    assert "is away for 10 min" in page  # as --help says
+    more = ["--reload-time", "25m", "--group-by", "app"]
+    assert cli.invoke(["plan", "-f", str(DUMP), *TO, "-o", "html", *more]) == 0
+    page = capsys.readouterr().out
+    assert "is away for 25 min" in page
+    assert "by label app" in page
+
+
+def test_a_page_of_a_cluster_names_its_operator(cluster: MemoryStore, capsys: pytest.CaptureFixture[str]) -> None:
+    """Namespace, Deployment, replicas and image of the operator that runs are on top."""
+    for item in operator():
+        cluster.put(item)
+    assert cli.invoke(["plan", *TO, "-o", "html"]) == 0
+    found = re.search(r"<dt>Operator now</dt><dd>(.*?)</dd>", capsys.readouterr().out)
+    assert found
+    assert re.fullmatch(r"Deployment grove-system/grove-operator, \d+ replicas? of \S+", found[1])
 
 
 def test_plan_reports_a_live_operator_and_disturbs_nothing(
