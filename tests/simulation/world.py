@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -26,12 +26,13 @@ from migrator.run.context import Context, RunOptions, RunResult
 from migrator.run.leases import micro_time
 from migrator.run.operator import Flags
 from migrator.run.record import Recorder
-from migrator.store import Deadline, DryRun, Listing
+from migrator.store import Deadline, DryRun, Listing, Write, in_turn
 from tests.simulation import cluster
 from tests.simulation.operators import ALPHA_11, Line, Operator
 from tests.support.memory_store import MemoryStore, copied
 from tests.support.trees import Object
 
+K = TypeVar("K")
 V = TypeVar("V")
 Moment = Literal["before", "after"]
 MOMENTS: Final[tuple[Moment, Moment]] = ("before", "after")
@@ -375,6 +376,13 @@ class View:
             name,
             subresource,
         )
+
+    def patches(
+        self, take: Callable[[], tuple[K, Write] | None], *, at_once: int
+    ) -> Generator[tuple[K, MigratorError | None], None, None]:
+        """See the store: one after the other, so that each is a step of its own."""
+        del at_once
+        return in_turn(self, take)
 
     def delete(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
         """See the store."""
