@@ -8,25 +8,26 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from time import perf_counter, sleep
-from typing import IO, Any, Final
+from typing import IO, Any, Final, TypeVar
 
 import structlog
 
 from benchmarks.reference.build import PATCHER
 from benchmarks.shapes import LINE, SOURCE, TARGET, Object
+from migrator.errors import MigratorError
 from migrator.grove.model import TreePlan
 from migrator.planning.options import PlanOptions
 from migrator.planning.patches import Batch, backward, forward
 from migrator.planning.planner import make_plan
 from migrator.run.execute import Executor
 from migrator.run.snapshot import take
-from migrator.store import LONGEST_WRITE
+from migrator.store import LONGEST_WRITE, Write, in_turn
 from migrator.stores.kube import store as kube_store
 from migrator.stores.kube.transport import Request
 from tests.support.controlplane.client import Client
@@ -34,6 +35,7 @@ from tests.support.controlplane.crds import apply_crds
 from tests.support.controlplane.server import ControlPlane
 from tests.support.controlplane.trees import load
 
+K = TypeVar("K")
 Stream = IO[bytes] | int | None
 
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
@@ -245,6 +247,17 @@ class _Notebook:
         return b"{}"
 
 
+class _Recording(kube_store.KubeStore):
+    """A store that sends one patch after the other, to a notebook."""
+
+    def patches(
+        self, take: Callable[[], tuple[K, Write] | None], *, at_once: int
+    ) -> Generator[tuple[K, MigratorError | None], None, None]:
+        """See the store."""
+        del at_once
+        return in_turn(self, take)
+
+
 def _undone(plan: TreePlan) -> TreePlan:
     """The plan that takes another one back."""
     return replace(plan, changes=tuple(replace(change, old=change.new, new=change.old) for change in plan.changes))
@@ -255,8 +268,8 @@ def _write(path: Path, batches: Sequence[Batch]) -> None:
     log = structlog.wrap_logger(
         structlog.ReturnLogger(), wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL)
     )
-    store = kube_store.KubeStore(notebook)  # type: ignore[arg-type]
-    Executor(store, check=lambda: None, stopping=lambda: False, workers=1, log=log).run(batches)
+    store = _Recording(notebook)  # type: ignore[arg-type]
+    Executor(store, check=lambda: None, stopping=lambda: False, at_once=1, log=log).run(batches)
     with path.open("w", encoding="utf-8") as file:
         for request in notebook.requests:
             line = {

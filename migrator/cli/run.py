@@ -92,6 +92,12 @@ if TYPE_CHECKING:
 @click.option(
     "--qps", type=click.FloatRange(min=0, min_open=True), metavar="N", help="At most so many requests per second."
 )
+@click.option(
+    "--concurrency",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="At most so many patches at a time (default 32); fewer while the API server is slow or throttles.",
+)
 @click.option("--revert", is_flag=True, help="Undo the run with the same --from and --to.")
 @click.option("--operator-namespace", metavar="NAMESPACE", help="Where the operator is; default: found by its labels.")
 @click.option("--operator-deployment", metavar="NAME", help="The operator's Deployment; default: found by its labels.")
@@ -132,6 +138,7 @@ def run(
     on_conflict: Literal["stop", "skip"],
     timeout: float | None,
     qps: float | None,
+    concurrency: int | None,
     revert: bool,
     operator_namespace: str | None,
     operator_deployment: str | None,
@@ -179,7 +186,7 @@ def run(
         raise
     shown = progress.shown(sys.stderr)
     with wiring.stopping(signal.SIGTERM, signal.SIGINT) as stop:
-        surroundings = wiring.context(session, stop, timeout or None, stream=shown.stream)
+        surroundings = wiring.context(session, stop, timeout or None, at_once=concurrency, stream=shown.stream)
         try:
             with shown:
                 if dump is None:

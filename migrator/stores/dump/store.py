@@ -169,7 +169,10 @@ class DumpStore:
         return changed
 
     def patches(
-        self, take: Callable[[], tuple[K, Write] | None], *, at_once: int  # noqa: ARG002 - the seam's
+        self,
+        take: Callable[[], tuple[K, Write] | None],
+        *,
+        at_once: int,  # noqa: ARG002 - the seam's
     ) -> Generator[tuple[K, MigratorError | None], None, None]:
         """See :meth:`migrator.store.Store.patches`: one after the other."""
         return in_turn(self, take)

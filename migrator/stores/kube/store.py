@@ -64,7 +64,8 @@ def connect(
 ) -> KubeStore:
     """The cluster that kubectl would talk to with the same flags.
 
-    ``request_timeout`` is in seconds, ``None`` for no limit. Nothing is sent yet. Raises :class:`~migrator.errors.UsageError` where there is no usable configuration.
+    ``request_timeout`` is in seconds, ``None`` for no limit. Nothing is sent yet. Raises
+    :class:`~migrator.errors.UsageError` where there is no usable configuration.
     """
     timing = timing or Timing()
     transport = Transport(

@@ -50,7 +50,8 @@ class Reader:
         self._headers: dict[str, str] = {}
         self._keep = True
         self._length: int | None = None  # of the body; none if it is chunked, or ends with the connection
-        self._chunks: list[bytes] | None = None
+        self._chunked = False
+        self._chunks: list[bytes] = []
         self._trailing = False
 
     def feed(self, data: bytes) -> Received | None:
@@ -59,7 +60,7 @@ class Reader:
         while not self._status:
             if not self._read_head():
                 return None
-        if self._chunks is not None:
+        if self._chunked:
             return self._read_chunks()
         if self._length is None or len(self._buffer) < self._length:
             return None
@@ -67,7 +68,7 @@ class Reader:
 
     def end(self) -> Received:
         """The response when the connection has ended: only one without a length may end so."""
-        if self._status and self._chunks is None and self._length is None:
+        if self._status and not self._chunked and self._length is None:
             return Received(self._status, self._shown(), self._buffer, reusable=False)
         raise ProtocolError("the connection ended before the response did" if self._buffer else "no response")
 
@@ -107,7 +108,7 @@ class Reader:
         elif coding is not None:
             if coding.lower() != "chunked" or length is not None:
                 raise ProtocolError("the length of the response is not clear")
-            self._chunks = []
+            self._chunked = True
         elif length is not None:
             if not _LENGTH.fullmatch(length):
                 raise ProtocolError("the length of the response is not a number")
@@ -115,33 +116,35 @@ class Reader:
 
     def _read_chunks(self) -> Received | None:
         """Take in the chunks that are whole; the response after the last of them."""
-        assert self._chunks is not None  # noqa: S101 - for the type checker
         while not self._trailing:
-            line, found, rest = self._buffer.partition(b"\r\n")
+            line, found, rest = self._line(_LONGEST_SIZE)
             if not found:
-                if len(line) > _LONGEST_SIZE:
-                    raise ProtocolError("a chunk of the response has no size")
                 return None
             matched = _SIZE.match(line)
             if matched is None:
                 raise ProtocolError("the size of a chunk is not a number")
             size = int(matched[1], 16)
-            if size and len(rest) < size + 2:
+            if not size:
+                self._trailing, self._buffer = True, rest
+                break
+            if len(rest) < size + 2:
                 return None
-            if size and rest[size : size + 2] != b"\r\n":
+            if rest[size : size + 2] != b"\r\n":
                 raise ProtocolError("a chunk of the response does not end where it should")
-            self._trailing = not size
             self._chunks.append(rest[:size])
-            self._buffer = rest[size + 2 :] if size else rest
-        while True:  # trailers, which nobody needs, up to an empty line
-            line, found, rest = self._buffer.partition(b"\r\n")
-            if not found:
-                if len(line) > _LONGEST_HEAD:
-                    raise ProtocolError("the trailers of the response do not end")
-                return None
+            self._buffer = rest[size + 2 :]
+        line, found, rest = self._line(_LONGEST_HEAD)
+        while line and found:  # trailers, which nobody needs, up to an empty line
             self._buffer = rest
-            if not line:
-                return self._whole(b"".join(self._chunks), rest)
+            line, found, rest = self._line(_LONGEST_HEAD)
+        return self._whole(b"".join(self._chunks), rest) if found else None
+
+    def _line(self, longest: int) -> tuple[bytes, bytes, bytes]:
+        """The next line, its end if that is there, and what follows."""
+        line, found, rest = self._buffer.partition(b"\r\n")
+        if len(line) > longest:
+            raise ProtocolError("a line of the response does not end")
+        return line, found, rest
 
     def _whole(self, data: bytes, rest: bytes) -> Received:
         return Received(self._status, self._shown(), data, reusable=self._keep and not rest)
