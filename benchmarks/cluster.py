@@ -103,6 +103,17 @@ class Run:
         stopped = self._one("operator_stopped")["ts"]
         return (_time(writes[-1]) - _time(stopped)).total_seconds() if writes else 0.0
 
+    @property
+    def absence(self) -> Mapping[str, float]:
+        """Seconds of each stage from the operator's scale-down to the end; ``waiting`` is what belongs to none."""
+        began = next(n for n, event in enumerate(self.events) if event["event"] == "operator_stopped")
+        stages: dict[str, float] = {}
+        for event in self.events[began:]:
+            if event["event"] == "stage_ended" and event["stage"] != "stop":
+                stages[event["stage"]] = stages.get(event["stage"], 0.0) + event["seconds"]
+        whole = (_time(self.events[-1]["ts"]) - _time(self.events[began]["ts"])).total_seconds()
+        return {**stages, "waiting": max(0.0, whole - sum(stages.values()))}
+
     def _one(self, name: str) -> Mapping[str, Any]:
         return next(event for event in self.events if event["event"] == name)
 
@@ -168,8 +179,8 @@ class Bench:
         store = self.store()
         plan = make_plan(take(store), PlanOptions(source=SOURCE, target=TARGET))
         there, back = self.directory / "there.jsonl", self.directory / "back.jsonl"
-        _write(there, [forward(tree) for tree in plan.trees])
-        _write(back, [backward(_undone(tree)) for tree in plan.trees])
+        record_patches(there, [forward(tree) for tree in plan.trees])
+        record_patches(back, [backward(_undone(tree)) for tree in plan.trees])
         return there, back
 
     def lists(self) -> Spent:
@@ -263,7 +274,8 @@ def _undone(plan: TreePlan) -> TreePlan:
     return replace(plan, changes=tuple(replace(change, old=change.new, new=change.old) for change in plan.changes))
 
 
-def _write(path: Path, batches: Sequence[Batch]) -> None:
+def record_patches(path: Path, batches: Sequence[Batch]) -> None:
+    """Write down the patches of batches as the store would send them, for the reference."""
     notebook = _Notebook()
     log = structlog.wrap_logger(
         structlog.ReturnLogger(), wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL)
