@@ -101,8 +101,8 @@ Grove allows it in its quiet state, and forbids it in four places (read in v0.1.
   `updateProgress` is stored. Such an update is empty as long as the pods' labels are the operator's; with ours, it
   deletes them.
 - **Seen by users**: `podclique/reconcilestatus.go:mutateUpdatedReplica` counts pods by the label, so that the next
-  reconciliation for any reason sets `updatedReplicas` to 0, for scaling groups and sets too. Dynamo reports such a graph
-  as not ready. A scale-in then chooses its pods by the label as well (`components/pod/deletionsort.go`).
+  reconciliation for any reason sets `updatedReplicas` to 0, for scaling groups and sets too. Dynamo reports such a
+  graph as not ready. A scale-in then chooses its pods by the label as well (`components/pod/deletionsort.go`).
 - **Forbidden by the authorizer**, where it is on: only the operator may change its pods.
 
 So a write before the stop would save half of the absence, and would break the promise that no pod is replaced because
