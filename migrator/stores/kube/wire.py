@@ -18,15 +18,15 @@ from urllib3 import HTTPHeaderDict
 from urllib3.exceptions import HTTPError, ProtocolError, SSLError
 from urllib3.util import parse_url
 
-#: One ``recv``: more than the answer to any patch of a pod.
-_CHUNK: Final = 1 << 16
+#: One ``recv``: the most that a TLS record holds.
+_CHUNK: Final = 1 << 14
 _LONGEST_HEAD: Final = 1 << 16
 _LONGEST_SIZE: Final = 64
 
-_STATUS: Final = re.compile(rb"HTTP/1\.([01]) ([1-5]\d\d)(?: |$)")
+_STATUS: Final = re.compile(rb"HTTP/1\.([01]) ([1-5]\d\d)(?:[ \r]|$)")
+_HEADER: Final = re.compile(r"\r\n([^\s:]+):[ \t]*([^\r\n]*?)[ \t]*(?=\r\n|\Z)")
 _LENGTH: Final = re.compile(r"\d{1,18}")
 _SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;|$)")
-_BREAK: Final = re.compile(r"[\r\n\0]")
 _NO_BODY: Final = frozenset({204, 304})
 _NOT_NOW: Final = (ssl.SSLWantReadError, ssl.SSLWantWriteError, BlockingIOError)
 
@@ -79,20 +79,20 @@ class Reader:
             if len(head) > _LONGEST_HEAD:
                 raise ProtocolError("the headers of the response do not end")
             return False
-        lines = head.split(b"\r\n")
-        matched = _STATUS.match(lines[0])
+        matched = _STATUS.match(head)
         if matched is None:
             raise ProtocolError("the response is not HTTP/1.1")
         self._buffer = rest
         status = int(matched[2])
         if status < 200:  # noqa: PLR2004 - informational
             return True
+        text = head.decode("latin-1")
+        pairs = _HEADER.findall(text)
+        if len(pairs) != text.count("\n"):
+            raise ProtocolError("a header of the response cannot be read")
         headers: dict[str, str] = {}
-        for line in lines[1:]:
-            name, colon, value = line.decode("latin-1").partition(":")
-            if not colon or not name or name != name.strip():
-                raise ProtocolError("a header of the response cannot be read")
-            name, value = name.lower(), value.strip()
+        for name, value in pairs:
+            name = name.lower()  # noqa: PLW2901 - the same name
             headers[name] = f"{headers[name]}, {value}" if name in headers else value
         self._status, self._headers = status, headers
         self._frame(old=matched[1] == b"0")
@@ -178,11 +178,12 @@ class Connection:
         Raises urllib3's ``ProtocolError``; the server may have the request all the same.
         """
         self._reader = Reader()
-        all_headers = {**self._fixed, **headers, "Content-Length": str(len(body))}
-        if any(_BREAK.search(value) for value in all_headers.values()):
+        every = {**self._fixed, **headers, "Content-Length": str(len(body))}
+        lines = (f"{method} {self._prefix}{path} HTTP/1.1", *[f"{n}: {v}" for n, v in every.items()], "", "")
+        text = "\r\n".join(lines)
+        if not text.count("\n") == text.count("\r") == len(lines) - 1 or "\0" in text:
             raise ValueError("a header of a request has a line break")
-        lines = (f"{method} {self._prefix}{path} HTTP/1.1", *(f"{n}: {v}" for n, v in all_headers.items()), "", "")
-        data = "\r\n".join(lines).encode("latin-1") + body
+        data = text.encode("latin-1") + body
         try:
             try:
                 sent = self._sock.send(data)
