@@ -139,11 +139,11 @@ def test_without_a_target_the_page_has_a_row_for_each_scheme(
     assert page.startswith("<!doctype html>")
     assert page.count("<tr><td>") == 3
     assert "legacy-1.34, the operator that runs now" in page
-    assert page.count("25 pods, 134 GPUs") == 2
+    assert page.count('>25</td><td data-is="GPUs" class="figure">134</td>') == 2
     assert "Automatic MNNVL ends" in page
     cluster(MemoryStore())
     assert cli.invoke(["plan", "-o", "html"]) == 0
-    assert "Nothing to do: no PodCliqueSets." in capsys.readouterr().out
+    assert "Nothing to do: no PodCliqueSets" in capsys.readouterr().out
 
 
 def installed(release: str, *, replicas: int = 1) -> list[dict[str, Any]]:
