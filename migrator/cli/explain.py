@@ -11,7 +11,14 @@ import click
 
 from migrator.cli import output
 from migrator.cli.operators import from_binary_option, named_by_binaries, to_binary_option
-from migrator.cli.options import ClusterFlags, cluster_options, complete_scheme, verbose_option
+from migrator.cli.options import (
+    ClusterFlags,
+    cluster_options,
+    complete_scheme,
+    log_options,
+    output_option,
+    suggestion,
+)
 from migrator.errors import NotFound, UsageError
 from migrator.resources import DEFAULT_NAMESPACE
 
@@ -53,19 +60,11 @@ _COLOURS: Final = {"  + ": "green", "  - ": "red", "  ~ ": "yellow"}
     help="The scheme to compare with. Without it: every other scheme that a release speaks. Only builds of Grove's "
     "pull request #566 speak the canonical schemes.",
 )
-@click.option(
-    "-o",
-    "--output",
-    "form",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="A small diff, or one JSON object on a line, for each set and scheme.",
-)
+@output_option("table", "json", meaning="A small diff, or one JSON object on a line, for each set and scheme.")
 @to_binary_option
 @from_binary_option
 @cluster_options
-@verbose_option
+@log_options
 @named_by_binaries(migrates=False)
 def explain(
     *, names: tuple[str, ...], path: str | None, source: str, target: str | None, form: str, cluster: ClusterFlags
@@ -112,6 +111,7 @@ class _Wanted:
 
         self._missing = set(names)
         self._found = False
+        self._seen: set[str] = set()
         self._names = frozenset(names)
         self._selection = wiring.selection(cluster)
 
@@ -124,6 +124,7 @@ class _Wanted:
             labels = (pcs.get("metadata") or {}).get("labels") or {}
             spellings = {name, f"{namespace}/{name}"}
             self._missing -= spellings
+            self._seen |= spellings
             if self._names and not self._names & spellings:
                 continue
             if self._selection.namespace in {None, namespace} and matches_labels(self._selection.selector, labels):
@@ -133,7 +134,8 @@ class _Wanted:
     def check(self) -> None:
         """Raise ``UsageError`` for a name that does not exist, or where there was nothing to explain."""
         if self._missing:
-            raise UsageError(f"there is no PodCliqueSet {', '.join(sorted(self._missing))}")
+            hint = suggestion(min(self._missing), self._seen)
+            raise UsageError(f"there is no PodCliqueSet {', '.join(sorted(self._missing))}.{hint}")
         if not self._found:
             raise UsageError("there is no PodCliqueSet to explain")
 

@@ -47,6 +47,13 @@ def connect(
     )
 
 
+def context_of(cluster: ClusterFlags) -> str | None:
+    """The kubeconfig context that is used; ``None`` without a kubeconfig, as in a pod."""
+    from migrator.stores.kube import kubeconfig  # noqa: PLC0415 - the client costs 0.6 s
+
+    return kubeconfig.context_name(cluster.kubeconfig, cluster.context)
+
+
 def open_store(cluster: ClusterFlags, *dumps: str | None, dry_run: DryRun, qps: float | None = None) -> Store:
     """The dump that was named, in one file or several, or else the cluster."""
     files = [dump for dump in dumps if dump is not None]
@@ -90,7 +97,9 @@ def context(
         sleep=lambda seconds: (stop.wait(seconds), None)[1],
         identity=f"{socket.gethostname()}_{run_id}",
         run_id=run_id,
-        log=log.configure(stream or sys.stderr, run_id=run_id, verbose=session.verbose),
+        log=log.configure(
+            stream or sys.stderr, run_id=run_id, level=session.level, form=session.log_format, known=session.shown
+        ),
         stop=stop,
         deadline=Deadline(monotonic, timeout),
         namespace=own_namespace(),
@@ -122,6 +131,19 @@ def own_namespace() -> str | None:
         return _OWN_NAMESPACE.read_text(encoding="utf-8").strip() or None
     except OSError:
         return None
+
+
+@contextmanager
+def at_once(*signals: signal.Signals) -> Iterator[None]:
+    """Let the signals end us at once while nothing is under way, as they would without :func:`stopping`."""
+    before = {number: signal.getsignal(number) for number in signals}
+    for number in signals:
+        signal.signal(number, signal.default_int_handler if number is signal.SIGINT else signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager

@@ -212,8 +212,9 @@ def _unknown(text: str) -> UnknownScheme:
     exact = f"v0.1.0-{text}" if f"v0.1.0-{text}" in builds else None
     close = [exact] if exact else difflib.get_close_matches(text, names, n=1)
     close = close or difflib.get_close_matches(f"v0.1.0-{text}", names, n=1)
-    hint = f"; did you mean {close[0]}?" if close else "."
+    if close:
+        return UnknownScheme(f"{what}; did you mean {close[0]}? `releases` lists all of them")
     return UnknownScheme(
-        f"{what}{hint} Known schemes: {', '.join(scheme.name for scheme in all_schemes())}. Known releases: "
+        f"{what}. Known schemes: {', '.join(scheme.name for scheme in all_schemes())}. Known releases: "
         f"{', '.join(release.name for release in releases())}."
     )

@@ -32,7 +32,7 @@ from migrator.hashing.schemes import Scheme
 from migrator.planning import guards
 from migrator.planning.advisories import advise_plan, unknown_target
 from migrator.planning.blast import Behaviour, behaviour_of, stakes
-from migrator.planning.cluster_findings import lacking_kinds, narrowed, not_checked, orphan, unlisted
+from migrator.planning.cluster_findings import lacking_kinds, narrowed, not_checked, orphan, others_unseen, unlisted
 from migrator.planning.detect import Detection, Pair, Verdict, detect
 from migrator.planning.guards.base import harmless, refuse, warn
 from migrator.planning.hashes import HashesOf
@@ -72,6 +72,7 @@ def make_plan(
     findings += narrowed(others, options)
     if any(p.changes for p in plans):
         findings += unlisted(snapshot, options)
+    findings += others_unseen(snapshot)
     findings += lacking_kinds(snapshot)
     if not snapshot.is_cluster and snapshot.trees:
         findings += not_checked()

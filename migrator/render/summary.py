@@ -74,6 +74,7 @@ class TargetRow:
     refused: int
     codes: tuple[str, ...]
     advisories: tuple[Advice, ...]
+    remarks: tuple[str, ...] = ()
 
 
 def plan_json(plan: Plan, origin: Origin | None = None) -> dict[str, Any]:
@@ -117,6 +118,7 @@ def target_row(target: Target) -> TargetRow:
         refused=sum(1 for tree in plan.trees if tree.state is TreeState.REFUSED),
         codes=tuple(sorted({finding.code for finding in refusals_of(plan)})),
         advisories=plan.advisories,
+        remarks=tuple(finding.message for finding in plan.findings if finding.code == "GM-201" and finding.ref is None),
     )
 
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from migrator.errors import Refused, UsageError, VerificationFailed
+from migrator.errors import NotAuthorised, Refused, UsageError, VerificationFailed
 from migrator.grove.model import Finding, Plan, Snapshot
+from migrator.planning.cluster_findings import operator_unseen, record_unseen
 from migrator.planning.options import PlanOptions
 from migrator.planning.outlook import Target, outlook
 from migrator.planning.patches import Batch, backward, forward
@@ -110,8 +111,9 @@ def preview(
     """Describe what a run would do.
 
     On a cluster the recorded tables count, and a live operator or a webhook that refuses label patches is a
-    warning: a run can deal with both. ``namespace`` is where the record is if no operator is found. Raises what the
-    store raises: what cannot be read is not described.
+    warning: a run can deal with both. So is an operator or a record that may not be seen. ``namespace`` is where the
+    record is if no operator is found. Raises what the store raises: sets and pods that cannot be read are not
+    described.
     """
     seen = look(store, options, now=now, namespace=namespace)
     plan = make_plan(seen.snapshot, options, tables=seen.tables, now=seen.now, running=seen.running)
@@ -142,7 +144,7 @@ def look(
 
     Raises :class:`~migrator.errors.UsageError` for a cluster that does not know PodCliqueSets.
     """
-    snapshot = take(store, phases=True)
+    snapshot = take(store, phases=True, namespace=options.selection.namespace)
     if not store.is_cluster:
         return Seen(snapshot, {}, None, None, ())
     if not snapshot.installed:
@@ -152,10 +154,17 @@ def look(
         )
     if not snapshot.trees:
         return Seen(snapshot, {}, now(), None, ())
-    control = Control(operator.find(store, Flags()))
-    recorded = Recorder(store, control.found.home or namespace).load()
-    findings = warnings_of(RunOptions(options), replace(control, recorded=recorded))
-    return Seen(snapshot, recorded.by_set(), now(), running(control.found), tuple(findings))
+    control, unseen = Control(), list[Finding]()
+    try:
+        control = Control(operator.find(store, Flags()))
+    except NotAuthorised as error:
+        unseen += operator_unseen(str(error))
+    try:
+        control = replace(control, recorded=Recorder(store, control.found.home or namespace).load())
+    except NotAuthorised as error:
+        unseen.append(record_unseen(str(error)))
+    findings = (*unseen, *warnings_of(RunOptions(options), control))
+    return Seen(snapshot, control.recorded.by_set(), now(), running(control.found), findings)
 
 
 def _with(plan: Plan, findings: tuple[Finding, ...]) -> Plan:

@@ -11,7 +11,7 @@ from migrator.grove.model import Change, Finding, Plan, Severity, Snapshot, Tree
 from migrator.grove.places import stored_hashes
 from migrator.planning.detect import Pair
 from migrator.planning.guards.base import refuse, warn
-from migrator.planning.images import is_target, release_in
+from migrator.planning.images import is_target, other_digest, release_in
 from migrator.planning.options import Direction, Selection, direction
 from migrator.planning.planner import changes_of, is_of, make_plan, template_digest
 from migrator.planning.revert import make_revert
@@ -163,10 +163,15 @@ def in_the_way(options: RunOptions, control: Control) -> list[Finding]:
         elif not installed.deployment and installed.live:
             said = "without a Deployment: stop it yourself, then run again"
             findings.append(refuse("GM-122", ref, None, f"{what} {said}"))
+    way = direction(options.plan)
+    for pod in installed.pods if installed is not None else ():
+        other = other_digest(pod.digests, options.target_digests)
+        if other is not None and _speaks(pod.image, way, options):
+            findings.append(refuse("GM-122", pod.ref, None, f"operator pod {pod.ref} ({pod.image}) {other}"))
     if found.authorizer is not None:
         findings.append(refuse("GM-202", None, None, found.authorizer.remedy))
     run = control.recorded.unfinished
-    if record_of(control.recorded, direction(options.plan)) is Rec.OTHER and run is not None:
+    if record_of(control.recorded, way) is Rec.OTHER and run is not None:
         said = f"a migration from {run.source} to {run.target} did not end: finish it with `run --to {run.target}`"
         findings.append(refuse("GM-205", None, None, f"{said}, or undo it with `run --revert --to {run.target}`"))
     return findings

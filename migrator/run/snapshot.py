@@ -31,14 +31,25 @@ _JOINED: Final = frozenset(
 )
 
 
-def take(store: Store, *, phases: bool = False) -> Snapshot:
+def take(store: Store, *, phases: bool = False, namespace: str | None = None) -> Snapshot:
     """List each kind once, whole cluster, and join what was read.
+
+    With a ``namespace`` that one alone is read where the whole cluster may not be: the snapshot says so.
 
     No Grove CRDs means no trees. A kind that holds no known hash and may not be listed is named in ``unlisted``. Any
     other failure to read is raised: an API outage must never look like "no pods". With ``phases`` pods know whether
     they run, for two short lists more. Raises :class:`~migrator.errors.IncompleteDump` where a dump lacks what its
     sets must have, and :class:`~migrator.errors.InputError` where it has one object twice.
     """
+    try:
+        return _take(store, phases=phases)
+    except NotAuthorised:
+        if namespace is None:
+            raise
+        return replace(_take(store, phases=phases, only=namespace), only=namespace)
+
+
+def _take(store: Store, *, phases: bool, only: str | None = None) -> Snapshot:
     swept, unlisted = sweep.Sweep(), list[str]()
 
     def read(
@@ -52,6 +63,7 @@ def take(store: Store, *, phases: bool = False) -> Snapshot:
         listing: Listing[T] = store.list(
             resource,
             project,
+            namespace=only if resource.namespaced else None,
             label_selector=selector,
             field_selector=fields,
             metadata_only=metadata_only,
