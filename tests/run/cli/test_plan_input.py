@@ -19,6 +19,7 @@ from migrator.cli.guards import sections
 from migrator.planning.guards import CATALOGUE, HAZARDS
 from migrator.render.summary import CSV_COLUMNS
 from migrator.resources import POD_CLIQUE_SETS
+from tests.support import operator_installation as installation
 from tests.support.memory_store import MemoryStore
 from tests.support.paths import ROOT
 from tests.support.trees import as_list
@@ -130,21 +131,8 @@ def test_the_running_operators_row_is_marked(
     cluster: Callable[[MemoryStore], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """On a cluster the image of the operator says what runs."""
-    labels = {"app.kubernetes.io/component": "operator-deployment", "app.kubernetes.io/name": "grove-operator"}
-    labels["app.kubernetes.io/part-of"] = "grove"
-    container = {"name": "grove-operator", "image": "example.test/grove-operator:v0.1.0-alpha.9"}
-    deployment = {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "grove-operator", "namespace": "grove-system", "labels": labels, "generation": 1},
-        "spec": {
-            "replicas": 1,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
-        },
-        "status": {"observedGeneration": 1},
-    }
-    cluster(MemoryStore(*objects(), deployment))
+    image = installation.image("v0.1.0-alpha.9")
+    cluster(MemoryStore(*objects(), installation.deployment(image)))
     found = document(capsys)
     assert [target["running"] for target in found["targets"]] == [False, True, False]
     assert cli.invoke(["plan"]) == 0
