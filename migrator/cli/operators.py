@@ -91,7 +91,8 @@ def _resolve(rest: dict[str, Any], *, migrates: bool) -> None:
             )
         rest[name] = found.scheme.name
         if name == "target":
-            _agree_on_image(rest.get("target_image"), path, found)
+            operator = rest.get("operator")
+            _agree_on_image(operator.target_image if operator is not None else None, path, found)
             context.ensure_object(Session).target_digests = found.digests
     names = {rest.get("target") or "", rest.get("source") or ""}
     if any(_READ_ELSEWHERE.fullmatch(name) for name in names - _known_names()) and not _offline(rest):
