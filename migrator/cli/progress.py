@@ -9,9 +9,9 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from typing import TYPE_CHECKING, Final, Self, TextIO, TypeVar, cast
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from typing import TYPE_CHECKING, Any, Final, Self, TextIO, TypeVar, cast
 
 from migrator.resources import POD_CLIQUES, POD_GANGS, PODS
 from migrator.store import DryRun
@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bars
     from rich.progress import TaskID
 
+    from migrator.errors import MigratorError
     from migrator.exact_json import JSONObject
     from migrator.resources import Op, Resource
-    from migrator.store import Listing, Store
+    from migrator.store import Listing, Store, Write
 
+K = TypeVar("K")
 T = TypeVar("T")
 Count = Callable[[], object]
 
@@ -212,11 +214,7 @@ class _Watched:
         self,
         resource: Resource,
         project: Callable[[JSONObject], T],
-        *,
-        namespace: str | None = None,
-        label_selector: str | None = None,
-        field_selector: str | None = None,
-        metadata_only: bool = False,
+        **options: Any,  # noqa: ANN401 - the store's
     ) -> Listing[T]:
         with self._progress.stage(f"reading {resource.plural}") as count:
 
@@ -224,14 +222,7 @@ class _Watched:
                 count()
                 return project(raw)
 
-            return self._store.list(
-                resource,
-                counted,
-                namespace=namespace,
-                label_selector=label_selector,
-                field_selector=field_selector,
-                metadata_only=metadata_only,
-            )
+            return self._store.list(resource, counted, **options)
 
     def kinds(self, group: str) -> tuple[Resource, ...]:
         return self._store.kinds(group)
@@ -249,6 +240,15 @@ class _Watched:
         if resource == PODS or resource.group in _GROUPS:  # not the Lease, which is renewed all the time
             self._progress.patched(self.dry_run)
         return done
+
+    def patches(
+        self, take: Callable[[], tuple[K, Write] | None], *, at_once: int
+    ) -> Generator[tuple[K, MigratorError | None], None, None]:
+        with closing(self._store.patches(take, at_once=at_once)) as outcomes:
+            for key, error in outcomes:
+                if error is None:
+                    self._progress.patched(self.dry_run)
+                yield key, error
 
     def delete(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
         self._store.delete(resource, namespace, name, uid)

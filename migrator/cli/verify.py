@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from migrator.cli import output
-from migrator.cli.operators import named_by_binaries, to_binary_option
+from migrator.cli.operators import from_binary_option, named_by_binaries, to_binary_option
 from migrator.cli.options import (
     ClusterFlags,
     OperatorFlags,
@@ -57,6 +57,15 @@ if TYPE_CHECKING:
     help="What every stored hash must be.",
 )
 @click.option(
+    "--from",
+    "source",
+    default="auto",
+    show_default=True,
+    metavar="SCHEME|RELEASE|auto",
+    shell_complete=complete_scheme,
+    help="What was stored before: the layout that `--to canonical` is meant over, if no release speaks it.",
+)
+@click.option(
     "--settle",
     type=Seconds(),
     default="0",
@@ -77,6 +86,7 @@ if TYPE_CHECKING:
 @operator_options
 @output_option("table", "json")
 @to_binary_option
+@from_binary_option
 @cluster_options
 @log_options
 @named_by_binaries(required=True)
@@ -86,6 +96,7 @@ def verify(
     *,
     dump: str | None,
     target: str,
+    source: str,
     settle: float,
     interval: float,
     after_upgrade: bool,
@@ -106,9 +117,10 @@ def verify(
 
     if dump is not None and (close or after_upgrade):
         raise UsageError("--close and --after-upgrade need a cluster: a file has no record")
-    direction(PlanOptions(target=target))  # a mistyped release is answered before a cluster is asked
+    direction(PlanOptions(source=source, target=target))  # a mistyped release is answered before a cluster is asked
     options = core.VerifyOptions(
         target=target,
+        source=source,
         settle=settle,
         interval=interval,
         after_upgrade=after_upgrade,

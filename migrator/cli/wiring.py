@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 
 from migrator.cli import log
 from migrator.cli.options import ClusterFlags, Session
+from migrator.errors import UsageError
 
 if TYPE_CHECKING:
     from migrator.planning.options import Selection
@@ -62,14 +63,29 @@ def open_store(cluster: ClusterFlags, *dumps: str | None, dry_run: DryRun, qps: 
 
 
 def read_dump(*paths: str, dry_run: DryRun) -> DumpStore:
-    """What kubectl printed into a file, or into several."""
-    from migrator.stores.dump.store import DumpStore  # noqa: PLC0415 - of no use to a cluster
+    """What kubectl printed into a file, or into several.
 
-    return DumpStore.read(*paths, dry_run=dry_run)
+    Raises :class:`~migrator.errors.UsageError` for a dump without a PodCliqueSet: it is not what was meant.
+    """
+    from migrator.grove.trees import DUMP_COMMAND  # noqa: PLC0415 - of no use to a cluster
+    from migrator.resources import POD_CLIQUE_SETS  # noqa: PLC0415
+    from migrator.stores.dump.store import DumpStore  # noqa: PLC0415
+
+    store = DumpStore.read(*paths, dry_run=dry_run)
+    if not store.list(POD_CLIQUE_SETS, lambda _raw: True).items:
+        counts = [f"{number} {kind}{'s' if number != 1 else ''}" for kind, number in sorted(store.found.items())]
+        there = ", ".join(counts) or "nothing at all"
+        raise UsageError(f"{store.name} has no PodCliqueSet, but {there}; dump with `{DUMP_COMMAND}`")
+    return store
 
 
 def context(
-    session: Session, stop: threading.Event, timeout: float | None = None, *, stream: TextIO | None = None
+    session: Session,
+    stop: threading.Event,
+    timeout: float | None = None,
+    *,
+    at_once: int | None = None,
+    stream: TextIO | None = None,
 ) -> Context:
     """Real clocks, a real log, and an identity that no other process has; ``timeout`` is in seconds.
 
@@ -77,7 +93,7 @@ def context(
     """
     from migrator.run.context import Context  # noqa: PLC0415 - --help needs none of it
     from migrator.run.leases import monotonic  # noqa: PLC0415
-    from migrator.store import Deadline  # noqa: PLC0415
+    from migrator.store import MOST_AT_ONCE, Deadline  # noqa: PLC0415
 
     run_id = uuid.uuid4().hex[:12]
     return Context(
@@ -91,6 +107,7 @@ def context(
         ),
         stop=stop,
         deadline=Deadline(monotonic, timeout),
+        at_once=at_once or MOST_AT_ONCE,
         namespace=own_namespace(),
     )
 

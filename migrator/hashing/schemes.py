@@ -182,8 +182,8 @@ def _version(text: str) -> tuple[int | str, ...] | None:
 
 #: What to do about a release whose hashes are not known.
 WAY_OUT: Final = (
-    "give the operator's own binary with --to-binary, or, if you know how it hashes, its scheme and its image: "
-    "--to legacy-1.35 --target-image IMAGE"
+    "give the operator's own binary with --to-binary, or, if you know how it hashes, its scheme (--to legacy-1.35); "
+    "`run` and `verify` need its image then (--target-image IMAGE)"
 )
 
 

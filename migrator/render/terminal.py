@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, TextIO
 
 from migrator.grove.model import Advice, Finding, Plan, Ref, Severity, TreePlan, TreeState
+from migrator.hashing import schemes
 from migrator.planning.lineage import span
 from migrator.render.findings import NAMED, FindingGroup, advice_groups, consequences, grouped, line, names
 from migrator.render.summary import (
@@ -128,6 +129,8 @@ def targets_text(rows: Sequence[TargetRow]) -> str:
     if remarks:
         parts.append("".join(f"note: {printable(remark)}\n" for remark in remarks))
     parts.append("next: plan --to RELEASE shows set by set what a migration changes and what refuses it\n")
+    unread = span(schemes.unread_releases())
+    parts.append(f"note: the hashes of {unread} are not known; plan --to one of them shows its hazards\n")
     return "\n".join(parts)
 
 
@@ -218,7 +221,7 @@ def _finding(group: FindingGroup, arrow: str, namespace: str = "") -> Tree:
         refs = tuple(ref for saying in rest for ref in saying.refs)
         node.add(Text(f"and {len(rest):,} more: {printable(names(refs, namespace))}", style="dim"))
     if group.consequences:
-        node.add(Text(f"from it follow {consequences(group)}", style="dim"))
+        node.add(Text(f"it also explains {consequences(group)}", style="dim"))
     for remedy in group.remedies[:NAMED]:
         node.add(Text(f"{arrow} {printable(remedy)}", style="bold" if group.refuses else ""))
     return node

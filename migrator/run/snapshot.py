@@ -67,12 +67,13 @@ def _take(store: Store, *, phases: bool, only: str | None = None) -> Snapshot:
             label_selector=selector,
             field_selector=fields,
             metadata_only=metadata_only,
+            look=None if fields else swept.look,
         )
         return listing.items
 
     def if_there(resource: Resource, project: Callable[[JSONObject], T]) -> tuple[T, ...]:
         try:
-            return read(resource, swept.over(project))
+            return read(resource, project)
         except NotFound:
             return ()
 
@@ -84,7 +85,7 @@ def _take(store: Store, *, phases: bool, only: str | None = None) -> Snapshot:
             return ()
 
     try:
-        sets = read(resources.POD_CLIQUE_SETS, swept.over(parsing.pod_clique_set))
+        sets = read(resources.POD_CLIQUE_SETS, parsing.pod_clique_set)
     except NotFound:
         return Snapshot(trees=(), is_cluster=store.is_cluster, installed=False)
     gang_maps = if_there(resources.POD_GANG_MAPS, parsing.pod_gang_map)
@@ -92,9 +93,9 @@ def _take(store: Store, *, phases: bool, only: str | None = None) -> Snapshot:
     gangs = (if_there if gang_maps else if_allowed)(resources.POD_GANGS, parsing.pod_gang)
     objects = Objects(
         sets=sets,
-        groups=read(resources.POD_CLIQUE_SCALING_GROUPS, swept.over(parsing.scaling_group)),
-        cliques=read(resources.POD_CLIQUES, swept.over(parsing.pod_clique)),
-        pods=read(resources.PODS, swept.over(parsing.pod), selector=_MANAGED, metadata_only=True),
+        groups=read(resources.POD_CLIQUE_SCALING_GROUPS, parsing.scaling_group),
+        cliques=read(resources.POD_CLIQUES, parsing.pod_clique),
+        pods=read(resources.PODS, parsing.pod, selector=_MANAGED, metadata_only=True),
         gang_maps=gang_maps,
         gangs=gangs,
     )

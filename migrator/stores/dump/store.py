@@ -6,11 +6,11 @@ Patches apply as on a cluster. Requests that only a cluster can answer raise :cl
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn, TypeVar
 
-from migrator.errors import ApiError, InputError, NotFound, OutputError
+from migrator.errors import ApiError, InputError, MigratorError, NotFound, OutputError
 from migrator.exact_json import JSONObject
 from migrator.resources import (
     DEFAULT_NAMESPACE,
@@ -24,10 +24,11 @@ from migrator.resources import (
     Resource,
 )
 from migrator.selectors import matches_labels
-from migrator.store import DryRun, Listing
+from migrator.store import DryRun, Listing, Look, Write, in_turn
 from migrator.stores.dump.file import DumpFile, Path
 from migrator.stores.dump.patching import patched, same
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 _HELD: Final = {
@@ -130,14 +131,18 @@ class DumpStore:
         label_selector: str | None = None,
         field_selector: str | None = None,  # noqa: ARG002 - what it asks for is in the object
         metadata_only: bool = False,  # noqa: ARG002 - a file is in memory already
+        look: Look | None = None,
     ) -> Listing[T]:
         """See :meth:`migrator.store.Store.list`; a kind without objects in the dump is an empty list."""
-        found = (
-            project(entry.current)
+        found = [
+            entry.current
             for (home, _), entry in self._held(resource).items()
             if namespace in {None, home} and matches_labels(label_selector, _labels(entry.current))
-        )
-        return Listing(tuple(found), "")
+        ]
+        listing = Listing(tuple(map(project, found)), "")
+        if look is not None:
+            look(found, None)
+        return listing
 
     def kinds(self, group: str) -> tuple[Resource, ...]:
         """See :meth:`migrator.store.Store.kinds`."""
@@ -166,6 +171,15 @@ class DumpStore:
         if self.dry_run is DryRun.NONE:
             entry.current = changed
         return changed
+
+    def patches(
+        self,
+        take: Callable[[], tuple[K, Write] | None],
+        *,
+        at_once: int,  # noqa: ARG002 - the seam's
+    ) -> Generator[tuple[K, MigratorError | None], None, None]:
+        """See :meth:`migrator.store.Store.patches`: one after the other."""
+        return in_turn(self, take)
 
     def delete(self, resource: Resource, namespace: str, name: str, uid: str) -> None:  # noqa: ARG002 - the seam's
         """A dump never loses objects: raises :class:`~migrator.errors.NotFound`, except in a dry run."""

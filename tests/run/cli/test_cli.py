@@ -78,12 +78,13 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
         | kubectl
         | binaries
         | {"--filename", "--write", "--to", "--from", "--dry-run", "--stop-operator", "--skip-refused", "--allow"}
-        | {"--wait-for-idle", "--max-downtime", "--on-conflict", "--timeout", "--qps"}
+        | {"--wait-for-idle", "--max-downtime", "--on-conflict", "--timeout", "--qps", "--concurrency"}
         | {"--revert", "--yes"}
         | operator,
         "verify": common
         | kubectl
-        | {"--filename", "--to", "--to-binary", "--settle", "--interval", "--after-upgrade", "--close", "--yes"}
+        | binaries
+        | {"--filename", "--to", "--from", "--settle", "--interval", "--after-upgrade", "--close", "--yes"}
         | operator,
         "explain": common | kubectl | binaries | {"--filename", "--from", "--to"},
         "releases": common,
