@@ -110,6 +110,9 @@ of us whenever somebody edits a set meanwhile. It is not built.
 
 ### Where goals are missed, and what comes next
 
+- **CPU of a patch**: 1.7 times Go's, from a server that answers at once (0.15 ms) to one that takes 30 ms (0.31 ms, as
+  each answer then wakes the client alone). A quarter is the log line that every patch leaves, a quarter the making of
+  the request, a fifth TLS and the reading of the answer.
 - **The whole run**: a process takes about a second of CPU to start, most of it the import of the Kubernetes client, and
   a run reads three snapshots: before the operator stops, behind the fence, and to prove what was written. That is lost
   in the patching of 10,000 pods; a cluster of some hundred pods misses the goal by the start alone. The next step:
