@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from tests.node import scenarios
 from tests.node.pairs import PAIRS as ON_A_NODE
 from tests.support.paths import ROOT
 from tests.upgrade import builds
@@ -139,13 +140,31 @@ Debian's packages with Python 3.11 for the published slim image, images made of 
 Grove's, charts from each tag's source for the published ones, and busybox for the workloads' images.
 """
 
+_SCENARIOS: Final = """\
+### What becomes of the Job
 
-def page(results: Mapping[str, Mapping[str, Any]], on_a_node: Mapping[str, Mapping[str, Any]]) -> str:
-    """The whole page, in Markdown; ``results`` are by the name of the pair, as are those of upgrades on a real node."""
+`make node-test` runs these on the same node, each in a cluster with six sets of alpha.9 that the run is to take to
+alpha.11; the operator is a stand-in that does nothing, and the sets' pods run no container. After each scenario that
+migrates, everything but the hashes is as it was before. The table is what one run of them has shown, from
+`tests/node/scenarios.json`: the exit code and the reason of each container, "disrupted" where its pod has the condition
+DisruptionTarget, the outcome or the reason code in each termination message, how the Job ended and what it counts as
+failed, the Events about sets, and what is in the cluster at the end. Exit codes are in [cli.md](cli.md).
+"""
+
+
+def page(
+    results: Mapping[str, Mapping[str, Any]],
+    on_a_node: Mapping[str, Mapping[str, Any]],
+    rows: Mapping[str, Mapping[str, Any]],
+) -> str:
+    """The whole page, in Markdown: upgrades by the name of their pair, those on a real node, the Job's scenarios."""
     node = [
         "| from | to | sets | pods | recreated without | recreated with | run | away | then quiet for |",
         "|---|---|---|---|---|---|---|---|---|",
         *(_node_row(pair, on_a_node.get(pair.name)) for pair in ON_A_NODE),
+        "",
+        _SCENARIOS,
+        *scenarios.table(rows),
         "",
     ]
     lines = [
@@ -187,7 +206,7 @@ def _row(pair: Pair, result: Mapping[str, Any] | None) -> str:
 
 def main() -> None:
     """Print the page, or write it."""
-    text = page(*(json.loads(path.read_text(encoding="utf-8")) for path in (RESULTS, NODE_RESULTS)))
+    text = page(*(json.loads(path.read_text(encoding="utf-8")) for path in (RESULTS, NODE_RESULTS, scenarios.FILE)))
     if sys.argv[1:] == ["--write"]:
         TARGET.write_text(text, encoding="utf-8")
     else:
