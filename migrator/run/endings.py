@@ -128,8 +128,6 @@ def error_of(code: int, memory: Memory, seen: Situation) -> BaseException:
             f"{cause}; that set was brought back to the old hashes, and the other sets are migrated. Run again, or "
             "`run --revert`"
         )
-    if isinstance(cause, LeaseLost) and code == Exit.LOST:
-        return LeaseLost(f"{cause}; run again")
     if isinstance(cause, MigratorError) and cause.exit_code == code:
-        return cause
+        return LeaseLost(f"{cause}; run again") if isinstance(cause, LeaseLost) else cause
     return ClusterError(str(cause)) if isinstance(cause, MigratorError) else cause
