@@ -81,6 +81,7 @@ def main() -> int:
     except GoProgramError as error:
         sys.stderr.write(f"{error}\n")
         return 1
+    os.environ[images.VARIABLE] = str(images.ours())
     return run("pytest", "-p", "no:cacheprovider", *(sys.argv[1:] or ["tests/node"]))
 
 
