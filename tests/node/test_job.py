@@ -28,7 +28,7 @@ def finish(scene: Scene) -> list[Ended]:
 
 
 def test_a_run_migrates_and_its_pod_says_so(scene: Scene) -> None:
-    """One pod ends with 0, its termination message is the summary, and each set gets an Event."""
+    """A plain run: one pod ends with 0, its termination message is the summary, and each set gets an Event."""
     with scene.unharmed():
         scene.run()
         [pod] = finish(scene)
@@ -42,7 +42,7 @@ def test_a_run_migrates_and_its_pod_says_so(scene: Scene) -> None:
 
 
 def test_another_run_has_nothing_to_do(scene: Scene) -> None:
-    """A second Job after the first ends with 0 and writes no hash."""
+    """Another Job afterwards: it ends with 0 and writes no hash."""
     scene.run()
     finish(scene)
     with scene.frozen():
@@ -53,7 +53,7 @@ def test_another_run_has_nothing_to_do(scene: Scene) -> None:
 
 
 def test_the_container_has_no_rights_and_little_memory(scene: Scene) -> None:
-    """In 128 MiB, with a read-only root, as a foreign user, without capabilities and under seccomp the run succeeds."""
+    """128 MiB, a read-only root, a foreign user, no capabilities, seccomp: the run succeeds."""
     with scene.unharmed():
         scene.run(memory="128Mi", more=SLOW)
         process = Path("/proc") / str(scene.machine.node.main_process(container_id(scene)))
@@ -68,7 +68,7 @@ def test_the_container_has_no_rights_and_little_memory(scene: Scene) -> None:
 
 
 def test_an_unknown_release_fails_the_job_at_once(scene: Scene) -> None:
-    """Wrong usage ends with 2, which podFailurePolicy takes for final: one pod, nothing written, the operator runs."""
+    """An unknown release: 2, which podFailurePolicy takes for final, one pod, nothing written, the operator runs."""
     with scene.frozen():
         scene.run(to="v9.9.9")
         assert scene.result() == ("Failed", "PodFailurePolicy")
@@ -79,7 +79,7 @@ def test_an_unknown_release_fails_the_job_at_once(scene: Scene) -> None:
 
 
 def test_a_refusal_fails_the_job_at_once(scene: Scene) -> None:
-    """A pod whose hash no operator computed refuses with 3: one pod, nothing written, the operator runs."""
+    """A pod whose hash no operator computed: 3, one pod, nothing written, the operator runs."""
     pod = scene.pods_of_sets()[0]
     scene.client.patch(pod, {"metadata": {"labels": {"grove.io/pod-template-hash": "zzzz"}}})
     with scene.frozen():
@@ -102,7 +102,7 @@ def test_a_killed_container_is_followed_by_one_that_finishes(scene: Scene) -> No
 
 
 def test_a_deleted_pod_is_followed_by_one_that_finishes(scene: Scene) -> None:
-    """Kubectl delete pod in mid-write: the run is asked to end, and the Job's next pod finishes."""
+    """The pod is deleted in mid-write: the run is asked to end, and the Job's next pod finishes."""
     with scene.unharmed():
         scene.run(more=SLOW)
         pod = scene.writing()
@@ -113,7 +113,7 @@ def test_a_deleted_pod_is_followed_by_one_that_finishes(scene: Scene) -> None:
 
 
 def test_an_evicted_pod_is_not_counted_and_another_finishes(scene: Scene) -> None:
-    """The eviction API, as kubectl drain uses it, in mid-write: no failure is counted, and the next pod finishes."""
+    """Eviction in mid-write, as kubectl drain asks for it: no failure is counted, and the next pod finishes."""
     with scene.unharmed():
         scene.run(more=SLOW)
         name = scene.writing()["metadata"]["name"]
@@ -188,7 +188,7 @@ def test_a_restart_of_the_api_server_is_waited_out(scene: Scene) -> None:
 
 
 def test_two_jobs_do_no_more_than_one(scene: Scene) -> None:
-    """A second Job beside the first waits or gives way: both end, one of them has migrated, and no value is wrong."""
+    """A second Job beside the first: it waits or gives way, one of them migrates, and no value is wrong."""
     with scene.unharmed():
         scene.run(more=SLOW)
         scene.writing()
@@ -200,7 +200,7 @@ def test_two_jobs_do_no_more_than_one(scene: Scene) -> None:
 
 
 def test_the_job_passes_pod_security_restricted(scene: Scene) -> None:
-    """In a namespace that enforces "restricted" the Job's pod is admitted and succeeds, and a plain pod is not."""
+    """Pod Security "restricted" is enforced: the Job's pod is admitted and succeeds, and a plain pod is not."""
     namespace = scene.client.get("v1", "Namespace", NAMESPACE)
     label = "pod-security.kubernetes.io/enforce"
     scene.client.patch(

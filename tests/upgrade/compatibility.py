@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.node import scenarios
+from tests.node.pairs import BY_CHART
 from tests.node.pairs import PAIRS as ON_A_NODE
 from tests.support.paths import ROOT
 from tests.upgrade import builds
@@ -128,16 +129,18 @@ Not tried either: a cluster with several API servers or several nodes.
 """
 
 
+_BY: Final = {"the Job": "", "the chart": BY_CHART}
 _NODE: Final = """\
 ## On a real node
 
 The same upgrades with a real kubelet (`make node-upgrade`): the operators, the workloads and the tool run in
 containers, the operators are installed by Helm from the charts of their tags, and the run is the Job of
-`manifests/job.yaml` with the image of our Dockerfile. Each row was judged like those above.
+`manifests/job.yaml`, or of our chart, with the image of our Dockerfile. Each row was judged like those above.
+"Recreated without" is the negative control, tried once for each pair: the same upgrade without the tool.
 
-What stood in for what: the closed cluster of `tests/node` for kind (containerd and one kubelet of 1.34), a base made of
-Debian's packages with Python 3.11 for the published slim image, images made of the binaries described below for
-Grove's, charts from each tag's source for the published ones, and busybox for the workloads' images.
+What stood in for what: the closed cluster of `tests/node` for kind (containerd 2.2 and one kubelet of 1.34), a base
+made of Debian's packages with Python 3.11 for the published slim image, images made of the binaries described below
+for Grove's, charts from each tag's source for the published ones, and busybox for the workloads' images.
 """
 
 _SCENARIOS: Final = """\
@@ -159,9 +162,9 @@ def page(
 ) -> str:
     """The whole page, in Markdown: upgrades by the name of their pair, those on a real node, the Job's scenarios."""
     node = [
-        "| from | to | sets | pods | recreated without | recreated with | run | away | then quiet for |",
-        "|---|---|---|---|---|---|---|---|---|",
-        *(_node_row(pair, on_a_node.get(pair.name)) for pair in ON_A_NODE),
+        "| from | to | by | sets | pods | recreated without | recreated with | run | away | then quiet for |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+        *(_node_row(pair, by, on_a_node.get(f"{pair.name}{end}")) for pair in ON_A_NODE for by, end in _BY.items()),
         "",
         _SCENARIOS,
         *scenarios.table(rows),
@@ -175,11 +178,11 @@ def page(
     return "\n".join([_INTRODUCTION, "## Results", "", *lines, "", _READING, _NODE, *node, _TRIED, _NOT_RUN])
 
 
-def _node_row(pair: Pair, result: Mapping[str, Any] | None) -> str:
-    ends = [build.title for build in pair.builds]
+def _node_row(pair: Pair, by: str, result: Mapping[str, Any] | None) -> str:
+    ends = [*(build.title for build in pair.builds), by]
     if result is None:
         return f"| {' | '.join([*ends, 'not run', *[''] * 6])} |"
-    counted = [str(result[name]) for name in ("sets", "pods", "without", "with_tool")]
+    counted = ["" if result[name] is None else str(result[name]) for name in ("sets", "pods", "without", "with_tool")]
     times = [f"{result[name]:g} s" for name in ("run_seconds", "downtime_seconds", "soak_seconds")]
     return f"| {' | '.join([*ends, *counted, *times])} |"
 
