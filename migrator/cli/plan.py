@@ -16,7 +16,7 @@ import click
 from migrator import __version__
 from migrator.cli import output
 from migrator.cli.operators import from_binary_option, named_by_binaries, to_binary_option
-from migrator.cli.options import ClusterFlags, Session, cluster_options, complete_scheme, verbose_option
+from migrator.cli.options import ClusterFlags, Session, cluster_options, complete_scheme, log_options, output_option
 
 if TYPE_CHECKING:
     from migrator.grove.model import Plan
@@ -69,12 +69,15 @@ EXIT_CHANGES = 10
     help="What the next operator expects. Without it: a line for each scheme that a release speaks. Only builds of "
     "Grove's pull request #566 speak the canonical schemes.",
 )
-@click.option(
-    "-o",
-    "--output",
-    "form",
-    type=click.Choice(["table", "wide", "json", "yaml", "csv", "html"]),
-    help="A table (the default, but for a tree on a terminal), a wider one, data for scripts and sheets, or a page.",
+@output_option(
+    "table",
+    "wide",
+    "json",
+    "yaml",
+    "csv",
+    "html",
+    default=None,
+    meaning="A table (the default, but for a tree on a terminal), a wider one, data for scripts and sheets, or a page.",
 )
 @click.option(
     "--detailed-exitcode",
@@ -84,7 +87,7 @@ EXIT_CHANGES = 10
 @to_binary_option
 @from_binary_option
 @cluster_options
-@verbose_option
+@log_options
 @named_by_binaries()
 @click.pass_obj
 def plan(
@@ -101,37 +104,42 @@ def plan(
 
     Nothing is written, refusals or not, and the exit code is 0 unless --detailed-exitcode asks for more.
     """
-    from migrator.cli import progress, wiring  # noqa: PLC0415
-    from migrator.errors import UsageError  # noqa: PLC0415
+    from migrator.cli import log, progress, wiring  # noqa: PLC0415
+    from migrator.errors import NotAuthorised, UsageError  # noqa: PLC0415
     from migrator.hashing import schemes  # noqa: PLC0415
-    from migrator.planning.options import PlanOptions, direction  # noqa: PLC0415
+    from migrator.planning.options import PlanOptions, Selection, direction  # noqa: PLC0415
     from migrator.render import summary  # noqa: PLC0415
     from migrator.run.dry_run import preview, preview_targets  # noqa: PLC0415
     from migrator.store import DryRun  # noqa: PLC0415
 
     options = PlanOptions(source=source, selection=wiring.selection(cluster), describes=True)
     if target is None:
-        if detailed_exitcode or form == "html":
-            raise UsageError(f"{'--detailed-exitcode' if detailed_exitcode else '-o html'} needs a target: give --to")
+        if detailed_exitcode:
+            raise UsageError("--detailed-exitcode needs a target: give --to")
     else:
         options = PlanOptions(source=source, target=target, selection=options.selection, describes=True)
     if target is None or schemes.unread_release(target) is None:
         direction(options)  # a mistyped release is answered before a cluster is asked
-    with progress.shown(sys.stderr) as shown:
+    with progress.shown(sys.stderr, quiet=session.quiet) as shown:
         surroundings = wiring.context(session, threading.Event(), stream=shown.stream)
         with shown.stage("reading"):
             store = wiring.open_store(cluster, *dumps, dry_run=DryRun.CLIENT)
         given: Any = {"now": surroundings.now, "namespace": surroundings.namespace or wiring.DEFAULT_NAMESPACE}
-        given["found"] = getattr(store, "found", None)
         origin = summary.Origin(getattr(store, "name", None), datetime.now(UTC).isoformat("T", "seconds"), __version__)
         with shown.stage("planning"):
-            if target is not None:
-                made = preview(shown.watch(store), options, **given)
-            else:
-                text = _targets(preview_targets(shown.watch(store), options, **given), form, source, origin)
+            try:
+                if target is not None:
+                    made = preview(shown.watch(store), options, **given)
+                else:
+                    text = _targets(preview_targets(shown.watch(store), options, **given), form, source, origin)
+            except NotAuthorised as error:
+                one = "" if cluster.namespace else ", and -n plans one namespace with the rights in it"
+                raise NotAuthorised(f"{error}; `check plan` shows what is lacking{one}") from error
     if target is None:
         output.write(text)
         return 0
+    if made.known and not made.trees and options.selection != Selection():
+        log.write_warning("empty_selection", "no PodCliqueSet is in this namespace with these labels (-n, -l)")
     _print(made, form, origin)
     if detailed_exitcode and summary.refusals_of(made):
         return EXIT_REFUSED
@@ -149,7 +157,12 @@ def _targets(targets: Iterator[Target], form: str | None, source: str, origin: O
         return _document(document, form)
     if form == "csv":
         return _csv(row for target in targets for row in summary.csv_rows(target.plan))
-    return terminal.targets_text([summary.target_row(target) for target in targets])
+    rows = [summary.target_row(target) for target in targets]
+    if form == "html":
+        from migrator.render import page  # noqa: PLC0415 - one form of six
+
+        return page.render_targets(rows, origin)
+    return terminal.targets_text(rows)
 
 
 def _print(made: Plan, form: str | None, origin: Origin) -> None:

@@ -253,7 +253,8 @@ class Snapshot:
     """Everything that one attempt decides upon, from one set of lists.
 
     ``installed``: the API server knows PodCliqueSets. ``unlisted`` are kinds that may not be listed, ``lacking``
-    those of which a dump has nothing though there must be some.
+    those of which a dump has nothing though there must be some. ``only`` is the one namespace that could be read,
+    ``None`` for all.
     """
 
     trees: tuple[Tree, ...]
@@ -263,6 +264,7 @@ class Snapshot:
     unlisted: tuple[str, ...] = ()
     lacking: tuple[str, ...] = ()
     sightings: tuple[Sighting, ...] = ()
+    only: str | None = None
 
 
 class Severity(StrEnum):

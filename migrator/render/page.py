@@ -6,6 +6,7 @@ or dark setting. Jinja2 escapes every value; the page shows names and hashes, ne
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from migrator.grove.model import Plan, Ref, TreeState
 from migrator.hashing import schemes
 from migrator.planning.explain import Explanation, as_text, explain
+from migrator.planning.lineage import span
 from migrator.render import summary as report
 from migrator.render.findings import advice_groups, consequences, grouped
 from migrator.render.reasons import reasons
@@ -29,7 +31,7 @@ _STATES: Final = {
 def render(plan: Plan, origin: report.Origin | None = None) -> str:
     """The whole document, as text; ``origin`` says what the plan was made from, and when."""
     why = _explained(plan)
-    return _template().render(
+    return _template("page.html").render(
         plan=plan,
         headline=report.headline(plan),
         stakes=_stakes(plan),
@@ -50,8 +52,15 @@ def render(plan: Plan, origin: report.Origin | None = None) -> str:
     )
 
 
+def render_targets(rows: Sequence[report.TargetRow], origin: report.Origin | None = None) -> str:
+    """The page where no target was named: a line for each scheme that a release speaks."""
+    hazards = advice_groups(dict.fromkeys(advice for row in rows for advice in row.advisories))
+    known = {"span": span, "unread": schemes.unread_releases()}
+    return _template("targets.html").render(rows=rows, hazards=hazards, origin=origin, **known)
+
+
 @cache
-def _template() -> Template:
+def _template(name: str) -> Template:
     environment = Environment(
         loader=PackageLoader("migrator.render", "."),
         autoescape=True,
@@ -64,7 +73,7 @@ def _template() -> Template:
     environment.globals.update(
         as_text=as_text, change_groups=report.change_groups, count=report.count, number=lambda value: f"{value:,}"
     )
-    return environment.get_template("page.html")
+    return environment.get_template(name)
 
 
 def _tiles(plan: Plan) -> list[tuple[str, int]]:

@@ -26,18 +26,18 @@ from migrator.errors import (
 from migrator.exact_json import JSONObject
 from migrator.grove.model import Ref, SetHashes, Snapshot, Tree
 from migrator.grove.places import stored_hashes
-from migrator.hashing import podcliqueset
+from migrator.hashing import layouts, podcliqueset, schemes
 from migrator.hashing.schemes import Scheme
 from migrator.planning.aftermath import Problem, since
 from migrator.planning.detect import Pair, Verdict, detect
-from migrator.planning.images import is_target
+from migrator.planning.images import is_target, other_digest
 from migrator.planning.lag import lagging
-from migrator.planning.options import Direction, PlanOptions, direction
+from migrator.planning.options import AUTO, Direction, PlanOptions, direction
 from migrator.planning.planner import is_of, template_digest
 from migrator.planning.revert import make_revert
 from migrator.planning.tables import Baseline, Table
 from migrator.resources import EVENTS, POD_CLIQUE_SETS
-from migrator.run import operator, target_image
+from migrator.run import operator
 from migrator.run.context import Context
 from migrator.run.decisions import Lease
 from migrator.run.leases import OWN_LEASE, Leases
@@ -56,15 +56,21 @@ _ORDINARY: Final = frozenset({"Scheduled", "Pulling", "Pulled", "Created", "Star
 
 @dataclass(frozen=True, slots=True)
 class VerifyOptions:
-    """What ``verify`` is asked. ``settle`` and ``interval`` are in seconds."""
+    """What ``verify`` is asked; ``source`` and ``target`` as in a plan. ``settle`` and ``interval`` are in seconds."""
 
     target: str
+    source: str = AUTO
     settle: float = 0.0
     interval: float = 2.0
     after_upgrade: bool = False
     flags: Flags = field(default_factory=Flags)
     target_image: str | None = None
     target_digests: frozenset[str] = frozenset()
+
+    @property
+    def way(self) -> Direction:
+        """The schemes that are meant."""
+        return direction(PlanOptions(source=self.source, target=self.target))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +117,6 @@ def verify(store: Store, options: VerifyOptions, context: Context, *, namespace:
             found += tuple(_nothing_there(store, known.tables))
         if options.after_upgrade:
             found += tuple(_no_operator(store, options))
-            found += tuple(
-                Problem(*other) for other in target_image.others(store, options.flags, options.target_digests)
-            )
         problems = tuple(problem for problem in found if not problem.owner)
         context.log.info("verified", attempt=attempts, problems=len(problems), trees=len(snapshot.trees))
         stuck = any(not problem.settles for problem in problems)
@@ -212,7 +215,7 @@ def _read(store: Store, options: VerifyOptions, namespace: str | None) -> _Known
             return _Known()
         recorder = Recorder(store, home)
         recorded = recorder.load()
-        way = direction(PlanOptions(target=options.target))
+        way = options.way
         tables = {uid: table for uid, table in recorded.by_set().items() if is_of(table, way)}
         return _Known(home, recorded, tables, recorder.baselines() if options.after_upgrade else {})
     except (NotAuthorised, Refused, UsageError):
@@ -225,7 +228,7 @@ def problems_of(
     snapshot: Snapshot, options: VerifyOptions, tables: Mapping[str, Table], baselines: Mapping[str, Baseline]
 ) -> Iterator[Problem]:
     """Everything that is wrong with one snapshot, and what owners did."""
-    way = direction(PlanOptions(target=options.target))
+    way = options.way
     for tree in snapshot.trees:
         if tree.pcs.terminating:
             continue
@@ -259,9 +262,13 @@ def _nothing_there(store: Store, tables: Mapping[str, Table]) -> Iterator[Proble
 
 
 def _no_operator(store: Store, options: VerifyOptions) -> Iterator[Problem]:
-    """Before an operator of the target has run there is no "after the upgrade"."""
-    way = direction(PlanOptions(target=options.target))
+    """Before an operator of the target has run there is no "after the upgrade"; nor if it is another build of it."""
+    way = options.way
     installed = operator.find(store, options.flags).operator
+    for pod in installed.pods if installed is not None else ():
+        other = other_digest(pod.digests, options.target_digests)
+        if other is not None:
+            yield Problem(pod.ref, None, f"operator pod {pod.ref} ({pod.image}) {other}")
     live = [pod for pod in installed.pods if not pod.terminating] if installed is not None else []
     if any(_is_of(pod.image, way, options) for pod in live):
         return
@@ -295,9 +302,11 @@ def _values(tree: Tree, candidates: tuple[Scheme, ...], target_of: Callable[[Sch
     pair = Pair(hashes(found.target), hashes(found.target), tree.pcs.on_delete)
     other = [item for item in stored if pair.verdict(item) not in {Verdict.TARGET, Verdict.LEFTOVER}]
     lags = lagging(tree, other)
+    read_elsewhere = (one for one in schemes.all_schemes() if one.minor in layouts.adopted())
+    before = {*candidates, *schemes.spoken_schemes(), *read_elsewhere}
     for item in other:
         # What no pod depends on stays as the old operator left it; a hash that was not migrated fails.
-        late = (item.ref.uid, item.field) in lags and not any(item.value == hashes(c).of(item) for c in candidates)
+        late = (item.ref.uid, item.field) in lags and not any(item.value == hashes(one).of(item) for one in before)
         message = f"{item.ref}: {item.field} is {item.value}, not {found.target.name}'s {pair.target.of(item)}"
         if late:
             message += "; it lags behind, and no pod depends on it"

@@ -14,7 +14,7 @@ from migrator.grove.model import Snapshot
 from migrator.grove.trees import check_complete
 from migrator.resources import Resource
 from migrator.run.snapshot import take
-from migrator.store import DryRun, Listing
+from migrator.store import DryRun, Listing, Look
 from tests.support.builders import LATER, World
 
 
@@ -39,6 +39,7 @@ class Lists:
         label_selector: str | None = None,
         field_selector: str | None = None,  # noqa: ARG002 - the seam's
         metadata_only: bool = False,
+        look: Look | None = None,  # noqa: ARG002
     ) -> Listing[Any]:
         """List all objects of a kind, whatever the selector."""
         assert namespace is None
