@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from scripts import check_counts
 from scripts.check_counts import totals
 from tests.support import counts
 
@@ -26,17 +25,3 @@ def test_nothing_is_counted_without_a_file(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path)
     counts.record("a", 1)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_what_a_machine_cannot_do_is_printed_and_not_required(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A reason stands in the counts' line in place of a number; without one the number is required."""
-    monkeypatch.setattr(check_counts, "REQUIRED", tmp_path / "required.json")
-    (tmp_path / "required.json").write_text('{"a": 2, "b": 1}', encoding="utf-8")
-    found = tmp_path / "counts.jsonl"
-    found.write_text('{"name": "a", "n": 2}\n{"name": "b", "cannot": "no root"}\n', encoding="utf-8")
-    assert check_counts.main(str(found)) == 0
-    assert capsys.readouterr().out == '{"a": 2, "b": "cannot: no root"}\n'
-    found.write_text('{"name": "a", "n": 2}\n', encoding="utf-8")
-    assert check_counts.main(str(found)) == 1
