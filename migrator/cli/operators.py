@@ -7,6 +7,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 
@@ -128,7 +129,8 @@ def read(path: str, *, image: str | None = None) -> OperatorScheme:
 
     try:
         if Path(path).is_dir():
-            return schemefile.of_image(images.read_files(_Directory(Path(path)), _scratch, image=image))
+            with _Directory(Path(path)) as files:
+                return schemefile.of_image(images.read_files(files, _scratch, image=image))
         with Path(path).open("rb") as file:
             if file.seekable() and file.read(1) == b"{":
                 file.seek(0)
@@ -189,10 +191,11 @@ def _agree_on_image(image: str | None, binary: str, found: OperatorScheme) -> No
         )
 
 
-class _Directory:
-    """The regular files of a directory; links are followed only inside it."""
+class _Directory(ExitStack):
+    """The regular files of a directory; links are followed only inside it. It closes what it has opened."""
 
     def __init__(self, root: Path) -> None:
+        super().__init__()
         self._root = root.resolve()
 
     def paths(self) -> Iterator[str]:
@@ -208,7 +211,7 @@ class _Directory:
         wanted = (self._root / path).resolve()
         if not wanted.is_relative_to(self._root) or not wanted.is_file():
             return None
-        return wanted.open("rb")
+        return self.enter_context(wanted.open("rb"))
 
 
 def _scratch() -> BinaryIO:

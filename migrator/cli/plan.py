@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +14,15 @@ import click
 from migrator import __version__
 from migrator.cli import output
 from migrator.cli.operators import from_binary_option, named_by_binaries, to_binary_option
-from migrator.cli.options import ClusterFlags, Session, cluster_options, complete_scheme, log_options, output_option
+from migrator.cli.options import (
+    ClusterFlags,
+    Seconds,
+    Session,
+    cluster_options,
+    complete_scheme,
+    log_options,
+    output_option,
+)
 
 if TYPE_CHECKING:
     from migrator.grove.model import Plan
@@ -33,7 +39,7 @@ EXIT_CHANGES = 10
     Examples:
       grove-migrator plan                                   each release that could come next
       grove-migrator plan --to v0.1.0-alpha.11
-      grove-migrator plan -f dump.yaml --to v0.1.0-alpha.11 -o html > plan.html
+      grove-migrator plan -f dump.yaml --to v0.1.0-alpha.11 -o html --group-by team --reload-time 25m > plan.html
       grove-migrator plan --to v0.1.0-alpha.11 -n inference -l app=web -o yaml
       grove-migrator plan --detailed-exitcode --to v0.1.0-alpha.11    3 refused, 10 changes pending
 
@@ -84,6 +90,16 @@ EXIT_CHANGES = 10
     is_flag=True,
     help="Exit with 3 if anything refuses, with 10 if changes are pending; needs --to.",
 )
+@click.option(
+    "--group-by", metavar="LABEL", help="On the page: totals for each value of this label of the PodCliqueSets, too."
+)
+@click.option(
+    "--reload-time",
+    type=Seconds(),
+    default="10m",
+    show_default=True,
+    help="On the page: how long a recreated pod is assumed to be away, for the GPU-hours.",
+)
 @to_binary_option
 @from_binary_option
 @cluster_options
@@ -98,6 +114,8 @@ def plan(
     target: str | None,
     form: str | None,
     detailed_exitcode: bool,
+    group_by: str | None,
+    reload_time: float,
     cluster: ClusterFlags,
 ) -> int:
     """Show what a migration would change, what refuses it, and what the upgrade recreates without it.
@@ -140,7 +158,7 @@ def plan(
         return 0
     if made.known and not made.trees and options.selection != Selection():
         log.write_warning("empty_selection", "no PodCliqueSet is in this namespace with these labels (-n, -l)")
-    _print(made, form, origin)
+    _print(made, form, origin, reload_time, group_by)
     if detailed_exitcode and summary.refusals_of(made):
         return EXIT_REFUSED
     if detailed_exitcode and summary.has_changes(made):
@@ -151,12 +169,13 @@ def plan(
 def _targets(targets: Iterator[Target], form: str | None, source: str, origin: Origin) -> str:
     """All targets; one plan is in memory at a time."""
     from migrator.render import summary, terminal  # noqa: PLC0415 - --help needs none of it
+    from migrator.render.text import sheet  # noqa: PLC0415
 
     if form in {"json", "yaml"}:
         document = {"from": source, "targets": [summary.target_json(t) for t in targets], **origin.as_json()}
         return _document(document, form)
     if form == "csv":
-        return _csv(row for target in targets for row in summary.csv_rows(target.plan))
+        return sheet(summary.CSV_COLUMNS, (row for target in targets for row in summary.csv_rows(target.plan)))
     rows = [summary.target_row(target) for target in targets]
     if form == "html":
         from migrator.render import page  # noqa: PLC0415 - one form of six
@@ -165,20 +184,21 @@ def _targets(targets: Iterator[Target], form: str | None, source: str, origin: O
     return terminal.targets_text(rows)
 
 
-def _print(made: Plan, form: str | None, origin: Origin) -> None:
+def _print(made: Plan, form: str | None, origin: Origin, reload_time: float, group_by: str | None) -> None:
     from migrator.cli import log  # noqa: PLC0415 - --help needs none of it
     from migrator.render import summary, terminal  # noqa: PLC0415
+    from migrator.render.text import sheet  # noqa: PLC0415
 
     if form not in {None, "table", "wide"} and summary.CANONICAL_NOTE in summary.notes(made):
         log.write_warning("canonical_target", summary.CANONICAL_NOTE)  # a table has it itself
     if form in {"json", "yaml"}:
         output.write(_document(summary.plan_json(made, origin), form))
     elif form == "csv":
-        output.write(_csv(summary.csv_rows(made)))
+        output.write(sheet(summary.CSV_COLUMNS, summary.csv_rows(made)))
     elif form == "html":
         from migrator.render import page  # noqa: PLC0415 - one form of six
 
-        output.write(page.render(made, origin))
+        output.write(page.render(made, origin, reload_seconds=reload_time, group_by=group_by))
     elif form is None and sys.stdout.isatty():
         terminal.print_plan(made, sys.stdout, colour=log.wants_colour(sys.stdout))
     else:
@@ -191,13 +211,3 @@ def _document(document: dict[str, Any], form: str | None) -> str:
     import yaml  # noqa: PLC0415 - one form of six
 
     return str(yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=10**9))
-
-
-def _csv(rows: Iterable[tuple[str | int, ...]]) -> str:
-    from migrator.render.summary import CSV_COLUMNS  # noqa: PLC0415
-
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(CSV_COLUMNS)
-    writer.writerows(rows)
-    return text.getvalue()

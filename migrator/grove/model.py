@@ -387,7 +387,7 @@ class Plan:
 
     ``requested_source`` and ``requested_target`` are as the user gave them: ``auto``, a release, a scheme.
     ``cluster_blast`` and ``cluster_rest`` count the whole cluster, ``trees`` are the selected ones; ``known`` is
-    false for a target whose hashes are not known.
+    false for a target whose hashes are not known. ``operator`` describes the operator that was seen.
     """
 
     requested_source: str
@@ -398,3 +398,4 @@ class Plan:
     cluster_rest: BlastRadius = BlastRadius()
     advisories: tuple[Advice, ...] = ()
     known: bool = True
+    operator: str | None = None

@@ -54,7 +54,7 @@ def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
         store,
         check=lambda: None,
         stopping=context.stop.is_set,
-        workers=context.workers if store.is_cluster else 1,
+        at_once=context.at_once,
         log=context.log,
     )
     with events.timed("execute", seconds, context):
@@ -92,13 +92,17 @@ def _check_rights(store: Store, options: RunOptions, context: Context, control: 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a plan is made from. ``running`` is the release of the operator that runs, where its image names one."""
+    """What a plan is made from.
+
+    ``running`` is the release of the operator that runs, where its image names one; ``operator`` describes it.
+    """
 
     snapshot: Snapshot
     tables: Mapping[str, Table]
     now: datetime | None
     running: str | None
     findings: tuple[Finding, ...]
+    operator: str | None = None
 
 
 def preview(
@@ -117,7 +121,7 @@ def preview(
     """
     seen = look(store, options, now=now, namespace=namespace)
     plan = make_plan(seen.snapshot, options, tables=seen.tables, now=seen.now, running=seen.running)
-    return _with(plan, seen.findings)
+    return _with(plan, seen)
 
 
 def preview_targets(
@@ -130,7 +134,7 @@ def preview_targets(
     """The same for every scheme that a release speaks."""
     seen = look(store, options, now=now, namespace=namespace)
     for target in outlook(seen.snapshot, options, tables=seen.tables, now=seen.now, running=seen.running):
-        yield replace(target, plan=_with(target.plan, seen.findings))
+        yield replace(target, plan=_with(target.plan, seen))
 
 
 def look(
@@ -163,10 +167,23 @@ def look(
         control = replace(control, recorded=Recorder(store, control.found.home or namespace).load())
     except NotAuthorised as error:
         unseen.append(record_unseen(str(error)))
-    findings = (*unseen, *warnings_of(RunOptions(options), control))
-    return Seen(snapshot, control.recorded.by_set(), now(), running(control.found), findings)
+    installed = control.found.operator
+    return Seen(
+        snapshot,
+        control.recorded.by_set(),
+        now(),
+        running=running(control.found),
+        findings=(*unseen, *warnings_of(RunOptions(options), control)),
+        operator=_described(installed) if installed else None,
+    )
 
 
-def _with(plan: Plan, findings: tuple[Finding, ...]) -> Plan:
-    """The plan with what stands in the way of its run, if it would write anything."""
-    return replace(plan, findings=(*plan.findings, *findings)) if any(tree.changes for tree in plan.trees) else plan
+def _described(installed: operator.Operator) -> str:
+    replicas = f"{installed.replicas} replica{'' if installed.replicas == 1 else 's'}"
+    return f"{installed}, {replicas} of {installed.image}"
+
+
+def _with(plan: Plan, seen: Seen) -> Plan:
+    """The plan with the operator, and with what stands in the way of its run if it would write anything."""
+    more = seen.findings if any(tree.changes for tree in plan.trees) else ()
+    return replace(plan, findings=(*plan.findings, *more), operator=seen.operator)

@@ -19,6 +19,7 @@ from migrator import __version__, cli
 from migrator.cli import log, wiring
 from migrator.errors import NotAuthorised, Unreachable
 from migrator.resources import POD_CLIQUE_SETS
+from migrator.store import MOST_AT_ONCE
 from tests.support.memory_store import MemoryStore, Request
 from tests.support.paths import ROOT
 
@@ -160,6 +161,22 @@ def test_plan_as_a_page_is_one_document(capsys: pytest.CaptureFixture[str]) -> N
     page = capsys.readouterr().out
     assert page.startswith("<!doctype html>")
     assert page.rstrip().endswith("</html>")
+    assert "is away for 10 min" in page  # as --help says
+    more = ["--reload-time", "25m", "--group-by", "app"]
+    assert cli.invoke(["plan", "-f", str(DUMP), *TO, "-o", "html", *more]) == 0
+    page = capsys.readouterr().out
+    assert "is away for 25 min" in page
+    assert "by label app" in page
+
+
+def test_a_page_of_a_cluster_names_its_operator(cluster: MemoryStore, capsys: pytest.CaptureFixture[str]) -> None:
+    """Namespace, Deployment, replicas and image of the operator that runs are on top."""
+    for item in operator():
+        cluster.put(item)
+    assert cli.invoke(["plan", *TO, "-o", "html"]) == 0
+    found = re.search(r"<dt>Operator now</dt><dd>(.*?)</dd>", capsys.readouterr().out)
+    assert found
+    assert re.fullmatch(r"Deployment grove-system/grove-operator, \d+ replicas? of \S+", found[1])
 
 
 def test_plan_reports_a_live_operator_and_disturbs_nothing(
@@ -424,3 +441,22 @@ def test_the_exit_code_survives_a_reader_that_left(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert out.exists()
     assert events(done.stderr)[-1]["event"] == "summary"
+
+
+@pytest.mark.parametrize(("flags", "expected"), [((), MOST_AT_ONCE), (("--concurrency", "3"), 3)])
+def test_the_limit_of_patches_under_way_reaches_the_store(
+    monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...], expected: int
+) -> None:
+    """``--concurrency`` is what a stream of patches is given; a dry run on the server is sent as the run would be."""
+    given: list[int] = []
+
+    class Watched(MemoryStore):
+        def patches(self, take: Any, *, at_once: int) -> Any:
+            given.append(at_once)
+            return super().patches(take, at_once=at_once)
+
+    store = Watched(*objects(), *operator())
+    monkeypatch.setattr(wiring, "connect", lambda *_, dry_run, **__: store.in_dry_run(dry_run))
+    lease = ("--lease-name", "grove-operator-leader-election")
+    assert cli.invoke(["run", *TO, "--dry-run=server", "--stop-operator", *lease, *flags]) == 0
+    assert given == [expected]
