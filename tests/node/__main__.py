@@ -26,12 +26,13 @@ _NAMESPACES: Final = (
 
 
 def prepare() -> None:
-    """Have the packages, the programs and the images."""
+    """Have the packages, the programs and the images, and name ours to what runs in namespaces."""
     machine.install()
     for what in (CONTROL_PLANE.binary, NODE.binary, CONTAINERD.binary, images.base, images.ours):
         began = time.monotonic()
         path = what()
         sys.stdout.write(f"{path}: {path.stat().st_size / 1e6:.0f} MB, {time.monotonic() - began:.0f} s\n")
+    os.environ[images.VARIABLE] = str(path)
 
 
 def run(*arguments: str) -> int:
@@ -65,7 +66,6 @@ def main() -> int:
     except GoProgramError as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    os.environ[images.VARIABLE] = str(images.ours())
     return run(*(sys.argv[1:] or ["tests/node"]))
 
 

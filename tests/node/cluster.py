@@ -279,10 +279,7 @@ class Scene:
         state = {0: "every hash is the old one", total: "every hash is the new one"}
         return Row(
             f"{title} ({self.remark})" if self.remark else title,
-            [
-                f"{one.code} {one.reason}{' (DisruptionTarget)' * ('DisruptionTarget' in one.conditions)}"
-                for one in found
-            ],
+            [_end(one) for one in found],
             ", ".join(_gist(one.message) for one in found) or "none",
             ", ".join(f"{_over(status)}, {status.get('failed', 0)} failed" for _, status in jobs) or "none",
             ", ".join(f"{count} {reason}" for reason, count in sorted(Counter(self.events()).items())) or "none",
@@ -296,6 +293,13 @@ def _differences(found: Any, wanted: Any, path: str = "") -> list[str]:
         keys = sorted(found.keys() | wanted.keys(), key=str)
         return [line for key in keys for line in _differences(found.get(key), wanted.get(key), f"{path}/{key}")]
     return [] if found == wanted else [f"{path}: {found!r:.300} instead of {wanted!r:.300}"]
+
+
+def _end(pod: Ended) -> str:
+    """How a pod ended, in a few words."""
+    if pod.code < 0:
+        return "deleted with the Job"
+    return f"{pod.code} {pod.reason}{' (DisruptionTarget)' * ('DisruptionTarget' in pod.conditions)}"
 
 
 def _gist(message: str) -> str:

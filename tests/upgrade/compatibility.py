@@ -84,6 +84,10 @@ is missing.
 **Under OnDelete**, alpha.9 counts a replica that holds pods of two templates as updated, alpha.11 does not:
 `updatedReplicas` of such a set falls at the upgrade without a pod being touched.
 
+**A rolling update of alpha.12-rc1** was seen to stay in flight on a busy node, in an upgrade from alpha.8 without the
+tool: it replaced a standalone PodClique's pod by one with the old hash, called the PodClique updated, and waited for
+its set for as long as somebody looked (16 minutes).
+
 **alpha.11 and alpha.12-rc1** were seen to leave `status.scheduleGatedReplicas` of a PodClique above zero after a gang
 had been replaced, though none of its pods was gated any more.
 
@@ -125,6 +129,9 @@ are those of the alpha.6 line, the first with `k8s.io/api` 0.34.
 Upgrades from alpha.3 to alpha.9 and from there to alpha.11 are also written as tests on kind (`tests/upgrade/kind`),
 with Grove's published charts. They need Docker and the network: **they were not run**.
 
+Everything above ran with an API server of Kubernetes 1.34 and on Python 3.11. Other API servers and Pythons are in the
+GitHub workflow only, which nobody has run.
+
 Not tried either: a cluster with several API servers or several nodes.
 """
 
@@ -148,10 +155,11 @@ _SCENARIOS: Final = """\
 
 `make node-test` runs these on the same node, each in a cluster with six sets of alpha.9 that the run is to take to
 alpha.11; the operator is a stand-in that does nothing, and the sets' pods run no container. After each scenario that
-migrates, everything but the hashes is as it was before. The table is what one run of them has shown, from
-`tests/node/scenarios.json`: the exit code and the reason of each container, "disrupted" where its pod has the condition
-DisruptionTarget, the outcome or the reason code in each termination message, how the Job ended and what it counts as
-failed, the Events about sets, and what is in the cluster at the end. Exit codes are in [cli.md](cli.md).
+migrates, everything but the hashes is as it was before. The table is what each has shown when it last ran, from
+`tests/node/scenarios.json`: the exit code and the reason of each container, with DisruptionTarget where its pod has
+that condition, the outcome or the reason code in each termination message, how the Job ended and what it counts as
+failed, the Events about sets, and what is in the cluster at the end. Exit codes are in [cli.md](cli.md). A log line in
+place of a code means that the run could not write its message: the kubelet took the end of its log.
 """
 
 
