@@ -129,8 +129,9 @@ are those of the alpha.6 line, the first with `k8s.io/api` 0.34.
 Upgrades from alpha.3 to alpha.9 and from there to alpha.11 are also written as tests on kind (`tests/upgrade/kind`),
 with Grove's published charts. They need Docker and the network: **they were not run**.
 
-Everything above ran with an API server of Kubernetes 1.34 and on Python 3.11. Other API servers and Pythons are in the
-GitHub workflow only, which nobody has run.
+Everything above ran with an API server of Kubernetes 1.34 and on Python 3.11. With an API server and controllers of
+1.36.3, the tests of the CRDs, of the policies and of both fences passed (191 tests); no others were run, and none with
+1.31. Those API servers, other Pythons, the node and kind are in the GitHub workflow, which nobody has run yet.
 
 Not tried either: a cluster with several API servers or several nodes.
 """
