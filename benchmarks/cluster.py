@@ -34,6 +34,7 @@ from tests.support.controlplane.client import Client
 from tests.support.controlplane.crds import apply_crds
 from tests.support.controlplane.server import ControlPlane
 from tests.support.controlplane.trees import load
+from tests.support.operator_installation import LEASE, NAMESPACE, deployment, image
 
 K = TypeVar("K")
 Stream = IO[bytes] | int | None
@@ -41,31 +42,7 @@ Stream = IO[bytes] | int | None
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _LOOK_EVERY: Final = 0.01
 _ROOT: Final = Path(__file__).resolve().parents[1]
-_NAMESPACE: Final = "grove-system"
-_LEASE: Final = "grove-operator-leader-election"
-_OPERATOR: Final = {
-    "apiVersion": "apps/v1",
-    "kind": "Deployment",
-    "metadata": {
-        "name": "grove-operator",
-        "namespace": _NAMESPACE,
-        "labels": {
-            "app.kubernetes.io/component": "operator-deployment",
-            "app.kubernetes.io/name": "grove-operator",
-            "app.kubernetes.io/part-of": "grove",
-        },
-    },
-    "spec": {
-        "replicas": 1,
-        "selector": {"matchLabels": {"app": "grove-operator"}},
-        "template": {
-            "metadata": {"labels": {"app": "grove-operator"}},
-            "spec": {
-                "containers": [{"name": "grove-operator", "image": "registry.example/grove-operator:v0.1.0-alpha.9"}]
-            },
-        },
-    },
-}
+_OPERATOR: Final = deployment(image("v0.1.0-alpha.9"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +111,7 @@ class Bench:
 
     def forget(self) -> None:
         """Remove what runs have recorded, and start the operator again, as before the first of them."""
-        for item in self.client.list("v1", "ConfigMap", _NAMESPACE):
+        for item in self.client.list("v1", "ConfigMap", NAMESPACE):
             if item["metadata"]["name"].startswith("grove-migrator"):
                 self.client.delete(item)
         self.client.delete(_OPERATOR)
@@ -149,7 +126,7 @@ class Bench:
         log = self.directory / "log.jsonl"
         # fmt: off
         command = [
-            sys.executable, "-m", "migrator", "run", "--to", TARGET, "--stop-operator", "--lease-name", _LEASE,
+            sys.executable, "-m", "migrator", "run", "--to", TARGET, "--stop-operator", "--lease-name", LEASE,
             "--kubeconfig", str(self.control_plane.kubeconfig), *flags,
         ]
         # fmt: on
@@ -236,7 +213,7 @@ def running() -> Iterator[Bench]:
         try:
             apply_crds(control_plane, LINE)
             client = control_plane.client()
-            client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _NAMESPACE}})
+            client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
             client.create(_OPERATOR)
             yield Bench(control_plane, directory, client_core, sorted(_children() - others), client)
         finally:

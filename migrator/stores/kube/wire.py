@@ -1,33 +1,26 @@
 """HTTP/1.1 on the official client's own connections, without waiting: what many patches at a time are sent with.
 
 The official client's connection pool makes each connection, so that proxies, TLS, certificates and names are its
-business. Only the exchange is ours: one request as prepared bytes, and one response in its framing (RFC 9112). A
-response that is not exactly that is an error, and its connection is closed.
+business. The bytes of requests and responses are h11's.
 """
 
 from __future__ import annotations
 
-import re
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http.client import HTTPException
 from typing import Any, Final
 
+import h11
 from urllib3 import HTTPHeaderDict
 from urllib3.exceptions import HTTPError, ProtocolError, SSLError
 from urllib3.util import parse_url
 
-#: One ``recv``: the most that a TLS record holds.
-_CHUNK: Final = 1 << 14
+#: One ``recv``: more than the answer to any patch of a pod.
+_CHUNK: Final = 1 << 16
 _LONGEST_HEAD: Final = 1 << 16
-_LONGEST_SIZE: Final = 64
 
-_STATUS: Final = re.compile(rb"HTTP/1\.([01]) ([1-5]\d\d)(?:[ \r]|$)")
-_HEADER: Final = re.compile(r"\r\n([^\s:]+):[ \t]*([^\r\n]*?)[ \t]*(?=\r\n|\Z)")
-_LENGTH: Final = re.compile(r"\d{1,18}")
-_SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;|$)")
-_NO_BODY: Final = frozenset({204, 304})
 _NOT_NOW: Final = (ssl.SSLWantReadError, ssl.SSLWantWriteError, BlockingIOError)
 
 
@@ -41,116 +34,49 @@ class Received:
     reusable: bool
 
 
-class Reader:
-    """One response, from its bytes as they come. Raises urllib3's ``ProtocolError`` for what is not one."""
+class Exchange:
+    """One request and its response, as bytes. Each has its own state, so that nothing of another one reaches it."""
 
     def __init__(self) -> None:
-        self._buffer = b""
-        self._status = 0
-        self._headers: dict[str, str] = {}
-        self._keep = True
-        self._length: int | None = None  # of the body; none if it is chunked, or ends with the connection
-        self._chunked = False
-        self._chunks: list[bytes] = []
-        self._trailing = False
+        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=_LONGEST_HEAD)
+        self._head: h11.Response | None = None
+        self._data: list[bytes] = []
+
+    def request(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> bytes:
+        """The bytes to send. Raises ``ValueError`` for a header that would break out of its line."""
+        try:
+            head = self._http.send(h11.Request(method=method, target=target, headers=list(headers.items())))
+        except h11.LocalProtocolError as error:
+            raise ValueError(f"not a request: {error}") from error
+        self._http.send(h11.Data(body))
+        self._http.send(h11.EndOfMessage())
+        return (head or b"") + body
 
     def feed(self, data: bytes) -> Received | None:
-        """The response once it is whole; ``None`` while more must come."""
-        self._buffer += data
-        while not self._status:
-            if not self._read_head():
-                return None
-        if self._chunked:
-            return self._read_chunks()
-        if self._length is None or len(self._buffer) < self._length:
-            return None
-        return self._whole(self._buffer[: self._length], self._buffer[self._length :])
+        """The response once it is whole, from its bytes as they come, ``b""`` at their end; ``None`` until then.
 
-    def end(self) -> Received:
-        """The response when the connection has ended: only one without a length may end so."""
-        if self._status and not self._chunked and self._length is None:
-            return Received(self._status, self._shown(), self._buffer, reusable=False)
-        raise ProtocolError("the connection ended before the response did" if self._buffer else "no response")
+        Raises urllib3's ``ProtocolError`` for what is not a response, or not a whole one.
+        """
+        try:
+            self._http.receive_data(data)
+            while (event := self._http.next_event()) is not h11.NEED_DATA:
+                if isinstance(event, h11.Response):
+                    self._head = event
+                elif isinstance(event, h11.Data):
+                    self._data.append(event.data)
+                elif not isinstance(event, h11.InformationalResponse):
+                    return self._whole(self._head, ended=not data)
+        except h11.RemoteProtocolError as error:
+            raise ProtocolError(f"not a response: {error}") from error
+        return None
 
-    def _read_head(self) -> bool:
-        """Read status and headers; false while they are not there. An interim response (1xx) is passed over."""
-        head, found, rest = self._buffer.partition(b"\r\n\r\n")
-        if not found:
-            if len(head) > _LONGEST_HEAD:
-                raise ProtocolError("the headers of the response do not end")
-            return False
-        matched = _STATUS.match(head)
-        if matched is None:
-            raise ProtocolError("the response is not HTTP/1.1")
-        self._buffer = rest
-        status = int(matched[2])
-        if status < 200:  # noqa: PLR2004 - informational
-            return True
-        text = head.decode("latin-1")
-        pairs = _HEADER.findall(text)
-        if len(pairs) != text.count("\n"):
-            raise ProtocolError("a header of the response cannot be read")
-        headers: dict[str, str] = {}
-        for name, value in pairs:
-            name = name.lower()  # noqa: PLW2901 - the same name
-            headers[name] = f"{headers[name]}, {value}" if name in headers else value
-        self._status, self._headers = status, headers
-        self._frame(old=matched[1] == b"0")
-        return True
-
-    def _frame(self, *, old: bool) -> None:
-        """How long the body is (RFC 9112, section 6.3)."""
-        connection = self._headers.get("connection", "").lower()
-        self._keep = "keep-alive" in connection if old else "close" not in connection
-        coding, length = self._headers.get("transfer-encoding"), self._headers.get("content-length")
-        if self._status in _NO_BODY:
-            self._length = 0
-        elif coding is not None:
-            if coding.lower() != "chunked" or length is not None:
-                raise ProtocolError("the length of the response is not clear")
-            self._chunked = True
-        elif length is not None:
-            if not _LENGTH.fullmatch(length):
-                raise ProtocolError("the length of the response is not a number")
-            self._length = int(length)
-
-    def _read_chunks(self) -> Received | None:
-        """Take in the chunks that are whole; the response after the last of them."""
-        while not self._trailing:
-            line, found, rest = self._line(_LONGEST_SIZE)
-            if not found:
-                return None
-            matched = _SIZE.match(line)
-            if matched is None:
-                raise ProtocolError("the size of a chunk is not a number")
-            size = int(matched[1], 16)
-            if not size:
-                self._trailing, self._buffer = True, rest
-                break
-            if len(rest) < size + 2:
-                return None
-            if rest[size : size + 2] != b"\r\n":
-                raise ProtocolError("a chunk of the response does not end where it should")
-            self._chunks.append(rest[:size])
-            self._buffer = rest[size + 2 :]
-        line, found, rest = self._line(_LONGEST_HEAD)
-        while line and found:  # trailers, which nobody needs, up to an empty line
-            self._buffer = rest
-            line, found, rest = self._line(_LONGEST_HEAD)
-        return self._whole(b"".join(self._chunks), rest) if found else None
-
-    def _line(self, longest: int) -> tuple[bytes, bytes, bytes]:
-        """The next line, its end if that is there, and what follows."""
-        line, found, rest = self._buffer.partition(b"\r\n")
-        if len(line) > longest:
-            raise ProtocolError("a line of the response does not end")
-        return line, found, rest
-
-    def _whole(self, data: bytes, rest: bytes) -> Received:
-        return Received(self._status, self._shown(), data, reusable=self._keep and not rest)
-
-    def _shown(self) -> Mapping[str, str]:
-        return HTTPHeaderDict(self._headers) if self._status >= 300 else self._headers  # noqa: PLR2004 - any name then
+    def _whole(self, head: h11.Response | None, *, ended: bool) -> Received:
+        if head is None:
+            raise ProtocolError("no response")
+        headers = HTTPHeaderDict((name.decode("latin-1"), value.decode("latin-1")) for name, value in head.headers)
+        done = self._http.our_state is self._http.their_state is h11.DONE
+        reusable = done and not ended and not self._http.trailing_data[0]
+        return Received(head.status_code, headers, b"".join(self._data), reusable)
 
 
 class Connection:
@@ -166,7 +92,7 @@ class Connection:
         self._sock.settimeout(0)
         self._prefix = prefix
         self._fixed = {"Host": host, "Accept-Encoding": "identity", **headers}
-        self._reader = Reader()
+        self._exchange = Exchange()
 
     def fileno(self) -> int:
         """For a selector."""
@@ -177,13 +103,9 @@ class Connection:
 
         Raises urllib3's ``ProtocolError``; the server may have the request all the same.
         """
-        self._reader = Reader()
+        self._exchange = Exchange()
         every = {**self._fixed, **headers, "Content-Length": str(len(body))}
-        lines = (f"{method} {self._prefix}{path} HTTP/1.1", *[f"{n}: {v}" for n, v in every.items()], "", "")
-        text = "\r\n".join(lines)
-        if not text.count("\n") == text.count("\r") == len(lines) - 1 or "\0" in text:
-            raise ValueError("a header of a request has a line break")
-        data = text.encode("latin-1") + body
+        data = self._exchange.request(method, self._prefix + path, every, body)
         try:
             try:
                 sent = self._sock.send(data)
@@ -204,9 +126,7 @@ class Connection:
                     data = self._sock.recv(_CHUNK)
                 except _NOT_NOW:
                     return None
-                if not data:
-                    return self._reader.end()
-                received = self._reader.feed(data)
+                received = self._exchange.feed(data)
                 if received is not None:
                     return received
         except OSError as error:

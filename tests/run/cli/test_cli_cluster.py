@@ -20,6 +20,7 @@ from migrator.cli import log, wiring
 from migrator.errors import NotAuthorised, Unreachable
 from migrator.resources import POD_CLIQUE_SETS
 from migrator.store import MOST_AT_ONCE
+from tests.support import operator_installation as installation
 from tests.support.memory_store import MemoryStore, Request
 from tests.support.paths import ROOT
 
@@ -67,32 +68,8 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
 
 def operator(*, replicas: int = 1) -> list[dict[str, Any]]:
     """An operator of the old release, with its pod."""
-    labels = {
-        "app.kubernetes.io/component": "operator-deployment",
-        "app.kubernetes.io/name": "grove-operator",
-        "app.kubernetes.io/part-of": "grove",
-    }
-    pod_spec = {"containers": [{"name": "grove-operator", "image": "example.test/grove-operator:v0.1.0-alpha.9"}]}
-    return [
-        {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": {"name": "grove-operator", "namespace": "grove-system", "labels": labels, "generation": 1},
-            "spec": {
-                "replicas": replicas,
-                "selector": {"matchLabels": labels},
-                "template": {"metadata": {"labels": labels}, "spec": pod_spec},
-            },
-            "status": {"observedGeneration": 1},
-        },
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": "grove-operator-x", "namespace": "grove-system", "labels": labels},
-            "spec": pod_spec,
-            "status": {"phase": "Running"},
-        },
-    ]
+    image = installation.image("v0.1.0-alpha.9")
+    return [installation.deployment(image, replicas=replicas), installation.pod(image)]
 
 
 def test_plan_of_a_dump_as_json_is_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
