@@ -41,7 +41,7 @@ e2e: $(VENV)/.dev ## upgrades of real operators, in our cluster and on kind (doc
 	$(PYTEST) -m "upgrade or kind"
 
 node-test: $(VENV)/.dev ## the Job in real containers: kubelet, containerd and our image in a closed cluster (root, Debian)
-	$(BIN)/python -m tests.node -m "not upgrade" tests/node
+	$(BIN)/python -m tests.node $(PLUGINS) -m "not upgrade" tests/node
 
 node-upgrade: $(VENV)/.dev ## upgrades of real operators from GROVE_OPERATORS_DIR as containers on that node
 	$(BIN)/python -m tests.node -m upgrade tests/node

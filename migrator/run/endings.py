@@ -80,7 +80,7 @@ def cause_of(reason: Why, seen: Situation, control: Control, sets: SetsSeen | No
         return Refused(f"{refusals[0].code}: {refusals[0].message}{more}")
     if reason is Why.BUSY:
         return overdue("an operator runs", control)
-    return LeaseLost("the Lease is not ours any more: nothing more may be written; run again")
+    return LeaseLost("the Lease is not ours any more: nothing more may be written")
 
 
 def overdue(what: str, control: Control) -> LostRace:
@@ -129,5 +129,5 @@ def error_of(code: int, memory: Memory, seen: Situation) -> BaseException:
             "`run --revert`"
         )
     if isinstance(cause, MigratorError) and cause.exit_code == code:
-        return cause
+        return LeaseLost(f"{cause}; run again") if isinstance(cause, LeaseLost) else cause
     return ClusterError(str(cause)) if isinstance(cause, MigratorError) else cause

@@ -257,7 +257,7 @@ class Leases:
             for term in self._state.held.values():
                 why = self._lost(term)
                 if why:
-                    raise LeaseLost(f"{why}: nothing more may be written; run again")
+                    raise LeaseLost(f"{why}: nothing more may be written")
             return min(term.sent for term in self._state.held.values()) + HOLD - self._clock()
 
     def _lost(self, term: _Term) -> str:

@@ -14,7 +14,7 @@ import time
 from typing import Final
 
 from tests.node import images, machine, traces
-from tests.node.programs import NODE
+from tests.node.programs import CONTAINERD, NODE
 from tests.support.controlplane.build import CONTROL_PLANE
 from tests.support.go_programs import GoProgramError
 
@@ -26,12 +26,13 @@ _NAMESPACES: Final = (
 
 
 def prepare() -> None:
-    """Have the packages, the programs and the images."""
+    """Have the packages, the programs and the images, and name ours to what runs in namespaces."""
     machine.install()
-    for what in (CONTROL_PLANE.binary, NODE.binary, images.base, images.ours):
+    for what in (CONTROL_PLANE.binary, NODE.binary, CONTAINERD.binary, images.base, images.ours):
         began = time.monotonic()
         path = what()
         sys.stdout.write(f"{path}: {path.stat().st_size / 1e6:.0f} MB, {time.monotonic() - began:.0f} s\n")
+    os.environ[images.VARIABLE] = str(path)
 
 
 def run(*arguments: str) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +18,8 @@ import yaml
 from migrator.hashing import podcliqueset, schemes
 from tests.cluster.manifests.site import NAMESPACE, NEW, OLD, WORKLOADS, Site, documents, of_kind
 from tests.node import images
-from tests.node.real import SANDBOX, Node
+from tests.node.real import IMAGE_VOLUME, SANDBOX, Node
+from tests.node.scenarios import Row
 from tests.support import workloads
 from tests.support.controlplane.client import Object, eventually
 from tests.support.controlplane.options import Options
@@ -25,6 +27,7 @@ from tests.support.controlplane.server import ControlPlane
 from tests.support.controlplane.trees import load
 from tests.support.gangs import MAPPED
 from tests.support.trees import State, grow
+from tests.upgrade.watch import Watch
 
 JOB: Final = "grove-migrator"
 #: Nobody binds pods of the sets: they are as an operator leaves them, and no container of theirs runs.
@@ -43,7 +46,12 @@ class Machine:
     def __init__(self, archives: Sequence[Path] = ()) -> None:
         self._home = tempfile.TemporaryDirectory(prefix="gn-", dir="/tmp")
         home = Path(self._home.name)
-        options = Options(controller_manager=True, controllers=_CONTROLLERS, apiserver_args=_APISERVER)
+        options = Options(
+            controller_manager=True,
+            controllers=_CONTROLLERS,
+            feature_gates=f"{IMAGE_VOLUME}=true",
+            apiserver_args=_APISERVER,
+        )
         self.server = ControlPlane(home / "server", options)
         names = [SANDBOX, *(f"{_OPERATOR}:{release}" for release in (OLD, NEW))]
         self.node = Node(self.server, home / "node", [images.busybox(home / "busybox.tar", names), *archives])
@@ -87,15 +95,38 @@ class Scene:
 
     def __init__(self, machine: Machine, site: Site) -> None:
         self.machine, self.site, self.client = machine, site, site.admin
+        self.remark = ""  # what else a scenario has found
+        self._seen: dict[str, Object] = {}  # the Job's pods as they were last, also those that are gone
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Remember the Job's pods in the block: one that is deleted leaves no other trace of how it ended."""
+        watch = Watch(self.machine.server, f"/api/v1/namespaces/{NAMESPACE}/pods", self._note).start()
+        yield
+        watch.stop()
+
+    def _note(self, _: str, pod: Object) -> None:
+        if "batch.kubernetes.io/job-name" in pod["metadata"].get("labels", {}):
+            self._seen[pod["metadata"]["name"]] = pod
+
+    def clear(self) -> None:
+        """Remove what the scenario before has left."""
+        self.delete_jobs()
+        self.site.clear()
 
     def begin(self) -> None:
         """Remove what the scenario before has left, and fill the cluster anew."""
-        self.delete_jobs()
-        self.site.clear()
+        self.clear()
         self.site.operate(OLD)
-        eventually(self._operator_runs, what="the operator's pod does not run", seconds=_SECONDS)
+        self.runs_operators(1)
+        self.plant()
+
+    def plant(self) -> None:
+        """Create sets as an operator of alpha.9 leaves them."""
         for number in range(_SETS):
             self._plant(workloads.disaggregated(f"set-{number}", namespace=WORKLOADS))
+        self.remark = ""
+        self._seen.clear()
 
     def _plant(self, pcs: Object) -> None:
         created = self.client.create(pcs)
@@ -165,9 +196,9 @@ class Scene:
         return self.client.list("v1", "Pod", WORKLOADS)
 
     def written(self) -> int:
-        """How many pods of the sets do not have the hash of before."""
-        old = self.hashes(OLD)
-        return sum(pod["metadata"]["labels"]["grove.io/pod-template-hash"] not in old for pod in self.pods_of_sets())
+        """How many pods of the sets have the hash that the run writes."""
+        new = self.hashes(NEW)
+        return sum(pod["metadata"]["labels"]["grove.io/pod-template-hash"] in new for pod in self.pods_of_sets())
 
     def hashes(self, release: str) -> set[str]:
         """Every pod template hash of the sets, as a release computes them."""
@@ -230,8 +261,30 @@ class Scene:
         """Whether the operator has as many replicas as before."""
         return self.site.replicas() == 1
 
-    def _operator_runs(self) -> bool:
-        return any(pod["status"]["phase"] == "Running" for pod in self.site.operators())
+    def runs_operators(self, replicas: int) -> None:
+        """Wait until so many pods of the operator run."""
+
+        def look() -> bool:
+            running = [pod for pod in self.site.operators() if pod["status"]["phase"] == "Running"]
+            return len(running) == replicas
+
+        eventually(look, what=f"not {replicas} pods of the operator run", seconds=_SECONDS)
+
+    def row(self, title: str) -> Row:
+        """What a scenario has shown."""
+        pods = sorted(self._seen.values(), key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
+        found = [ended(pod) for pod in pods]
+        jobs = [(job["metadata"]["name"], job["status"]) for job in self.jobs()]
+        written, total, replicas = self.written(), len(self.pods_of_sets()), self.site.replicas()
+        state = {0: "every hash is the old one", total: "every hash is the new one"}
+        return Row(
+            f"{title} ({self.remark})" if self.remark else title,
+            [_end(one) for one in found],
+            ", ".join(_gist(one.message) for one in found) or "none",
+            ", ".join(f"{_over(status)}, {status.get('failed', 0)} failed" for _, status in jobs) or "none",
+            ", ".join(f"{count} {reason}" for reason, count in sorted(Counter(self.events()).items())) or "none",
+            f"{state.get(written, f'{written} of {total} pods have the new hash')}; operator: {replicas} replicas",
+        )
 
 
 def _differences(found: Any, wanted: Any, path: str = "") -> list[str]:
@@ -240,6 +293,27 @@ def _differences(found: Any, wanted: Any, path: str = "") -> list[str]:
         keys = sorted(found.keys() | wanted.keys(), key=str)
         return [line for key in keys for line in _differences(found.get(key), wanted.get(key), f"{path}/{key}")]
     return [] if found == wanted else [f"{path}: {found!r:.300} instead of {wanted!r:.300}"]
+
+
+def _end(pod: Ended) -> str:
+    """How a pod ended, in a few words."""
+    if pod.code < 0:
+        return "deleted with the Job"
+    return f"{pod.code} {pod.reason}{' (DisruptionTarget)' * ('DisruptionTarget' in pod.conditions)}"
+
+
+def _gist(message: str) -> str:
+    """A termination message in a few words: the outcome, or the code of the failure."""
+    try:
+        found = json.loads(message)
+    except ValueError:
+        return "log lines" if message else "none"
+    return str(found.get("code") or found.get("outcome") or "a log line")
+
+
+def _over(status: Object) -> str:
+    found = [c for c in status.get("conditions") or () if c["type"] in {"Complete", "Failed"} and c["status"] == "True"]
+    return " ".join(filter(None, (found[0]["type"], found[0].get("reason")))) if found else "runs"
 
 
 def ended(pod: Object) -> Ended:

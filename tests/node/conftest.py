@@ -9,8 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cluster.manifests.site import Site
-from tests.node import images, traces
+from tests.node import images, scenarios, traces
 from tests.node.cluster import Machine, Scene, ended
+from tests.support import counts
 
 
 @pytest.fixture(scope="session")
@@ -28,19 +29,32 @@ def machine(namespaces: None) -> Iterator[Machine]:  # noqa: ARG001 - it only sk
 
 
 @pytest.fixture(scope="session")
-def prepared(machine: Machine) -> Scene:
+def prepared(machine: Machine) -> Iterator[Scene]:
     """The cluster with CRDs, rights and policies."""
     site = Site(machine.server, machine.server.client(), machine.directory / "site")
     site.prepare()
-    return Scene(machine, site)
+    scene = Scene(machine, site)
+    with scene.watched():
+        yield scene
 
 
 @pytest.fixture
-def scene(prepared: Scene) -> Iterator[Scene]:
-    """The cluster as an operator of alpha.9 leaves it, without any Job; prints afterwards how pods have ended."""
-    prepared.begin()
+def recorded(prepared: Scene, request: pytest.FixtureRequest) -> Iterator[Scene]:
+    """The cluster of the scenario before; what this one has shown is recorded if it passes, and printed if not."""
+    before = request.session.testsfailed
     yield prepared
+    row = prepared.row(str(request.function.__doc__).partition(":")[0])
+    if request.session.testsfailed == before:
+        counts.record("node_scenarios", 1)
+        scenarios.record(request.node.name, row)
+        return
+    sys.stdout.write(f"{row}\n")
     for pod in prepared.pods():
-        found = ended(pod)
-        sys.stdout.write(f"{found.name}: {found.code} {found.reason} {sorted(found.conditions)} {found.message}\n")
-    sys.stdout.write(f"failed: {[job['status'].get('failed', 0) for job in prepared.jobs()]}, {prepared.events()}\n")
+        sys.stdout.write(f"{ended(pod)}\n{prepared.log(pod['metadata']['name'])}\n")
+
+
+@pytest.fixture
+def scene(recorded: Scene) -> Scene:
+    """The cluster as an operator of alpha.9 leaves it, without any Job."""
+    recorded.begin()
+    return recorded

@@ -21,6 +21,8 @@ from tests.support.paths import ROOT
 #: What a pod of a workload, and the sandbox of any pod, runs: it ends as soon as it is asked to.
 IDLE: Final = ("/bin/busybox", "sh", "-c", "trap 'exit 0' TERM; /bin/busybox sleep infinity & wait")
 OURS: Final = "grove-migrator:0.1.0"
+#: Names the archive of our image in the environment of everything that runs in namespaces.
+VARIABLE: Final = "GROVE_NODE_IMAGE"
 _BASE: Final = "grove-migrator-base:bookworm"
 _PACKAGES: Final = "python3,python3-venv,ca-certificates"
 _SUITE: Final = "bookworm"
@@ -109,7 +111,12 @@ def base() -> Path:
 
 
 def ours() -> Path:
-    """Our image, built from the unchanged Dockerfile by buildah if it is not kept from before."""
+    """Our image, built from the unchanged Dockerfile by buildah if it is not kept from before.
+
+    What is in namespaces takes the one that was built for it, whatever has become of the sources since.
+    """
+    if VARIABLE in os.environ:
+        return Path(os.environ[VARIABLE])
     kept = home() / f"ours-{_key()}.tar"
     if kept.exists():
         return kept

@@ -14,3 +14,5 @@ PAIRS: Final = (
     Pair("v0.1.0-alpha.12-rc1", _MAPS, recreates=False),
     Pair(_MAPS, "v0.1.0-alpha.12-rc1", recreates=False),
 )
+#: What a result's name ends with where our chart ran the Job.
+BY_CHART: Final = "-by-chart"

@@ -15,12 +15,14 @@ from urllib.parse import urlsplit
 import yaml
 
 from tests.node import inside, traces
-from tests.node.programs import NODE
+from tests.node.programs import CONTAINERD, NODE
 from tests.support.controlplane.client import Client, eventually
 from tests.support.controlplane.options import tail
 from tests.support.controlplane.server import ControlPlane
 
 NAME: Final = "grove-node"
+#: On by default from Kubernetes 1.35 on.
+IMAGE_VOLUME: Final = "ImageVolume"
 #: What a pod's sandbox runs; an image of `tests.node.images`.
 SANDBOX: Final = "docker.io/library/busybox:1.36"
 _READY_SECONDS: Final = 120
@@ -54,7 +56,7 @@ class Node:
     """
 
     def __init__(self, server: ControlPlane, home: Path, archives: Sequence[Path]) -> None:
-        self._server, self._home, self._archives = server, home, archives
+        self._server, self._home, self._archives = server, home, list(archives)
         self._cgroup = os.environ[traces.VARIABLE]
         self._program = str(NODE.binary())
         self._running: dict[str, subprocess.Popen[bytes]] = {}
@@ -74,15 +76,15 @@ class Node:
                 raise TimeoutError(f"{error}\n{self.logs()}") from error
 
     def start_containerd(self) -> None:
-        """Start containerd, with all images."""
+        """Start containerd, with all images; it keeps them when it ends."""
         (self._home / "cni").mkdir(exist_ok=True)
         (self._home / "cni" / "pods.conflist").write_text(_CNI.format(home=self._home), encoding="utf-8")
         config = self._home / "containerd.toml"
         config.write_text(_CONTAINERD.format(home=self._home, sandbox=SANDBOX), encoding="utf-8")
-        self._start("containerd", "containerd", "--config", str(config), "--log-level=warn")
+        self._start("containerd", str(CONTAINERD.binary()), "--config", str(config), "--log-level=warn")
         eventually(lambda: self._ctr("version", check=False), what="containerd does not answer")
-        for archive in self._archives:
-            self.load(archive)
+        while self._archives:
+            self.load(self._archives.pop())
 
     def load(self, archive: Path) -> None:
         """Import the images of an archive."""
@@ -163,6 +165,7 @@ class Node:
             "evictionHard": dict.fromkeys(("memory.available", "nodefs.available", "imagefs.available"), "0%"),
             "failCgroupV1": False,
             "failSwapOn": False,
+            "featureGates": {IMAGE_VOLUME: True},
             "imageGCHighThresholdPercent": 100,
             "resolvConf": str(resolve),
             "serializeImagePulls": False,

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cluster.manifests.site import NAMESPACE
+from tests.cluster.manifests.site import ACCOUNT, NAMESPACE, WORKLOADS, documents
 from tests.node.cluster import Ended, Scene
-from tests.support import counts
-from tests.support.controlplane.client import eventually
+from tests.support.controlplane.client import MERGE_PATCH, eventually
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(600)]
 
 SLOW = ("--qps=15",)  # so that a run can be caught among its writes
 SECONDS = 120
-
-
-@pytest.fixture(autouse=True)
-def counted(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Each scenario that passed counts."""
-    before = request.session.testsfailed
-    yield
-    if request.session.testsfailed == before:
-        counts.record("node_scenarios", 1)
+MEMORY_STEP = 8  # MiB
+FENCE = "grove-migrator-fence"
 
 
 def finish(scene: Scene) -> list[Ended]:
@@ -36,18 +28,21 @@ def finish(scene: Scene) -> list[Ended]:
 
 
 def test_a_run_migrates_and_its_pod_says_so(scene: Scene) -> None:
-    """One pod ends with 0, its termination message is the summary, and each set gets an Event."""
+    """A plain run: one pod ends with 0, its termination message is the summary, and each set gets an Event."""
     with scene.unharmed():
         scene.run()
         [pod] = finish(scene)
     assert (pod.code, pod.reason) == (0, "Completed")
-    assert pod.summary["patches"] > 0
-    assert "summary" in scene.log(pod.name)
+    log = [json.loads(line) for line in scene.log(pod.name).splitlines() if line.startswith("{")]
+    events = [line["event"] for line in log if "dry_run" not in line]
+    assert "patched" not in events[: events.index("operator_stopped")]
+    assert events.count("patched") == pod.summary["patches"] > 0
+    assert events[-1] == "summary"
     assert len(scene.events()) == len(scene.sets())
 
 
 def test_another_run_has_nothing_to_do(scene: Scene) -> None:
-    """A second Job after the first ends with 0 and writes no hash."""
+    """Another Job afterwards: it ends with 0 and writes no hash."""
     scene.run()
     finish(scene)
     with scene.frozen():
@@ -58,7 +53,7 @@ def test_another_run_has_nothing_to_do(scene: Scene) -> None:
 
 
 def test_the_container_has_no_rights_and_little_memory(scene: Scene) -> None:
-    """In 128 MiB, with a read-only root, as a foreign user, without capabilities and under seccomp the run succeeds."""
+    """128 MiB, a read-only root, a foreign user, no capabilities, seccomp: the run succeeds."""
     with scene.unharmed():
         scene.run(memory="128Mi", more=SLOW)
         process = Path("/proc") / str(scene.machine.node.main_process(container_id(scene)))
@@ -73,7 +68,7 @@ def test_the_container_has_no_rights_and_little_memory(scene: Scene) -> None:
 
 
 def test_an_unknown_release_fails_the_job_at_once(scene: Scene) -> None:
-    """Wrong usage ends with 2, which podFailurePolicy takes for final: one pod, nothing written, the operator runs."""
+    """An unknown release: 2, which podFailurePolicy takes for final, one pod, nothing written, the operator runs."""
     with scene.frozen():
         scene.run(to="v9.9.9")
         assert scene.result() == ("Failed", "PodFailurePolicy")
@@ -84,7 +79,7 @@ def test_an_unknown_release_fails_the_job_at_once(scene: Scene) -> None:
 
 
 def test_a_refusal_fails_the_job_at_once(scene: Scene) -> None:
-    """A pod whose hash no operator computed refuses with 3: one pod, nothing written, the operator runs."""
+    """A pod whose hash no operator computed: 3, one pod, nothing written, the operator runs."""
     pod = scene.pods_of_sets()[0]
     scene.client.patch(pod, {"metadata": {"labels": {"grove.io/pod-template-hash": "zzzz"}}})
     with scene.frozen():
@@ -107,7 +102,7 @@ def test_a_killed_container_is_followed_by_one_that_finishes(scene: Scene) -> No
 
 
 def test_a_deleted_pod_is_followed_by_one_that_finishes(scene: Scene) -> None:
-    """Kubectl delete pod in mid-write: the run is asked to end, and the Job's next pod finishes."""
+    """The pod is deleted in mid-write: the run is asked to end, and the Job's next pod finishes."""
     with scene.unharmed():
         scene.run(more=SLOW)
         pod = scene.writing()
@@ -118,7 +113,7 @@ def test_a_deleted_pod_is_followed_by_one_that_finishes(scene: Scene) -> None:
 
 
 def test_an_evicted_pod_is_not_counted_and_another_finishes(scene: Scene) -> None:
-    """The eviction API, as kubectl drain uses it, in mid-write: no failure is counted, and the next pod finishes."""
+    """Eviction in mid-write, as kubectl drain asks for it: no failure is counted, and the next pod finishes."""
     with scene.unharmed():
         scene.run(more=SLOW)
         name = scene.writing()["metadata"]["name"]
@@ -131,15 +126,27 @@ def test_an_evicted_pod_is_not_counted_and_another_finishes(scene: Scene) -> Non
 
 
 def test_too_little_memory_is_a_failure_that_is_tried_again(scene: Scene) -> None:
-    """At 40 MiB the kernel ends the container: OOMKilled, counted, another pod follows, and more memory finishes."""
+    """A memory limit a little too low: OOMKilled, counted, another pod follows, and a Job with more memory finishes.
+
+    The limit is found by bisection between one that is too low and one that is enough.
+    """
+    low, enough = 40, 128
+    while enough - low > MEMORY_STEP:
+        tried = (low + enough) // 2
+        scene.begin()
+        scene.run(memory=f"{tried}Mi")
+        eventually(scene.ends, what=f"no pod with {tried} MiB has ended", seconds=SECONDS)
+        low, enough = (low, tried) if scene.ends()[0].code == 0 else (tried, enough)
+    scene.begin()
+    scene.remark = f"{low} MiB; {enough} are enough"
     with scene.unharmed():
-        scene.run(memory="40Mi")
+        scene.run(memory=f"{low}Mi")
         eventually(lambda: len(scene.pods()) > 1, what="no second pod", seconds=SECONDS)
         first = scene.ends()[0]
         assert scene.job()["status"]["failed"] >= 1
         scene.delete_jobs()
         scene.run()
-        [last] = finish(scene)
+        *_, last = finish(scene)
     assert (first.code, first.reason) == (137, "OOMKilled")
     assert last.code == 0
 
@@ -163,6 +170,7 @@ def test_a_node_that_crashes_is_followed_by_a_pod_that_finishes(scene: Scene) ->
         scene.writing()
         scene.machine.node.crash()
         written = scene.written()
+        scene.site.expire()
         scene.machine.node.start()
         first, *_, last = finish(scene)
     assert 0 < written < len(scene.pods_of_sets())
@@ -180,7 +188,7 @@ def test_a_restart_of_the_api_server_is_waited_out(scene: Scene) -> None:
 
 
 def test_two_jobs_do_no_more_than_one(scene: Scene) -> None:
-    """A second Job beside the first waits or gives way: both end, one of them has migrated, and no value is wrong."""
+    """A second Job beside the first: it waits or gives way, one of them migrates, and no value is wrong."""
     with scene.unharmed():
         scene.run(more=SLOW)
         scene.writing()
@@ -192,7 +200,7 @@ def test_two_jobs_do_no_more_than_one(scene: Scene) -> None:
 
 
 def test_the_job_passes_pod_security_restricted(scene: Scene) -> None:
-    """In a namespace that enforces "restricted" the Job's pod is admitted and succeeds, and a plain pod is not."""
+    """Pod Security "restricted" is enforced: the Job's pod is admitted and succeeds, and a plain pod is not."""
     namespace = scene.client.get("v1", "Namespace", NAMESPACE)
     label = "pod-security.kubernetes.io/enforce"
     scene.client.patch(
@@ -210,6 +218,35 @@ def test_the_job_passes_pod_security_restricted(scene: Scene) -> None:
             {"apiVersion": "v1", "kind": "Namespace", **namespace}, {"metadata": {"labels": {label: None}}}
         )
     assert pod.code == 0
+
+
+def test_the_fence_knows_a_pod_by_its_token(scene: Scene) -> None:
+    """With the server-side fence: the kubelet's token lets the run write, and the same account's in another pod not."""
+    fence = documents("fence/fence.yaml")
+    account = scene.site.job_pod("another")
+    other = scene.machine.server.client(token=scene.client.service_account_token(NAMESPACE, ACCOUNT, pod=account))
+    pod = scene.pods_of_sets()[0]
+    body = {"metadata": {"labels": {"grove.io/pod-template-hash": "4b5c6d7f89"}}}
+    path, query = scene.client.kind_of(pod).path(WORKLOADS, pod["metadata"]["name"]), {"dryRun": "All"}
+
+    def denied() -> bool:
+        answer = other.request("PATCH", path, body, query=query, content_type=MERGE_PATCH)
+        return answer.status == 403 and FENCE in answer.body["message"]
+
+    try:
+        for item in fence:
+            scene.client.apply(item)
+        with scene.unharmed():
+            scene.run(more=SLOW)
+            scene.writing()
+            eventually(denied, what="another pod of the account may write", seconds=SECONDS)
+            [job] = finish(scene)
+    finally:
+        for item in reversed(fence):
+            scene.client.delete(item)
+        scene.client.delete(account)
+        other.close()
+    assert job.code == 0
 
 
 def container_id(scene: Scene) -> str:

@@ -52,6 +52,7 @@ def test_a_pause_longer_than_the_lease_ends_the_run(moment: Moment, *, every: bo
         assert last == number, "one write was under way when the process was paused; no other may follow"
         untouched = world.grove() == world.before
         assert ending.code == (STUCK if half_done(world) else LOST), str(ending)
+        assert str(ending).count("run again") == 1, str(ending)
         assert lies(world, ending) == []
         assert (world.replicas, world.holder) == (0, "another_1"), untouched
         for name in (OWN_LEASE, cluster.LEASE):

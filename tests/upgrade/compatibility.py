@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from tests.node import scenarios
+from tests.node.pairs import BY_CHART
 from tests.node.pairs import PAIRS as ON_A_NODE
 from tests.support.paths import ROOT
 from tests.upgrade import builds
@@ -82,6 +84,10 @@ is missing.
 **Under OnDelete**, alpha.9 counts a replica that holds pods of two templates as updated, alpha.11 does not:
 `updatedReplicas` of such a set falls at the upgrade without a pod being touched.
 
+**A rolling update of alpha.12-rc1** was seen to stay in flight on a busy node, in an upgrade from alpha.8 without the
+tool: it replaced a standalone PodClique's pod by one with the old hash, called the PodClique updated, and waited for
+its set for as long as somebody looked (16 minutes).
+
 **alpha.11 and alpha.12-rc1** were seen to leave `status.scheduleGatedReplicas` of a PodClique above zero after a gang
 had been replaced, though none of its pods was gated any more.
 
@@ -123,29 +129,54 @@ are those of the alpha.6 line, the first with `k8s.io/api` 0.34.
 Upgrades from alpha.3 to alpha.9 and from there to alpha.11 are also written as tests on kind (`tests/upgrade/kind`),
 with Grove's published charts. They need Docker and the network: **they were not run**.
 
+Everything above ran with an API server of Kubernetes 1.34 and on Python 3.11. With an API server and controllers of
+1.36.3, the tests of the CRDs, of the policies and of both fences passed (191 tests); no others were run, and none with
+1.31. Those API servers, other Pythons, the node and kind are in the GitHub workflow, which nobody has run yet.
+
 Not tried either: a cluster with several API servers or several nodes.
 """
 
 
+_BY: Final = {"the Job": "", "the chart": BY_CHART}
 _NODE: Final = """\
 ## On a real node
 
 The same upgrades with a real kubelet (`make node-upgrade`): the operators, the workloads and the tool run in
 containers, the operators are installed by Helm from the charts of their tags, and the run is the Job of
-`manifests/job.yaml` with the image of our Dockerfile. Each row was judged like those above.
+`manifests/job.yaml`, or of our chart, with the image of our Dockerfile. Each row was judged like those above.
+"Recreated without" is the negative control, tried once for each pair: the same upgrade without the tool.
 
-What stood in for what: the closed cluster of `tests/node` for kind (containerd and one kubelet of 1.34), a base made of
-Debian's packages with Python 3.11 for the published slim image, images made of the binaries described below for
-Grove's, charts from each tag's source for the published ones, and busybox for the workloads' images.
+What stood in for what: the closed cluster of `tests/node` for kind (containerd 2.2 and one kubelet of 1.34), a base
+made of Debian's packages with Python 3.11 for the published slim image, images made of the binaries described below
+for Grove's, charts from each tag's source for the published ones, and busybox for the workloads' images.
+"""
+
+_SCENARIOS: Final = """\
+### What becomes of the Job
+
+`make node-test` runs these on the same node, each in a cluster with six sets of alpha.9 that the run is to take to
+alpha.11; the operator is a stand-in that does nothing, and the sets' pods run no container. After each scenario that
+migrates, everything but the hashes is as it was before. The table is what each has shown when it last ran, from
+`tests/node/scenarios.json`: the exit code and the reason of each container, with DisruptionTarget where its pod has
+that condition, the outcome or the reason code in each termination message, how the Job ended and what it counts as
+failed, the Events about sets, and what is in the cluster at the end. Exit codes are in [cli.md](cli.md). A log line in
+place of a code means that the run could not write its message: the kubelet took the end of its log.
 """
 
 
-def page(results: Mapping[str, Mapping[str, Any]], on_a_node: Mapping[str, Mapping[str, Any]]) -> str:
-    """The whole page, in Markdown; ``results`` are by the name of the pair, as are those of upgrades on a real node."""
+def page(
+    results: Mapping[str, Mapping[str, Any]],
+    on_a_node: Mapping[str, Mapping[str, Any]],
+    rows: Mapping[str, Mapping[str, Any]],
+) -> str:
+    """The whole page, in Markdown: upgrades by the name of their pair, those on a real node, the Job's scenarios."""
     node = [
-        "| from | to | sets | pods | recreated without | recreated with | run | away | then quiet for |",
-        "|---|---|---|---|---|---|---|---|---|",
-        *(_node_row(pair, on_a_node.get(pair.name)) for pair in ON_A_NODE),
+        "| from | to | by | sets | pods | recreated without | recreated with | run | away | then quiet for |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+        *(_node_row(pair, by, on_a_node.get(f"{pair.name}{end}")) for pair in ON_A_NODE for by, end in _BY.items()),
+        "",
+        _SCENARIOS,
+        *scenarios.table(rows),
         "",
     ]
     lines = [
@@ -156,11 +187,11 @@ def page(results: Mapping[str, Mapping[str, Any]], on_a_node: Mapping[str, Mappi
     return "\n".join([_INTRODUCTION, "## Results", "", *lines, "", _READING, _NODE, *node, _TRIED, _NOT_RUN])
 
 
-def _node_row(pair: Pair, result: Mapping[str, Any] | None) -> str:
-    ends = [build.title for build in pair.builds]
+def _node_row(pair: Pair, by: str, result: Mapping[str, Any] | None) -> str:
+    ends = [*(build.title for build in pair.builds), by]
     if result is None:
         return f"| {' | '.join([*ends, 'not run', *[''] * 6])} |"
-    counted = [str(result[name]) for name in ("sets", "pods", "without", "with_tool")]
+    counted = ["" if result[name] is None else str(result[name]) for name in ("sets", "pods", "without", "with_tool")]
     times = [f"{result[name]:g} s" for name in ("run_seconds", "downtime_seconds", "soak_seconds")]
     return f"| {' | '.join([*ends, *counted, *times])} |"
 
@@ -187,7 +218,7 @@ def _row(pair: Pair, result: Mapping[str, Any] | None) -> str:
 
 def main() -> None:
     """Print the page, or write it."""
-    text = page(*(json.loads(path.read_text(encoding="utf-8")) for path in (RESULTS, NODE_RESULTS)))
+    text = page(*(json.loads(path.read_text(encoding="utf-8")) for path in (RESULTS, NODE_RESULTS, scenarios.FILE)))
     if sys.argv[1:] == ["--write"]:
         TARGET.write_text(text, encoding="utf-8")
     else:

@@ -77,11 +77,11 @@ PAIRS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What an upgrade has shown: pods that were recreated without and with the tool; times in seconds."""
+    """What an upgrade has shown: pods that were recreated without (if that was tried) and with it; times in seconds."""
 
     sets: int
     pods: int
-    without: int
+    without: int | None
     with_tool: int
     patches: int
     run_seconds: float
@@ -211,17 +211,22 @@ def a_change_rolls_what_it_should(cluster: Cluster) -> None:
 def upgrade_twice(pair: Pair, new: Callable[[str], AbstractContextManager[Cluster]]) -> Result:
     """Upgrade in one new cluster without the tool, and in another with it and on; ``new`` makes them by name."""
     with new("without") as cluster:
-        before, outdated, without = without_tool(cluster, pair)
+        _, outdated, without = without_tool(cluster, pair)
     assert outdated or not pair.recreates
     assert without == (outdated if pair.recreates else set())
     with new("with") as cluster:
-        before, after, figures = with_tool(cluster, pair)
-        scale_out_rolls_nobody(cluster, pair, after)
-        a_change_rolls_what_it_should(cluster)
+        return upgrade(pair, cluster, without=len(without))
+
+
+def upgrade(pair: Pair, cluster: Cluster, *, without: int | None) -> Result:
+    """Upgrade with the tool, and go on; ``without`` is how many pods that recreated without it, if it was tried."""
+    before, after, figures = with_tool(cluster, pair)
+    scale_out_rolls_nobody(cluster, pair, after)
+    a_change_rolls_what_it_should(cluster)
     return Result(
         sets=len(before.of(photo.SET)),
         pods=len(before.pods()),
-        without=len(without),
+        without=without,
         with_tool=len(before.pods().keys() - after.pods().keys()),
         patches=figures["patches"],
         run_seconds=figures["run"],
@@ -230,14 +235,14 @@ def upgrade_twice(pair: Pair, new: Callable[[str], AbstractContextManager[Cluste
     )
 
 
-def record(pair: Pair, result: Result) -> None:
-    """Add a result to the file that the environment names, if it names one."""
+def record(name: str, result: Result) -> None:
+    """Add a pair's result to the file that the environment names, if it names one."""
     named = os.environ.get(RESULTS)
     if not named:
         return
     path = Path(named)
     results = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    results[pair.name] = {
+    results[name] = {
         **asdict(result),
         "run_seconds": round(result.run_seconds, 1),
         "downtime_seconds": round(result.downtime_seconds, 1),

@@ -1,4 +1,4 @@
-"""A cluster in which real Helm installs an operator and our chart, with a kubelet for what they install."""
+"""A cluster in which real Helm installs an operator and our chart; its pods are somebody else's business."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Final
 
 from tests.cluster.helm.release import Helm
-from tests.cluster.manifests.kubelet import Kubelet
 from tests.cluster.manifests.site import Site
 from tests.support.controlplane.client import Object, eventually
 
@@ -22,7 +21,6 @@ class Cluster:
 
     site: Site
     helm: Helm
-    kubelet: Kubelet
     directory: Path
     prefix: str = ""
     program: str = "helm4"

@@ -76,7 +76,7 @@ def cluster(site: Site, namespace: str, tmp_path: Path) -> Iterator[Cluster]:
     there.clear()
     home = tmp_path / "home"
     home.mkdir()
-    with Kubelet(site.server, namespace, tmp_path / "pods", {"grove-migrator": Container.run}) as kubelet:
-        found = Cluster(there, Helm(site.server.kubeconfig, home), kubelet, tmp_path)
+    with Kubelet(site.server, namespace, tmp_path / "pods", {"grove-migrator": Container.run}):
+        found = Cluster(there, Helm(site.server.kubeconfig, home), tmp_path)
         yield found
         found.clear()

@@ -238,9 +238,9 @@ class Site:
         return {key: _translated(item, words) for key, item in objects.items()}
 
     def job_pod(self, name: str = "grove-migrator-tests") -> Object:
-        """A pod of the Job, for a token to be bound to; nothing runs it."""
+        """A pod of the Job, for a token to be bound to; nothing runs it, not even where there is a node."""
         [job] = of_kind(documents("job.yaml"), "Job")
-        spec = job["spec"]["template"]["spec"]
+        spec = {**job["spec"]["template"]["spec"], "schedulerName": "nobody"}
         return self.admin.apply(
             {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}
         )

@@ -46,13 +46,23 @@ class KindCluster(ServedCluster):
     """A cluster of one node; a context manager, which deletes the cluster whatever happens.
 
     ``image`` is ours, in the engine's store. Builds are installed from ``source``, which must have their charts.
+    ``by_chart``: the Job is that of our chart, which Helm waits for, and not that of manifests/job.yaml.
     """
 
     start_seconds = 600.0  # images are pulled
     settle_seconds = 1800.0
 
-    def __init__(self, directory: Path, image: str, *, run: Run = run, source: charts.Charts | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        image: str,
+        *,
+        run: Run = run,
+        source: charts.Charts | None = None,
+        by_chart: bool = False,
+    ) -> None:
         super().__init__()
+        self._by_chart = by_chart
         self._charts = source or charts.Published()
         self.name = f"grove-migrator-{secrets.token_hex(4)}"
         self.kubeconfig = directory / "kubeconfig"
@@ -170,18 +180,22 @@ class KindCluster(ServedCluster):
             case ("run", "--to", to, "--stop-operator"):
                 return self._run_job(to)
             case ("run", "--to", to, "--target-image", target, "--stop-operator"):
-                return self._run_job(to, f"--target-image={target}")
+                return self._run_job(to, target)
             case ("run", *_):
                 raise ValueError(f"the Job is run with --to RELEASE --stop-operator, and not with {arguments}")
             case _:
                 return self.from_here(*arguments)
 
-    def _run_job(self, to: str, *more: str) -> Ran:
-        path = self._directory / "job.yaml"
-        path.write_text(job.manifest(self._image, to, *more), encoding="utf-8")
+    def _run_job(self, to: str, target_image: str = "") -> Ran:
         self._kubectl("delete", "job", _JOB, "--ignore-not-found")
         began = time.monotonic()
-        self._kubectl("apply", "--filename", str(path))
+        if self._by_chart:
+            self._install_chart(to, target_image)
+        else:
+            path = self._directory / "job.yaml"
+            more = (f"--target-image={target_image}",) if target_image else ()
+            path.write_text(job.manifest(self._image, to, *more), encoding="utf-8")
+            self._kubectl("apply", "--filename", str(path))
         eventually(self._job_result, what="the Job does not end", seconds=_JOB_SECONDS, every=_LOOK_SECONDS)
         seconds = time.monotonic() - began
         found = self.client.list("v1", "Pod", _NAMESPACE, selector=f"batch.kubernetes.io/job-name={_JOB}")
@@ -192,6 +206,12 @@ class KindCluster(ServedCluster):
         # A pod has one log. What is JSON in it is the tool's log, the rest is its output.
         log = [line for line in lines if line.startswith("{")]
         return Ran(_exit_code(last), "".join(line for line in lines if line not in log), "".join(log), seconds)
+
+    def _install_chart(self, to: str, target_image: str) -> None:
+        repository, _, tag = self._image.rpartition(":")
+        values = f"target={to},targetImage={target_image},image.repository={repository},image.tag={tag}"
+        chart = ("upgrade", "--install", _JOB, str(ROOT / "charts" / "grove-migrator"), "--set", values)
+        self._run("helm", *chart, "--namespace", _NAMESPACE, "--kubeconfig", str(self.kubeconfig), "--timeout=105m")
 
     def _job_result(self) -> list[Any]:
         """The conditions that say that the Job has ended, and how; none until then."""

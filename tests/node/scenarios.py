@@ -1,0 +1,52 @@
+"""What the scenarios of the Job have shown: rows that the tests write, and the table of docs/compatibility.md."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+#: A file that rows are added to; docs/compatibility.md is made of the one beside this module.
+VARIABLE: Final = "GROVE_NODE_SCENARIOS"
+FILE: Final = Path(__file__).with_name("scenarios.json")
+
+_HEAD: Final = (
+    "| scenario | pods of the Job, the first one first | termination message | Job | Events | the cluster afterwards |",
+    "|---|---|---|---|---|---|",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """How a scenario ended, in words; ``title`` is the beginning of its test's docstring."""
+
+    title: str
+    pods: Sequence[str]
+    message: str
+    job: str
+    events: str
+    cluster: str
+
+
+def record(name: str, row: Row) -> None:
+    """Add a scenario's row, by the name of its test, to the file that the environment names, if it names one."""
+    named = os.environ.get(VARIABLE)
+    if not named:
+        return
+    path = Path(named)
+    rows = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    rows[name] = asdict(row)
+    path.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+
+
+def table(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """The table, in Markdown."""
+    return [*_HEAD, *(_line(row) for row in rows.values())]
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    cells = [row["title"], ", ".join(row["pods"]), row["message"], row["job"], row["events"], row["cluster"]]
+    return f"| {' | '.join(cells)} |"
