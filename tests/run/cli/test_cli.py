@@ -73,7 +73,10 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
     }
     assert flags == {
         "hash": common | binaries | {"--filename", "--scheme"},
-        "plan": common | kubectl | binaries | {"--filename", "--from", "--to", "--detailed-exitcode"},
+        "plan": common
+        | kubectl
+        | binaries
+        | {"--filename", "--from", "--to", "--detailed-exitcode", "--group-by", "--reload-time"},
         "run": common
         | kubectl
         | binaries
