@@ -34,7 +34,7 @@ def release_in(image: str) -> Release | None:
 
 
 def image_tag(image: str) -> str | None:
-    """The tag of an image reference, ``None`` without one; a registry's port and a digest are no tag."""
+    """The tag of an image reference, ``None`` without one; a registry's port and a digest are not tags."""
     last = image.split("@", 1)[0].rsplit("/", 1)[-1]
     _, colon, tag = last.partition(":")
     return tag if colon and tag else None

@@ -78,7 +78,7 @@ With alpha.3 and its rebuilt sibling and with alpha.9 and alpha.11, unless it sa
 **alpha.12-rc1** begins an update of every standalone PodClique without `status.updateProgress`, whether or not
 anybody migrated anything (`operator/internal/controller/podclique/reconcilespec.go:shouldResetOrTriggerUpdate`; Grove
 pull request #757 ends it). It finds nothing to replace, ends within a moment, and cost no pod in any row above.
-`verify --after-upgrade` knows it: an ended update of a standalone PodClique is no failure as long as no pod of before
+`verify --after-upgrade` knows it: an ended update of a standalone PodClique is not a failure as long as no pod of before
 is missing.
 
 **Under OnDelete**, alpha.9 counts a replica that holds pods of two templates as updated, alpha.11 does not:
@@ -123,7 +123,7 @@ how their operators behave.
 "{builds.BUILDS["v0.1.0-alpha.3-k8s-1.34"].title}" is **not a release of
 Grove**. It is the source of alpha.3 with newer Kubernetes libraries and no other change: the case of Grove issue 709,
 in which the same template has another hash only because `k8s.io/api` is newer. The tool was told the target by its
-scheme and image, as for any build that is no release: `--to legacy-1.34 --target-image IMAGE`. Its CRDs
+scheme and image, as for any build that is not a release: `--to legacy-1.34 --target-image IMAGE`. Its CRDs
 are those of the alpha.6 line, the first with `k8s.io/api` 0.34.
 
 Upgrades from alpha.3 to alpha.9 and from there to alpha.11 are also written as tests on kind (`tests/upgrade/kind`),

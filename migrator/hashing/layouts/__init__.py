@@ -71,7 +71,7 @@ def digest(layout: Layout) -> str:
 
 
 def parse(types: Mapping[str, Any]) -> Layout:
-    """A layout from its JSON; raises ``ValueError`` for what is none."""
+    """A layout from its JSON; raises ``ValueError`` for anything else."""
     try:
         found = {name: _definition(definition) for name, definition in types.items()}
     except (AttributeError, TypeError) as error:

@@ -58,7 +58,7 @@ def status_of(body: bytes) -> Mapping[str, Any]:
 def is_transient(code: int, status: Mapping[str, Any]) -> bool:
     """Whether the same request may succeed later: throttled, or an error of the server itself.
 
-    A webhook that does not answer is no transient error: the request would wait for it again each time.
+    A webhook that does not answer is not a transient error: the request would wait for it again each time.
     """
     if code == TOO_MANY_REQUESTS:
         return True

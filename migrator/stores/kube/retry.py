@@ -22,7 +22,7 @@ class Retry:
     """How often one request is sent, and how long to wait in between; times in seconds.
 
     ``budget`` is how long a read is tried for, all attempts together. A write is tried no longer than one request
-    may take, because whoever takes our Lease over waits that long for writes still under way.
+    may take, because the next holder of our Lease waits that long for writes still under way.
     """
 
     attempts: int = 8

@@ -287,7 +287,7 @@ class Transport:
                 f"{course.request.what}: {host} shows a certificate that is not trusted: {text}"
             ) from error
         if isinstance(error, LocationValueError):
-            raise Unreachable(f"{course.request.what}: {host} is no address: {text}") from error
+            raise Unreachable(f"{course.request.what}: {host} is not an address: {text}") from error
         if not course.request.repeatable and sent:
             raise LostReply(
                 f"{course.request.what}: the request was sent and no answer came from {host}: {text}"
