@@ -99,6 +99,14 @@ class Sweep:
             self._found[kind, namespace, name, pointer] = Sighting(ref, pointer, value, part_of)
 
 
+def hashes_in(value: object) -> object:
+    """A value without its strings that are no hashes; :class:`Sweep` finds in it what it would find in the whole."""
+    if isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        return {str(key): kept for key, part in items if (kept := hashes_in(part)) is not None} or None
+    return value if _may_be_hash(value) else None
+
+
 def _runs(value: Any) -> int | None:  # noqa: ANN401 - any JSON value
     """How many runs of hash digits the value's strings have; ``None`` where that cannot be counted.
 

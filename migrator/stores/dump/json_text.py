@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from migrator import exact_json
@@ -26,34 +26,149 @@ Span = tuple[int, int]
 Path = tuple[str | int, ...]
 
 
-def documents(text: str) -> Iterator[tuple[Any, int]]:
-    r"""Every document, with the index at which it begins; only JSON's own white space separates them.
+class Stream:
+    """JSON that is read as it is needed, and forgotten behind what was decoded.
 
-    Raises ``ValueError`` naming the line; lines end at ``\n`` only.
+    ``chunks`` are the text in pieces. A ``sink`` gets the text as it is passed, with what :meth:`replace` puts into it.
+    Every method raises ``ValueError`` naming the line, which ends at ``\\n`` only.
     """
-    _check_escapes(text)
-    index = _after_space(text, 0)
-    while index < len(text):
-        try:
-            value, end = _DECODER.raw_decode(text, index)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"line {line_of(text, error.pos)}: {error.msg}") from error
-        except ValueError as error:
-            raise ValueError(f"line {line_of(text, index)} or later: {error}") from error
-        except RecursionError:
-            value, end = _shallow(text, index)
-        yield value, index
-        index = _after_space(text, end)
+
+    def __init__(self, chunks: Iterator[str], sink: Callable[[str], object] | None = None) -> None:
+        self.text = ""  # from somewhere before the value that was decoded last
+        self._chunks = chunks
+        self._sink = sink
+        self._at = 0
+        self._given = 0
+        self._lines = 0
+
+    def documents(self) -> Iterator[str]:
+        """The first character of every document; only JSON's own white space separates them.
+
+        Whoever is given one decodes the document, before asking for the next.
+        """
+        while first := self._peek():
+            yield first
+        if self._sink is not None:
+            self._sink(self.text[self._given :])
+
+    def members(self) -> Iterator[tuple[Path, Any, int]]:
+        """The members of an object: path, value, and the index of it in ``text``.
+
+        Those of a list named ``items`` come one by one, after an empty list in its place, whose index is -1.
+        """
+        self._pass("{")
+        seen: set[str] = set()
+        while not (self._peek() == "}" and not seen):
+            key, _ = self.value()
+            if not isinstance(key, str):
+                raise self._error("Expecting property name enclosed in double quotes")
+            if key in seen:
+                raise self._error(f"key {key!r} is set twice")
+            seen.add(key)
+            self._pass(":")
+            if key == "items" and self._peek() == "[":
+                yield ("items",), [], -1
+                yield from self._items()
+            else:
+                value, begin = self.value()
+                yield (key,), value, begin
+            if self._peek() != ",":
+                break
+            self._at += 1
+        self._pass("}")
+
+    def value(self) -> tuple[Any, int]:
+        """The next value, and the index of it in ``text``."""
+        self._peek()
+        while True:
+            begin = self._at
+            try:
+                value, end = _decoded(self.text, begin)
+            except (ValueError, RecursionError) as error:
+                if self._more():
+                    continue
+                raise self._located(error) from error
+            if end == len(self.text) and self.text[begin] not in '{["' and self._more():
+                continue  # the rest of a number
+            _check_escapes(self.text, begin, end, self._lines)
+            self._at = end
+            return value, begin
+
+    def replace(self, cuts: Iterable[tuple[int, int, str]]) -> None:
+        """Give the sink other text for spans of the value that was decoded last."""
+        for begin, end, new in sorted(cuts):
+            self._give(begin)
+            if self._sink is not None:
+                self._sink(new)
+            self._given = end
+
+    def _items(self) -> Iterator[tuple[Path, Any, int]]:
+        self._pass("[")
+        number = 0
+        while not (self._peek() == "]" and not number):
+            value, begin = self.value()
+            yield ("items", number), value, begin
+            number += 1
+            if self._peek() != ",":
+                break
+            self._at += 1
+        self._pass("]")
+
+    def _pass(self, mark: str) -> None:
+        if self._peek() != mark:
+            raise self._error(f"Expecting {mark!r}")
+        self._at += 1
+
+    def _peek(self) -> str:
+        """The next character that is not white space; nothing at the end."""
+        while True:
+            self._at = _after_space(self.text, self._at)
+            if self._at < len(self.text):
+                return self.text[self._at]
+            if not self._more():
+                return ""
+
+    def _more(self) -> bool:
+        """Read on: as much as there is unread, so that a long value is not decoded all too often."""
+        fresh, wanted = [], len(self.text) - self._at
+        while wanted >= 0 and (chunk := next(self._chunks, "")):
+            fresh.append(chunk)
+            wanted -= len(chunk)
+        if fresh:
+            self._give(self._at)
+            self._lines += self.text.count("\n", 0, self._at)
+            self.text, self._at, self._given = "".join([self.text[self._at :], *fresh]), 0, 0
+        return bool(fresh)
+
+    def _give(self, end: int) -> None:
+        if self._sink is not None:
+            self._sink(self.text[self._given : end])
+        self._given = end
+
+    def _located(self, error: Exception) -> ValueError:
+        if isinstance(error, json.JSONDecodeError):
+            return ValueError(f"line {self._lines + line_of(self.text, error.pos)}: {error.msg}")
+        return self._error(str(error), " or later")
+
+    def _error(self, what: str, later: str = "") -> ValueError:
+        return ValueError(f"line {self._lines + line_of(self.text, self._at)}{later}: {what}")
 
 
-def _check_escapes(text: str) -> None:
-    if "\\u00" not in text:
+def _decoded(text: str, index: int) -> tuple[Any, int]:
+    try:
+        return _DECODER.raw_decode(text, index)
+    except RecursionError:
+        return _shallow(text, index)
+
+
+def _check_escapes(text: str, begin: int, end: int, lines: int) -> None:
+    if text.find("\\u00", begin, end) < 0:
         return
-    for match in _ESCAPE.finditer(text):
+    for match in _ESCAPE.finditer(text, begin, end):
         if len(match[0]) > 2:  # noqa: PLR2004 - any other escape
             raise ValueError(
-                f"line {line_of(text, match.start())}: {match[0]} stands for a character that needs no escape; Go "
-                "does not undo it within a quantity, so write the character itself"
+                f"line {lines + line_of(text, match.start())}: {match[0]} stands for a character that needs no escape; "
+                "Go does not undo it within a quantity, so write the character itself"
             )
 
 
@@ -75,7 +190,7 @@ def _shallow(text: str, index: int) -> tuple[Any, int]:
         if not depth:
             value, _ = _DECODER.raw_decode("".join([*parts, text[begin : match.end()]]))
             return value, match.end()
-    raise ValueError(f"line {line_of(text, index)} or later: nested too deeply")
+    raise ValueError("nested too deeply")
 
 
 def line_of(text: str, index: int) -> int:
@@ -87,7 +202,7 @@ def spans(text: str, start: int, wanted: Mapping[Path, object]) -> Iterator[tupl
     """Where the values stand that ``wanted`` names by path, in the document that begins at ``start``.
 
     Only containers on the way are walked through; the rest is passed over at the speed of the JSON library. Of a
-    key that is set twice, the last one counts; :func:`documents` refuses such a text.
+    key that is set twice, the last one counts; :class:`Stream` refuses such a text.
     """
     walker = _Walker(text, wanted)
     walker.walk(start, ())

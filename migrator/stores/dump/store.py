@@ -5,13 +5,14 @@ Patches apply as on a cluster. Requests that only a cluster can answer raise :cl
 
 from __future__ import annotations
 
+import marshal
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NoReturn, TypeVar
 
 from migrator.errors import ApiError, InputError, NotFound, OutputError
 from migrator.exact_json import JSONObject
+from migrator.grove.sweep import hashes_in
 from migrator.resources import (
     DEFAULT_NAMESPACE,
     POD_CLIQUE_SCALING_GROUPS,
@@ -38,14 +39,58 @@ _GROUPS: Final = frozenset(resource.group for resource in _HELD.values() if reso
 _NOT_FOUND: Final = 404
 
 
-@dataclass(slots=True)
 class _Entry:
-    """One object: as it was read, where, and as it is now."""
+    """One object: what is needed of it, in few bytes, where it was read, and which of its strings are others now."""
 
-    original: JSONObject
-    document: int
-    path: Path
-    current: JSONObject
+    __slots__ = ("changes", "document", "number", "packed", "path")
+
+    def __init__(self, value: JSONObject, document: int, path: Path) -> None:
+        self.packed = _packed(value)
+        self.document = document
+        self.number = path[-1] if path[:-1] == ("items",) else None  # as most are read, in fewer bytes than a path has
+        self.path = path if self.number is None else ()
+        self.changes: dict[Path, str] = {}
+
+    @property
+    def current(self) -> JSONObject:
+        """The object, with its changes; a new one each time."""
+        value: JSONObject = marshal.loads(self.packed) if isinstance(self.packed, bytes) else self.packed
+        return value
+
+    def change(self, after: JSONObject) -> None:
+        """Make it another. Raises OutputError where anything but a string is changed."""
+        self.changes |= _replaced(self.current, after, ())
+        self.packed = _packed(after)
+
+    def places(self) -> Iterator[tuple[tuple[int, Path], str]]:
+        """The changed strings by their places in the file."""
+        start = self.path if self.number is None else ("items", self.number)
+        for path, value in self.changes.items():
+            yield (self.document, (*start, *path)), value
+
+
+def _packed(value: JSONObject) -> bytes | JSONObject:
+    try:
+        return marshal.dumps(value)
+    except ValueError:  # a number that keeps its spelling
+        return value
+
+
+def _needed(value: JSONObject) -> JSONObject:
+    """An object without what nothing looks at: a pod's containers, and of a PodClique's all that is no hash."""
+    metadata = value["metadata"]
+    if "managedFields" in metadata:
+        value = {**value, "metadata": {key: part for key, part in metadata.items() if key != "managedFields"}}
+    if value["kind"] == PODS.kind:
+        briefly = {"spec": {}} if "spec" in value else {}
+        status = value.get("status")
+        if isinstance(status, dict):
+            briefly["status"] = {"phase": status.get("phase")}
+        return {**value, **briefly}
+    spec = value.get("spec")
+    if value["kind"] == POD_CLIQUES.kind and isinstance(spec, dict) and "podSpec" in spec:
+        return {**value, "spec": {**spec, "podSpec": hashes_in(spec["podSpec"])}}
+    return value
 
 
 class DumpStore:
@@ -92,8 +137,8 @@ class DumpStore:
                         f"{file.name}: {resource.kind} {key[0]}/{key[1]} is in it twice; dump every kind once, in one "
                         "go"
                     )
-                held[key] = _Entry(placed.value, placed.document, placed.path, placed.value)
-            if not number and not file.text.strip():
+                held[key] = _Entry(_needed(placed.value), placed.document, placed.path)
+            if not number and not file.first:
                 raise InputError(f"{file.name}: is empty; a dump without objects is an empty List")
         return cls(files, entries, found=found, dry_run=dry_run)
 
@@ -116,10 +161,8 @@ class DumpStore:
         changes: dict[tuple[int, Path], str] = {}
         for held in self._entries.values():
             for entry in held.values():
-                if entry.current is not entry.original:
-                    for place, value in _replaced(entry.original, entry.current, entry.path):
-                        changes[entry.document, place] = value
-        self._files[0].edited(changes).write(path)
+                changes.update(entry.places())
+        self._files[0].write(path, changes)
 
     def list(
         self,
@@ -132,12 +175,8 @@ class DumpStore:
         metadata_only: bool = False,  # noqa: ARG002 - a file is in memory already
     ) -> Listing[T]:
         """See :meth:`migrator.store.Store.list`; a kind without objects in the dump is an empty list."""
-        found = (
-            project(entry.current)
-            for (home, _), entry in self._held(resource).items()
-            if namespace in {None, home} and matches_labels(label_selector, _labels(entry.current))
-        )
-        return Listing(tuple(found), "")
+        found = (entry.current for (home, _), entry in self._held(resource).items() if namespace in {None, home})
+        return Listing(tuple(project(raw) for raw in found if matches_labels(label_selector, _labels(raw))), "")
 
     def kinds(self, group: str) -> tuple[Resource, ...]:
         """See :meth:`migrator.store.Store.kinds`."""
@@ -164,7 +203,7 @@ class DumpStore:
         entry = self._entry(resource, namespace, name)
         changed = patched(entry.current, ops, subresource=subresource)
         if self.dry_run is DryRun.NONE:
-            entry.current = changed
+            entry.change(changed)
         return changed
 
     def delete(self, resource: Resource, namespace: str, name: str, uid: str) -> None:  # noqa: ARG002 - the seam's
@@ -218,23 +257,23 @@ def _labels(value: JSONObject) -> dict[str, str]:
     return labels if isinstance(labels, dict) else {}
 
 
-def _replaced(before: Any, after: Any, path: Path) -> Iterator[tuple[Path, str]]:  # noqa: ANN401 - any JSON values
+def _replaced(before: Any, after: Any, path: Path) -> dict[Path, str]:  # noqa: ANN401 - any JSON values
     """The strings that differ. Raises OutputError for any other difference: no plan of ours makes one."""
-    if before is after:
-        return
+    found: dict[Path, str] = {}
     if isinstance(before, dict) and isinstance(after, dict) and before.keys() == after.keys():
         for key, value in before.items():
-            yield from _replaced(value, after[key], (*path, key))
+            found |= _replaced(value, after[key], (*path, key))
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
         for index, value in enumerate(before):
-            yield from _replaced(value, after[index], (*path, index))
+            found |= _replaced(value, after[index], (*path, index))
     elif isinstance(before, str) and isinstance(after, str):
         if before != after:
-            yield path, after
+            found[path] = after
     elif not same(before, after):
         raise OutputError(
             f"only strings can be replaced in a dump, and {'/'.join(map(str, path))} is changed otherwise"
         )
+    return found
 
 
 def _missing(message: str) -> ApiError:

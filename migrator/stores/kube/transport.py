@@ -18,7 +18,6 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 import urllib3
-from kubernetes.client import ApiClient
 from kubernetes.config import ConfigException
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, LocationValueError, ProxyError, SSLError
 from urllib3.response import BaseHTTPResponse
@@ -28,6 +27,7 @@ from migrator import __version__
 from migrator.errors import AlreadyExists, Conflict, LeaseLost, LostReply, NotAuthorised, TestFailed, Unreachable
 from migrator.store import LONGEST_WRITE, Deadline
 from migrator.stores.kube import responses
+from migrator.stores.kube.kubeconfig import ApiClient
 from migrator.stores.kube.retry import RateLimit, Retry
 
 #: ``method``, path, HTTP status (0 where there was no answer) and seconds of every request sent.
