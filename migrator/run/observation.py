@@ -84,7 +84,7 @@ def observe(
 
 def read_sets(store: Store, options: RunOptions, context: Context, control: Control, point: Point) -> SetsSeen:
     """Read the sets, and judge them by the guards or, after a write, by the tables; raises what the store raises."""
-    snapshot = take(store)
+    snapshot = take(store, ahead=store.is_cluster and context.threads)
     with uncollected():
         back, half, complete = _stand(snapshot, options, control.recorded)
         if point is Point.WRITTEN and complete and not options.revert:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Final, TypeVar
 
@@ -31,15 +32,20 @@ _JOINED: Final = frozenset(
 )
 
 
-def take(store: Store, *, phases: bool = False) -> Snapshot:
+def take(store: Store, *, phases: bool = False, ahead: bool = False) -> Snapshot:
     """List each kind once, whole cluster, and join what was read.
 
     No Grove CRDs means no trees. A kind that holds no known hash and may not be listed is named in ``unlisted``. Any
     other failure to read is raised: an API outage must never look like "no pods". With ``phases`` pods know whether
-    they run, for two short lists more. Raises :class:`~migrator.errors.IncompleteDump` where a dump lacks what its
+    they run, for two short lists more; with ``ahead`` pods are read by a thread while the other kinds are. Raises :class:`~migrator.errors.IncompleteDump` where a dump lacks what its
     sets must have, and :class:`~migrator.errors.InputError` where it has one object twice.
     """
-    swept, unlisted = sweep.Sweep(), list[str]()
+    with ThreadPoolExecutor(1, "pods") as thread:
+        return _take(store, thread if ahead else None, phases=phases)
+
+
+def _take(store: Store, thread: ThreadPoolExecutor | None, *, phases: bool) -> Snapshot:
+    swept, swept_pods, unlisted = sweep.Sweep(), sweep.Sweep(), list[str]()
 
     def read(
         resource: Resource,
@@ -67,6 +73,10 @@ def take(store: Store, *, phases: bool = False) -> Snapshot:
             unlisted.append(resource.qualified_name)
             return ()
 
+    def read_pods() -> tuple[Pod, ...]:
+        return read(resources.PODS, swept_pods.over(parsing.pod), selector=_MANAGED, metadata_only=True)
+
+    coming = thread.submit(read_pods) if thread is not None else None
     try:
         sets = read(resources.POD_CLIQUE_SETS, swept.over(parsing.pod_clique_set))
     except NotFound:
@@ -78,7 +88,7 @@ def take(store: Store, *, phases: bool = False) -> Snapshot:
         sets=sets,
         groups=read(resources.POD_CLIQUE_SCALING_GROUPS, swept.over(parsing.scaling_group)),
         cliques=read(resources.POD_CLIQUES, swept.over(parsing.pod_clique)),
-        pods=read(resources.PODS, swept.over(parsing.pod), selector=_MANAGED, metadata_only=True),
+        pods=coming.result() if coming is not None else read_pods(),
         gang_maps=gang_maps,
         gangs=gangs,
     )
@@ -88,7 +98,8 @@ def take(store: Store, *, phases: bool = False) -> Snapshot:
         idle = read(resources.PODS, _uid, selector=_MANAGED, fields="status.phase!=Running", metadata_only=True)
         pending = read(resources.PODS, _uid, selector=_MANAGED, fields="status.phase=Pending", metadata_only=True)
         objects = replace(objects, pods=_with_phases(objects.pods, frozenset(idle), frozenset(pending)))
-    snapshot = replace(build(objects, is_cluster=store.is_cluster), sightings=swept.sightings, unlisted=tuple(unlisted))
+    sightings = swept.sightings + swept_pods.sightings
+    snapshot = replace(build(objects, is_cluster=store.is_cluster), sightings=sightings, unlisted=tuple(unlisted))
     if not store.is_cluster:
         check_distinct(objects)
         check_complete(snapshot)

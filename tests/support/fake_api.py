@@ -18,9 +18,9 @@ from kubernetes.client.rest import RESTClientObject
 
 from migrator import exact_json
 from migrator.store import Deadline, DryRun
+from migrator.stores.kube.kubeconfig import ApiClient
 from migrator.stores.kube.retry import RateLimit, Retry
 from migrator.stores.kube.store import KubeStore
-from migrator.stores.kube.kubeconfig import ApiClient
 from migrator.stores.kube.transport import OnRequest, Timing, Transport
 
 

@@ -25,13 +25,12 @@ from migrator import exact_json
 from migrator.errors import InputError, OutputError
 from migrator.exact_json import JSONObject
 from migrator.stores.dump import json_text, yaml_text
+from migrator.stores.json_stream import Path, Stream
 
 _GZIP: Final = b"\x1f\x8b"
 _BOM: Final = "\ufeff"
 STDIO: Final = "-"
 _CHUNK: Final = 1 << 20
-
-Path = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,12 +160,12 @@ class DumpFile:
             for text in self.edited(changes):
                 file.write(text.encode("utf-8", "surrogateescape"))
 
-    def _stream(self, sink: Callable[[str], object] | None = None) -> json_text.Stream:
+    def _stream(self, sink: Callable[[str], object] | None = None) -> Stream:
         chunks = self.chunks()
         head = next(chunks, "")
         if sink is not None and head.startswith(_BOM):
             sink(_BOM)
-        return json_text.Stream(chain([head.removeprefix(_BOM)], chunks), sink)
+        return Stream(chain([head.removeprefix(_BOM)], chunks), json_text.decode, sink)
 
     def _json_objects(self, *, whole: bool) -> Iterator[Placed]:
         stream = self._stream()
@@ -207,11 +206,11 @@ class DumpFile:
                 continue
             by_member: dict[Path, dict[Path, str]] = {}
             for path, new in news.items():
-                for size in (1, 2):
-                    by_member.setdefault(path[:size], {})[path[size:]] = new
+                size = 2 if path[0] == "items" else 1
+                by_member.setdefault(path[:size], {})[path[size:]] = new
             for path, _, begin in stream.members():
-                if path in by_member and begin >= 0:
-                    done += replace(begin, by_member[path])
+                if path in by_member:
+                    done += replace(begin, by_member.pop(path))
                 yield "".join(out)
                 out.clear()
         self._check_all_done(done, wanted)

@@ -6,6 +6,7 @@ Patches apply as on a cluster. Requests that only a cluster can answer raise :cl
 from __future__ import annotations
 
 import marshal
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NoReturn, TypeVar
@@ -26,8 +27,9 @@ from migrator.resources import (
 )
 from migrator.selectors import matches_labels
 from migrator.store import DryRun, Listing
-from migrator.stores.dump.file import DumpFile, Path
+from migrator.stores.dump.file import DumpFile
 from migrator.stores.dump.patching import patched, same
+from migrator.stores.json_stream import Path
 
 T = TypeVar("T")
 
@@ -49,23 +51,27 @@ class _Entry:
         self.document = document
         self.number = path[-1] if path[:-1] == ("items",) else None  # as most are read, in fewer bytes than a path has
         self.path = path if self.number is None else ()
-        self.changes: dict[Path, str] = {}
+        self.changes: tuple[tuple[Path, str], ...] = ()
 
     @property
     def current(self) -> JSONObject:
         """The object, with its changes; a new one each time."""
-        value: JSONObject = marshal.loads(self.packed) if isinstance(self.packed, bytes) else self.packed
+        value: JSONObject = (
+            marshal.loads(self.packed)  # noqa: S302 - our own bytes
+            if isinstance(self.packed, bytes)
+            else self.packed
+        )
         return value
 
     def change(self, after: JSONObject) -> None:
         """Make it another. Raises OutputError where anything but a string is changed."""
-        self.changes |= _replaced(self.current, after, ())
+        self.changes = tuple((dict(self.changes) | _replaced(self.current, after, ())).items())
         self.packed = _packed(after)
 
     def places(self) -> Iterator[tuple[tuple[int, Path], str]]:
         """The changed strings by their places in the file."""
         start = self.path if self.number is None else ("items", self.number)
-        for path, value in self.changes.items():
+        for path, value in self.changes:
             yield (self.document, (*start, *path)), value
 
 
@@ -249,7 +255,7 @@ def _key(file: str, value: JSONObject) -> tuple[str, str]:
     name = metadata.get("name") if isinstance(metadata, dict) else None
     if not isinstance(metadata, dict) or not isinstance(name, str) or not name:
         raise InputError(f"{file}: a {value['kind']} has no metadata.name")
-    return str(metadata.get("namespace") or DEFAULT_NAMESPACE), name
+    return sys.intern(str(metadata.get("namespace") or DEFAULT_NAMESPACE)), name
 
 
 def _labels(value: JSONObject) -> dict[str, str]:

@@ -11,12 +11,15 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 from migrator.errors import ApiError, ClusterError
 from migrator.exact_json import JSONObject
+from migrator.stores.json_stream import Decode, Stream
 from migrator.stores.kube import responses
 from migrator.stores.kube.transport import Request
+
+T = TypeVar("T")
 
 _TOKEN: Final = re.compile(rb'"continue":"([\w+/=-]+)"')
 
@@ -29,9 +32,9 @@ class ListMovedError(Exception):
 
 
 def pages(
-    first: Request, send: Callable[[Request], bytes], parse: Callable[[Request, bytes], JSONObject]
-) -> Iterator[tuple[str, list[JSONObject]]]:
-    """The resource version and the items of every page.
+    first: Request, send: Callable[[Request], bytes], parse: Callable[[Request, bytes], tuple[JSONObject, list[T]]]
+) -> Iterator[tuple[str, list[T]]]:
+    """The resource version and the items of every page; ``parse`` gives a page's metadata and its items.
 
     Raises :class:`ListMovedError` when the server no longer has the rest of the list, or has another list by now. The
     token that a 410 offers leads to a newer one and is not used. What ``send`` and ``parse`` raise is passed on.
@@ -42,13 +45,12 @@ def pages(
         while True:
             guess = _next(first, token_of(body))
             coming = ahead.submit(send, guess) if guess is not None else None
-            page = parse(request, body)
-            metadata = page.get("metadata") or {}
+            metadata, items = parse(request, body)
             found = str(metadata.get("resourceVersion") or "")
             if version is not None and found != version:
                 raise ListMovedError
             version = found
-            yield version, _items(request, page)
+            yield version, items
             following = _next(first, metadata.get("continue"))
             if following is None:
                 return
@@ -81,14 +83,31 @@ def _next(first: Request, token: str | None) -> Request | None:
     return replace(first, query={**first.query, "continue": str(token)}) if token else None
 
 
-def _items(request: Request, page: JSONObject) -> list[JSONObject]:
-    """The items of a page.
+def items_of(request: Request, body: bytes, decode: Decode) -> Iterator[tuple[JSONObject | None, JSONObject]]:
+    """Every item of a page as it is decoded, beside nothing; and at the end nothing of note, beside the metadata.
 
     Raises ``ClusterError`` for an answer that is not a list: it must not look like an empty one.
     """
-    items = page.get("items")
-    if items is None and "items" in page:  # Go may write an empty slice as null
-        return []
-    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        raise ClusterError(f"{request.what}: the answer is not a list of objects; is a proxy in the way?")
-    return items
+    stream = Stream(iter([body.decode("utf-8", "surrogateescape")]), decode)
+    found: JSONObject = {}
+    try:
+        starts = [next(documents := stream.documents(), "")]
+        for path, value, _ in stream.members():
+            if len(path) == 1:
+                found[str(path[0])] = value
+            elif isinstance(value, dict):
+                yield value, {}
+            else:
+                raise _not_a_list(request)
+        starts += documents
+    except ValueError:
+        starts = []
+    if starts != ["{"]:
+        raise ClusterError(f"{request.what}: the answer is not a JSON object; is a proxy in the way?")
+    if found.get("items", ()) not in ([], None):  # Go may write an empty slice as null
+        raise _not_a_list(request)
+    yield None, found.get("metadata") or {}
+
+
+def _not_a_list(request: Request) -> ClusterError:
+    return ClusterError(f"{request.what}: the answer is not a list of objects; is a proxy in the way?")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
@@ -17,12 +17,17 @@ from migrator.exact_json import JSONObject
 from migrator.gc_paused import uncollected
 from migrator.resources import LEASES, PODS, Op, Resource
 from migrator.store import FIELD_MANAGER, PAGE_SIZE, Deadline, DryRun, Listing
+from migrator.stores.json_stream import Decode
 from migrator.stores.kube.kubeconfig import api_client
-from migrator.stores.kube.pages import ListMovedError, pages
+from migrator.stores.kube.pages import ListMovedError, items_of, pages
 from migrator.stores.kube.retry import RateLimit, Retry
 from migrator.stores.kube.transport import JSON, OnRequest, Request, Timing, Transport
 
 T = TypeVar("T")
+
+#: Decoders of list items; metadata has plain integers only.
+_BRIEF: Final[Decode] = json.JSONDecoder().raw_decode
+_EXACT: Final[Decode] = exact_json.decoder(strict=False).raw_decode
 
 #: The request timeout, in seconds, where the user asks for none: the API server's own (``--request-timeout``).
 LONGEST_REQUEST: Final = 60.0
@@ -138,7 +143,7 @@ class KubeStore:
         for _ in range(MAX_LIST_STARTS):
             try:
                 with uncollected():
-                    return self._listing(request, resource, project, json.loads if metadata_only else exact_json.loads)
+                    return self._listing(request, resource, project, _BRIEF if metadata_only else _EXACT)
             except ListMovedError:
                 continue
         raise Unreachable(
@@ -238,15 +243,22 @@ class KubeStore:
             return
 
     def _listing(
-        self, first: Request, resource: Resource, project: Callable[[JSONObject], T], parse: Callable[[bytes], Any]
+        self, first: Request, resource: Resource, project: Callable[[JSONObject], T], decode: Decode
     ) -> Listing[T]:
+        def parse(request: Request, body: bytes) -> tuple[JSONObject, list[T]]:
+            """Decode and project item by item: whole pages of objects would be most of what a run needs of memory."""
+            found: list[T] = []
+            metadata: JSONObject = {}
+            for item, metadata in items_of(request, body, decode):  # noqa: B007 - the last is the page's
+                if item is not None:
+                    item["apiVersion"], item["kind"] = resource.api_version, resource.kind
+                    found.append(project(item))
+            return metadata, found
+
         items: list[T] = []
         version = ""
-        for found, page in pages(first, self._transport.send, partial(_parsed, parse)):
-            version = found
-            for item in page:
-                item["apiVersion"], item["kind"] = resource.api_version, resource.kind
-                items.append(project(item))
+        for version, page in pages(first, self._transport.send, parse):  # noqa: B007 - all have one
+            items += page
         return Listing(tuple(items), version)
 
     def _write_query(self) -> dict[str, str]:

@@ -8,8 +8,8 @@ from typing import Any
 
 from migrator.errors import DecodeError
 from migrator.hashing import schemes
-from migrator.hashing.quantity import SPACES
 from migrator.hashing.podcliqueset import dump_template, hash_pod_clique_set, hash_template
+from migrator.hashing.quantity import SPACES
 from tests.oracle.client import Reply, ask
 
 ALGORITHMS = ("legacy", "canonical")

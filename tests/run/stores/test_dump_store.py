@@ -28,6 +28,7 @@ from migrator.stores.dump import file as dumpfile
 from migrator.stores.dump import json_text, yaml_text
 from migrator.stores.dump.file import DumpFile
 from migrator.stores.dump.store import DumpStore, read_documents
+from migrator.stores.json_stream import Stream
 
 LABEL = "/metadata/labels/grove.io~1pod-template-hash"
 PCS = {
@@ -489,5 +490,5 @@ def values_of(text: str, *, as_json: bool) -> list[Any]:
     """The values of a text, which comes in pieces of seven characters."""
     if not as_json:
         return list(yaml_text.documents(text))
-    stream = json_text.Stream(text[at : at + 7] for at in range(0, len(text), 7))
+    stream = Stream((text[at : at + 7] for at in range(0, len(text), 7)), json_text.decode)
     return [stream.value()[0] for _ in stream.documents()]

@@ -25,8 +25,9 @@ def body(items: list[Any], token: str | None = None, *, custom: bool = True) -> 
 
 
 def parse(_request: Request, text: bytes) -> Any:
-    """The page."""
-    return json.loads(text)
+    """The page's metadata and items."""
+    page = json.loads(text)
+    return page["metadata"], page["items"]
 
 
 class Server:
