@@ -37,15 +37,24 @@ def take(store: Store, *, phases: bool = False, ahead: bool = False) -> Snapshot
 
     No Grove CRDs means no trees. A kind that holds no known hash and may not be listed is named in ``unlisted``. Any
     other failure to read is raised: an API outage must never look like "no pods". With ``phases`` pods know whether
-    they run, for two short lists more; with ``ahead`` pods are read by a thread while the other kinds are. Raises :class:`~migrator.errors.IncompleteDump` where a dump lacks what its
-    sets must have, and :class:`~migrator.errors.InputError` where it has one object twice.
+    they run, for two short lists more; with ``ahead`` a thread reads the pods while the other kinds are read. Raises
+    :class:`~migrator.errors.IncompleteDump` where a dump lacks what its sets must have, and
+    :class:`~migrator.errors.InputError` where it has one object twice.
     """
     with ThreadPoolExecutor(1, "pods") as thread:
-        return _take(store, thread if ahead else None, phases=phases)
+        swept = sweep.Sweep()
+
+        def read_pods() -> tuple[Pod, ...]:
+            project = swept.over(parsing.pod)
+            return store.list(resources.PODS, project, label_selector=_MANAGED, metadata_only=True).items
+
+        coming = thread.submit(read_pods).result if ahead else read_pods
+        found = _take(store, coming, phases=phases)
+        return replace(found, sightings=found.sightings + swept.sightings)
 
 
-def _take(store: Store, thread: ThreadPoolExecutor | None, *, phases: bool) -> Snapshot:
-    swept, swept_pods, unlisted = sweep.Sweep(), sweep.Sweep(), list[str]()
+def _take(store: Store, pods: Callable[[], tuple[Pod, ...]], *, phases: bool) -> Snapshot:
+    swept, unlisted = sweep.Sweep(), list[str]()
 
     def read(
         resource: Resource,
@@ -73,10 +82,6 @@ def _take(store: Store, thread: ThreadPoolExecutor | None, *, phases: bool) -> S
             unlisted.append(resource.qualified_name)
             return ()
 
-    def read_pods() -> tuple[Pod, ...]:
-        return read(resources.PODS, swept_pods.over(parsing.pod), selector=_MANAGED, metadata_only=True)
-
-    coming = thread.submit(read_pods) if thread is not None else None
     try:
         sets = read(resources.POD_CLIQUE_SETS, swept.over(parsing.pod_clique_set))
     except NotFound:
@@ -88,7 +93,7 @@ def _take(store: Store, thread: ThreadPoolExecutor | None, *, phases: bool) -> S
         sets=sets,
         groups=read(resources.POD_CLIQUE_SCALING_GROUPS, swept.over(parsing.scaling_group)),
         cliques=read(resources.POD_CLIQUES, swept.over(parsing.pod_clique)),
-        pods=coming.result() if coming is not None else read_pods(),
+        pods=pods(),
         gang_maps=gang_maps,
         gangs=gangs,
     )
@@ -98,8 +103,7 @@ def _take(store: Store, thread: ThreadPoolExecutor | None, *, phases: bool) -> S
         idle = read(resources.PODS, _uid, selector=_MANAGED, fields="status.phase!=Running", metadata_only=True)
         pending = read(resources.PODS, _uid, selector=_MANAGED, fields="status.phase=Pending", metadata_only=True)
         objects = replace(objects, pods=_with_phases(objects.pods, frozenset(idle), frozenset(pending)))
-    sightings = swept.sightings + swept_pods.sightings
-    snapshot = replace(build(objects, is_cluster=store.is_cluster), sightings=sightings, unlisted=tuple(unlisted))
+    snapshot = replace(build(objects, is_cluster=store.is_cluster), sightings=swept.sightings, unlisted=tuple(unlisted))
     if not store.is_cluster:
         check_distinct(objects)
         check_complete(snapshot)
