@@ -9,12 +9,11 @@ from typing import Final
 from migrator.errors import UsageError
 from migrator.grove.model import PodCliqueSet
 from migrator.hashing import schemes
-from migrator.hashing.schemes import Scheme
+from migrator.hashing.schemes import CANONICAL, Scheme
 from migrator.planning import guards
 from migrator.selectors import matches_labels
 
 AUTO: Final = "auto"
-CANONICAL: Final = "canonical"
 
 #: How long the operator is expected to be away, where nobody says: the Job's own deadline.
 DEFAULT_DOWNTIME: Final = 600.0

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from migrator import exact_json
 from migrator.grove.places import stored_hashes
 from migrator.grove.sweep import Sweep
 from tests.support.builders import World
@@ -54,6 +55,14 @@ def test_a_hash_anywhere_else_is_reported(kind: str, path: tuple[str | int, ...]
 def test_other_strings_are_not(text: str) -> None:
     """What is too short, too long, or not in the ten digits of a hash, is not a hash."""
     assert seen({"kind": "PodClique", "metadata": {"name": "x"}, "spec": {"text": text}}) == []
+
+
+def test_a_number_in_a_spelling_of_its_own_hides_nothing() -> None:
+    """An object that cannot be searched at once, because a number keeps its text, is searched string by string."""
+    raw = exact_json.loads(
+        f'{{"kind": "PodClique", "metadata": {{"name": "x"}}, "spec": {{"n": 1.50, "h": "{VALUE}"}}}}'
+    )
+    assert seen(raw) == [("/spec/h", VALUE, None)]
 
 
 def test_a_pod_is_searched_in_its_metadata_only() -> None:

@@ -233,6 +233,23 @@ def test_a_set_that_need_not_have_children_is_complete_without(kind: str, name: 
     assert read(world, is_cluster=False).trees[0].pod_cliques == ()
 
 
+@pytest.mark.parametrize(
+    ("status", "complete"),
+    [({}, False), ({"lastErrors": [{}]}, True), ({"lastErrors": [{}], "availableReplicas": 1}, False)],
+)
+def test_standalone_cliques_are_missed_once_the_operator_made_them(status: dict[str, Any], *, complete: bool) -> None:
+    """A set whose reconciliation failed before its children were made has none; one that counts replicas has them."""
+    world = World().grow(groups={})
+    world.objects = [world.pcs]
+    generation_hash = world.pcs["status"]["currentGenerationHash"]
+    world.pcs["status"] = {"currentGenerationHash": generation_hash, **status}
+    if complete:
+        check_complete(read(world))
+    else:
+        with pytest.raises(IncompleteDump, match="none of its PodCliques"):
+            check_complete(read(world))
+
+
 def test_a_set_without_groups_needs_none() -> None:
     """Scaling groups are missed only where the template declares some."""
     assert read(World().grow(groups={}), is_cluster=False).trees[0].scaling_groups == ()

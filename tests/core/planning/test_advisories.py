@@ -156,6 +156,13 @@ def test_a_clique_that_never_ran_ends_no_gang() -> None:
     assert advised(world, RC1) == [("GM-301", "web-0-front")]
 
 
+def test_a_set_with_one_clique_at_work_is_not_at_zero() -> None:
+    """What alpha.12 leaves without a gang is a set of which every clique is at zero."""
+    world = standalone_only()
+    world.of("PodClique", "web-0-front")["spec"]["replicas"] = 1
+    assert "GM-302" not in {code for code, _ in advised(world, A12, running=A11)}
+
+
 def test_a_group_at_zero_beside_live_pods_ends_its_gang() -> None:
     """A scaling group counts as a PodClique does; in a replica without live pods there is nothing to end."""
     world = World().grow()

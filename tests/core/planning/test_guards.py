@@ -556,6 +556,14 @@ def test_the_suffix_trap_is_named_once() -> None:
     assert refusals(trapped().findings()) == [("GM-123", "web-0-prefill-worker", POINTER)]
 
 
+def test_the_way_out_of_the_suffix_trap_is_one_that_the_webhook_allows() -> None:
+    """Cliques change places under AnyOrder only; elsewhere the set is made anew."""
+    world = trapped()
+    assert "put prefill-worker before worker" in world.findings()[0].message
+    world.pcs["spec"]["template"]["cliqueStartupType"] = "CliqueStartupTypeInOrder"
+    assert "recreate the set with other names" in world.findings()[0].message
+
+
 def test_the_suffix_trap_needs_the_shorter_name_first() -> None:
     """In the other order the operator finds the right template."""
     assert trapped(first="prefill-worker", then="worker").findings() == []
