@@ -237,3 +237,18 @@ def test_the_client_is_not_imported_for_a_dump() -> None:
     code = "import sys, migrator.stores.dump.store; print([m for m in sys.modules if m.startswith('kubernetes')])"
     found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
     assert found.strip() == "[]"
+
+
+def test_of_the_client_only_what_is_used_is_imported() -> None:
+    """No models, no pydantic; and all of the client is there for whoever asks for more of it."""
+    import subprocess  # noqa: PLC0415 - for this test and its neighbour alone
+
+    code = (
+        "import sys, migrator.stores.kube.store as store, kubernetes.config.kube_config as used\n"
+        "unused = ('kubernetes.client.models', 'kubernetes.dynamic', 'pydantic')\n"
+        "print([name for name in sys.modules if name.startswith(unused)])\n"
+        "print(type(used.ApiClient()).__module__, used.Configuration.__module__)\n"
+        "import kubernetes.client; print(kubernetes.client.V1Pod.__name__, bool(kubernetes.__version__))\n"
+    )
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert found.split("\n") == ["[]", "kubernetes.client.api_client kubernetes.client.configuration", "V1Pod True", ""]
