@@ -18,12 +18,12 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
 
-from benchmarks import growth, hashing, run, startup
+from benchmarks import dump, growth, hashing, run, startup
 from benchmarks.page import RESULTS, reached
 from benchmarks.rows import Row
 from tests.support.go_programs import GoProgramError, go
 
-PARTS: Final = ("startup", "hashing", "growth", "run")
+PARTS: Final = ("startup", "hashing", "growth", "dump", "run")
 _PODS: Final = 1_000
 
 
@@ -69,6 +69,7 @@ def _measure(parts: Sequence[str], pods: int) -> tuple[list[Row], dict[str, Any]
         "startup": startup.measure,
         "hashing": hashing.measure,
         "growth": of_growth,
+        "dump": dump.measure,
         "run": of_run,
     }
     for part in PARTS:

@@ -15,11 +15,11 @@ import stat
 import sys
 import tempfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path as FilePath
-from typing import IO, Any, Final
+from typing import IO, Any, Final, TypeAlias
 
 from migrator import exact_json
 from migrator.errors import InputError, OutputError
@@ -31,6 +31,9 @@ _GZIP: Final = b"\x1f\x8b"
 _BOM: Final = "\ufeff"
 STDIO: Final = "-"
 _CHUNK: Final = 1 << 20
+
+#: Other strings, each with its path, by the number of a document and the path of the object, or item, that holds them.
+Changes: TypeAlias = Mapping[tuple[int, Path], Sequence[tuple[Path, str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,24 +121,21 @@ class DumpFile:
         except ValueError as error:
             raise InputError(f"{self.name}: {error}") from error
 
-    def edited(self, changes: Mapping[tuple[int, Path], str]) -> Iterator[str]:
-        """The text with other strings at those places, each a document's number and a path.
+    def edited(self, changes: Changes) -> Iterator[str]:
+        """The text with other strings at those places.
 
         Raises :class:`~migrator.errors.OutputError` where a place does not hold a scalar of its own.
         """
-        by_document: dict[int, dict[Path, str]] = {}
-        for (number, path), new in changes.items():
-            by_document.setdefault(number, {})[path] = new
         if not changes:
             yield from self.chunks()
         elif self.is_json:
-            yield from self._json_edited(by_document)
+            yield from self._json_edited(changes)
         else:
-            yield from self._yaml_edited(by_document)
+            yield from self._yaml_edited(changes)
         if self.changed():
             raise OutputError(f"{self.name}: it was changed while it was read; nothing is written, so run again")
 
-    def write(self, path: str, changes: Mapping[tuple[int, Path], str]) -> None:
+    def write(self, path: str, changes: Changes) -> None:
         """Write it, :meth:`edited`, to a file, replaced as a whole or not at all, or to stdout for ``-``.
 
         Raises :class:`~migrator.errors.OutputError`.
@@ -153,7 +153,7 @@ class DumpFile:
             where = "stdout" if path == STDIO else path
             raise OutputError(f"cannot write to {where}: {error.strerror}") from error
 
-    def _write(self, file: IO[bytes], changes: Mapping[tuple[int, Path], str]) -> None:
+    def _write(self, file: IO[bytes], changes: Changes) -> None:
         with contextlib.ExitStack() as stack:
             if self.gzipped:
                 file = stack.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0))  # type: ignore[assignment]
@@ -187,7 +187,7 @@ class DumpFile:
                 raise InputError(f"{self._place(number, ())} has items and is not a List")
             yield from self._open(found, number, (), whole=whole, passed=passed)
 
-    def _json_edited(self, wanted: Mapping[int, Mapping[Path, str]]) -> Iterator[str]:
+    def _json_edited(self, changes: Changes) -> Iterator[str]:
         out: list[str] = []
         stream, done = self._stream(out.append), 0
 
@@ -200,29 +200,29 @@ class DumpFile:
             return len(found)
 
         for number, first in enumerate(stream.documents()):
-            news = wanted.get(number, {})
+            own = dict(changes.get((number, ()), ()))
             if first != "{":
-                done += replace(stream.value()[1], news)
+                done += replace(stream.value()[1], own)
                 continue
-            by_member: dict[Path, dict[Path, str]] = {}
-            for path, new in news.items():
-                size = 2 if path[0] == "items" else 1
-                by_member.setdefault(path[:size], {})[path[size:]] = new
             for path, _, begin in stream.members():
-                if path in by_member:
-                    done += replace(begin, by_member.pop(path))
+                news = dict(changes.get((number, path), ()))
+                news |= {place[1:]: new for place, new in own.items() if place[:1] == path}
+                done += replace(begin, news) if news else 0
                 yield "".join(out)
                 out.clear()
-        self._check_all_done(done, wanted)
+        self._check_all_done(done, changes)
         yield "".join(out)
 
-    def _yaml_edited(self, wanted: Mapping[int, Mapping[Path, str]]) -> Iterator[str]:
+    def _yaml_edited(self, changes: Changes) -> Iterator[str]:
+        wanted: dict[int, dict[Path, str]] = {}
+        for (number, start), news in changes.items():
+            wanted.setdefault(number, {}).update(((*start, *path), new) for path, new in news)
         text = self.text
         cuts = sorted(
             (*span, yaml_text.plain_or_quoted(wanted[number][path]))
             for number, path, span in yaml_text.spans(text, wanted)
         )
-        self._check_all_done(len(cuts), wanted)
+        self._check_all_done(len(cuts), changes)
         if next(self.chunks(), "").startswith(_BOM):
             yield _BOM
         done = 0
@@ -231,8 +231,8 @@ class DumpFile:
             done = end
         yield text[done:]
 
-    def _check_all_done(self, done: int, wanted: Mapping[int, Mapping[Path, str]]) -> None:
-        asked = sum(map(len, wanted.values()))
+    def _check_all_done(self, done: int, changes: Changes) -> None:
+        asked = sum(map(len, changes.values()))
         if done != asked:
             raise OutputError(
                 f"{self.name}: {asked - done} of {asked} values cannot be changed in place, because they are written "

@@ -68,11 +68,11 @@ class _Entry:
         self.changes = tuple((dict(self.changes) | _replaced(self.current, after, ())).items())
         self.packed = _packed(after)
 
-    def places(self) -> Iterator[tuple[tuple[int, Path], str]]:
-        """The changed strings by their places in the file."""
-        start = self.path if self.number is None else ("items", self.number)
-        for path, value in self.changes:
-            yield (self.document, (*start, *path)), value
+    def places(self) -> tuple[tuple[int, Path], Sequence[tuple[Path, str]]]:
+        """Where the object is, or the item of a List that it is within; and its changed strings by their paths there."""
+        if self.number is not None:
+            return (self.document, ("items", self.number)), self.changes
+        return (self.document, self.path[:2]), [((*self.path[2:], *path), new) for path, new in self.changes]
 
 
 def _packed(value: JSONObject) -> bytes | JSONObject:
@@ -164,10 +164,10 @@ class DumpStore:
         """
         if len(self._files) != 1:
             raise OutputError("a dump of several files cannot be written: give one file with -f")
-        changes: dict[tuple[int, Path], str] = {}
-        for held in self._entries.values():
-            for entry in held.values():
-                changes.update(entry.places())
+        changes: dict[tuple[int, Path], Sequence[tuple[Path, str]]] = {}
+        for entry in (entry for held in self._entries.values() for entry in held.values() if entry.changes):
+            place, news = entry.places()
+            changes[place] = [*changes[place], *news] if place in changes else news
         self._files[0].write(path, changes)
 
     def list(

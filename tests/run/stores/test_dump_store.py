@@ -482,7 +482,9 @@ def test_any_string_can_be_changed_in_place(documents: list[dict[str, Any]], dat
         expected[number] = with_value(expected[number], path, new)
     for style, text in texts.items():
         file = DumpFile("file", partial(io.BytesIO, text.encode("utf-8", "surrogatepass")))
-        edited = "".join(file.edited(changes))
+        numbers = {number for number, _ in changes}
+        news = {(n, ()): [(path, new) for (number, path), new in changes.items() if number == n] for n in numbers}
+        edited = "".join(file.edited(news))
         assert values_of(edited, as_json=file.is_json) == expected, style
 
 
