@@ -60,7 +60,7 @@ def measure(sizes: tuple[int, ...] = SIZES) -> tuple[list[Row], list[Mapping[str
             (last["peakKiB"] - base["peakKiB"]) / grown,
             None,
             "KiB/pod",
-            "<= 4",
+            "<= 1",
         ),
         Row(
             f"snapshot and plan of a pod at {last['pods']:,.0f} pods, beside {ten['pods']:,.0f}",

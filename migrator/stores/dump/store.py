@@ -69,7 +69,7 @@ class _Entry:
         self.packed = _packed(after)
 
     def places(self) -> tuple[tuple[int, Path], Sequence[tuple[Path, str]]]:
-        """Where the object is, or the item of a List that it is within; and its changed strings by their paths there."""
+        """Where the object is, or the item of a List that holds it, and its changed strings by their paths there."""
         if self.number is not None:
             return (self.document, ("items", self.number)), self.changes
         return (self.document, self.path[:2]), [((*self.path[2:], *path), new) for path, new in self.changes]
