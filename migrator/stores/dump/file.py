@@ -154,11 +154,10 @@ class DumpFile:
             raise OutputError(f"cannot write to {where}: {error.strerror}") from error
 
     def _write(self, file: IO[bytes], changes: Changes) -> None:
-        with contextlib.ExitStack() as stack:
-            if self.gzipped:
-                file = stack.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0))  # type: ignore[assignment]
+        compressed = gzip.GzipFile("", "wb", fileobj=file, mtime=0) if self.gzipped else contextlib.nullcontext(file)
+        with compressed as out:
             for text in self.edited(changes):
-                file.write(text.encode("utf-8", "surrogateescape"))
+                out.write(text.encode("utf-8", "surrogateescape"))
 
     def _stream(self, sink: Callable[[str], object] | None = None) -> Stream:
         chunks = self.chunks()
@@ -215,8 +214,8 @@ class DumpFile:
 
     def _yaml_edited(self, changes: Changes) -> Iterator[str]:
         wanted: dict[int, dict[Path, str]] = {}
-        for (number, start), news in changes.items():
-            wanted.setdefault(number, {}).update(((*start, *path), new) for path, new in news)
+        for (number, holder), news in changes.items():
+            wanted.setdefault(number, {}).update(((*holder, *path), new) for path, new in news)
         text = self.text
         cuts = sorted(
             (*span, yaml_text.plain_or_quoted(wanted[number][path]))

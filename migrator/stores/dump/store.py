@@ -88,7 +88,7 @@ def _needed(value: JSONObject) -> JSONObject:
     if "managedFields" in metadata:
         value = {**value, "metadata": {key: part for key, part in metadata.items() if key != "managedFields"}}
     if value["kind"] == PODS.kind:
-        briefly = {"spec": {}} if "spec" in value else {}
+        briefly: JSONObject = {"spec": {}} if "spec" in value else {}
         status = value.get("status")
         if isinstance(status, dict):
             briefly["status"] = {"phase": status.get("phase")}

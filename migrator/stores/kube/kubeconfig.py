@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import urllib3
 import yaml
@@ -27,7 +27,7 @@ _DEFAULT: Final = "~/.kube/config"
 class ApiClient:
     """The two parts of the official ``ApiClient`` that are used; the class itself brings every model along."""
 
-    configuration: Configuration
+    configuration: Any
     rest_client: RESTClientObject
 
 

@@ -26,7 +26,7 @@ from migrator.resources import CONFIG_MAPS, LEASES, POD_CLIQUE_SETS, POD_CLIQUES
 from migrator.store import DryRun
 from migrator.stores.dump import file as dumpfile
 from migrator.stores.dump import json_text, yaml_text
-from migrator.stores.dump.file import DumpFile
+from migrator.stores.dump.file import Changes, DumpFile
 from migrator.stores.dump.store import DumpStore, read_documents
 from migrator.stores.json_stream import Stream
 
@@ -483,7 +483,9 @@ def test_any_string_can_be_changed_in_place(documents: list[dict[str, Any]], dat
     for style, text in texts.items():
         file = DumpFile("file", partial(io.BytesIO, text.encode("utf-8", "surrogatepass")))
         numbers = {number for number, _ in changes}
-        news = {(n, ()): [(path, new) for (number, path), new in changes.items() if number == n] for n in numbers}
+        news: Changes = {
+            (n, ()): [(path, new) for (number, path), new in changes.items() if number == n] for n in numbers
+        }
         edited = "".join(file.edited(news))
         assert values_of(edited, as_json=file.is_json) == expected, style
 
