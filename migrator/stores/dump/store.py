@@ -44,7 +44,7 @@ _NOT_FOUND: Final = 404
 class _Entry:
     """One object: what is needed of it, in few bytes, where it was read, and which of its strings are others now."""
 
-    __slots__ = ("changes", "document", "number", "packed", "path")
+    __slots__ = ("changes", "document", "number", "packed", "path", "unwritable")
 
     def __init__(self, value: JSONObject, document: int, path: Path) -> None:
         self.packed = _packed(value)
@@ -52,6 +52,7 @@ class _Entry:
         self.number = path[-1] if path[:-1] == ("items",) else None  # as most are read, in fewer bytes than a path has
         self.path = path if self.number is None else ()
         self.changes: tuple[tuple[Path, str], ...] = ()
+        self.unwritable: OutputError | None = None
 
     @property
     def current(self) -> JSONObject:
@@ -64,8 +65,11 @@ class _Entry:
         return value
 
     def change(self, after: JSONObject) -> None:
-        """Make it another. Raises OutputError where anything but a string is changed."""
-        self.changes = tuple((dict(self.changes) | _replaced(self.current, after, ())).items())
+        """Make it another."""
+        try:
+            self.changes = tuple((dict(self.changes) | _replaced(self.current, after, ())).items())
+        except OutputError as error:
+            self.unwritable = error
         self.packed = _packed(after)
 
     def places(self) -> tuple[tuple[int, Path], Sequence[tuple[Path, str]]]:
@@ -165,7 +169,11 @@ class DumpStore:
         if len(self._files) != 1:
             raise OutputError("a dump of several files cannot be written: give one file with -f")
         changes: dict[tuple[int, Path], Sequence[tuple[Path, str]]] = {}
-        for entry in (entry for held in self._entries.values() for entry in held.values() if entry.changes):
+        for entry in (entry for held in self._entries.values() for entry in held.values()):
+            if entry.unwritable is not None:
+                raise entry.unwritable
+            if not entry.changes:
+                continue
             place, news = entry.places()
             changes[place] = [*changes[place], *news] if place in changes else news
         self._files[0].write(path, changes)

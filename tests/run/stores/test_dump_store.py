@@ -358,10 +358,12 @@ def test_what_cannot_be_changed_in_place_is_not_written(tmp_path: Path, text: st
     "op", [Op("replace", "/metadata/labels/new", "x"), Op("replace", "/spec", 5), Op("replace", LABEL, None)]
 )
 def test_only_strings_are_replaced(tmp_path: Path, op: Op) -> None:
-    """A change that no plan makes, and that could not be written to a file, is refused."""
+    """A change that no plan makes cannot be written to a file."""
     store = DumpStore.read(dump(tmp_path, json.dumps(POD)))
+    store.patch(PODS, "a", "p", [op])
     with pytest.raises(OutputError, match="only strings can be replaced"):
-        store.patch(PODS, "a", "p", [op])
+        store.write(str(tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
 
 
 def test_an_existing_file_is_replaced_with_its_permissions(tmp_path: Path) -> None:
