@@ -18,12 +18,12 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
 
-from benchmarks import growth, hashing, instant, run, startup
+from benchmarks import dump, growth, hashing, instant, run, startup
 from benchmarks.page import RESULTS, reached
 from benchmarks.rows import Row
 from tests.support.go_programs import GoProgramError, go
 
-PARTS: Final = ("startup", "hashing", "growth", "instant", "run")
+PARTS: Final = ("startup", "hashing", "growth", "dump", "instant", "run")
 _PODS: Final = 1_000
 
 
@@ -74,6 +74,7 @@ def _measure(parts: Sequence[str], pods: int) -> tuple[list[Row], dict[str, Any]
         "hashing": hashing.measure,
         "growth": of_growth,
         "instant": of_instant,
+        "dump": dump.measure,
         "run": of_run,
     }
     for part in PARTS:

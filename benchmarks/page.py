@@ -88,17 +88,21 @@ def _head(document: Document, source: str) -> Iterator[str]:
     yield (
         f"Measured {document['measured']} in {document['seconds']} s on {machine['cores']} cores of {machine['cpu']} "
         f"({machine['memoryGiB']} GiB, {machine['system']}, Python {machine['python']}, {machine['go']}); load average "
-        f"when it ended: {machine['loadAverage']}."
+        f"when it ended: {machine['loadAverage']}.{' ' + document['note'] if 'note' in document else ''}"
     )
     yield ""
-    missed = [row["figure"] for row in document["rows"] if _reached(row) is False]
+    missed = [row for row in document["rows"] if _reached(row) is False]
     if missed:
         yield "Goals that were not reached in this measurement:"
         yield ""
-        yield from (f"- {figure}" for figure in missed)
+        for row in missed:
+            value = f"{_number(row['ours'])} {row['unit']}" if row["ratio"] is None else f"{row['ratio']:.2f}"
+            yield f"- {row['figure']}: {value}, and the goal is {row['goal']}"
     else:
         yield "Every goal was reached in this measurement."
     yield ""
+    if not document["passes"]:
+        yield prose.NO_RUN
 
 
 def _tables(document: Document) -> Iterator[str]:
@@ -106,7 +110,7 @@ def _tables(document: Document) -> Iterator[str]:
     yield ""
     yield "| figure | ours | reference | unit | ratio | goal | reached |"
     yield "|---|---:|---:|---|---:|---|---|"
-    for row in document["rows"]:
+    for row in sorted(document["rows"], key=lambda row: _reached(row) is not False):  # what was not reached comes first
         reference = "" if row["reference"] is None else _number(row["reference"])
         ratio = "" if row["ratio"] is None else f"{row['ratio']:.2f}"
         said = {None: "", True: "yes", False: "**no**"}[_reached(row)]
@@ -138,6 +142,8 @@ def _growth(document: Document) -> Iterator[str]:
 
 def _passes(document: Document) -> Iterator[str]:
     yield prose.PROFILE
+    if not document["passes"]:
+        return
     yield "## Every pass"
     yield ""
     yield "| shape | pass | s | CPU of the client, s | CPU of the servers, s | peak memory, MiB | stages, s |"

@@ -120,11 +120,11 @@ def pod_clique(raw: JSONObject) -> PodClique:
     return PodClique(
         ref=_ref(raw, meta),
         owner_uid=_controller(meta),
-        labels=_strings(raw, meta, "labels"),
+        labels=_shared(_strings(raw, meta, "labels")),
         generation=_generation(meta),
         terminating=_terminating(meta),
-        spec={key: value for key, value in _part(raw, "spec").items() if key != "podSpec"},
-        status=_part(raw, "status"),
+        spec=_shared({key: value for key, value in _part(raw, "spec").items() if key != "podSpec"}),
+        status=_shared(_part(raw, "status")),
         created=_created(meta),
     )
 
@@ -138,11 +138,11 @@ def pod(raw: JSONObject) -> Pod:
     owner = _controller(meta)
     return Pod(
         ref=_ref(raw, meta),
-        owner_uid=sys.intern(owner) if owner else None,
-        template_hash=sys.intern(value) if value else None,
+        owner_uid=_shared(owner),
+        template_hash=_shared(value) or None,
         created=_created(meta),
         terminating=_terminating(meta),
-        pod_clique_label=labels.get(LABEL_POD_CLIQUE),
+        pod_clique_label=_shared(labels.get(LABEL_POD_CLIQUE)),
         phase=_phase(raw),
         gang_annotation=_gang_annotation(meta),
         other_labels=hash(frozenset(others.items())),
@@ -186,6 +186,15 @@ def _at(values: Iterable[object], steps: list[str]) -> Iterable[object]:
         flat = (item for value in values for item in (value if isinstance(value, list) else [value]))
         values = [item.get(step) for item in flat if isinstance(item, dict)]
     return values
+
+
+def _shared(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """The same value, whose keys and strings are one with those of all other objects: most objects are alike."""
+    if type(value) is str:
+        return sys.intern(value)
+    if type(value) is dict:
+        return {sys.intern(key): _shared(part) for key, part in value.items()}
+    return [_shared(part) for part in value] if type(value) is list else value
 
 
 def _ref(raw: JSONObject, meta: Mapping[str, Any]) -> Ref:
@@ -252,7 +261,7 @@ def _terminating(meta: Mapping[str, Any]) -> bool:
 
 
 def _created(meta: Mapping[str, Any]) -> str:
-    return str(meta.get("creationTimestamp") or "")
+    return sys.intern(str(meta.get("creationTimestamp") or ""))
 
 
 def _controller(meta: Mapping[str, Any]) -> str | None:

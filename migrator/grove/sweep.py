@@ -98,6 +98,14 @@ def _beginnings(text: bytes) -> int:
     return text.translate(_ALIKE).count(_BEGINNING)
 
 
+def hashes_in(value: object) -> object:
+    """A value without its strings that are no hashes; :class:`Sweep` finds in it what it would find in the whole."""
+    if isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        return {str(key): kept for key, part in items if (kept := hashes_in(part)) is not None} or None
+    return value if _may_be_hash(value) else None
+
+
 def _serialised(value: JSONObject) -> bytes:
     """The value with every string written out after its length, the last bytes of which are zero."""
     try:

@@ -27,8 +27,8 @@ _SUFFIXES: Final = {
 _SYNTAX: Final = re.compile(r"([+-]?)(0*)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[+-]?[0-9]*)", re.ASCII)
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
-# strings.TrimSpace without the characters that JSON must escape: a quantity is never unescaped.
-_SPACE: Final = " \u0085\u00a0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
+#: Go parses the token as it stands in the JSON: it trims white space, and does not undo the escape of any.
+SPACES: Final = "a quantity with white space around it: whether Go trims or refuses it depends on how it was escaped"
 
 _DECIMAL_DIGITS: Final = 18  # what surely fits an int64
 _BINARY_DIGITS: Final = 14
@@ -83,7 +83,9 @@ def parse(token: str) -> Quantity:
 
     The error does not quote the text: whoever mistook the field may have put a secret there.
     """
-    text = token.strip(_SPACE)
+    text = token.strip(" ")
+    if text != text.strip():
+        raise DecodeError(SPACES)
     if not text:
         raise DecodeError("a quantity must not be empty")
     if text == "0":

@@ -63,6 +63,7 @@ def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
         if outcome.error is not None:
             raise outcome.error
     result.patches, result.trees = sum(len(outcome.written) for outcome in outcomes), len(outcomes)
+    del batches, outcomes  # what is read again needs the room
     if store.dry_run is DryRun.NONE:  # a file: what a dry run sent cannot be read anywhere
         with events.timed("verify", seconds, context):
             again = read_sets(store, options, context, control, Point.START).plan

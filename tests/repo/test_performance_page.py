@@ -77,7 +77,7 @@ def test_a_goal_that_was_missed_is_named_first() -> None:
     """The page begins with what was not reached, and only with that."""
     text = page.page(DOCUMENT, "some.json")
     before, _, _ = text.partition("## Figures")
-    assert "- slow\n" in before
+    assert "- slow: 0.50, and the goal is >= 0.95\n" in before
     assert "- fast" not in before
     assert "- small" not in before
     assert "| slow | 50 | 100 | 1/s | 0.50 | >= 0.95 | **no** |" in text

@@ -78,8 +78,8 @@ With alpha.3 and its rebuilt sibling and with alpha.9 and alpha.11, unless it sa
 **alpha.12-rc1** begins an update of every standalone PodClique without `status.updateProgress`, whether or not
 anybody migrated anything (`operator/internal/controller/podclique/reconcilespec.go:shouldResetOrTriggerUpdate`; Grove
 pull request #757 ends it). It finds nothing to replace, ends within a moment, and cost no pod in any row above.
-`verify --after-upgrade` knows it: an ended update of a standalone PodClique is not a failure as long as no pod of before
-is missing.
+`verify --after-upgrade` knows it: an ended update of a standalone PodClique is not a failure as long as no pod of
+before is missing.
 
 **Under OnDelete**, alpha.9 counts a replica that holds pods of two templates as updated, alpha.11 does not:
 `updatedReplicas` of such a set falls at the upgrade without a pod being touched.

@@ -6,28 +6,34 @@ JSON is never parsed as YAML, and the text around a changed value is never print
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import gzip
+import io
 import os
 import stat
 import sys
 import tempfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path as FilePath
-from typing import Any, Final
+from typing import IO, Any, Final, TypeAlias
 
 from migrator import exact_json
 from migrator.errors import InputError, OutputError
 from migrator.exact_json import JSONObject
 from migrator.stores.dump import json_text, yaml_text
+from migrator.stores.json_stream import Path, Stream
 
 _GZIP: Final = b"\x1f\x8b"
 _BOM: Final = "\ufeff"
 STDIO: Final = "-"
+_CHUNK: Final = 1 << 20
 
-Path = tuple[str | int, ...]
+#: Other strings, each with its path, by the number of a document and the path of the object, or item, that holds them.
+Changes: TypeAlias = Mapping[tuple[int, Path], Sequence[tuple[Path, str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,36 +47,64 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class DumpFile:
-    """A file's text. ``name`` is for messages; ``bom`` is the byte order mark that was cut off, if any."""
+    """A file, read anew whenever something is wanted of it. ``name`` is for messages."""
 
     name: str
-    text: str
-    gzipped: bool = False
-    bom: str = ""
+    source: Callable[[], IO[bytes]]
+    changed: Callable[[], bool] = lambda: False
 
     @classmethod
     def read(cls, path: str) -> DumpFile:
-        """Read a file, or stdin for ``-``; raises :class:`~migrator.errors.InputError`."""
+        """A file, or stdin for ``-``; what can be read only once is kept. Raises InputError."""
         name = "stdin" if path == STDIO else path
         try:
+            if path != STDIO and stat.S_ISREG(FilePath(path).stat().st_mode):
+                with FilePath(path).open("rb"):
+                    was = _state(path)
+                return cls(name, lambda: FilePath(path).open("rb"), lambda: _state(path) != was)
             data = sys.stdin.buffer.read() if path == STDIO else FilePath(path).read_bytes()
         except (OSError, ValueError) as error:
             raise InputError(f"{name}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
-        gzipped = data.startswith(_GZIP)
-        if gzipped:
-            try:
-                data = gzip.decompress(data)
-            except (OSError, EOFError, zlib.error) as error:
-                raise InputError(f"{name}: is gzip, but damaged: {error}") from error
+        return cls(name, lambda: io.BytesIO(data))
+
+    @property
+    def gzipped(self) -> bool:
+        """Whether it is compressed."""
+        with self.source() as file:
+            return file.read(len(_GZIP)) == _GZIP
+
+    def chunks(self) -> Iterator[str]:
+        """The text, a byte order mark included; raises :class:`~migrator.errors.InputError`."""
         # Bytes that are not UTF-8 are kept: Go replaces them within strings, and so does hashing.
-        text = data.decode("utf-8", "surrogateescape")
-        bom = _BOM if text.startswith(_BOM) else ""
-        return cls(name, text.removeprefix(_BOM), gzipped, bom)
+        decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+        gzipped = self.gzipped
+        with self.source() as raw, gzip.open(raw) if gzipped else contextlib.nullcontext(raw) as file:
+            while True:
+                try:
+                    data = file.read(_CHUNK)
+                except (OSError, EOFError, zlib.error) as error:
+                    what = f"is gzip, but damaged: {error}" if gzipped else f"cannot be read: {error}"
+                    raise InputError(f"{self.name}: {what}") from error
+                if text := decoder.decode(data, not data):
+                    yield text
+                if not data:
+                    return
+
+    @property
+    def text(self) -> str:
+        """All of it, without the byte order mark."""
+        return "".join(self.chunks()).removeprefix(_BOM)
+
+    @property
+    def first(self) -> str:
+        """The first character that is not white space; nothing if there is none."""
+        found = (text.removeprefix(_BOM).lstrip(" \t\r\n") for text in self.chunks())
+        return next((text[0] for text in found if text), "")
 
     @property
     def is_json(self) -> bool:
         """Whether it is JSON; YAML that begins like JSON is not accepted, as it could mean something else."""
-        return self.text.lstrip(" \t\r\n")[:1] in {"{", "["}
+        return self.first in {"{", "["}
 
     def objects(self, *, whole: bool = False) -> Iterator[Placed]:
         """Every object, with Lists opened; raises :class:`~migrator.errors.InputError` at the first bad place.
@@ -78,60 +112,134 @@ class DumpFile:
         With ``whole`` a List that has another page is a bad place too: what it leaves out would count as absent.
         """
         try:
-            for number, value in enumerate(self._documents()):
+            if self.is_json:
+                yield from self._json_objects(whole=whole)
+                return
+            for number, value in enumerate(yaml_text.documents(self.text)):
                 if value is not None:
                     yield from self._open(value, number, (), whole=whole)
         except ValueError as error:
             raise InputError(f"{self.name}: {error}") from error
 
-    def edited(self, changes: Mapping[tuple[int, Path], str]) -> DumpFile:
-        """The same file with other strings at those places, each a document's number and a path.
+    def edited(self, changes: Changes) -> Iterator[str]:
+        """The text with other strings at those places.
 
         Raises :class:`~migrator.errors.OutputError` where a place does not hold a scalar of its own.
         """
         if not changes:
-            return self
-        by_document: dict[int, dict[Path, str]] = {}
-        for (number, path), new in changes.items():
-            by_document.setdefault(number, {})[path] = new
-        places = self._json_places(by_document) if self.is_json else self._yaml_places(by_document)
-        cuts = sorted(places)
-        if len(cuts) != len(changes):
-            raise OutputError(
-                f"{self.name}: {len(changes) - len(cuts)} of {len(changes)} values cannot be changed in place, because "
-                "they are written as aliases, tags or blocks; dump again with `kubectl get -o json`"
-            )
-        parts, done = [], 0
-        for start, end, new in cuts:
-            parts += [self.text[done:start], new]
-            done = end
-        parts.append(self.text[done:])
-        return DumpFile(self.name, "".join(parts), self.gzipped, self.bom)
+            yield from self.chunks()
+        elif self.is_json:
+            yield from self._json_edited(changes)
+        else:
+            yield from self._yaml_edited(changes)
+        if self.changed():
+            raise OutputError(f"{self.name}: it was changed while it was read; nothing is written, so run again")
 
-    def write(self, path: str) -> None:
-        """Write to a file, replaced as a whole or not at all, or to stdout for ``-``.
+    def write(self, path: str, changes: Changes) -> None:
+        """Write it, :meth:`edited`, to a file, replaced as a whole or not at all, or to stdout for ``-``.
 
         Raises :class:`~migrator.errors.OutputError`.
         """
-        data = (self.bom + self.text).encode("utf-8", "surrogateescape")
-        if self.gzipped:
-            data = gzip.compress(data, mtime=0)
+        if path == STDIO:
+            for _ in self.edited(changes):  # nothing is printed of what cannot be printed to its end
+                pass
         try:
             if path == STDIO:
-                sys.stdout.buffer.write(data)
+                self._write(sys.stdout.buffer, changes)
                 sys.stdout.buffer.flush()
             else:
-                _replace_file(FilePath(os.path.realpath(path)), data)
+                _replace_file(FilePath(os.path.realpath(path)), lambda file: self._write(file, changes))
         except OSError as error:
             where = "stdout" if path == STDIO else path
             raise OutputError(f"cannot write to {where}: {error.strerror}") from error
 
-    def _documents(self) -> Iterator[Any]:
-        if self.is_json:
-            return (value for value, _ in json_text.documents(self.text))
-        return yaml_text.documents(self.text)
+    def _write(self, file: IO[bytes], changes: Changes) -> None:
+        compressed = gzip.GzipFile("", "wb", fileobj=file, mtime=0) if self.gzipped else contextlib.nullcontext(file)
+        with compressed as out:
+            for text in self.edited(changes):
+                out.write(text.encode("utf-8", "surrogateescape"))
 
-    def _open(self, value: Any, document: int, path: Path, *, whole: bool) -> Iterator[Placed]:  # noqa: ANN401 - anything a file may hold
+    def _stream(self, sink: Callable[[str], object] | None = None) -> Stream:
+        chunks = self.chunks()
+        head = next(chunks, "")
+        if sink is not None and head.startswith(_BOM):
+            sink(_BOM)
+        return Stream(chain([head.removeprefix(_BOM)], chunks), json_text.decode, sink)
+
+    def _json_objects(self, *, whole: bool) -> Iterator[Placed]:
+        stream = self._stream()
+        for number, first in enumerate(stream.documents()):
+            if first != "{":
+                yield from self._open(stream.value()[0], number, (), whole=whole)
+                continue
+            found: JSONObject = {}
+            passed = 0
+            for path, value, _ in stream.members():
+                if len(path) == 1:
+                    found[str(path[0])] = value
+                elif not found["items"] and _is_of_list(value, found):
+                    passed += 1
+                    yield from self._open(_typed(value, found), number, path, whole=whole)
+                else:
+                    found["items"].append(value)
+            if passed and (found["items"] or not str(found.get("kind")).endswith("List")):
+                raise InputError(f"{self._place(number, ())} has items and is not a List")
+            yield from self._open(found, number, (), whole=whole, passed=passed)
+
+    def _json_edited(self, changes: Changes) -> Iterator[str]:
+        out: list[str] = []
+        stream, done = self._stream(out.append), 0
+
+        def replace(begin: int, news: Mapping[Path, str]) -> int:
+            try:
+                found = dict(json_text.spans(stream.text, begin, news))
+            except RecursionError as error:
+                raise OutputError(f"{self.name}: nested too deeply to be changed in place") from error
+            stream.replace((*span, exact_json.dumps(news[place])) for place, span in found.items())
+            return len(found)
+
+        for number, first in enumerate(stream.documents()):
+            own = dict(changes.get((number, ()), ()))
+            if first != "{":
+                done += replace(stream.value()[1], own)
+                continue
+            for path, _, begin in stream.members():
+                news = dict(changes.get((number, path), ()))
+                news |= {place[1:]: new for place, new in own.items() if place[:1] == path}
+                done += replace(begin, news) if news else 0
+                yield "".join(out)
+                out.clear()
+        self._check_all_done(done, changes)
+        yield "".join(out)
+
+    def _yaml_edited(self, changes: Changes) -> Iterator[str]:
+        wanted: dict[int, dict[Path, str]] = {}
+        for (number, holder), news in changes.items():
+            wanted.setdefault(number, {}).update(((*holder, *path), new) for path, new in news)
+        text = self.text
+        cuts = sorted(
+            (*span, yaml_text.plain_or_quoted(wanted[number][path]))
+            for number, path, span in yaml_text.spans(text, wanted)
+        )
+        self._check_all_done(len(cuts), changes)
+        if next(self.chunks(), "").startswith(_BOM):
+            yield _BOM
+        done = 0
+        for start, end, new in cuts:
+            yield text[done:start] + new
+            done = end
+        yield text[done:]
+
+    def _check_all_done(self, done: int, changes: Changes) -> None:
+        asked = sum(map(len, changes.values()))
+        if done != asked:
+            raise OutputError(
+                f"{self.name}: {asked - done} of {asked} values cannot be changed in place, because they are written "
+                "as aliases, tags or blocks; dump again with `kubectl get -o json`"
+            )
+
+    def _open(self, value: Any, document: int, path: Path, *, whole: bool, passed: int = 0) -> Iterator[Placed]:  # noqa: ANN401 - anything a file may hold
+        """The objects that a value holds, but for ``passed`` items of a List, which were looked at as they came."""
         if not isinstance(value, dict):
             raise InputError(f"{self._place(document, path)} is not a Kubernetes object but {_named(value)}")
         kind, version = value.get("kind"), value.get("apiVersion")
@@ -149,46 +257,50 @@ class DumpFile:
         metadata = value.get("metadata")
         if whole and isinstance(metadata, dict) and metadata.get("continue"):
             raise InputError(
-                f"{self._place(document, path)} is one page of a longer list ({len(items)} objects, and "
+                f"{self._place(document, path)} is one page of a longer list ({passed + len(items)} objects, and "
                 "metadata.continue is set): dump again without a limit, as `kubectl get` does by itself"
             )
-        of = kind.removesuffix("List")
         for index, item in enumerate(items):
-            if of and isinstance(item, dict):  # the API leaves them out in the items of a typed list
-                item.setdefault("kind", of)
-                item.setdefault("apiVersion", version)
-            yield from self._open(item, document, (*path, "items", index), whole=whole)
+            yield from self._open(_typed(item, value), document, (*path, "items", index), whole=whole)
 
     def _place(self, document: int, path: Path) -> str:
         items = "".join(f", item {part + 1}" for part in path if isinstance(part, int))
         return f"{self.name}: document {document + 1}{items}"
 
-    def _json_places(self, wanted: Mapping[int, Mapping[Path, str]]) -> Iterator[tuple[int, int, str]]:
-        for number, (_, start) in enumerate(json_text.documents(self.text)):
-            news = dict(wanted.get(number, {}))
-            if news:
-                try:
-                    for path, (begin, end) in json_text.spans(self.text, start, news):
-                        yield begin, end, exact_json.dumps(news[path])
-                except RecursionError as error:
-                    raise OutputError(f"{self.name}: nested too deeply to be changed in place") from error
 
-    def _yaml_places(self, wanted: Mapping[int, Mapping[Path, str]]) -> Iterator[tuple[int, int, str]]:
-        for number, path, (begin, end) in yaml_text.spans(self.text, wanted):
-            yield begin, end, yaml_text.plain_or_quoted(wanted[number][path])
+def _is_of_list(item: Any, found: JSONObject) -> bool:  # noqa: ANN401 - anything a file may hold
+    """Whether an item can be opened before the rest of its List is read; kubectl prints the List's kind last."""
+    version, kind = found.get("apiVersion"), found.get("kind")
+    if kind is None:
+        return isinstance(item, dict) and isinstance(item.get("kind"), str) and isinstance(item.get("apiVersion"), str)
+    return isinstance(kind, str) and kind.endswith("List") and isinstance(version, str) and version != ""
 
 
-def _replace_file(path: FilePath, data: bytes) -> None:
+def _typed(item: Any, of: JSONObject) -> Any:  # noqa: ANN401 - anything a file may hold
+    """An item of a List; the API leaves its kind out where the List has it."""
+    kind = str(of.get("kind") or "").removesuffix("List")
+    if kind and isinstance(item, dict):
+        item.setdefault("kind", kind)
+        item.setdefault("apiVersion", of["apiVersion"])
+    return item
+
+
+def _state(path: str) -> object:
+    found = FilePath(path).stat()
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _replace_file(path: FilePath, write: Callable[[IO[bytes]], None]) -> None:
     """Write a new file beside it, then rename: a reader sees the old file or the new one, never a part."""
     mode = _mode(path)
     if mode is None:
         with path.open("wb") as device:  # a pipe or a terminal cannot be replaced
-            device.write(data)
+            write(device)
         return
     handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(data)
+            write(file)
             file.flush()
             os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from migrator import exact_json
+from migrator.stores.json_stream import Path, PlacedError, after_space
 
-_SPACE: Final = re.compile(r"[ \t\n\r]*")
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 
 #: Deeper than any field of an object that we know, and the depth at which Go refuses a text.
@@ -23,37 +23,27 @@ _ESCAPE: Final = re.compile(
 )
 
 Span = tuple[int, int]
-Path = tuple[str | int, ...]
 
 
-def documents(text: str) -> Iterator[tuple[Any, int]]:
-    r"""Every document, with the index at which it begins; only JSON's own white space separates them.
-
-    Raises ``ValueError`` naming the line; lines end at ``\n`` only.
-    """
-    _check_escapes(text)
-    index = _after_space(text, 0)
-    while index < len(text):
-        try:
-            value, end = _DECODER.raw_decode(text, index)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"line {line_of(text, error.pos)}: {error.msg}") from error
-        except ValueError as error:
-            raise ValueError(f"line {line_of(text, index)} or later: {error}") from error
-        except RecursionError:
-            value, end = _shallow(text, index)
-        yield value, index
-        index = _after_space(text, end)
+def decode(text: str, index: int) -> tuple[Any, int]:
+    """The value at an index, and its end; for :class:`~migrator.stores.json_stream.Stream`."""
+    try:
+        value, end = _DECODER.raw_decode(text, index)
+    except RecursionError:
+        value, end = _shallow(text, index)
+    _check_escapes(text, index, end)
+    return value, end
 
 
-def _check_escapes(text: str) -> None:
-    if "\\u00" not in text:
+def _check_escapes(text: str, begin: int, end: int) -> None:
+    if text.find("\\u00", begin, end) < 0:
         return
-    for match in _ESCAPE.finditer(text):
+    for match in _ESCAPE.finditer(text, begin, end):
         if len(match[0]) > 2:  # noqa: PLR2004 - any other escape
-            raise ValueError(
-                f"line {line_of(text, match.start())}: {match[0]} stands for a character that needs no escape; Go "
-                "does not undo it within a quantity, so write the character itself"
+            raise PlacedError(
+                f"{match[0]} stands for a character that needs no escape; Go does not undo it within a quantity, so "
+                "write the character itself",
+                match.start(),
             )
 
 
@@ -75,19 +65,14 @@ def _shallow(text: str, index: int) -> tuple[Any, int]:
         if not depth:
             value, _ = _DECODER.raw_decode("".join([*parts, text[begin : match.end()]]))
             return value, match.end()
-    raise ValueError(f"line {line_of(text, index)} or later: nested too deeply")
-
-
-def line_of(text: str, index: int) -> int:
-    """The line of an index, counted from 1."""
-    return text.count("\n", 0, index) + 1
+    raise ValueError("nested too deeply")
 
 
 def spans(text: str, start: int, wanted: Mapping[Path, object]) -> Iterator[tuple[Path, Span]]:
     """Where the values stand that ``wanted`` names by path, in the document that begins at ``start``.
 
     Only containers on the way are walked through; the rest is passed over at the speed of the JSON library. Of a
-    key that is set twice, the last one counts; :func:`documents` refuses such a text.
+    key that is set twice, the last one counts; :func:`decode` refuses such a text.
     """
     walker = _Walker(text, wanted)
     walker.walk(start, ())
@@ -110,24 +95,19 @@ class _Walker:
                 self.found[path] = (index, end)
             return end
         is_object = text[index] == "{"
-        index = _after_space(text, index + 1)
+        index = after_space(text, index + 1)
         number = 0
         while text[index] not in "}]":
             key: str | int = number
             if is_object:
                 key, index = _SKIPPER.raw_decode(text, index)
-                colon = _after_space(text, index)
-                index = _after_space(text, colon + 1)
-            index = _after_space(text, self.walk(index, (*path, key)))
+                colon = after_space(text, index)
+                index = after_space(text, colon + 1)
+            index = after_space(text, self.walk(index, (*path, key)))
             if text[index] == ",":
-                index = _after_space(text, index + 1)
+                index = after_space(text, index + 1)
             number += 1
         return index + 1
-
-
-def _after_space(text: str, index: int) -> int:
-    match = _SPACE.match(text, index)
-    return match.end() if match else index
 
 
 _DECODER: Final = exact_json.decoder()

@@ -5,13 +5,16 @@ Patches apply as on a cluster. Requests that only a cluster can answer raise :cl
 
 from __future__ import annotations
 
+import marshal
+import sys
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final, NoReturn, TypeVar
 
 from migrator.errors import ApiError, InputError, MigratorError, NotFound, OutputError
 from migrator.exact_json import JSONObject
+from migrator.grove.sweep import hashes_in
 from migrator.resources import (
     DEFAULT_NAMESPACE,
     POD_CLIQUE_SCALING_GROUPS,
@@ -25,8 +28,9 @@ from migrator.resources import (
 )
 from migrator.selectors import matches_labels
 from migrator.store import DryRun, Listing, Look, Write, in_turn
-from migrator.stores.dump.file import DumpFile, Path
+from migrator.stores.dump.file import DumpFile
 from migrator.stores.dump.patching import patched, same
+from migrator.stores.json_stream import Path
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -37,16 +41,70 @@ _HELD: Final = {
 }
 _GROUPS: Final = frozenset(resource.group for resource in _HELD.values() if resource.group)
 _NOT_FOUND: Final = 404
+#: How many objects are unpacked at a time.
+_AT_ONCE: Final = 500
 
 
-@dataclass(slots=True)
 class _Entry:
-    """One object: as it was read, where, and as it is now."""
+    """One object: what is needed of it, in few bytes, where it was read, and which of its strings are others now."""
 
-    original: JSONObject
-    document: int
-    path: Path
-    current: JSONObject
+    __slots__ = ("changes", "document", "number", "packed", "path", "unwritable")
+
+    def __init__(self, value: JSONObject, document: int, path: Path) -> None:
+        self.packed = _packed(value)
+        self.document = document
+        self.number = path[-1] if path[:-1] == ("items",) else None  # as most are read, in fewer bytes than a path has
+        self.path = path if self.number is None else ()
+        self.changes: tuple[tuple[Path, str], ...] = ()
+        self.unwritable: OutputError | None = None
+
+    @property
+    def current(self) -> JSONObject:
+        """The object, with its changes; a new one each time."""
+        value: JSONObject = (
+            marshal.loads(self.packed)  # noqa: S302 - our own bytes
+            if isinstance(self.packed, bytes)
+            else self.packed
+        )
+        return value
+
+    def change(self, after: JSONObject) -> None:
+        """Make it another."""
+        try:
+            self.changes = tuple((dict(self.changes) | _replaced(self.current, after, ())).items())
+        except OutputError as error:
+            self.unwritable = error
+        self.packed = _packed(after)
+
+    def places(self) -> tuple[tuple[int, Path], Sequence[tuple[Path, str]]]:
+        """Where the object is, or the item of a List that holds it, and its changed strings by their paths there."""
+        if self.number is not None:
+            return (self.document, ("items", self.number)), self.changes
+        return (self.document, self.path[:2]), [((*self.path[2:], *path), new) for path, new in self.changes]
+
+
+def _packed(value: JSONObject) -> bytes | JSONObject:
+    try:
+        return marshal.dumps(value)
+    except ValueError:  # a number that keeps its spelling
+        return value
+
+
+def _needed(value: JSONObject) -> JSONObject:
+    """An object without what nothing looks at: a pod's containers, and of a PodClique's all that is no hash."""
+    metadata = value["metadata"]
+    if "managedFields" in metadata:
+        value = {**value, "metadata": {key: part for key, part in metadata.items() if key != "managedFields"}}
+    if value["kind"] == PODS.kind:
+        briefly: JSONObject = {"spec": {}} if "spec" in value else {}
+        status = value.get("status")
+        if isinstance(status, dict):
+            briefly["status"] = {"phase": status.get("phase")}
+        return {**value, **briefly}
+    spec = value.get("spec")
+    if value["kind"] == POD_CLIQUES.kind and isinstance(spec, dict) and "podSpec" in spec:
+        return {**value, "spec": {**spec, "podSpec": hashes_in(spec["podSpec"])}}
+    return value
 
 
 class DumpStore:
@@ -93,8 +151,8 @@ class DumpStore:
                         f"{file.name}: {resource.kind} {key[0]}/{key[1]} is in it twice; dump every kind once, in one "
                         "go"
                     )
-                held[key] = _Entry(placed.value, placed.document, placed.path, placed.value)
-            if not number and not file.text.strip():
+                held[key] = _Entry(_needed(placed.value), placed.document, placed.path)
+            if not number and not file.first:
                 raise InputError(f"{file.name}: is empty; a dump without objects is an empty List")
         return cls(files, entries, found=found, dry_run=dry_run)
 
@@ -114,13 +172,15 @@ class DumpStore:
         """
         if len(self._files) != 1:
             raise OutputError("a dump of several files cannot be written: give one file with -f")
-        changes: dict[tuple[int, Path], str] = {}
-        for held in self._entries.values():
-            for entry in held.values():
-                if entry.current is not entry.original:
-                    for place, value in _replaced(entry.original, entry.current, entry.path):
-                        changes[entry.document, place] = value
-        self._files[0].edited(changes).write(path)
+        changes: dict[tuple[int, Path], Sequence[tuple[Path, str]]] = {}
+        for entry in (entry for held in self._entries.values() for entry in held.values()):
+            if entry.unwritable is not None:
+                raise entry.unwritable
+            if not entry.changes:
+                continue
+            place, news = entry.places()
+            changes[place] = [*changes[place], *news] if place in changes else news
+        self._files[0].write(path, changes)
 
     def list(
         self,
@@ -134,15 +194,14 @@ class DumpStore:
         look: Look | None = None,
     ) -> Listing[T]:
         """See :meth:`migrator.store.Store.list`; a kind without objects in the dump is an empty list."""
-        found = [
-            entry.current
-            for (home, _), entry in self._held(resource).items()
-            if namespace in {None, home} and matches_labels(label_selector, _labels(entry.current))
-        ]
-        listing = Listing(tuple(map(project, found)), "")
-        if look is not None:
-            look(found, None)
-        return listing
+        found = (entry.current for (home, _), entry in self._held(resource).items() if namespace in {None, home})
+        chosen = (raw for raw in found if matches_labels(label_selector, _labels(raw)))
+        items: list[T] = []
+        while page := list(islice(chosen, _AT_ONCE)):
+            items += map(project, page)
+            if look is not None:
+                look(page, None)
+        return Listing(tuple(items), "")
 
     def kinds(self, group: str) -> tuple[Resource, ...]:
         """See :meth:`migrator.store.Store.kinds`."""
@@ -169,7 +228,7 @@ class DumpStore:
         entry = self._entry(resource, namespace, name)
         changed = patched(entry.current, ops, subresource=subresource)
         if self.dry_run is DryRun.NONE:
-            entry.current = changed
+            entry.change(changed)
         return changed
 
     def patches(
@@ -224,7 +283,7 @@ def _key(file: str, value: JSONObject) -> tuple[str, str]:
     name = metadata.get("name") if isinstance(metadata, dict) else None
     if not isinstance(metadata, dict) or not isinstance(name, str) or not name:
         raise InputError(f"{file}: a {value['kind']} has no metadata.name")
-    return str(metadata.get("namespace") or DEFAULT_NAMESPACE), name
+    return sys.intern(str(metadata.get("namespace") or DEFAULT_NAMESPACE)), name
 
 
 def _labels(value: JSONObject) -> dict[str, str]:
@@ -232,23 +291,23 @@ def _labels(value: JSONObject) -> dict[str, str]:
     return labels if isinstance(labels, dict) else {}
 
 
-def _replaced(before: Any, after: Any, path: Path) -> Iterator[tuple[Path, str]]:  # noqa: ANN401 - any JSON values
+def _replaced(before: Any, after: Any, path: Path) -> dict[Path, str]:  # noqa: ANN401 - any JSON values
     """The strings that differ. Raises OutputError for any other difference: no plan of ours makes one."""
-    if before is after:
-        return
+    found: dict[Path, str] = {}
     if isinstance(before, dict) and isinstance(after, dict) and before.keys() == after.keys():
         for key, value in before.items():
-            yield from _replaced(value, after[key], (*path, key))
+            found |= _replaced(value, after[key], (*path, key))
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
         for index, value in enumerate(before):
-            yield from _replaced(value, after[index], (*path, index))
+            found |= _replaced(value, after[index], (*path, index))
     elif isinstance(before, str) and isinstance(after, str):
         if before != after:
-            yield path, after
+            found[path] = after
     elif not same(before, after):
         raise OutputError(
             f"only strings can be replaced in a dump, and {'/'.join(map(str, path))} is changed otherwise"
         )
+    return found
 
 
 def _missing(message: str) -> ApiError:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from migrator.errors import DecodeError
-from migrator.hashing import layouts, schemes
+from migrator.hashing import layouts, quantity, schemes
 from migrator.hashing.podcliqueset import hash_pod_clique_set, hash_template
 from tests.support.workloads import standalone
 
@@ -85,3 +85,11 @@ def test_a_layout_under_another_digest_is_refused() -> None:
     name = f"legacy-{layouts.digest_name({})}"
     with pytest.raises(ValueError, match="has another digest"):
         schemes.adopt_layouts({name + "0": {}})
+
+
+@pytest.mark.parametrize("text", ["\u00a02Gi", "2Gi\u2003", "\t2Gi", "2Gi\n", "\u30001"])
+def test_white_space_around_a_quantity_is_refused_where_its_spelling_decides(text: str) -> None:
+    """Go trims such a character and refuses its escape; which of them stood in the JSON is not known any more."""
+    with pytest.raises(DecodeError, match="white space around it"):
+        quantity.parse(text)
+    assert quantity.parse(" 2Gi ") == quantity.parse("2Gi")

@@ -9,12 +9,13 @@ from typing import Any
 from migrator.errors import DecodeError
 from migrator.hashing import schemes
 from migrator.hashing.podcliqueset import dump_template, hash_pod_clique_set, hash_template
+from migrator.hashing.quantity import SPACES
 from tests.oracle.client import Reply, ask
 
 ALGORITHMS = ("legacy", "canonical")
 _CONTEXT = 160
 
-# What Go prints there depends on the operator's time zone, or on bytes that decoding loses. We refuse it, Go does not.
+# What Go makes of it depends on the operator's time zone, or on bytes that decoding loses. We refuse it, Go may not.
 UNKNOWABLE = "refused: what Go prints here cannot be known"
 _UNKNOWABLE = re.compile(r"\.metadata\.(creationTimestamp|deletionTimestamp|managedFields\[\d+\]\.(time|fieldsV1))$")
 
@@ -24,7 +25,7 @@ def template_hash(value: Mapping[str, Any], scheme: str) -> str | None:
     try:
         return hash_template(value, schemes.by_name(scheme))
     except DecodeError as error:
-        return UNKNOWABLE if _UNKNOWABLE.search(error.path) else None
+        return _refusal(error)
 
 
 def set_hashes(value: Mapping[str, Any], scheme: str) -> dict[str, Any] | str | None:
@@ -32,11 +33,15 @@ def set_hashes(value: Mapping[str, Any], scheme: str) -> dict[str, Any] | str | 
     try:
         hashes = hash_pod_clique_set(value, schemes.by_name(scheme))
     except DecodeError as error:
-        return UNKNOWABLE if _UNKNOWABLE.search(error.path) else None
+        return _refusal(error)
     return {
         "generationHash": hashes.generation_hash,
         "podTemplateHashes": dict(hashes.pod_template_hashes),
     }
+
+
+def _refusal(error: DecodeError) -> str | None:
+    return UNKNOWABLE if error.message == SPACES or _UNKNOWABLE.search(error.path) else None
 
 
 def template_mismatch(value: Mapping[str, Any], line: bytes, minor: str, reply: Reply) -> str | None:

@@ -10,6 +10,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,10 @@ from migrator.exact_json import JSONNumber
 from migrator.resources import CONFIG_MAPS, LEASES, POD_CLIQUE_SETS, POD_CLIQUES, POD_GANG_MAPS, POD_GANGS, PODS, Op
 from migrator.store import DryRun
 from migrator.stores.dump import file as dumpfile
-from migrator.stores.dump import yaml_text
-from migrator.stores.dump.file import DumpFile
+from migrator.stores.dump import json_text, yaml_text
+from migrator.stores.dump.file import Changes, DumpFile
 from migrator.stores.dump.store import DumpStore, read_documents
+from migrator.stores.json_stream import Stream
 
 LABEL = "/metadata/labels/grove.io~1pod-template-hash"
 PCS = {
@@ -481,6 +483,95 @@ def test_any_string_can_be_changed_in_place(documents: list[dict[str, Any]], dat
     for (number, path), new in changes.items():
         expected[number] = with_value(expected[number], path, new)
     for style, text in texts.items():
-        file = DumpFile("file", text)
-        edited = file.edited(changes)
-        assert list(edited._documents()) == expected, style
+        file = DumpFile("file", partial(io.BytesIO, text.encode("utf-8", "surrogatepass")))
+        numbers = {number for number, _ in changes}
+        news: Changes = {
+            (n, ()): [(path, new) for (number, path), new in changes.items() if number == n] for n in numbers
+        }
+        edited = "".join(file.edited(news))
+        assert values_of(edited, as_json=file.is_json) == expected, style
+
+
+def values_of(text: str, *, as_json: bool, size: int = 7) -> list[Any]:
+    """The values of a text, which comes in pieces of so many characters."""
+    if not as_json:
+        return list(yaml_text.documents(text))
+    stream = Stream((text[at : at + size] for at in range(0, len(text), size)), json_text.decode)
+    return [stream.value()[0] for _ in stream.documents()]
+
+
+def test_items_of_a_list_whose_kind_comes_last(tmp_path: Path) -> None:
+    """Items that leave their kind to their List wait for it; those that have one do not."""
+    bare = [{"metadata": {"name": name, "uid": name}} for name in "ab"]
+    text = json.dumps({"items": bare, "apiVersion": "v1", "kind": "PodList"})
+    assert [item["metadata"]["name"] for item in DumpStore.read(dump(tmp_path, text)).list(PODS, dict).items] == [
+        "a",
+        "b",
+    ]
+    assert (
+        list(read_documents(dump(tmp_path, json.dumps({"items": OBJECTS, "apiVersion": "v1", "kind": "List"}))))
+        == OBJECTS
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (json.dumps({"items": [POD], "apiVersion": "v1", "kind": "Odd"}), "has items and is not a List"),
+        (json.dumps({"items": [POD, {"a": 1}], "apiVersion": "v1", "kind": "List"}), "has items and is not a List"),
+        ('{"apiVersion": "v1",\n"apiVersion": "v1"}', "line 2: key 'apiVersion' is set twice"),
+        ('{"kind": "List", "apiVersion": "v1", "items": [],}', "line 1: Expecting value"),
+        ('{"kind": "List", 5: 6}', "line 1: Expecting property name"),
+        ('{"kind" "List"}', "line 1: Expecting ':'"),
+        ('{"kind": "List", "items": [5 6]}', "line 1: Expecting ']'"),
+        ('{"kind": "List"', "line 1: Expecting '}'"),
+        ('{"kind": "List", "items": [{"a": "\\u0020"}]}', "line 1: .*needs no escape"),
+    ],
+)
+def test_lists_that_are_none(tmp_path: Path, text: str, what: str) -> None:
+    """A List is decoded item by item, and what is wrong around its items is named with its line all the same."""
+    with pytest.raises(InputError, match=what):
+        DumpStore.read(dump(tmp_path, text))
+
+
+def test_a_file_that_changes_while_it_is_read_is_not_written(tmp_path: Path) -> None:
+    """It is read again to be written, and places in another text mean nothing."""
+    path = dump(tmp_path, json.dumps(POD))
+    store = DumpStore.read(path)
+    store.patch(PODS, "a", "p", swap(LABEL, "5678", "bcd"))
+    Path(path).write_text(json.dumps({**POD, "more": 1}), encoding="utf-8")
+    with pytest.raises(OutputError, match="changed while it was read"):
+        store.write(str(tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_value_is_read_to_its_end() -> None:
+    """Wherever a text is cut, a value that could go on is read on, and what lies behind is passed over."""
+    text = '{"a": 12345, "items": [{"b": "xyz"}], "c": true} 678 "nine" [null]'
+    for size in range(1, 9):
+        assert values_of(text, as_json=True, size=size) == [
+            {"a": 12345, "items": [{"b": "xyz"}], "c": True},
+            678,
+            "nine",
+            [None],
+        ]
+
+
+def test_what_nothing_looks_at_is_not_kept(tmp_path: Path) -> None:
+    """Of a pod its containers go, of a PodClique all of its pod spec that is no hash; what is written is whole."""
+    spec = {"containers": [{"image": "x" * 10_000, "name": "55fbb579647fbb4475c4"}]}
+    clique = {
+        **PCS,
+        "kind": "PodClique",
+        "metadata": {"name": "c", "uid": "c"},
+        "spec": {"podSpec": spec, "replicas": 2},
+    }
+    pod = {**POD, "spec": spec, "status": {"phase": "Running", "podIP": "::1"}}
+    text = json.dumps(clique) + json.dumps(pod)
+    store = DumpStore.read(dump(tmp_path, text))
+    assert store.list(PODS, dict).items == ({**POD, "status": {"phase": "Running"}},)
+    (kept,) = store.list(POD_CLIQUES, dict).items
+    assert kept["spec"] == {"podSpec": {"containers": {"0": {"name": "55fbb579647fbb4475c4"}}}, "replicas": 2}
+    store.patch(PODS, "a", "p", swap(LABEL, "5678", "bcd"))
+    store.write(str(tmp_path / "out"))
+    assert (tmp_path / "out").read_text(encoding="utf-8") == text.replace('"5678"', '"bcd"')

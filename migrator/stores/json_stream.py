@@ -1,0 +1,162 @@
+"""JSON that is decoded piece by piece, so that no more of it is in memory than one value and what was read ahead."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, TypeAlias
+
+_SPACE: Final = re.compile(r"[ \t\n\r]*")
+
+Path: TypeAlias = tuple[str | int, ...]
+Decode: TypeAlias = Callable[[str, int], tuple[Any, int]]
+
+
+class PlacedError(ValueError):
+    """What is wrong with a value that is complete, and the index of it in the text."""
+
+    def __init__(self, msg: str, pos: int) -> None:
+        super().__init__(msg)
+        self.msg = msg
+        self.pos = pos
+
+
+class Stream:
+    r"""JSON that is read as it is needed, and forgotten behind what was decoded.
+
+    ``chunks`` are the text in pieces; ``decode`` gives the value at an index of a text, and its end, or raises
+    ``ValueError`` or ``RecursionError``. A ``sink`` gets the text as it is passed, with what :meth:`replace` puts into
+    it. Every method raises ``ValueError`` naming the line, which ends at ``\n`` only.
+    """
+
+    def __init__(self, chunks: Iterator[str], decode: Decode, sink: Callable[[str], object] | None = None) -> None:
+        self.text = ""  # from somewhere before the value that was decoded last
+        self._chunks = chunks
+        self._decode = decode
+        self._sink = sink
+        self._at = 0
+        self._given = 0
+        self._lines = 0
+
+    def documents(self) -> Iterator[str]:
+        """The first character of every document; only JSON's own white space separates them.
+
+        Whoever is given one decodes the document, before asking for the next.
+        """
+        while first := self._peek():
+            yield first
+        if self._sink is not None:
+            self._sink(self.text[self._given :])
+
+    def members(self) -> Iterator[tuple[Path, Any, int]]:
+        """The members of an object: path, value, and the index of it in ``text``.
+
+        Those of a list named ``items`` come one by one, after an empty list in its place, whose index is -1.
+        """
+        self._pass("{")
+        seen: set[str] = set()
+        while not (self._peek() == "}" and not seen):
+            key, _ = self.value()
+            if not isinstance(key, str):
+                raise self._error("Expecting property name enclosed in double quotes")
+            if key in seen:
+                raise self._error(f"key {key!r} is set twice")
+            seen.add(key)
+            self._pass(":")
+            if key == "items" and self._peek() == "[":
+                yield ("items",), [], -1
+                yield from self._items()
+            else:
+                value, begin = self.value()
+                yield (key,), value, begin
+            if self._peek() != ",":
+                break
+            self._at += 1
+        self._pass("}")
+
+    def value(self) -> tuple[Any, int]:
+        """The next value, and the index of it in ``text``."""
+        self._peek()
+        while True:
+            begin = self._at
+            try:
+                value, end = self._decode(self.text, begin)
+            except (ValueError, RecursionError) as error:
+                if not isinstance(error, PlacedError) and self._more():
+                    continue
+                raise self._located(error) from error
+            if end == len(self.text) and self.text[begin] not in '{["' and self._more():
+                continue  # the rest of a number
+            self._at = end
+            return value, begin
+
+    def replace(self, cuts: Iterable[tuple[int, int, str]]) -> None:
+        """Give the sink other text for spans of the value that was decoded last."""
+        for begin, end, new in sorted(cuts):
+            self._give(begin)
+            if self._sink is not None:
+                self._sink(new)
+            self._given = end
+
+    def _items(self) -> Iterator[tuple[Path, Any, int]]:
+        self._pass("[")
+        number = 0
+        while not (self._peek() == "]" and not number):
+            value, begin = self.value()
+            yield ("items", number), value, begin
+            number += 1
+            if self._peek() != ",":
+                break
+            self._at += 1
+        self._pass("]")
+
+    def _pass(self, mark: str) -> None:
+        if self._peek() != mark:
+            raise self._error(f"Expecting {mark!r}")
+        self._at += 1
+
+    def _peek(self) -> str:
+        """The next character that is not white space; nothing at the end."""
+        while True:
+            self._at = after_space(self.text, self._at)
+            if self._at < len(self.text):
+                return self.text[self._at]
+            if not self._more():
+                return ""
+
+    def _more(self) -> bool:
+        """Read on: as much as there is unread, so that a long value is not decoded all too often."""
+        fresh, wanted = [], len(self.text) - self._at
+        while wanted >= 0 and (chunk := next(self._chunks, "")):
+            fresh.append(chunk)
+            wanted -= len(chunk)
+        if fresh:
+            self._give(self._at)
+            self._lines += self.text.count("\n", 0, self._at)
+            self.text, self._at, self._given = "".join([self.text[self._at :], *fresh]), 0, 0
+        return bool(fresh)
+
+    def _give(self, end: int) -> None:
+        if self._sink is not None:
+            self._sink(self.text[self._given : end])
+        self._given = end
+
+    def _located(self, error: Exception) -> ValueError:
+        if isinstance(error, json.JSONDecodeError | PlacedError):
+            return ValueError(f"line {self._lines + line_of(self.text, error.pos)}: {error.msg}")
+        return self._error(str(error), " or later")
+
+    def _error(self, what: str, later: str = "") -> ValueError:
+        return ValueError(f"line {self._lines + line_of(self.text, self._at)}{later}: {what}")
+
+
+def after_space(text: str, index: int) -> int:
+    """The index of the next character that is not JSON's white space."""
+    match = _SPACE.match(text, index)
+    return match.end() if match else index
+
+
+def line_of(text: str, index: int) -> int:
+    """The line of an index, counted from 1."""
+    return text.count("\n", 0, index) + 1
