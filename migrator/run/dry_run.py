@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from migrator.errors import Refused, UsageError, VerificationFailed
+from migrator.errors import UsageError, VerificationFailed
 from migrator.grove.model import Finding, Plan, Snapshot
 from migrator.grove.trees import DUMP_COMMAND
 from migrator.hashing import schemes
 from migrator.planning.images import image_tag
 from migrator.planning.options import PlanOptions
 from migrator.planning.outlook import Target, outlook
-from migrator.planning.patches import Batch, backward, forward
+from migrator.planning.patches import Batch
 from migrator.planning.planner import make_plan
 from migrator.planning.tables import Table
 from migrator.run import events, operator, rights
@@ -21,9 +21,9 @@ from migrator.run.context import Context, RunOptions, RunResult
 from migrator.run.decisions import Point
 from migrator.run.execute import Executor
 from migrator.run.leases import OWN_LEASE
-from migrator.run.observation import Control, observe, pending, read_sets, refusals_of, warnings_of
+from migrator.run.observation import Control, batches_of, pending, read_sets, refused, warnings_of
 from migrator.run.operator import Flags
-from migrator.run.record import Recorder
+from migrator.run.record import Recorded, Recorder
 from migrator.run.snapshot import take
 from migrator.store import DryRun, Store
 
@@ -38,16 +38,15 @@ def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
     while True:
         with events.timed("snapshot", seconds, context):
             plan = read_sets(store, options, context, control, Point.START).plan
-        refusals = refusals_of(plan)
-        if not refusals or context.clock() >= until or context.stop.is_set():
+        refusal = refused(plan)
+        if refusal is None or context.clock() >= until or context.stop.is_set():
             break
         context.sleep(options.interval)
     events.log_findings(plan, context.log)
-    if refusals:
-        more = f" (and {len(refusals) - 1} more refusals; `plan` lists them all)" if len(refusals) > 1 else ""
-        raise Refused(f"{refusals[0].code}: {refusals[0].message}{more}")
+    if refusal is not None:
+        raise refusal
     result = RunResult(plan, seconds=seconds)
-    batches = [backward(tree) if options.revert else forward(tree) for tree in pending(plan)]
+    batches = batches_of(plan, options)
     if store.is_cluster and batches:
         _check_rights(store, options, context, control, batches)
     if store.dry_run is DryRun.CLIENT:
@@ -76,10 +75,8 @@ def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
 def _control(store: Store, options: RunOptions) -> Control:
     if not store.is_cluster:
         return Control()
-    control = observe(store, options, None, None, everywhere=True)
-    if control.found.home is None:
-        return control
-    return replace(control, recorded=Recorder(store, control.found.home).load())
+    found = operator.find(store, options.flags)
+    return Control(found, Recorder(store, found.home).load() if found.home is not None else Recorded())
 
 
 def _check_rights(store: Store, options: RunOptions, context: Context, control: Control, batches: list[Batch]) -> None:
@@ -87,9 +84,8 @@ def _check_rights(store: Store, options: RunOptions, context: Context, control: 
     if home is None:
         raise UsageError("no Grove operator was found: say where it lives with --operator-namespace")
     names = (OWN_LEASE, *operator.lease_names(installed, options.flags))
-    own = rights.of_hold(home, names, installed, stops_it=options.stop_operator)
-    patches = (patch for batch in batches for patch in batch.patches)
-    rights.check(store, (*rights.of_patches(patches), *own), context.log)
+    patches = [patch for batch in batches for patch in batch.patches]
+    rights.check(store, rights.of_run(patches, home, names, installed, stops_it=options.stop_operator), context.log)
 
 
 @dataclass(frozen=True, slots=True)

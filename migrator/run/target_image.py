@@ -9,8 +9,7 @@ from typing import Final
 from migrator.errors import NotFound
 from migrator.grove.model import Ref
 from migrator.resources import PODS
-from migrator.run import operator
-from migrator.run.operator import Flags
+from migrator.run.operator import Operator
 from migrator.store import Store
 
 #: How container runtimes report an image that came from a registry: with the digest that it was pulled by. One that
@@ -18,10 +17,9 @@ from migrator.store import Store
 _PULLED: Final = re.compile(r".*@(sha256:[0-9a-f]{64})")
 
 
-def others(store: Store, flags: Flags, digests: frozenset[str]) -> Iterator[tuple[Ref, str | None, str]]:
+def others(store: Store, installed: Operator | None, digests: frozenset[str]) -> Iterator[tuple[Ref, str | None, str]]:
     """Every operator pod whose image has none of these digests, with a sentence. Raises what the store raises."""
-    installed = operator.find(store, flags).operator if digests else None
-    for pod in installed.pods if installed is not None else ():
+    for pod in installed.pods if installed is not None and digests else ():
         try:
             raw = store.get(PODS, pod.ref.namespace, pod.ref.name)
         except NotFound:

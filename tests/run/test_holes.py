@@ -11,7 +11,7 @@ from migrator import resources
 from migrator.errors import NotAuthorised
 from migrator.store import DryRun
 from tests.simulation import cluster
-from tests.simulation.points import GROVE, first
+from tests.simulation.points import GROVE, first, of_trees
 from tests.simulation.truth import DONE, FAILED, LOST, REFUSED, REVERTED, STUCK, lies
 from tests.simulation.world import (
     KILLED,
@@ -248,12 +248,12 @@ def test_two_runs_exclude_each_other_whatever_their_flags() -> None:
     def meanwhile(write: Write) -> None:
         def sleep(seconds: float) -> None:
             world.advance(seconds)
-            write.process._renew()
+            write.process.renew()
 
         other = world.start(sleep=sleep)
         seen.append((other.run(revert=True, source=cluster.SOURCE, lease_name="another"), other))
 
-    ending = world.run(do_at(first("pods") + 1, "after", meanwhile))
+    ending = world.run(do_at(of_trees()[1].number, "after", meanwhile))
     assert seen[0][0].code == LOST, str(seen[0][0])
     assert not [write for write in seen[0][1].writes if write.resource in GROVE]
     assert ending.code == DONE, str(ending)

@@ -50,7 +50,7 @@ def test_the_running_image_is_compared(image_id: str, problems: int) -> None:
     running = pod("grove-operator-1")
     running["status"]["containerStatuses"] = [{"name": "grove-operator", "imageID": image_id}]
     cluster = SmallCluster((DEPLOYMENTS, deployment()), (CONFIG_MAPS, config_map()), (PODS, running))
-    found = list(target_image.others(cluster, operator.Flags(), frozenset({READ})))
+    found = list(target_image.others(cluster, operator.find(cluster, operator.Flags()).operator, frozenset({READ})))
     assert len(found) == problems
     for ref, _, message in found:
         assert ref.name == "grove-operator-1"
@@ -60,4 +60,4 @@ def test_the_running_image_is_compared(image_id: str, problems: int) -> None:
 
 def test_without_an_operator_there_is_nothing_to_compare() -> None:
     """No operator is no problem of this comparison."""
-    assert not list(target_image.others(SmallCluster(), operator.Flags(), frozenset({READ})))
+    assert not list(target_image.others(SmallCluster(), None, frozenset({READ})))
