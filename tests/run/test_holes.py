@@ -92,6 +92,23 @@ def test_replicas_that_somebody_else_set_to_zero_stay() -> None:
     assert (world.run().code, world.replicas) == (REFUSED, 0)
 
 
+def test_told_to_end_when_all_is_written_it_does_not_let_the_old_operator_in() -> None:
+    """GitOps puts the old operator back at the last write, where a SIGTERM comes too: the Leases are not let go of."""
+    world = World()
+
+    def awake(image: str) -> None:
+        assert image != cluster.OLD_IMAGE or world.grove() == world.before, "the old operator is awake"
+
+    def restore(write: Write) -> None:
+        world.deploy(replicas=1)
+        write.process.stop.set()
+
+    world.on_awake = awake
+    ending = world.run(do_at(of_trees()[-1].number, "after", restore))
+    assert ending.code == STUCK, str(ending)
+    world.advance(300)
+
+
 # --- operators that no Lease keeps out ------------------------------------------------------------------------------
 
 
