@@ -57,7 +57,7 @@ audit: $(VENV)/.dev ## known vulnerabilities of what is locked; asks the network
 	$(BIN)/pip-audit --require-hashes --disable-pip -r requirements/runtime.txt
 	$(BIN)/pip-audit --require-hashes --disable-pip -r requirements/dev.txt
 
-coverage: $(VENV)/.dev ## branches of hashing, grove and planning that the tests of core and run take: 98 % at least
+coverage: $(VENV)/.dev ## branches of hashing, grove and planning that the tests of core and run take: all of them
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest -q $(PLUGINS) tests/core tests/run
 	$(BIN)/coverage report

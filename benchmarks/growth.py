@@ -96,13 +96,24 @@ class _Lists:
         """No other kinds."""
         return ()
 
-    def list(self, resource: Resource, project: Callable[[JSONObject], T], **_: Any) -> Listing[T]:  # noqa: ANN401
+    def list(
+        self,
+        resource: Resource,
+        project: Callable[[JSONObject], T],
+        *,
+        look: seam.Look | None = None,
+        **_: Any,  # noqa: ANN401
+    ) -> Listing[T]:
         """Every object of a kind."""
         if resource in {resources.POD_GANG_MAPS, resources.POD_GANGS}:
             raise NotFound(f"{resource.qualified_name} is not installed")
         texts, items = self._texts(resource.kind), []
         while page := list(islice(texts, seam.PAGE_SIZE)):
-            items += [project(raw) for raw in json.loads(f"[{','.join(page)}]")]
+            text = f"[{','.join(page)}]"
+            raws = json.loads(text)
+            items += map(project, raws)
+            if look is not None:
+                look(raws, text.encode())
         return Listing(tuple(items), "1")
 
     def _texts(self, kind: str) -> Iterator[str]:

@@ -17,6 +17,9 @@ from migrator.resources import Op, Resource
 
 T = TypeVar("T")
 
+#: Is shown the objects of a page, and the JSON that they came as, if they did.
+Look = Callable[[Sequence[JSONObject], bytes | None], None]
+
 FIELD_MANAGER: Final = "grove-migrator"
 PAGE_SIZE: Final = 500
 
@@ -104,10 +107,12 @@ class Store(Protocol):
         label_selector: str | None = None,
         field_selector: str | None = None,
         metadata_only: bool = False,
+        look: Look | None = None,
     ) -> Listing[T]:
         """Read every object of a kind, all namespaces unless one is given, in pages of one snapshot.
 
-        ``project`` is applied to each raw item at once, so that a page is all that is held in full. An
+        ``project`` is applied to each raw item at once, so that a page is all that is held in full; ``look`` is
+        shown each page after that, with its text where it came as JSON. An
         expired continue token restarts the list, bounded. Raises :class:`~migrator.errors.NotFound` when the
         resource itself does not exist (its CRD is not installed).
         """

@@ -3,7 +3,8 @@
     python -m scripts.check_counts COUNTS
 
 COUNTS is the file that GROVE_MIGRATOR_COUNTS named during the run: JSON lines {"name", "n"}, a name's count
-being their sum. Prints all of them as one JSON line; exits with 1 if one is below tests/required_counts.json.
+being their sum. Prints all of them as one JSON line; exits with 1 if one is below tests/required_counts.json, where
+{minor} in a name stands for every minor of k8s.io/api that has a layout.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
+
+from migrator.hashing import layouts
 
 REQUIRED: Final = Path(__file__).resolve().parent.parent / "tests" / "required_counts.json"
 
@@ -24,6 +27,12 @@ def totals(text: str) -> dict[str, int]:
         entry = json.loads(line)
         sums[entry["name"]] = sums.get(entry["name"], 0) + int(entry["n"])
     return sums
+
+
+def expanded(required: Mapping[str, int]) -> dict[str, int]:
+    """What is required of each name, with every minor in the place of ``{minor}``."""
+    names = {name: [name.replace("{minor}", minor) for minor in layouts.minors()] for name in required}
+    return {name: least for family, least in required.items() for name in names[family]}
 
 
 def shortfalls(counted: Mapping[str, int], required: Mapping[str, int]) -> list[str]:
@@ -38,7 +47,7 @@ def shortfalls(counted: Mapping[str, int], required: Mapping[str, int]) -> list[
 def main(path: str) -> int:
     """Print the counts, and on stderr what is missing."""
     counted = totals(Path(path).read_text(encoding="utf-8"))
-    required = json.loads(REQUIRED.read_text(encoding="utf-8"))
+    required = expanded(json.loads(REQUIRED.read_text(encoding="utf-8")))
     sys.stdout.write(json.dumps(counted, sort_keys=True) + "\n")
     missing = shortfalls(counted, required)
     for sentence in missing:

@@ -16,6 +16,7 @@ import click
 
 from migrator import errors
 from migrator.cli import PLUGIN, PROGRAM, cli
+from migrator.cli.environment import PREFIX, variables
 
 TARGET: Final = Path(__file__).resolve().parent.parent / "docs" / "cli.md"
 
@@ -23,13 +24,6 @@ OTHER_EXIT_CODES: Final = {
     0: "done, or nothing to do",
     10: "changes pending, no refusal: only with `plan --detailed-exitcode`",
 }
-
-#: What kubectl asks: it passes the words that are typed, the last of them perhaps empty.
-COMPLETER: Final = f"""#!/bin/sh
-COMP_WORDS="{PROGRAM} $*" COMP_CWORD=$# _{PROGRAM.upper().replace("-", "_")}_COMPLETE=bash_complete {PROGRAM} |
-  cut -d, -f2
-echo :4
-"""
 
 #: The reason that no error class of ours has.
 OTHER_REASONS: Final = {1: ("bug",)}
@@ -46,7 +40,7 @@ def reference() -> str:
         "Durations are Go's (`15s`, `1m30s`) or plain seconds. stdout carries data only; logs go to stderr.",
         f"The same program is on PATH as `{PLUGIN}`, so that `kubectl grove-migrate plan` works.",
         "",
-        *_completion(),
+        *_environment(),
         "## All commands",
         "",
         "| command | |",
@@ -66,24 +60,28 @@ def reference() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _completion() -> Iterator[str]:
-    """How each shell completes both names of the program: commands, flags, schemes and releases."""
-    variable = f"_{PROGRAM.upper().replace('-', '_')}_COMPLETE"
-    yield from ("## Shell completion", "")
-    yield "Commands, flags, schemes and releases are completed; put the line for your shell where it starts:"
-    yield from ("", "| shell | file | line |", "|---|---|---|")
-    yield f'| bash 4.4 or newer | `~/.bashrc` | `eval "$({variable}=bash_source {PROGRAM})"` |'
-    yield f'| zsh | `~/.zshrc` | `eval "$({variable}=zsh_source {PROGRAM})"` |'
-    yield f"| fish | `~/.config/fish/completions/{PROGRAM}.fish` | `{variable}=fish_source {PROGRAM} \\| source` |"
-    yield from (
-        "",
-        "kubectl completes a plugin by asking an executable `kubectl_complete-grove_migrate` on PATH:",
-        "",
-        "```sh",
-        *COMPLETER.splitlines(),
-        "```",
-        "",
-    )
+def _environment() -> Iterator[str]:
+    """How flags are given by the environment."""
+    everywhere, own, none = set(), set(), set()
+    for name, command in cli.commands.items():
+        for option in command.params:
+            if isinstance(option, click.Option):
+                found = variables(name, option)
+                flag = next(opt for opt in option.opts if opt.startswith("--"))
+                (everywhere if len(found) > 1 else own if found else none).add(flag)
+    yield from ("## Environment", "")
+    yield f"A flag that is not given is read from the environment: `{PREFIX}_<FLAG>` for every command that has it,"
+    yield f"`{PREFIX}_<COMMAND>_<FLAG>` for one command, which comes first. `{PREFIX}_LOG_FORMAT=json` is an example."
+    yield "Several values are separated by spaces."
+    yield from ("", "| flags | variable |", "|---|---|")
+    yield f"| {_flags(own)} | of one command only, for instance `{PREFIX}_PLAN_OUTPUT` |"
+    yield f"| {_flags(none)} | none |"
+    yield f"| every other | `{PREFIX}_<FLAG>`, for instance `{PREFIX}_OPERATOR_NAMESPACE` |"
+    yield ""
+
+
+def _flags(found: set[str]) -> str:
+    return ", ".join(f"`{flag}`" for flag in sorted(found))
 
 
 def _command(command: click.Command, parent: click.Context) -> Iterator[str]:

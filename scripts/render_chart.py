@@ -1,4 +1,6 @@
-"""Make the templates of charts/grove-migrator from manifests/base, so that chart and manifests cannot differ.
+"""Make the templates of charts/grove-migrator from manifests/base and manifests/planner.
+
+Chart and manifests cannot differ.
 
 python -m scripts.render_chart            write the templates
 python -m scripts.render_chart --check    exit with 1 if one of them is not current
@@ -32,6 +34,7 @@ _WHEN: Final = "pre-upgrade,pre-rollback"
 _AFTER_WHEN: Final = "post-upgrade,post-rollback"
 
 _JOB_FILE: Final = "job.yaml"
+_PLANNER: Final = MANIFESTS / "planner" / "planner.yaml"
 
 _HOW_MADE: Final = "{{- /* Made by `python -m scripts.render_chart` from manifests/base: change it there. */}}\n"
 _Hooks = Mapping[str, Mapping[tuple[str, str], Mapping[str, str]]]
@@ -147,7 +150,22 @@ def templates() -> dict[str, str]:
         f'{{{{- define "grove-migrator.attempts" }}}}{deadline}{{{{ end }}}}\n'
     )
     found["_annotations.tpl"] = _HOW_MADE + _of_jobs(hooks)
+    found[_PLANNER.name] = _HOW_MADE.replace("/base", "/planner") + _only_if(".Values.planner.subjects", _of_planners())
     return found
+
+
+def _of_planners() -> str:
+    """The rights of people who only plan, for whoever the values name."""
+    _, first, rest = _PLANNER.read_text(encoding="utf-8").partition("apiVersion: ")  # the heading is for kubectl
+    moved = _SEPARATOR.join(_moved(part) for part in (first + rest).split(_SEPARATOR))
+    text, times = re.subn(
+        r"(?m)^subjects:\n(?:  [^\n]*\n)+",
+        "subjects:\n  {{- toYaml .Values.planner.subjects | nindent 2 }}\n",
+        moved,
+    )
+    if times != 2:  # noqa: PLR2004 - two bindings
+        raise ValueError(f"{_PLANNER}: {times} lists of subjects, not two")
+    return text
 
 
 def _only_if(condition: str, body: str) -> str:

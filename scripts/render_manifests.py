@@ -64,8 +64,8 @@ VARIANTS: Final = (
 #
 #   kubectl delete -f manifests/job.yaml
 #
-# Or put this file and helm-after.yaml among the templates of the chart that has Grove's chart as its dependency, and
-# it runs before every upgrade by itself (kubectl ignores the annotations).
+# With Helm, Argo CD or Flux take the chart (charts/grove-migrator), not this file: its hook sees what the same upgrade
+# installs, and ends before Helm gives up. kubectl ignores the annotations.
 # Everything about it, going back above all: docs/upgrade.md.
 """,
         weight="helm.sh/hook-weight",
@@ -122,7 +122,7 @@ VARIANTS: Final = (
 #: What Helm does once the new operator is installed: rights and policies go.
 AFTER: Final = "helm-after.yaml"
 _AFTER_HEADING: Final = """\
-# For Helm only, beside job.yaml among the templates: takes rights and policies away when the upgrade is over.
+# What the hook of the chart does when the upgrade is over: it takes rights and policies away.
 # Helm deletes a hook before it creates one of the same name, and these once more when they have been created. They
 # permit and forbid nothing. If the upgrade fails, the Job may live on, and so do its rights and policies.
 """

@@ -17,6 +17,9 @@ import click
 
 from migrator import __version__
 from migrator.cli import output
+from migrator.cli.check import check
+from migrator.cli.completion import completion
+from migrator.cli.environment import read_variables
 from migrator.cli.explain import explain
 from migrator.cli.guards import guards
 from migrator.cli.hash import hash_
@@ -26,6 +29,7 @@ from migrator.cli.releases import releases
 from migrator.cli.run import run
 from migrator.cli.scheme import scheme
 from migrator.cli.verify import verify
+from migrator.cli.version import version
 from migrator.errors import MigratorError
 
 PROGRAM: Final = "grove-migrator"
@@ -42,12 +46,17 @@ EXIT_USAGE: Final = 2
     Examples:
       grove-migrator plan                          what an operator upgrade would recreate
       grove-migrator plan -f dump.yaml             the same from a dump, without a cluster
+      grove-migrator check run                     whether you have the rights of a run
       grove-migrator run --to v0.1.0-alpha.11      migrate the stored hashes
       grove-migrator releases                      the releases and schemes that are known
 
     \b
     Also a plugin of kubectl, with its flags (--context, -n, -A, -l, -o):
       kubectl grove-migrate plan -l app=web
+
+    \b
+    Each flag can be given as a variable: GROVE_MIGRATOR_CONTEXT, GROVE_MIGRATOR_TO,
+    and for one command alone GROVE_MIGRATOR_PLAN_OUTPUT.
 
     \b
     Exit codes: 0 done or nothing to do, 1 cluster or bug, 2 usage or input, 3 refused,
@@ -60,8 +69,9 @@ def cli() -> None:
     """Rewrite the pod-template hashes that Grove stores, so that an operator upgrade recreates no pod."""
 
 
-for _command in (hash_, plan, run, verify, explain, releases, scheme, guards):
+for _command in (hash_, plan, run, verify, explain, releases, scheme, guards, check, version, completion):
     cli.add_command(_command)
+read_variables(cli.commands)
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -84,35 +94,37 @@ def invoke(args: Sequence[str] | None = None, *, program: str = PROGRAM) -> int:
         )
         output.flush()
     except MigratorError as error:
-        return _fail(error.code, error.exit_code, str(error))
+        return _fail(error.code, error.exit_code, str(error), session)
     except click.ClickException as error:
-        return _usage(error)
+        return _usage(error, session)
     except click.Abort:
-        return _fail("interrupted", EXIT_BUG, "interrupted before anything was written")
+        return _fail("interrupted", EXIT_BUG, "interrupted before anything was written", session)
     except output.ReaderGone:
         output.abandon()
         return EXIT_BUG
     except Exception as error:  # noqa: BLE001 - the last line of defence: a bug is one sentence, not a traceback
         if session.verbose:
             traceback.print_exc()
-        return _fail("bug", EXIT_BUG, _bug(error))
+        return _fail("bug", EXIT_BUG, _bug(error), session)
     return code if isinstance(code, int) else 0
 
 
-def _fail(code: str, exit_code: int, message: str) -> int:
+def _fail(code: str, exit_code: int, message: str, session: Session) -> int:
     from migrator.cli import log  # noqa: PLC0415 - a command that succeeds needs none of it
 
-    log.write_failure(code, exit_code, message)
+    log.write_failure(code, exit_code, message, form=session.log_format)
     return exit_code
 
 
-def _usage(error: click.ClickException) -> int:
-    if sys.stderr.isatty():
+def _usage(error: click.ClickException, session: Session) -> int:
+    from migrator.cli import log  # noqa: PLC0415 - a command that succeeds needs none of it
+
+    if log.is_console(sys.stderr, session.log_format):
         error.show()
         return error.exit_code
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
-        return _fail("usage", error.exit_code, f"a command is missing; see {PROGRAM} --help")
-    return _fail("usage", EXIT_USAGE, error.format_message())
+        return _fail("usage", error.exit_code, f"a command is missing; see {PROGRAM} --help", session)
+    return _fail("usage", EXIT_USAGE, error.format_message(), session)
 
 
 def _base(path: str) -> str:

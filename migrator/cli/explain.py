@@ -11,7 +11,14 @@ import click
 
 from migrator.cli import output
 from migrator.cli.operators import from_binary_option, named_by_binaries, to_binary_option
-from migrator.cli.options import ClusterFlags, cluster_options, complete_scheme, verbose_option
+from migrator.cli.options import (
+    ClusterFlags,
+    cluster_options,
+    complete_scheme,
+    log_options,
+    output_option,
+    suggestion,
+)
 from migrator.errors import NotFound, UsageError
 from migrator.resources import DEFAULT_NAMESPACE
 
@@ -22,6 +29,7 @@ _COLOURS: Final = {"  + ": "green", "  - ": "red", "  ~ ": "yellow"}
     short_help="Why two schemes give different hashes.",
     epilog="""\b
     Examples:
+      grove-migrator explain demo -n default                  against each scheme that a release speaks
       grove-migrator explain demo -n default --to v0.1.0-alpha.11
       grove-migrator explain -f sets.yaml --from legacy-1.34 --to legacy-1.35
       grove-migrator explain -f sets.yaml demo --to canonical
@@ -47,28 +55,19 @@ _COLOURS: Final = {"  + ": "green", "  - ": "red", "  ~ ": "yellow"}
 @click.option(
     "--to",
     "target",
-    default="canonical",
-    show_default=True,
     metavar="SCHEME|RELEASE|canonical",
     shell_complete=complete_scheme,
-    help="The scheme to compare with. Only builds of Grove's pull request #566 speak the canonical schemes.",
+    help="The scheme to compare with. Without it: every other scheme that a release speaks. Only builds of Grove's "
+    "pull request #566 speak the canonical schemes.",
 )
-@click.option(
-    "-o",
-    "--output",
-    "form",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="A small diff, or one JSON object per set and line.",
-)
+@output_option("table", "json", meaning="A small diff, or one JSON object on a line, for each set and scheme.")
 @to_binary_option
 @from_binary_option
 @cluster_options
-@verbose_option
+@log_options
 @named_by_binaries(migrates=False)
 def explain(
-    *, names: tuple[str, ...], path: str | None, source: str, target: str, form: str, cluster: ClusterFlags
+    *, names: tuple[str, ...], path: str | None, source: str, target: str | None, form: str, cluster: ClusterFlags
 ) -> int:
     """Show which fields the newer structs added and which lists the canonical order moved.
 
@@ -78,25 +77,28 @@ def explain(
     from migrator.cli import log  # noqa: PLC0415
     from migrator.hashing import schemes  # noqa: PLC0415
     from migrator.planning import explain as core  # noqa: PLC0415 - --help needs none of it
+    from migrator.planning import lineage  # noqa: PLC0415
     from migrator.render import summary  # noqa: PLC0415
     from migrator.render.text import printable  # noqa: PLC0415
 
     wanted = _Wanted(names, cluster)
     first = None if source == "auto" else schemes.resolve(source)
-    last = None if target == schemes.CANONICAL else schemes.resolve(target)
-    if last is None or last.algorithm == schemes.CANONICAL:
+    last = None if target in {None, schemes.CANONICAL} else schemes.resolve(target)
+    if target == schemes.CANONICAL or (last is not None and last.algorithm == schemes.CANONICAL):
         log.write_warning("canonical_target", summary.CANONICAL_NOTE)
     for pcs in wanted.of(_documents(path, cluster)):
         namespace, name = _identity(pcs)
         what = f"PodCliqueSet {namespace}/{name}"
         old = first or core.source_of(pcs, what)
-        explanation = core.explain(pcs, old, last or schemes.canonical_over(old))
-        if form == "json":
-            document = {"namespace": namespace, "name": name, **core.as_json(explanation)}
-            output.write(json.dumps(document, ensure_ascii=False) + "\n")
-        else:
-            title = printable(f"{what}: {explanation.source} → {explanation.target}")
-            output.write(f"{title}\n{_painted(core.as_text(explanation))}\n")
+        known = (scheme for scheme, _ in lineage.targets() if scheme != old)
+        for new in known if target is None else (last or schemes.canonical_over(old),):
+            explanation = core.explain(pcs, old, new)
+            if form == "json":
+                document = {"namespace": namespace, "name": name, **core.as_json(explanation)}
+                output.write(json.dumps(document, ensure_ascii=False) + "\n")
+            else:
+                title = printable(f"{what}: {explanation.source} → {explanation.target}")
+                output.write(f"{title}\n{_painted(core.as_text(explanation))}\n")
     wanted.check()
     return 0
 
@@ -108,6 +110,8 @@ class _Wanted:
         from migrator.cli import wiring  # noqa: PLC0415 - --help needs none of it
 
         self._missing = set(names)
+        self._found = False
+        self._seen: set[str] = set()
         self._names = frozenset(names)
         self._selection = wiring.selection(cluster)
 
@@ -120,15 +124,20 @@ class _Wanted:
             labels = (pcs.get("metadata") or {}).get("labels") or {}
             spellings = {name, f"{namespace}/{name}"}
             self._missing -= spellings
+            self._seen |= spellings
             if self._names and not self._names & spellings:
                 continue
             if self._selection.namespace in {None, namespace} and matches_labels(self._selection.selector, labels):
+                self._found = True
                 yield pcs
 
     def check(self) -> None:
-        """Raise ``UsageError`` for a name that does not exist."""
+        """Raise ``UsageError`` for a name that does not exist, or where there was nothing to explain."""
         if self._missing:
-            raise UsageError(f"there is no PodCliqueSet {', '.join(sorted(self._missing))}")
+            hint = suggestion(min(self._missing), self._seen)
+            raise UsageError(f"there is no PodCliqueSet {', '.join(sorted(self._missing))}.{hint}")
+        if not self._found:
+            raise UsageError("there is no PodCliqueSet to explain")
 
 
 def _documents(path: str | None, cluster: ClusterFlags) -> Iterator[Mapping[str, Any]]:

@@ -8,7 +8,7 @@ import re
 import click
 
 from migrator.cli import output
-from migrator.cli.options import verbose_option
+from migrator.cli.options import log_options, suggestion
 
 
 @click.command(
@@ -20,7 +20,7 @@ from migrator.cli.options import verbose_option
     """,
 )
 @click.argument("code", required=False, metavar="[CODE]")
-@verbose_option
+@log_options
 def guards(code: str | None) -> None:
     """Explain a guard or a hazard: what it means, how to see it with kubectl, and what to do.
 
@@ -38,7 +38,9 @@ def guards(code: str | None) -> None:
     wanted = code.upper() if code.upper().startswith("GM-") else f"GM-{code}"
     text = sections().get(wanted)
     if text is None:
-        raise UsageError(f"{code} is not a code; `guards` without one lists them all")
+        raise UsageError(
+            f"{code} is not a code; `guards` without one lists them all.{suggestion(wanted, sections(), alike=0.82)}"
+        )
     output.write(text)
 
 

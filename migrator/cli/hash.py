@@ -11,7 +11,7 @@ import click
 
 from migrator.cli import output
 from migrator.cli.operators import from_binary_option, known, to_binary_option
-from migrator.cli.options import complete_scheme, verbose_option
+from migrator.cli.options import complete_scheme, log_options, output_option
 from migrator.resources import DEFAULT_NAMESPACE
 
 if TYPE_CHECKING:
@@ -45,16 +45,15 @@ if TYPE_CHECKING:
     shell_complete=complete_scheme,
     help="Hash under this scheme; may be repeated. Default: all of them.",
 )
-@click.option(
-    "-o",
-    "--output",
-    "form",
-    type=click.Choice(["json", "table"]),
-    help="One JSON object per set and scheme and line, or a table. Default: table on a terminal, json elsewhere.",
+@output_option(
+    "json",
+    "table",
+    default=None,
+    meaning="One JSON object per set and scheme and line, or a table. Default: table on a terminal, json elsewhere.",
 )
 @to_binary_option
 @from_binary_option
-@verbose_option
+@log_options
 def hash_(
     path: str, names: tuple[str, ...], form: str | None, *, to_binary: str | None, from_binary: str | None
 ) -> int:

@@ -10,10 +10,14 @@ import json
 import os
 import sys
 import threading
+from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
+import click
+
+from migrator.cli.options import Session
 from migrator.render.text import printable
 
 if TYPE_CHECKING:
@@ -23,6 +27,15 @@ if TYPE_CHECKING:
 MAX_TEXT: Final = 1000
 
 _FIRST_KEYS: Final = ("ts", "level", "event", "run_id")
+_LEVELS: Final = ("debug", "info", "warning", "error")
+
+#: What a person does not read unless debug events are asked for: one line for each object, what the progress shows,
+#: and what is printed as a sentence at the end.
+_FOR_MACHINES: Final = frozenset(
+    {"patched", "tree_written", "reread", "stage_started", "stage_ended", "operator", "run_failed", "summary"}
+)
+#: How many findings of one code a person reads; `plan` groups all of them.
+_FINDINGS: Final = 3
 
 
 class LineWriter:
@@ -50,10 +63,23 @@ def wants_colour(stream: TextIO, environ: Mapping[str, str] | None = None) -> bo
     return stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
 
 
-def configure(stream: TextIO, *, run_id: str, verbose: bool = False) -> FilteringBoundLogger:
-    """Send every structlog event to ``stream``, with ``run_id`` on it; ``verbose`` shows debug events too.
+def is_console(stream: TextIO, form: str) -> bool:
+    """Whether a log of this format is for people."""
+    return form == "console" or (form == "auto" and stream.isatty())
 
-    Returns the logger to pass along.
+
+def configure(
+    stream: TextIO,
+    *,
+    run_id: str,
+    level: str = "info",
+    form: str = "auto",
+    known: set[tuple[object, ...]] | None = None,
+) -> FilteringBoundLogger:
+    """Send every structlog event of at least ``level`` to ``stream``, with ``run_id`` on it.
+
+    Findings in ``known`` (code, object, field and message) are not shown to people once more. Returns the logger to
+    pass along.
     """
     import logging  # noqa: PLC0415 - structlog costs 0.3 s, and --help needs none of it
 
@@ -63,8 +89,8 @@ def configure(stream: TextIO, *, run_id: str, verbose: bool = False) -> Filterin
         event["run_id"] = run_id
         return event
 
-    terminal = stream.isatty()
-    if terminal:
+    first: tuple[Any, ...] = ()
+    if is_console(stream, form):
         time_format = "%H:%M:%S"
         console = structlog.dev.ConsoleRenderer(
             colors=wants_colour(stream),
@@ -72,12 +98,14 @@ def configure(stream: TextIO, *, run_id: str, verbose: bool = False) -> Filterin
             sort_keys=False,
             exception_formatter=structlog.dev.plain_traceback,
         )
+        first = () if level == "debug" else (_Terse(set() if known is None else known),)
         last: tuple[Any, ...] = (_for_people, console)
     else:
         time_format, last = "iso", (_render_json,)
     writer = LineWriter(stream)
     structlog.configure(
         processors=[
+            *first,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt=time_format, utc=True, key="ts"),
             name_run,
@@ -85,7 +113,7 @@ def configure(stream: TextIO, *, run_id: str, verbose: bool = False) -> Filterin
             _shorten,
             *last,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG if verbose else logging.INFO),
+        wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
         logger_factory=lambda *_: writer,
         cache_logger_on_first_use=False,
     )
@@ -93,23 +121,57 @@ def configure(stream: TextIO, *, run_id: str, verbose: bool = False) -> Filterin
     return logger
 
 
-def write_failure(code: str, exit_code: int, message: str, stream: TextIO | None = None) -> None:
-    """Print on stderr why a command ends with this exit code: a sentence on a terminal, else a JSON object."""
-    _write(stream or sys.stderr, "error", "failed", {"code": code, "exit_code": exit_code, "message": message})
+def write_failure(code: str, exit_code: int, message: str, stream: TextIO | None = None, form: str = "") -> None:
+    """Print on stderr why a command ends with this exit code: a sentence for people, else a JSON object."""
+    values = {"code": code, "exit_code": exit_code, "message": message}
+    _write(stream or sys.stderr, "error", "failed", values, form or _session().log_format)
 
 
 def write_warning(event: str, message: str, stream: TextIO | None = None) -> None:
     """Print a warning on stderr without a logger: for commands that are over at once."""
-    _write(stream or sys.stderr, "warning", event, {"message": message})
+    session = _session()
+    if _LEVELS.index(session.level) <= _LEVELS.index("warning"):
+        _write(stream or sys.stderr, "warning", event, {"message": message}, session.log_format)
 
 
-def _write(stream: TextIO, level: str, event: str, values: EventDict) -> None:
-    if stream.isatty():
+def _session() -> Session:
+    """What the flags of the command that runs say."""
+    context = click.get_current_context(silent=True)
+    return (context.find_object(Session) if context is not None else None) or Session()
+
+
+def _write(stream: TextIO, level: str, event: str, values: EventDict, form: str) -> None:
+    if is_console(stream, form):
         line = f"{level}: {printable(values['message'])}"
     else:
         ts = datetime.now(UTC).isoformat().replace("+00:00", "Z")
         line = _render_json(None, level, {"ts": ts, "level": level, "event": event, **values})
     LineWriter(stream).write(line)
+
+
+class _Terse:
+    """Leaves out what a person does not read: see ``_FOR_MACHINES``, findings that repeat, and those beyond a few."""
+
+    def __init__(self, seen: set[tuple[object, ...]]) -> None:
+        self._seen = seen
+        self._shown: Counter[object] = Counter()
+
+    def __call__(self, _logger: object, _method: str, event: EventDict) -> EventDict:
+        import structlog  # noqa: PLC0415 - see configure
+
+        if event["event"] in _FOR_MACHINES:
+            raise structlog.DropEvent
+        code = event.get("code")
+        if code is None:
+            return event
+        finding = (code, event.get("object"), event.get("field"), event.get("message"))
+        if finding in self._seen or self._shown[code] > _FINDINGS:
+            raise structlog.DropEvent
+        self._seen.add(finding)
+        self._shown[code] += 1
+        if self._shown[code] > _FINDINGS:
+            return {"event": event["event"], "code": code, "message": "there are more of this code; `plan` groups them"}
+        return event
 
 
 def _shorten(_logger: object, _method: str, event: EventDict) -> EventDict:

@@ -7,6 +7,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 
@@ -51,8 +52,8 @@ def named_by_binaries(
 ) -> Callable[[Command], Command]:
     """Turn ``--to-binary`` and ``--from-binary`` into the names that the command takes as ``target`` and ``source``.
 
-    ``required`` demands a target; ``migrates`` refuses an operator that cannot be migrated; ``failing`` is told what
-    goes wrong. A scheme whose layout is not shipped is looked up in the cluster's record.
+    ``required`` demands a target; ``migrates`` refuses an operator that cannot be migrated; ``failing`` gets the
+    error. A scheme whose layout is not shipped is looked up in the cluster's record.
     """
 
     def decorate(command: Command) -> Command:
@@ -90,6 +91,7 @@ def _resolve(rest: dict[str, Any], *, migrates: bool) -> None:
             )
         rest[name] = found.scheme.name
         if name == "target":
+            _agree_on_image(rest.get("target_image"), path, found)
             context.ensure_object(Session).target_digests = found.digests
     names = {rest.get("target") or "", rest.get("source") or ""}
     if any(_READ_ELSEWHERE.fullmatch(name) for name in names - _known_names()) and not _offline(rest):
@@ -127,16 +129,31 @@ def read(path: str, *, image: str | None = None) -> OperatorScheme:
 
     try:
         if Path(path).is_dir():
-            return schemefile.of_image(images.read_files(_Directory(Path(path)), _scratch, image=image))
+            with _Directory(Path(path)) as files:
+                return schemefile.of_image(images.read_files(files, _scratch, image=image))
         with Path(path).open("rb") as file:
-            if file.read(1) == b"{":
+            if file.seekable() and file.read(1) == b"{":
                 file.seek(0)
                 return schemefile.decode(file.read(_LARGEST_FILE))
-            return schemefile.of_image(images.read_file(file, _scratch, image=image))
+            if file.seekable():
+                return schemefile.of_image(images.read_file(file, _scratch, image=image))
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from error
+        raise InputError(f"{path} cannot be read: {error.strerror or error}{_hint(error)}") from error
     except (InputError, Refused) as error:
         raise type(error)(f"{path}: {error}") from error
+    raise InputError(f"{path} is a pipe, which cannot be read twice: save it to a file and give that")
+
+
+def _hint(error: OSError) -> str:
+    """In a pod: an API server without image volumes drops them from a Job and reports nothing (measured with 1.34)."""
+    from migrator.cli import wiring  # noqa: PLC0415 - only an error needs it
+
+    if not isinstance(error, FileNotFoundError) or wiring.own_namespace() is None:
+        return ""
+    return (
+        "; if an image volume was to be mounted there, the API server left it out: that needs Kubernetes 1.35, or 1.33 "
+        "with the feature gate ImageVolume; give the Job a scheme.json in a ConfigMap instead"
+    )
 
 
 def known(path: str) -> OperatorScheme:
@@ -165,10 +182,20 @@ def agree(flag: str, name: str | None, binary: str, found: OperatorScheme) -> No
         )
 
 
-class _Directory:
-    """The regular files of a directory; links are followed only inside it."""
+def _agree_on_image(image: str | None, binary: str, found: OperatorScheme) -> None:
+    digest = (image or "").partition("@")[2]
+    if digest and found.digests and digest not in found.digests:
+        raise UsageError(
+            f"--target-image {image} names another image than --to-binary {binary}, which is "
+            f"{', '.join(sorted(found.digests))}: one of them is not the operator that is meant; leave one out"
+        )
+
+
+class _Directory(ExitStack):
+    """The regular files of a directory; links are followed only inside it. It closes what it has opened."""
 
     def __init__(self, root: Path) -> None:
+        super().__init__()
         self._root = root.resolve()
 
     def paths(self) -> Iterator[str]:
@@ -184,7 +211,7 @@ class _Directory:
         wanted = (self._root / path).resolve()
         if not wanted.is_relative_to(self._root) or not wanted.is_file():
             return None
-        return wanted.open("rb")
+        return self.enter_context(wanted.open("rb"))
 
 
 def _scratch() -> BinaryIO:

@@ -2,22 +2,53 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from migrator import durations
+from migrator.errors import UsageError
+
+if TYPE_CHECKING:
+    from migrator.run.operator import Flags
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+Decorator = Callable[[Any], Any]
+
+#: The parameters by which commands take files in place of a cluster.
+_FILES: Final = ("dump", "dumps", "path")
 
 #: ``-h`` works everywhere, and help is as wide as a terminal usually is.
 CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 #: kubectl has no limit by default, but a Job must not wait forever.
 DEFAULT_REQUEST_TIMEOUT = "15s"
+
+
+class Choice(click.Choice):  # type: ignore[type-arg] # generic in newer Clicks only
+    """One of some words. What is nearly one of them is answered with a suggestion."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401
+        """The word; a usage error for any other."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            said = f"{error.message}{suggestion(str(value), self.choices)}"
+            raise click.BadParameter(said, ctx=ctx, param=param) from None
+
+
+def suggestion(typed: str, known: Iterable[str], *, alike: float = 0.6) -> str:
+    """`` Did you mean ...?``; empty where no known word resembles what was typed.
+
+    ``alike`` is between 0 and 1. Codes are nearly alike anyway and need more.
+    """
+    close = difflib.get_close_matches(typed, tuple(known), 1, alike)
+    return f" Did you mean {close[0]}?" if close else ""
 
 
 class Seconds(click.ParamType):  # type: ignore[type-arg] # generic in newer Clicks only
@@ -43,11 +74,21 @@ class Seconds(click.ParamType):  # type: ignore[type-arg] # generic in newer Cli
 class Session:
     """What one invocation remembers outside its command.
 
-    Whether to show tracebacks and debug events, and the digests of the next operator's image, if they are known.
+    What is logged and how, whether tracebacks and progress are shown, the digests of the next operator's image, if
+    they are known, and the findings that a person has been shown: code, object, field and message.
     """
 
     verbose: bool = False
+    quiet: bool = False
+    log_level: str | None = None
+    log_format: str = "auto"
     target_digests: frozenset[str] = frozenset()
+    shown: set[tuple[object, ...]] = field(default_factory=set)
+
+    @property
+    def level(self) -> str:
+        """The least level that is logged: the one that was named, or what -v and -q stand for."""
+        return self.log_level or ("debug" if self.verbose else "error" if self.quiet else "info")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,21 +102,106 @@ class ClusterFlags:
     request_timeout: float | None
 
 
-def verbose_option(command: Command) -> Command:
-    """``-v``: debug events, and the traceback of a bug."""
+@dataclass(frozen=True, slots=True)
+class OperatorFlags:
+    """What the user says of the operator, the running one and the next one."""
 
-    def remember(ctx: click.Context, _param: click.Parameter, value: bool) -> None:  # noqa: FBT001 - Click's signature
+    namespace: str | None
+    deployment: str | None
+    lease_name: str | None
+    target_image: str | None
+
+    def of_run(self) -> Flags:
+        """What finding the operator takes."""
+        from migrator.run.operator import Flags  # noqa: PLC0415 - --help needs none of it
+
+        return Flags(self.namespace, self.deployment, self.lease_name)
+
+
+def log_options(command: Command) -> Command:
+    """``-v``, ``-q``, ``--log-level`` and ``--log-format``: what goes to stderr. The session remembers them."""
+
+    def remember(ctx: click.Context, param: click.Parameter, value: bool | str | None) -> None:  # noqa: FBT001
+        session = ctx.ensure_object(Session)
         if value:
-            ctx.ensure_object(Session).verbose = True
+            setattr(session, str(param.name), value)
+        if session.verbose and session.quiet:
+            raise click.UsageError("-v and -q contradict each other: leave one of them out", ctx)
 
+    hidden: dict[str, Any] = {"expose_value": False, "callback": remember}
+    options = (
+        click.option(
+            "-v",
+            "--verbose",
+            is_flag=True,
+            help="Show debug events, on a terminal a line for each patch, and a traceback if there is a bug.",
+            **hidden,
+        ),
+        click.option("-q", "--quiet", is_flag=True, help="Show errors only, and no progress.", **hidden),
+        click.option(
+            "--log-level",
+            type=Choice(["debug", "info", "warning", "error"]),
+            help="The least level that is logged; default: info, with -v debug, with -q error.",
+            **hidden,
+        ),
+        click.option(
+            "--log-format",
+            type=Choice(["auto", "console", "json"]),
+            help="How stderr is written; default: auto, which is console on a terminal and JSON lines elsewhere.",
+            **hidden,
+        ),
+    )
+    result: Command = _all(options, command)
+    return result
+
+
+def output_option(*forms: str, default: str | None = "table", meaning: str = "Output format.") -> Decorator:
+    """``-o``; the command receives it as ``form``, ``None`` where nothing was asked for and there is no default."""
     return click.option(
-        "-v",
-        "--verbose",
-        is_flag=True,
-        expose_value=False,
-        callback=remember,
-        help="Show debug events, and a traceback if there is a bug.",
-    )(command)
+        "-o",
+        "--output",
+        "form",
+        type=Choice(list(forms)),
+        default=default,
+        show_default=default is not None,
+        help=meaning,
+    )
+
+
+def operator_options(command: Command) -> Command:
+    """Where the operator is, if it is not found, and which one is the next.
+
+    The command receives one :class:`OperatorFlags` named ``operator``.
+    """
+
+    @functools.wraps(command)
+    def wrapped(
+        *args: Any,  # noqa: ANN401 - the command's own parameters
+        operator_namespace: str | None,
+        operator_deployment: str | None,
+        lease_name: str | None,
+        target_image: str | None,
+        **rest: Any,  # noqa: ANN401 - the command's own parameters
+    ) -> Any:  # noqa: ANN401 - whatever the command returns
+        flags = OperatorFlags(operator_namespace, operator_deployment, lease_name, target_image)
+        return command(*args, operator=flags, **rest)
+
+    options = (
+        click.option("--operator-namespace", metavar="NAMESPACE", help="Where the operator is; default: it is found."),
+        click.option(
+            "--operator-deployment", metavar="NAME", help="The operator's Deployment; default: found by its labels."
+        ),
+        click.option(
+            "--lease-name", metavar="NAME", help="The operator's Lease; default: read from its configuration."
+        ),
+        click.option(
+            "--target-image",
+            metavar="IMAGE",
+            help="An image of the next operator whose tag is not a release, so that it is known.",
+        ),
+    )
+    result: Command = _all(options, wrapped)
+    return result
 
 
 def cluster_options(command: Command) -> Command:
@@ -99,6 +225,7 @@ def cluster_options(command: Command) -> Command:
             selector=selector,
             request_timeout=request_timeout or None,
         )
+        _check_one_source(rest)
         return command(cluster=flags, **rest)
 
     options = (
@@ -124,11 +251,25 @@ def cluster_options(command: Command) -> Command:
             help="How long to wait for the answer to one request, such as 15s or 1m; 0 for no limit.",
         ),
     )
-    decorated: Any = wrapped
-    for option in reversed(options):
-        decorated = option(decorated)
-    result: Command = decorated
+    result: Command = _all(options, wrapped)
     return result
+
+
+def _check_one_source(given: Mapping[str, Any]) -> None:
+    """Refuse a file together with a cluster. A variable that names a cluster does not contradict a file."""
+    if not any(given.get(name) for name in _FILES):
+        return
+    context = click.get_current_context()
+    for name in ("context", "kubeconfig"):
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise UsageError(f"-f reads a file and --{name} names a cluster: leave one of them out")
+
+
+def _all(options: Sequence[Decorator], command: Any) -> Any:  # noqa: ANN401 - a function that Click knows
+    """The command with these options, in this order."""
+    for option in reversed(options):
+        command = option(command)
+    return command
 
 
 def complete_scheme(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +14,15 @@ import click
 from migrator import __version__
 from migrator.cli import output
 from migrator.cli.operators import from_binary_option, named_by_binaries, to_binary_option
-from migrator.cli.options import ClusterFlags, Session, cluster_options, complete_scheme, verbose_option
+from migrator.cli.options import (
+    ClusterFlags,
+    Seconds,
+    Session,
+    cluster_options,
+    complete_scheme,
+    log_options,
+    output_option,
+)
 
 if TYPE_CHECKING:
     from migrator.grove.model import Plan
@@ -33,7 +39,7 @@ EXIT_CHANGES = 10
     Examples:
       grove-migrator plan                                   each release that could come next
       grove-migrator plan --to v0.1.0-alpha.11
-      grove-migrator plan -f dump.yaml --to v0.1.0-alpha.11 -o html > plan.html
+      grove-migrator plan -f dump.yaml --to v0.1.0-alpha.11 -o html --group-by team --reload-time 25m > plan.html
       grove-migrator plan --to v0.1.0-alpha.11 -n inference -l app=web -o yaml
       grove-migrator plan --detailed-exitcode --to v0.1.0-alpha.11    3 refused, 10 changes pending
 
@@ -69,22 +75,35 @@ EXIT_CHANGES = 10
     help="What the next operator expects. Without it: a line for each scheme that a release speaks. Only builds of "
     "Grove's pull request #566 speak the canonical schemes.",
 )
-@click.option(
-    "-o",
-    "--output",
-    "form",
-    type=click.Choice(["table", "wide", "json", "yaml", "csv", "html"]),
-    help="A table (the default, but for a tree on a terminal), a wider one, data for scripts and sheets, or a page.",
+@output_option(
+    "table",
+    "wide",
+    "json",
+    "yaml",
+    "csv",
+    "html",
+    default=None,
+    meaning="A table (the default, but for a tree on a terminal), a wider one, data for scripts and sheets, or a page.",
 )
 @click.option(
     "--detailed-exitcode",
     is_flag=True,
     help="Exit with 3 if anything refuses, with 10 if changes are pending; needs --to.",
 )
+@click.option(
+    "--group-by", metavar="LABEL", help="On the page: totals for each value of this label of the PodCliqueSets, too."
+)
+@click.option(
+    "--reload-time",
+    type=Seconds(),
+    default="10m",
+    show_default=True,
+    help="On the page: how long a recreated pod is assumed to be away, for the GPU-hours.",
+)
 @to_binary_option
 @from_binary_option
 @cluster_options
-@verbose_option
+@log_options
 @named_by_binaries()
 @click.pass_obj
 def plan(
@@ -95,44 +114,51 @@ def plan(
     target: str | None,
     form: str | None,
     detailed_exitcode: bool,
+    group_by: str | None,
+    reload_time: float,
     cluster: ClusterFlags,
 ) -> int:
     """Show what a migration would change, what refuses it, and what the upgrade recreates without it.
 
     Nothing is written, refusals or not, and the exit code is 0 unless --detailed-exitcode asks for more.
     """
-    from migrator.cli import progress, wiring  # noqa: PLC0415
-    from migrator.errors import UsageError  # noqa: PLC0415
+    from migrator.cli import log, progress, wiring  # noqa: PLC0415
+    from migrator.errors import NotAuthorised, UsageError  # noqa: PLC0415
     from migrator.hashing import schemes  # noqa: PLC0415
-    from migrator.planning.options import PlanOptions, direction  # noqa: PLC0415
+    from migrator.planning.options import PlanOptions, Selection, direction  # noqa: PLC0415
     from migrator.render import summary  # noqa: PLC0415
     from migrator.run.dry_run import preview, preview_targets  # noqa: PLC0415
     from migrator.store import DryRun  # noqa: PLC0415
 
     options = PlanOptions(source=source, selection=wiring.selection(cluster), describes=True)
     if target is None:
-        if detailed_exitcode or form == "html":
-            raise UsageError(f"{'--detailed-exitcode' if detailed_exitcode else '-o html'} needs a target: give --to")
+        if detailed_exitcode:
+            raise UsageError("--detailed-exitcode needs a target: give --to")
     else:
         options = PlanOptions(source=source, target=target, selection=options.selection, describes=True)
     if target is None or schemes.unread_release(target) is None:
         direction(options)  # a mistyped release is answered before a cluster is asked
-    with progress.shown(sys.stderr) as shown:
+    with progress.shown(sys.stderr, quiet=session.quiet) as shown:
         surroundings = wiring.context(session, threading.Event(), stream=shown.stream)
         with shown.stage("reading"):
             store = wiring.open_store(cluster, *dumps, dry_run=DryRun.CLIENT)
         given: Any = {"now": surroundings.now, "namespace": surroundings.namespace or wiring.DEFAULT_NAMESPACE}
-        given["found"] = getattr(store, "found", None)
         origin = summary.Origin(getattr(store, "name", None), datetime.now(UTC).isoformat("T", "seconds"), __version__)
         with shown.stage("planning"):
-            if target is not None:
-                made = preview(shown.watch(store), options, **given)
-            else:
-                text = _targets(preview_targets(shown.watch(store), options, **given), form, source, origin)
+            try:
+                if target is not None:
+                    made = preview(shown.watch(store), options, **given)
+                else:
+                    text = _targets(preview_targets(shown.watch(store), options, **given), form, source, origin)
+            except NotAuthorised as error:
+                one = "" if cluster.namespace else ", and -n plans one namespace with the rights in it"
+                raise NotAuthorised(f"{error}; `check plan` shows what is lacking{one}") from error
     if target is None:
         output.write(text)
         return 0
-    _print(made, form, origin)
+    if made.known and not made.trees and options.selection != Selection():
+        log.write_warning("empty_selection", "no PodCliqueSet is in this namespace with these labels (-n, -l)")
+    _print(made, form, origin, reload_time, group_by)
     if detailed_exitcode and summary.refusals_of(made):
         return EXIT_REFUSED
     if detailed_exitcode and summary.has_changes(made):
@@ -143,29 +169,36 @@ def plan(
 def _targets(targets: Iterator[Target], form: str | None, source: str, origin: Origin) -> str:
     """All targets; one plan is in memory at a time."""
     from migrator.render import summary, terminal  # noqa: PLC0415 - --help needs none of it
+    from migrator.render.text import sheet  # noqa: PLC0415
 
     if form in {"json", "yaml"}:
         document = {"from": source, "targets": [summary.target_json(t) for t in targets], **origin.as_json()}
         return _document(document, form)
     if form == "csv":
-        return _csv(row for target in targets for row in summary.csv_rows(target.plan))
-    return terminal.targets_text([summary.target_row(target) for target in targets])
+        return sheet(summary.CSV_COLUMNS, (row for target in targets for row in summary.csv_rows(target.plan)))
+    rows = [summary.target_row(target) for target in targets]
+    if form == "html":
+        from migrator.render import page  # noqa: PLC0415 - one form of six
+
+        return page.render_targets(rows, origin)
+    return terminal.targets_text(rows)
 
 
-def _print(made: Plan, form: str | None, origin: Origin) -> None:
+def _print(made: Plan, form: str | None, origin: Origin, reload_time: float, group_by: str | None) -> None:
     from migrator.cli import log  # noqa: PLC0415 - --help needs none of it
     from migrator.render import summary, terminal  # noqa: PLC0415
+    from migrator.render.text import sheet  # noqa: PLC0415
 
     if form not in {None, "table", "wide"} and summary.CANONICAL_NOTE in summary.notes(made):
         log.write_warning("canonical_target", summary.CANONICAL_NOTE)  # a table has it itself
     if form in {"json", "yaml"}:
         output.write(_document(summary.plan_json(made, origin), form))
     elif form == "csv":
-        output.write(_csv(summary.csv_rows(made)))
+        output.write(sheet(summary.CSV_COLUMNS, summary.csv_rows(made)))
     elif form == "html":
         from migrator.render import page  # noqa: PLC0415 - one form of six
 
-        output.write(page.render(made, origin))
+        output.write(page.render(made, origin, reload_seconds=reload_time, group_by=group_by))
     elif form is None and sys.stdout.isatty():
         terminal.print_plan(made, sys.stdout, colour=log.wants_colour(sys.stdout))
     else:
@@ -178,13 +211,3 @@ def _document(document: dict[str, Any], form: str | None) -> str:
     import yaml  # noqa: PLC0415 - one form of six
 
     return str(yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=10**9))
-
-
-def _csv(rows: Iterable[tuple[str | int, ...]]) -> str:
-    from migrator.render.summary import CSV_COLUMNS  # noqa: PLC0415
-
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(CSV_COLUMNS)
-    writer.writerows(rows)
-    return text.getvalue()

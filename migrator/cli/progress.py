@@ -11,12 +11,13 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from typing import TYPE_CHECKING, Final, Self, TextIO, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Self, TextIO, TypeVar, cast
 
 from migrator.resources import POD_CLIQUES, POD_GANGS, PODS
 from migrator.store import DryRun
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
     from rich.progress import Progress as Bars
     from rich.progress import TaskID
 
@@ -63,6 +64,9 @@ class Silent:
         """The same store, whose reading and writing is shown."""
         return store
 
+    def expect(self, patches: int) -> None:
+        """So many patches are going to be sent."""
+
 
 class Shown(Silent):
     """Shows stages on a terminal, with what they count and how long they take."""
@@ -70,7 +74,8 @@ class Shown(Silent):
     def __init__(self, bars: Bars) -> None:
         super().__init__(cast("TextIO", _Above(bars)))
         self._bars = bars
-        self._patches: dict[DryRun, tuple[TaskID, Iterator[int]]] = {}
+        self._patches: tuple[TaskID, Iterator[int]] | None = None
+        self._expected = 0
         self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
@@ -97,25 +102,38 @@ class Shown(Silent):
         """The same store, whose reading and writing is shown."""
         return _Watched(store, self)
 
+    def expect(self, patches: int) -> None:
+        """So many patches are going to be sent: they get a bar."""
+        self._expected = patches
+
     def patched(self, mode: DryRun) -> None:
-        """Count a patch of that mode; several threads send them."""
+        """Count a patch of that mode; several threads send them. Patches that nobody expected have no bar."""
         with self._lock:
-            if mode not in self._patches:
-                self._patches[mode] = (self._bars.add_task(_PATCHES[mode], total=None), itertools.count(1))
-            task, numbers = self._patches[mode]
-            self._bars.update(task, description=f"{_PATCHES[mode]} {next(numbers):,}")
+            if self._patches is None:
+                self._patches = (self._bars.add_task("", total=self._expected or None), itertools.count(1))
+            task, numbers = self._patches
+            number = next(numbers)
+            of = f" of {self._expected:,}" if number <= self._expected else ""
+            self._bars.update(task, description=f"{_PATCHES[mode]} {number:,}{of}", completed=number)
 
 
-def shown(stream: TextIO, environ: Mapping[str, str] | None = None) -> Silent:
+def shown(stream: TextIO, environ: Mapping[str, str] | None = None, *, quiet: bool = False) -> Silent:
     """Progress on this stream while its ``with`` block lasts; nothing is shown where nobody watches."""
-    if not wanted(stream, environ):
+    if quiet or not wanted(stream, environ):
         return Silent(stream)
     from rich.console import Console  # noqa: PLC0415 - only a terminal needs it
+    from rich.progress import BarColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn  # noqa: PLC0415
     from rich.progress import Progress as Bars  # noqa: PLC0415
-    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    class KnownBar(BarColumn):
+        """A bar where it is known how much there is, and nothing elsewhere."""
+
+        def render(self, task: Task) -> RenderableType:  # type: ignore[override] # what a Progress takes
+            return super().render(task) if task.total else Text("")
 
     console = Console(file=cast("TextIO", _Unbreakable(stream)))
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), KnownBar(), TimeElapsedColumn())
     # stdout is data, so that rich must not redirect it.
     return Shown(Bars(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False))
 
@@ -167,6 +185,10 @@ class _Watched:
         self._progress = progress
 
     @property
+    def name(self) -> str | None:
+        return getattr(self._store, "name", None)
+
+    @property
     def is_cluster(self) -> bool:
         return self._store.is_cluster
 
@@ -179,7 +201,9 @@ class _Watched:
         return self._store.request_timeout
 
     def in_dry_run(self, mode: DryRun) -> Store:
-        return _Watched(self._store.in_dry_run(mode), self._progress)
+        found = self._store.in_dry_run(mode)
+        # Probes that a run sends beside its own patches are not progress.
+        return _Watched(found, self._progress) if mode is self.dry_run else found
 
     def within(self, left: Callable[[], float]) -> Store:
         return _Watched(self._store.within(left), self._progress)
@@ -188,11 +212,7 @@ class _Watched:
         self,
         resource: Resource,
         project: Callable[[JSONObject], T],
-        *,
-        namespace: str | None = None,
-        label_selector: str | None = None,
-        field_selector: str | None = None,
-        metadata_only: bool = False,
+        **options: Any,  # noqa: ANN401 - the store's
     ) -> Listing[T]:
         with self._progress.stage(f"reading {resource.plural}") as count:
 
@@ -200,14 +220,7 @@ class _Watched:
                 count()
                 return project(raw)
 
-            return self._store.list(
-                resource,
-                counted,
-                namespace=namespace,
-                label_selector=label_selector,
-                field_selector=field_selector,
-                metadata_only=metadata_only,
-            )
+            return self._store.list(resource, counted, **options)
 
     def kinds(self, group: str) -> tuple[Resource, ...]:
         return self._store.kinds(group)

@@ -7,7 +7,7 @@ import json
 import click
 
 from migrator.cli import output
-from migrator.cli.options import verbose_option
+from migrator.cli.options import log_options, output_option
 
 
 @click.command(
@@ -18,16 +18,8 @@ from migrator.cli.options import verbose_option
       grove-migrator releases -o json
     """,
 )
-@click.option(
-    "-o",
-    "--output",
-    "form",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="Output format.",
-)
-@verbose_option
+@output_option("table", "json")
+@log_options
 def releases(form: str) -> None:
     """List Grove's releases and the hash schemes that they speak.
 

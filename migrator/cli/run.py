@@ -11,13 +11,26 @@ import click
 
 from migrator.cli import output
 from migrator.cli.operators import from_binary_option, named_by_binaries, to_binary_option
-from migrator.cli.options import ClusterFlags, Seconds, Session, cluster_options, complete_scheme, verbose_option
-from migrator.errors import MigratorError, UsageError
+from migrator.cli.options import (
+    Choice,
+    ClusterFlags,
+    OperatorFlags,
+    Seconds,
+    Session,
+    cluster_options,
+    complete_scheme,
+    log_options,
+    operator_options,
+    output_option,
+)
+from migrator.errors import Interrupted, MigratorError, UsageError
 from migrator.render.text import printable
 
 if TYPE_CHECKING:
+    from migrator.cli.progress import Silent
+    from migrator.cli.screens import Ending
     from migrator.run.context import Context, RunOptions, RunResult
-    from migrator.store import DryRun
+    from migrator.store import DryRun, Store
 
 
 @click.command(
@@ -62,7 +75,7 @@ if TYPE_CHECKING:
 @click.option(
     "--dry-run",
     "dry_run",
-    type=click.Choice(["none", "client", "server"]),
+    type=Choice(["none", "client", "server"]),
     default="none",
     show_default=True,
     help="client sends no write; server sends every patch with dryRun=All. Both refuse where the run would.",
@@ -83,7 +96,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--on-conflict",
-    type=click.Choice(["stop", "skip"]),
+    type=Choice(["stop", "skip"]),
     default="stop",
     show_default=True,
     help="When a set changes under us: put everything back and stop, or put that set back and go on.",
@@ -93,27 +106,15 @@ if TYPE_CHECKING:
     "--qps", type=click.FloatRange(min=0, min_open=True), metavar="N", help="At most so many requests per second."
 )
 @click.option("--revert", is_flag=True, help="Undo the run with the same --from and --to.")
-@click.option("--operator-namespace", metavar="NAMESPACE", help="Where the operator is; default: found by its labels.")
-@click.option("--operator-deployment", metavar="NAME", help="The operator's Deployment; default: found by its labels.")
-@click.option("--lease-name", metavar="NAME", help="The operator's Lease; default: read from its configuration.")
 @click.option(
-    "--target-image",
-    metavar="IMAGE",
-    help="An image of the next operator whose tag is no release, so that it is known.",
+    "--yes", is_flag=True, help="Do not ask. Only a terminal is asked: without one, in a pod and in CI a run goes on."
 )
-@click.option(
-    "-o",
-    "--output",
-    "form",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="Output format of the result.",
-)
+@operator_options
+@output_option("table", "json", meaning="Output format of the result.")
 @to_binary_option
 @from_binary_option
 @cluster_options
-@verbose_option
+@log_options
 @named_by_binaries(required=True, failing=lambda error: _leave_behind(_failure(error)))
 @click.pass_obj
 def run(
@@ -133,11 +134,9 @@ def run(
     timeout: float | None,
     qps: float | None,
     revert: bool,
-    operator_namespace: str | None,
-    operator_deployment: str | None,
-    lease_name: str | None,
-    target_image: str | None,
+    yes: bool,
     form: str,
+    operator: OperatorFlags,
     cluster: ClusterFlags,
 ) -> int:
     """Replace every stored hash of the old operator by the one that the next operator computes.
@@ -145,11 +144,10 @@ def run(
     A value is replaced only where it equals the old operator's hash of the current spec. A rerun finishes what
     a crash interrupted, and --revert undoes it. No pod is deleted or restarted.
     """
-    from migrator.cli import log, progress, wiring  # noqa: PLC0415 - --help needs none of it
+    from migrator.cli import log, progress, screens, wiring  # noqa: PLC0415 - --help needs none of it
     from migrator.planning.options import PlanOptions, check_allowed, direction  # noqa: PLC0415
     from migrator.run import loop  # noqa: PLC0415
     from migrator.run.context import RunOptions  # noqa: PLC0415
-    from migrator.run.operator import Flags  # noqa: PLC0415
     from migrator.store import DryRun  # noqa: PLC0415
 
     options = RunOptions(
@@ -165,11 +163,12 @@ def run(
         wait_for_idle=wait_for_idle,
         max_downtime=max_downtime,
         on_conflict=on_conflict,
-        flags=Flags(operator_namespace, operator_deployment, lease_name),
-        target_image=target_image,
+        flags=operator.of_run(),
+        target_image=operator.target_image,
         target_digests=session.target_digests,
     )
     mode = DryRun(dry_run)
+    dry = mode is not DryRun.NONE
     try:
         _check_files(dump, out, writes=mode is DryRun.NONE)
         check_allowed(allow)
@@ -177,30 +176,68 @@ def run(
     except MigratorError as error:
         _leave_behind(_failure(error))
         raise
-    shown = progress.shown(sys.stderr)
+    shown = progress.shown(sys.stderr, quiet=session.quiet)
     with wiring.stopping(signal.SIGTERM, signal.SIGINT) as stop:
         surroundings = wiring.context(session, stop, timeout or None, stream=shown.stream)
+        store: Store | None = None
         try:
+            if dump is None:
+                store = wiring.connect(cluster, dry_run=mode, qps=qps, deadline=surroundings.deadline)
+                _announce(
+                    session, store, options, surroundings, shown=shown, context=wiring.context_of(cluster), yes=yes
+                )
             with shown:
-                if dump is None:
-                    store = wiring.connect(cluster, dry_run=mode, qps=qps, deadline=surroundings.deadline)
+                if store is not None:
                     result = loop.run(shown.watch(store), options, surroundings)
                 else:
-                    with shown.stage(f"migrating {printable(dump)}"):
-                        result = _run_on_dump(dump, out, mode, options, surroundings)
+                    with shown.stage(f"migrating {printable(str(dump))}"):
+                        result = _run_on_dump(str(dump), out, mode, options, surroundings)
         except MigratorError as error:
             log.write_failure(error.code, error.exit_code, str(error))
-            _summarise(surroundings, None, error)
+            _summarise(surroundings, None, error, mode)
             return error.exit_code
         if out != "-":
-            _print_if_read(result, form, mode)
-        _summarise(surroundings, result, None)
+            ending = screens.ending(store, result, options) if store is not None and not dry else None
+            _print_if_read(result, form, mode, revert=revert, ending=ending)
+        _summarise(surroundings, result, None, mode)
     return 0
 
 
-def _print_if_read(result: RunResult, form: str, mode: DryRun) -> None:
+def _announce(
+    session: Session,
+    store: Store,
+    options: RunOptions,
+    surroundings: Context,
+    *,
+    shown: Silent,
+    context: str | None,
+    yes: bool,
+) -> None:
+    """Show a person where the run takes place and what it will do, and ask; nobody else is asked or shown anything.
+
+    Raises what reading raises, and :class:`~migrator.errors.LostRace` for a no.
+    """
+    from migrator.cli import screens  # noqa: PLC0415 - --help needs none of it
+    from migrator.run.ahead import look_ahead  # noqa: PLC0415
+    from migrator.store import DryRun  # noqa: PLC0415
+
+    if not screens.somebody_answers(in_a_pod=surroundings.namespace is not None) or (session.quiet and yes):
+        return
+    with shown, shown.stage("reading"):
+        ahead = look_ahead(shown.watch(store), options, surroundings)
+    cluster = getattr(store, "name", None)
+    screens.write(screens.describe(ahead, options, store.dry_run, cluster=cluster, context=context), sys.stderr)
+    session.shown |= screens.findings_in(ahead)
+    shown.expect(ahead.patches)
+    if surroundings.stop.is_set():
+        raise Interrupted("interrupted before anything was written")
+    if store.dry_run is DryRun.NONE and ahead.writes and not yes:
+        screens.ask("Revert?" if options.revert else "Migrate?")
+
+
+def _print_if_read(result: RunResult, form: str, mode: DryRun, *, revert: bool, ending: Ending | None) -> None:
     try:
-        _print(result, form, mode)
+        _print(result, form, mode, revert=revert, ending=ending)
         output.flush()
     except output.ReaderGone:
         output.abandon()  # what is done is done, whether its last line is read or not
@@ -225,7 +262,7 @@ def _run_on_dump(dump: str, out: str | None, mode: DryRun, options: RunOptions, 
     return result
 
 
-def _print(result: RunResult, form: str, mode: DryRun) -> None:
+def _print(result: RunResult, form: str, mode: DryRun, *, revert: bool, ending: Ending | None) -> None:
     from migrator.cli import log  # noqa: PLC0415 - --help needs none of it
     from migrator.render import summary as report  # noqa: PLC0415
     from migrator.render import terminal  # noqa: PLC0415
@@ -237,13 +274,15 @@ def _print(result: RunResult, form: str, mode: DryRun) -> None:
             "trees": result.trees,
             "patches": result.patches,
             "seconds": result.seconds,
+            "operator": ending.operator if ending else None,
+            "next": list(ending.commands) if ending else [],
             "plan": report.plan_json(result.plan),
         }
         output.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     elif mode is DryRun.NONE:
-        output.write(
-            f"migrated {report.count(result.trees, 'set')} with {report.count(result.patches, 'patch', 'patches')}\n"
-        )
+        output.write(_done(result, revert=revert))
+        if ending is not None:
+            output.write(ending.text(result.plan.requested_target))
     else:
         if sys.stdout.isatty():
             terminal.print_plan(result.plan, sys.stdout, colour=log.wants_colour(sys.stdout))
@@ -252,13 +291,24 @@ def _print(result: RunResult, form: str, mode: DryRun) -> None:
         output.write("\ndry run: nothing was written\n")
 
 
-def _summarise(surroundings: Context, result: RunResult | None, error: MigratorError | None) -> None:
+def _done(result: RunResult, *, revert: bool) -> str:
+    from migrator.render.summary import count  # noqa: PLC0415 - --help needs none of it
+
+    if not result.patches:
+        return "nothing to do: every value is as it should be\n"
+    what = f"{count(result.trees, 'set')} with {count(result.patches, 'patch', 'patches')}"
+    return f"{'put back' if revert else 'migrated'} {what}\n"
+
+
+def _summarise(surroundings: Context, result: RunResult | None, error: MigratorError | None, mode: DryRun) -> None:
     """The one event that tells the whole run, last."""
     from migrator.render import summary as report  # noqa: PLC0415 - --help needs none of it
+    from migrator.store import DryRun  # noqa: PLC0415
 
+    dry = {} if mode is DryRun.NONE else {"dry_run": mode.value}
     if error is not None or result is None:
         outcome = {"code": error.code, "exit_code": error.exit_code} if error else {}
-        surroundings.log.error("summary", outcome="failed", **outcome)
+        surroundings.log.error("summary", outcome="failed", **dry, **outcome)
         if error is not None:
             _leave_behind(_failure(error))
         return
@@ -266,6 +316,7 @@ def _summarise(surroundings: Context, result: RunResult | None, error: MigratorE
         {
             "outcome": "done",
             "exitCode": 0,
+            **({"dryRun": mode.value} if dry else {}),
             "from": result.plan.requested_source,
             "to": result.plan.requested_target,
             "podCliqueSets": result.trees,
@@ -278,6 +329,7 @@ def _summarise(surroundings: Context, result: RunResult | None, error: MigratorE
         "summary",
         outcome="done",
         exit_code=0,
+        **dry,
         trees=result.trees,
         patches=result.patches,
         seconds=result.seconds,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from migrator.cli import output
-from migrator.cli.options import verbose_option
+from migrator.cli.options import log_options, output_option
 
 if TYPE_CHECKING:
     from migrator.operators.schemefile import OperatorScheme
@@ -26,16 +26,8 @@ if TYPE_CHECKING:
 )
 @click.argument("source")
 @click.option("--image", metavar="NAME", help="Which image is meant, in an archive of several.")
-@click.option(
-    "-o",
-    "--output",
-    "form",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="For people, or a file that --to-binary and --from-binary take.",
-)
-@verbose_option
+@output_option("table", "json", meaning="For people, or a file that --to-binary and --from-binary take.")
+@log_options
 def scheme(*, source: str, image: str | None, form: str) -> int:
     """Read which hashes an operator computes from SOURCE: its binary, or its image.
 

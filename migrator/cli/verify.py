@@ -11,8 +11,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from migrator.cli import output
-from migrator.cli.operators import named_by_binaries, to_binary_option
-from migrator.cli.options import ClusterFlags, Seconds, Session, cluster_options, complete_scheme, verbose_option
+from migrator.cli.operators import from_binary_option, named_by_binaries, to_binary_option
+from migrator.cli.options import (
+    ClusterFlags,
+    OperatorFlags,
+    Seconds,
+    Session,
+    cluster_options,
+    complete_scheme,
+    log_options,
+    operator_options,
+    output_option,
+)
 from migrator.errors import LostRace, UsageError, VerificationFailed
 from migrator.render.text import printable
 
@@ -47,6 +57,15 @@ if TYPE_CHECKING:
     help="What every stored hash must be.",
 )
 @click.option(
+    "--from",
+    "source",
+    default="auto",
+    show_default=True,
+    metavar="SCHEME|RELEASE|auto",
+    shell_complete=complete_scheme,
+    help="What was stored before: the layout that `--to canonical` is meant over, if no release speaks it.",
+)
+@click.option(
     "--settle",
     type=Seconds(),
     default="0",
@@ -64,26 +83,12 @@ if TYPE_CHECKING:
 )
 @click.option("--close", is_flag=True, help="Remove the record of the run, and say what is given up with it.")
 @click.option("--yes", is_flag=True, help="With --close: do not ask.")
-@click.option("--operator-namespace", metavar="NAMESPACE", help="Where the operator is; default: found by its webhook.")
-@click.option("--operator-deployment", metavar="NAME", help="The operator's Deployment; default: found by its labels.")
-@click.option("--lease-name", metavar="NAME", help="The operator's Lease; default: read from its configuration.")
-@click.option(
-    "--target-image",
-    metavar="IMAGE",
-    help="An image of the next operator whose tag is not a release, so that it is known.",
-)
-@click.option(
-    "-o",
-    "--output",
-    "form",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="Output format.",
-)
+@operator_options
+@output_option("table", "json")
 @to_binary_option
+@from_binary_option
 @cluster_options
-@verbose_option
+@log_options
 @named_by_binaries(required=True)
 @click.pass_obj
 def verify(
@@ -91,16 +96,14 @@ def verify(
     *,
     dump: str | None,
     target: str,
+    source: str,
     settle: float,
     interval: float,
     after_upgrade: bool,
     close: bool,
     yes: bool,
-    operator_namespace: str | None,
-    operator_deployment: str | None,
-    lease_name: str | None,
-    target_image: str | None,
     form: str,
+    operator: OperatorFlags,
     cluster: ClusterFlags,
 ) -> int:
     """Check that every stored hash is the target's; exit with 7 if one is not.
@@ -110,22 +113,22 @@ def verify(
     from migrator.cli import progress, wiring  # noqa: PLC0415 - --help needs none of it
     from migrator.planning.options import PlanOptions, direction  # noqa: PLC0415
     from migrator.run import verify as core  # noqa: PLC0415
-    from migrator.run.operator import Flags  # noqa: PLC0415
     from migrator.store import DryRun  # noqa: PLC0415
 
     if dump is not None and (close or after_upgrade):
         raise UsageError("--close and --after-upgrade need a cluster: a file has no record")
-    direction(PlanOptions(target=target))  # a mistyped release is answered before a cluster is asked
+    direction(PlanOptions(source=source, target=target))  # a mistyped release is answered before a cluster is asked
     options = core.VerifyOptions(
         target=target,
+        source=source,
         settle=settle,
         interval=interval,
         after_upgrade=after_upgrade,
-        flags=Flags(operator_namespace, operator_deployment, lease_name),
-        target_image=target_image,
+        flags=operator.of_run(),
+        target_image=operator.target_image,
         target_digests=session.target_digests,
     )
-    shown = progress.shown(sys.stderr)
+    shown = progress.shown(sys.stderr, quiet=session.quiet)
     failed: VerificationFailed | None = None
     with wiring.stopping(signal.SIGTERM) as stop:
         surroundings = wiring.context(session, stop, stream=shown.stream)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 
 from migrator.cli import log
 from migrator.cli.options import ClusterFlags, Session
+from migrator.errors import UsageError
 
 if TYPE_CHECKING:
     from migrator.planning.options import Selection
@@ -46,6 +47,13 @@ def connect(
     )
 
 
+def context_of(cluster: ClusterFlags) -> str | None:
+    """The kubeconfig context that is used; ``None`` without a kubeconfig, as in a pod."""
+    from migrator.stores.kube import kubeconfig  # noqa: PLC0415 - the client costs 0.6 s
+
+    return kubeconfig.context_name(cluster.kubeconfig, cluster.context)
+
+
 def open_store(cluster: ClusterFlags, *dumps: str | None, dry_run: DryRun, qps: float | None = None) -> Store:
     """The dump that was named, in one file or several, or else the cluster."""
     files = [dump for dump in dumps if dump is not None]
@@ -55,10 +63,20 @@ def open_store(cluster: ClusterFlags, *dumps: str | None, dry_run: DryRun, qps: 
 
 
 def read_dump(*paths: str, dry_run: DryRun) -> DumpStore:
-    """What kubectl printed into a file, or into several."""
-    from migrator.stores.dump.store import DumpStore  # noqa: PLC0415 - of no use to a cluster
+    """What kubectl printed into a file, or into several.
 
-    return DumpStore.read(*paths, dry_run=dry_run)
+    Raises :class:`~migrator.errors.UsageError` for a dump without a PodCliqueSet: it is not what was meant.
+    """
+    from migrator.grove.trees import DUMP_COMMAND  # noqa: PLC0415 - of no use to a cluster
+    from migrator.resources import POD_CLIQUE_SETS  # noqa: PLC0415
+    from migrator.stores.dump.store import DumpStore  # noqa: PLC0415
+
+    store = DumpStore.read(*paths, dry_run=dry_run)
+    if not store.list(POD_CLIQUE_SETS, lambda _raw: True).items:
+        counts = [f"{number} {kind}{'s' if number != 1 else ''}" for kind, number in sorted(store.found.items())]
+        there = ", ".join(counts) or "nothing at all"
+        raise UsageError(f"{store.name} has no PodCliqueSet, but {there}; dump with `{DUMP_COMMAND}`")
+    return store
 
 
 def context(
@@ -79,7 +97,9 @@ def context(
         sleep=lambda seconds: (stop.wait(seconds), None)[1],
         identity=f"{socket.gethostname()}_{run_id}",
         run_id=run_id,
-        log=log.configure(stream or sys.stderr, run_id=run_id, verbose=session.verbose),
+        log=log.configure(
+            stream or sys.stderr, run_id=run_id, level=session.level, form=session.log_format, known=session.shown
+        ),
         stop=stop,
         deadline=Deadline(monotonic, timeout),
         namespace=own_namespace(),
@@ -111,6 +131,19 @@ def own_namespace() -> str | None:
         return _OWN_NAMESPACE.read_text(encoding="utf-8").strip() or None
     except OSError:
         return None
+
+
+@contextmanager
+def at_once(*signals: signal.Signals) -> Iterator[None]:
+    """Let the signals end us at once while nothing is under way, as they would without :func:`stopping`."""
+    before = {number: signal.getsignal(number) for number in signals}
+    for number in signals:
+        signal.signal(number, signal.default_int_handler if number is signal.SIGINT else signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager

@@ -253,7 +253,8 @@ class Snapshot:
     """Everything that one attempt decides upon, from one set of lists.
 
     ``installed``: the API server knows PodCliqueSets. ``unlisted`` are kinds that may not be listed, ``lacking``
-    those of which a dump has nothing though there must be some.
+    those of which a dump has nothing though there must be some. ``only`` is the one namespace that could be read,
+    ``None`` for all.
     """
 
     trees: tuple[Tree, ...]
@@ -263,6 +264,7 @@ class Snapshot:
     unlisted: tuple[str, ...] = ()
     lacking: tuple[str, ...] = ()
     sightings: tuple[Sighting, ...] = ()
+    only: str | None = None
 
 
 class Severity(StrEnum):
@@ -385,7 +387,7 @@ class Plan:
 
     ``requested_source`` and ``requested_target`` are as the user gave them: ``auto``, a release, a scheme.
     ``cluster_blast`` and ``cluster_rest`` count the whole cluster, ``trees`` are the selected ones; ``known`` is
-    false for a target whose hashes are not known.
+    false for a target whose hashes are not known. ``operator`` describes the operator that was seen.
     """
 
     requested_source: str
@@ -396,3 +398,4 @@ class Plan:
     cluster_rest: BlastRadius = BlastRadius()
     advisories: tuple[Advice, ...] = ()
     known: bool = True
+    operator: str | None = None

@@ -7,10 +7,10 @@ A hash is 64 bits wide, so a string that equals one is one. What is found here o
 from __future__ import annotations
 
 import marshal
-from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-from migrator.exact_json import JSONObject
+from migrator.exact_json import JSONObject, dumps
 from migrator.grove.model import (
     LABEL_GENERATION_HASH,
     LABEL_PART_OF,
@@ -19,8 +19,6 @@ from migrator.grove.model import (
     Sighting,
 )
 from migrator.grove.places import PROGRESS_FIELDS
-
-T = TypeVar("T")
 
 #: The API groups whose objects are searched; of a pod it is the metadata.
 GROUPS: Final = ("grove.io", "scheduler.grove.io")
@@ -31,27 +29,30 @@ _DIGITS: Final = "456789bcdf"
 _SHORTEST: Final = 11
 _LONGEST: Final = 20
 
-_RUN: Final = b"x" * _SHORTEST
-_DIGITS_ONLY: Final = bytes(ord("x") if chr(code) in _DIGITS else ord(" ") for code in range(256))
+#: How a string that may be a hash begins once all digits, and all that comes before a string, are alike.
+_BEGINNING: Final = b'"' + b"x" * _SHORTEST
+_ALIKE: Final = bytes(ord("x" if chr(code) in _DIGITS else '"' if chr(code) in '\0"' else " ") for code in range(256))
 
-_GENERATION_PROGRESS: Final = tuple(("status", name, "podCliqueSetGenerationHash") for name in PROGRESS_FIELDS)
-_LABEL: Final = ("metadata", "labels", LABEL_POD_TEMPLATE_HASH)
-_GENERATION: Final = ("status", "currentPodCliqueSetGenerationHash")
-_KNOWN: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
-    "PodCliqueSet": (("status", "currentGenerationHash"),),
-    "PodClique": (
-        _LABEL,
-        ("status", "currentPodTemplateHash"),
-        _GENERATION,
-        *_GENERATION_PROGRESS,
-        *(("status", name, "podTemplateHash") for name in PROGRESS_FIELDS),
-    ),
-    "PodCliqueScalingGroup": (_GENERATION, *_GENERATION_PROGRESS),
-    "PodGang": (("metadata", "labels", LABEL_GENERATION_HASH),),
-    "Pod": (_LABEL,),
+_LABELS: Final = ("metadata", "labels")
+_PROGRESS: Final = tuple(("status", name) for name in PROGRESS_FIELDS)
+_GENERATION: Final = "podCliqueSetGenerationHash"
+#: The known places by kind: the fields of an object that hold a hash, by the path of that object.
+_KNOWN: Final[Mapping[str, Mapping[tuple[str, ...], tuple[str, ...]]]] = {
+    "PodCliqueSet": {("status",): ("currentGenerationHash",)},
+    "PodClique": {
+        _LABELS: (LABEL_POD_TEMPLATE_HASH,),
+        ("status",): ("currentPodTemplateHash", "currentPodCliqueSetGenerationHash"),
+        **dict.fromkeys(_PROGRESS, (_GENERATION, "podTemplateHash")),
+    },
+    "PodCliqueScalingGroup": {
+        ("status",): ("currentPodCliqueSetGenerationHash",),
+        **dict.fromkeys(_PROGRESS, (_GENERATION,)),
+    },
+    "PodGang": {_LABELS: (LABEL_GENERATION_HASH,)},
+    "Pod": {_LABELS: (LABEL_POD_TEMPLATE_HASH,)},
 }
 #: The known place in a PodGangMap, without the position of the entry.
-_ENTRY: Final = ("spec", "entries", "", "podCliqueSetGenerationHash")
+_ENTRY: Final = ("spec", "entries", "", _GENERATION)
 
 
 class Sweep:
@@ -65,32 +66,25 @@ class Sweep:
         """What was found, in the order of reading."""
         return tuple(self._found.values())
 
-    def over(self, project: Callable[[JSONObject], T]) -> Callable[[JSONObject], T]:
-        """The same projection, which looks at each object as it passes."""
+    def look(self, page: Sequence[JSONObject], text: bytes | None = None) -> None:
+        """Search a page of objects; ``text`` is its JSON, if it came as JSON.
 
-        def both(raw: JSONObject) -> T:
-            self.look(raw)
-            return project(raw)
-
-        return both
-
-    def look(self, raw: JSONObject) -> None:
-        """Search one object, a pod's metadata only."""
-        kind = str(raw.get("kind"))
-        meta, searched = raw.get("metadata") or {}, raw
-        if "managedFields" in meta:  # names of fields, no values
-            meta = {key: value for key, value in meta.items() if key != "managedFields"}
-            searched = {**raw, "metadata": meta}
-        if kind == "Pod":
-            searched = {"metadata": meta}
-        known = _KNOWN.get(kind, ())
-        runs = _runs(searched)
-        if runs == 0 or runs == sum(_may_be_hash(_at(raw, path)) for path in known):
+        A page has nothing to report if as many of its strings begin as a hash does as there are hashes in known places.
+        """
+        if text is not None and _beginnings(text) == sum(map(_known_hashes, page)):
             return
+        for raw in page:
+            if _beginnings(_serialised(raw["metadata"] if raw.get("kind") == "Pod" else raw)) != _known_hashes(raw):
+                self._search(raw)
+
+    def _search(self, raw: JSONObject) -> None:
+        """Search one object: of a pod the metadata, of none the names of its fields."""
+        kind, meta = str(raw.get("kind")), raw["metadata"]
+        searched = {"metadata": {key: value for key, value in meta.items() if key != "managedFields"}}
         found: list[tuple[tuple[str, ...], str]] = []
-        _search(searched, (), found)
+        _search(searched if kind == "Pod" else raw | searched, (), found)
         for path, value in found:
-            if path in known or (kind == "PodGangMap" and _is_entry(path)):
+            if path[-1] in _KNOWN.get(kind, {}).get(path[:-1], ()) or (kind == "PodGangMap" and _is_entry(path)):
                 continue
             namespace, name = str(meta.get("namespace") or ""), str(meta.get("name"))
             ref = Ref(kind, namespace, name, str(meta.get("uid") or ""))
@@ -99,25 +93,30 @@ class Sweep:
             self._found[kind, namespace, name, pointer] = Sighting(ref, pointer, value, part_of)
 
 
-def _runs(value: Any) -> int | None:  # noqa: ANN401 - any JSON value
-    """How many runs of hash digits the value's strings have; ``None`` where that cannot be counted.
+def _beginnings(text: bytes) -> int:
+    """How many strings begin as a hash does, counted in C, because this sees every string of a cluster."""
+    return text.translate(_ALIKE).count(_BEGINNING)
 
-    Counted over a serialisation that Python makes in C, because this sees every string of a cluster. Version 2 of it
-    writes each string out where it stands. A hash is one run, and so may be something else, never the reverse.
-    """
+
+def _serialised(value: JSONObject) -> bytes:
+    """The value with every string written out after its length, the last bytes of which are zero."""
     try:
-        return marshal.dumps(value, 2).translate(_DIGITS_ONLY).count(_RUN)
+        return marshal.dumps(value, 2)
     except ValueError:  # a number in a spelling of its own
-        return None
+        return dumps(value).encode("utf-8", "surrogateescape")
 
 
-def _at(raw: JSONObject, path: tuple[str, ...]) -> object:
-    node: object = raw
-    for step in path:
-        if not isinstance(node, dict):
-            return None
-        node = node.get(step)
-    return node
+def _known_hashes(raw: JSONObject) -> int:
+    """How many hashes an object has in known places."""
+    number = 0
+    for path, fields in _KNOWN.get(str(raw.get("kind")), {}).items():
+        holder: Any = raw
+        for step in path:
+            holder = holder.get(step) or {}
+        for name in fields:
+            if name in holder and _may_be_hash(holder[name]):
+                number += 1
+    return number
 
 
 def _may_be_hash(value: object) -> bool:

@@ -20,7 +20,9 @@ from migrator.hashing.fnv import OFFSET, Fixed, Piece, clean, encode, fold, plai
 from migrator.hashing.schemes import CANONICAL, Scheme
 from migrator.hashing.spew import root
 
-_IN_ORDER: Final = "CliqueStartupTypeInOrder"
+#: The startup types under which the order of cliques has a meaning (Grove: ``operator/api/core/v1alpha1``).
+IN_ORDER: Final = "CliqueStartupTypeInOrder"
+EXPLICIT: Final = "CliqueStartupTypeExplicit"
 _POINTER: Final = Fixed("(*v1.PodTemplateSpec)")
 _CLIQUES: Final = "spec.template.cliques"
 
@@ -108,7 +110,7 @@ class SetHasher:
         """The sum of all cliques, given each one's own."""
         total = OFFSET
         order = range(len(names))
-        if scheme.algorithm == CANONICAL and _set_template(self._pcs).get("cliqueStartupType") == _IN_ORDER:
+        if scheme.algorithm == CANONICAL and _set_template(self._pcs).get("cliqueStartupType") == IN_ORDER:
             for number in order:
                 opening = f"(kubernetes.podTemplateSpecHashInput){{OrderKey:(string){names[number]} PodTemplateSpec:"
                 total = self._after(fold(total, [opening]), number, scheme)

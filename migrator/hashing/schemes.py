@@ -182,8 +182,8 @@ def _version(text: str) -> tuple[int | str, ...] | None:
 
 #: What to do about a release whose hashes are not known.
 WAY_OUT: Final = (
-    "give the operator's own binary with --to-binary, or, if you know how it hashes, its scheme and its image: "
-    "--to legacy-1.35 --target-image IMAGE"
+    "give the operator's own binary with --to-binary, or, if you know how it hashes, its scheme (--to legacy-1.35); "
+    "`run` and `verify` need its image then (--target-image IMAGE)"
 )
 
 
@@ -212,8 +212,9 @@ def _unknown(text: str) -> UnknownScheme:
     exact = f"v0.1.0-{text}" if f"v0.1.0-{text}" in builds else None
     close = [exact] if exact else difflib.get_close_matches(text, names, n=1)
     close = close or difflib.get_close_matches(f"v0.1.0-{text}", names, n=1)
-    hint = f"; did you mean {close[0]}?" if close else "."
+    if close:
+        return UnknownScheme(f"{what}; did you mean {close[0]}? `releases` lists all of them")
     return UnknownScheme(
-        f"{what}{hint} Known schemes: {', '.join(scheme.name for scheme in all_schemes())}. Known releases: "
+        f"{what}. Known schemes: {', '.join(scheme.name for scheme in all_schemes())}. Known releases: "
         f"{', '.join(release.name for release in releases())}."
     )

@@ -1,8 +1,8 @@
 """The hash algorithm of an operator, recognised by its functions.
 
-Recognised, not proven: the names in Grove's ``internal/utils/kubernetes`` that speak of hashes are exactly a known
-set, every direct call between the functions that make a hash and go-spew is a known one, and nothing else in the
-operator calls them. What a known function does to a template in its own body is not seen.
+Recognised, not proven. Three things are checked: the names with "hash" in them in Grove's ``internal/utils/kubernetes``
+are exactly a known set; every direct call between the functions that make a hash and go-spew is a known one; nothing
+else in the operator calls them. What a known function does to a template in its own body is not seen.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ _UTILS: Final = "/internal/utils/kubernetes."
 _COMPONENTS: Final = ("/internal/controller/common/component/utils.", "/internal/component/utils.")
 _REVISIONS: Final = "/internal/controller/common/revision."
 _FOR_HASH: Final = "k8s.io/apimachinery/pkg/util/dump.ForHash"
-#: To which apimachinery hands it over since 0.37.
+#: Where apimachinery has had its body since 0.37.
 _FOR_HASH_IN_UTILS: Final = "k8s.io/utils/dump.ForHash"
+_PRINTING: Final = (_FOR_HASH, _FOR_HASH_IN_UTILS)
 _SPEW: Final = "github.com/davecgh/go-spew/spew.(*ConfigState).Sprintf"
 _FNV: Final = "hash/fnv.New64a"
 _ENCODE: Final = "k8s.io/apimachinery/pkg/util/rand.SafeEncodeString"
@@ -40,7 +41,7 @@ _CANONICAL_NAMES: Final = frozenset(
         )
     }
 )
-#: Who asks for a hash: reconcilespec.go of the PodCliqueSet controller, podclique.go and hash.go of the helpers.
+#: The functions that ask for a hash, in reconcilespec.go of the PodCliqueSet controller and in its helpers.
 _GENERATION: Final = "/internal/controller/podcliqueset.computeGenerationHash"
 _TEMPLATE: Final = "ComputePCLQPodTemplateHash"
 _CANONICAL_GENERATION: Final = "ComputePCSGenerationHash"
@@ -48,7 +49,7 @@ _CANONICAL_HELPERS: Final = frozenset(
     {"ComputePCLQPodTemplateHashLegacy", _CANONICAL_GENERATION, f"{_CANONICAL_GENERATION}Legacy"}
     | {"newPCLQPodTemplateSpecForHash", "podTemplateSpecsForPCLQTemplates", "isInOrderStartup"}
 )
-#: What those functions may call of others' code; everything else is unknown, and refused.
+#: The code of others that those functions may call; everything else is unknown, and refused.
 _OUTSIDE: Final = re.compile(
     r"runtime\..*|fmt\.(?:Fprintf|Sprint)|hash/fnv\.(?:New64a|\(\*sum64a\)\.\w+)|sort\.SliceStable"
     r"|github\.com/samber/lo\.Map\b.*|k8s\.io/api/core/v1\.\(\*\w+\)\.DeepCopy(?:Into)?"
@@ -56,7 +57,7 @@ _OUTSIDE: Final = re.compile(
 )
 _HASH_INPUT: Final = ("kubernetes.podTemplateSpecHashInput", ["OrderKey string", "PodTemplateSpec *v1.PodTemplateSpec"])
 _NAMES_OF_GANGS: Final = ("/api/common.GeneratePodGangName", "/api/common.GenerateScaledPodGangName")
-_WAY_OUT: Final = "it may hash otherwise than any operator that is known; do not migrate to it"
+_WAY_OUT: Final = "it may hash in a way that is not known here, so do not migrate to it"
 
 
 class NotAnOperatorError(InputError):
@@ -65,7 +66,7 @@ class NotAnOperatorError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class Recognised:
-    """An algorithm with its flags (see :class:`~migrator.hashing.schemes.Release`), and by what it was recognised."""
+    """An algorithm, its flags (see :class:`~migrator.hashing.schemes.Release`), and what it was recognised ``by``."""
 
     algorithm: str
     accepts_legacy: bool
@@ -81,9 +82,9 @@ def recognise(functions: Functions, types: GoTypes) -> Recognised:
     another program, and :class:`~migrator.errors.InputError` for one that is not recognised.
     """
     own = _own(functions)
-    found = [name for name in functions.names(own + _UTILS) if name.startswith(own)]
-    found = [plain(name).removeprefix(own + _UTILS) for name in found]
-    names = {part for name in found for part in name.split(".")}  # a closure is named after all that it stands in
+    found = {plain(name) for name in functions.names(own + _UTILS) if name.startswith(own)}
+    # A closure is named after all that it stands in.
+    names = {part for name in found for part in name.removeprefix(own + _UTILS).split(".")}
     names = {name for name in names if re.search("hash|canonical", name, re.IGNORECASE)}
     canonical = names - {_ACCEPTS_LEGACY} == _CANONICAL_NAMES
     if not canonical and names != _LEGACY_NAMES:
@@ -129,10 +130,9 @@ def _own(functions: Functions) -> str:
 
 
 def _edges(functions: Functions, own: str, known: set[str]) -> set[tuple[str, str]]:
-    """Who calls whom, of all functions that are known and of all of the operator's own that call a known one."""
-    printing = {_FOR_HASH, _FOR_HASH_IN_UTILS}
-    compiled = list(functions.starting_with((f"{own}/", f"{own}.", "main.", *printing)))
-    wanted = [one for one in compiled if _outermost(plain(one.name), known) in known or one.name in printing]
+    """Caller and called: of every known function, and of every function of the operator that calls a known one."""
+    compiled = list(functions.starting_with((f"{own}/", f"{own}.", "main.", *_PRINTING)))
+    wanted = [one for one in compiled if _outermost(plain(one.name), known) in known or one.name in _PRINTING]
     targets = frozenset(one.entry for one in wanted)
     seen: dict[int, Function] = {one.entry: one for one in (*wanted, *functions.callers(targets, compiled))}
     return {
@@ -143,7 +143,7 @@ def _edges(functions: Functions, own: str, known: set[str]) -> set[tuple[str, st
 
 
 def _outermost(name: str, known: set[str]) -> str:
-    """A closure in a known function that is inlined into another is named after both: the other is meant."""
+    """The function that is meant: a closure of a known function that is inlined into another has the names of both."""
     inner = {one.rpartition(".")[2] for one in known}
     outer, _, last = name.rpartition(".")
     return outer if outer in known and last in inner else name
@@ -154,32 +154,33 @@ def _demand_known(edges: set[tuple[str, str]], making: set[str], asking: set[str
     for caller, called in sorted(edges):
         if caller in known and called not in known and not _OUTSIDE.fullmatch(called):
             raise InputError(f"{caller} calls {called}, which is not known there: {_WAY_OUT}")
-        makes = called in making or called in {_FOR_HASH, _FOR_HASH_IN_UTILS}
+        makes = called in making or called in _PRINTING
         if makes and caller not in {*known, _FOR_HASH}:
             raise InputError(f"a hash is made by {caller}, which is not known to do so: {_WAY_OUT}")
 
 
 def _demand_path(edges: set[tuple[str, str]], generation: str, own: str, making: set[str]) -> None:
-    """From both who ask for hashes to the printing of a value, the sum and its spelling, and nothing else prints."""
-    for_hash = {called for caller, called in edges if caller == _FOR_HASH and not called.startswith("runtime.")}
+    """Calls lead from both functions that ask for a hash to its printing, sum and spelling; only spew prints."""
+    calls: dict[str, set[str]] = {}
+    for caller, called in edges:
+        calls.setdefault(caller, set()).add(called)
+    printers = {name: {one for one in calls.get(name, ()) if not one.startswith("runtime.")} for name in _PRINTING}
+    for_hash = printers[_FOR_HASH]
     if for_hash == {_FOR_HASH_IN_UTILS}:
-        for_hash = {called for caller, called in edges if caller == _FOR_HASH_IN_UTILS}
-        for_hash = {called for called in for_hash if not called.startswith("runtime.")}
+        for_hash = printers[_FOR_HASH_IN_UTILS]
     if for_hash != {_SPEW}:
         raise InputError(f"{_FOR_HASH} does not call {_SPEW} alone but {sorted(for_hash)}: {_WAY_OUT}")
-    template = next(
-        (own + place + _TEMPLATE for place in _COMPONENTS if any(own + place in one for one, _ in edges)), ""
-    )
-    for start in (generation, template):
+    templates = [own + place + _TEMPLATE for place in _COMPONENTS if own + place + _TEMPLATE in calls]
+    for start in (generation, *(templates or [_TEMPLATE])):
         reached, waiting = set(), [start]
         while waiting:
             one = waiting.pop()
             if one not in reached:
                 reached.add(one)
-                waiting += [called for caller, called in edges if caller == one]
+                waiting += calls.get(one, ())
         missing = sorted({_FOR_HASH, _FNV, _ENCODE} - reached)
         if missing or not reached & making:
-            raise InputError(f"no calls lead from {start or _TEMPLATE} to {', '.join(missing)}: {_WAY_OUT}")
+            raise InputError(f"no calls lead from {start} to {', '.join(missing)}: {_WAY_OUT}")
 
 
 def _demand_hash_input(types: GoTypes) -> None:

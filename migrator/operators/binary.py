@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +10,8 @@ from typing import BinaryIO, Final
 from migrator.hashing.layouts import Layout
 from migrator.operators import buildinfo, layout, moduledata
 from migrator.operators.algorithm import Recognised, recognise
+from migrator.operators.archives import sha256_of
+from migrator.operators.damage import understood
 from migrator.operators.elf import Elf
 from migrator.operators.functions import Functions
 from migrator.operators.gotypes import GoTypes
@@ -20,7 +21,6 @@ _API, _MACHINERY, _SPEW = "k8s.io/api", "k8s.io/apimachinery", "github.com/davec
 _TESTED_MACHINERY: Final = re.compile(r"v0\.3[3-7]\.\d+")
 _TESTED_SPEW: Final = "v1.1.2-0.20180830191138-d8f796af33cc"
 _RELEASE: Final = re.compile(r"[./]version\.gitVersion=([\w.+-]+)")
-_CHUNK: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,41 +41,34 @@ def read(file: BinaryIO) -> OperatorBinary:
     Raises :class:`~migrator.errors.InputError` for what cannot be read or is not recognised, and
     :class:`~migrator.errors.Refused` for an operator that is recognised but cannot be migrated to.
     """
-    elf = Elf(file)
-    info = buildinfo.read(elf)
-    module = moduledata.find(elf, info.go_minor)
-    types = GoTypes(elf, module)
-    recognised = recognise(Functions(elf, module), types)
-    release = _RELEASE.search(info.settings.get("-ldflags", ""))
-    labels = {
-        "go": info.go,
-        "commit": info.commit or "",
-        "release": release[1] if release else "",
-        **{name: info.modules.get(name, "") for name in (_API, _MACHINERY, _SPEW)},
-    }
-    return OperatorBinary(
-        architecture=elf.architecture,
-        sha256=_sha256(file),
-        layout=layout.read(types),
-        recognised=recognised,
-        labels={name: text for name, text in labels.items() if text},
-        warnings=tuple(_warnings(info.modules)),
-    )
+    with understood():
+        elf = Elf(file)
+        info = buildinfo.read(elf)
+        module = moduledata.find(elf, info.go_minor)
+        types = GoTypes(elf, module)
+        recognised = recognise(Functions(elf, module), types)
+        release = _RELEASE.search(info.settings.get("-ldflags", ""))
+        labels = {
+            "go": info.go,
+            "commit": info.commit or "",
+            "release": release[1] if release else "",
+            **{name: info.modules.get(name, "") for name in (_API, _MACHINERY, _SPEW)},
+        }
+        return OperatorBinary(
+            architecture=elf.architecture,
+            sha256=f"sha256:{sha256_of(file)}",
+            layout=layout.read(types),
+            recognised=recognised,
+            labels={name: text for name, text in labels.items() if text},
+            warnings=tuple(_warnings(info.modules)),
+        )
 
 
 def _warnings(modules: Mapping[str, str]) -> list[str]:
     machinery, spew = modules.get(_MACHINERY, "(unknown)"), modules.get(_SPEW, "(unknown)")
     found = []
     if not _TESTED_MACHINERY.fullmatch(machinery):
-        found.append(f"{_MACHINERY} {machinery} is outside of the versions 0.33 to 0.37 that were compared")
+        found.append(f"{_MACHINERY} {machinery} is outside the versions 0.33 to 0.37, which were compared with ours")
     if spew != _TESTED_SPEW:
-        found.append(f"{_SPEW} {spew} is not {_TESTED_SPEW}, which prints what was compared")
+        found.append(f"{_SPEW} {spew} is not {_TESTED_SPEW}, which was compared with ours")
     return found
-
-
-def _sha256(file: BinaryIO) -> str:
-    made = hashlib.sha256()
-    file.seek(0)
-    while chunk := file.read(_CHUNK):
-        made.update(chunk)
-    return f"sha256:{made.hexdigest()}"

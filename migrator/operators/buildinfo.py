@@ -17,6 +17,8 @@ _MARK: Final = 16  # runtime/debug.modinfo stands between two marks of that many
 #: The Go minors whose formats were read and compared with reflection.
 GO_MINORS: Final = range(24, 28)
 _VERSION: Final = re.compile(r"go1\.(\d+)(?:\.\d+|rc\d+|beta\d+)?(?:[-+ ].*)?", re.DOTALL)
+#: What garble leaves of the version.
+_GARBLED: Final = "unknown"
 _EXPERIMENTS: Final = re.compile(r"X:([\w,]+)")
 #: Experiments that change neither formats nor how JSON is decoded (internal/goexperiment).
 _HARMLESS: Final = frozenset({"boringcrypto", "strictfipsruntime", "systemcrypto", "opensslcrypto", "greenteagc"})
@@ -49,10 +51,9 @@ def read(elf: Elf) -> BuildInfo:
                 version, after = _string(elf, address + _HEADER_SIZE)
                 modinfo, _ = _string(elf, after)
                 return _parse(version.decode("utf-8", "replace"), modinfo[_MARK:-_MARK].decode("utf-8", "replace"))
-    packed = next(elf.find(b"UPX!", elf.segments[0].address, elf.segments[0].address + elf.segments[0].size), None)
-    if elf.segments and packed is not None:
-        raise InputError("it is packed with UPX; unpack it with `upx -d` and give the result")
-    raise InputError("it has no Go build information: it is not a Go program, or garble or a packer changed it")
+    if any(True for one in elf.segments for _ in elf.find(b"UPX!", one.address, one.address + one.size)):
+        raise InputError("it is packed with UPX: unpack it with `upx -d` and give the result")
+    raise InputError("it has no Go build information: it is not a Go program, or a packer changed it")
 
 
 def _string(elf: Elf, address: int) -> tuple[bytes, int]:
@@ -70,6 +71,11 @@ def _string(elf: Elf, address: int) -> tuple[bytes, int]:
 
 
 def _parse(version: str, modinfo: str) -> BuildInfo:
+    if version == _GARBLED:
+        raise InputError(
+            "its Go version is removed, as garble does, and the names that are needed with it: give a build without "
+            "garble, or name the scheme"
+        )
     named = _VERSION.fullmatch(version)
     if named is None or int(named[1]) not in GO_MINORS:
         known = f"Go 1.{GO_MINORS[0]} to 1.{GO_MINORS[-1]}"

@@ -36,7 +36,7 @@ _DAMAGED: Final = "the Go function table is damaged; get the file again"
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """One compiled function: its name, where it stands, and where its row in the table does."""
+    """One compiled function: its name, the addresses of its code, and where its row is in the table."""
 
     name: str
     entry: int

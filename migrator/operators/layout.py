@@ -149,6 +149,8 @@ def _demand_known(found: Mapping[str, tuple[Field, ...] | str], custom: set[str]
                 continue
             done.add(one)
             if definition != newest.get(one):
-                raise InputError(f"{one}, a part of {name}, is laid out anew; its values cannot be hashed here")
+                raise InputError(
+                    f"{one}, a part of {name}, is laid out in another way; its values cannot be hashed here"
+                )
             kinds = [definition] if isinstance(definition, str) else [kind for _, _, kind in definition]
             waiting += [re.sub(r"^(?:\*|\[\]|map\[\w+\])+", "", kind) for kind in kinds]

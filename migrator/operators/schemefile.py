@@ -105,7 +105,7 @@ def decode(text: bytes) -> OperatorScheme:
             number = document["formatVersion"]
             raise InputError(f"this scheme.json has format {number}, and format {FORMAT} can be read; write it again")
         return _decoded(document)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"this is not a scheme.json that can be read ({error!r}); write it again") from error
 
 
@@ -125,16 +125,26 @@ def _decoded(document: Mapping[str, Any]) -> OperatorScheme:
         accepts_legacy=flags["acceptsLegacy"],
         hash_in_names=flags["hashInNames"],
         pod_gang_maps=flags["podGangMaps"],
-        image_digest=document["imageDigest"],
+        image_digest=_optional(document["imageDigest"]),
         platforms=tuple(
-            PlatformDigests(one["platform"], one["manifestDigest"], one["binaryDigest"])
+            PlatformDigests(_text(one["platform"]), _optional(one["manifestDigest"]), _text(one["binaryDigest"]))
             for one in document["platforms"]
         ),
-        recognised_by=tuple(document["recognisedBy"]),
-        labels=dict(document["labels"]),
-        warnings=tuple(document["warnings"]),
+        recognised_by=tuple(map(_text, document["recognisedBy"])),
+        labels={name: _text(text) for name, text in document["labels"].items()},
+        warnings=tuple(map(_text, document["warnings"])),
     )
     # A name given by an older version of ours may be one of a layout that is shipped by now.
     if document["scheme"] not in {found.scheme.name, f"{algorithm}-{layouts.digest_name(layout)}"}:
         raise ValueError(f"it names the scheme {document['scheme']}, but its layout is that of {found.scheme.name}")
     return found
+
+
+def _optional(value: object) -> str | None:
+    return None if value is None else _text(value)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is not text")
+    return value

@@ -112,7 +112,8 @@ ADVISORIES: Final = (
         effect="it has a topologyConstraint without topologyName; its topology condition becomes Unknown, and Dynamo "
         "before 1.4 fails on the CRD that was renamed to ClusterTopologyBinding",
         source="Grove issue 616",
-        remedy="set topologyName, and upgrade to Dynamo 1.4 in the same step",
+        remedy="set topologyName once the new operator runs (its API is the first that has the field, and its webhook "
+        "allows this repair), and upgrade to Dynamo 1.4 in the same step",
         confidence=THREAD,
     ),
     Advisory(
@@ -165,10 +166,10 @@ def advise(tree: Tree, *, sources: Iterable[str], targets: Iterable[str]) -> Ite
             continue
         limits = []
         if len(older) < len(sources):
-            limits.append(f"if you come from {older[-1]} or older")
+            limits.append(f"you come from {older[-1]} or older")
         if len(hit) < len(targets):
-            limits.append(f"if you go to {_range(advisory)}")
-        where = f" ({' and '.join(limits)})" if limits else ""
+            limits.append(f"you go to {_range(advisory)}")
+        where = f" (if {' and '.join(limits)})" if limits else ""
         for ref in PREDICATES[advisory.predicate](tree):
             message = f"{ref}: {advisory.effect}{where}"
             yield Advice(advisory.id, ref, message, advisory.source, advisory.remedy, advisory.confidence)
@@ -187,8 +188,7 @@ def unknown_target(snapshot: Snapshot, options: PlanOptions, release: str, runni
         "GM-310",
         None,
         None,
-        f"how {release} hashes is not known, because its source could not be read: whether the upgrade recreates pods "
-        f"is not known either; {schemes.WAY_OUT}",
+        f"the hashes of {release} are not known, because its source could not be read; {schemes.WAY_OUT}",
     )
     advisories = (
         advice

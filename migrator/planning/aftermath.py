@@ -14,6 +14,7 @@ from migrator.grove.model import (
     Tree,
 )
 from migrator.grove.places import stored_hashes
+from migrator.hashing import layouts, schemes
 from migrator.hashing.schemes import Scheme
 from migrator.planning.baseline import pod_id, replicas_of
 from migrator.planning.detect import Pair, Verdict, detect
@@ -81,9 +82,11 @@ def _values(tree: Tree, candidates: tuple[Scheme, ...], target_of: Callable[[Sch
     pair = Pair(hashes(found.target), hashes(found.target), tree.pcs.on_delete)
     other = [item for item in stored if pair.verdict(item) not in {Verdict.TARGET, Verdict.LEFTOVER}]
     lags = lagging(tree, other)
+    read_elsewhere = (one for one in schemes.all_schemes() if one.minor in layouts.adopted())
+    before = {*candidates, *schemes.spoken_schemes(), *read_elsewhere}
     for item in other:
         # What no pod depends on stays as the old operator left it; a hash that was not migrated fails.
-        late = (item.ref.uid, item.field) in lags and not any(item.value == hashes(c).of(item) for c in candidates)
+        late = (item.ref.uid, item.field) in lags and not any(item.value == hashes(one).of(item) for one in before)
         message = f"{item.ref}: {item.field} is {item.value}, not {found.target.name}'s {pair.target.of(item)}"
         if late:
             message += "; it lags behind, and no pod depends on it"

@@ -28,7 +28,7 @@ from migrator.planning.lineage import is_before
 
 _GPU_RESOURCES: Final = frozenset({"nvidia.com/gpu", "amd.com/gpu"})
 _GPU_PREFIXES: Final = ("nvidia.com/mig-", "gpu.intel.com/")
-_FIRST_ON_DELETE: Final = "v0.1.0-alpha.7"
+FIRST_ON_DELETE: Final = "v0.1.0-alpha.7"
 _SWEEPS_AT_START: Final = "v0.1.0-alpha.12-rc1"
 _FIRST_TO_END_GANGS_AT_ZERO: Final = "v0.1.0-alpha.12-rc1"
 _LARGEST_SCALE: Final = 18  # as large as an int64 gets; nobody has more
@@ -62,7 +62,7 @@ def behaviour_of(targets: Sequence[str]) -> Behaviour:
     if not targets:
         return USUAL
     return Behaviour(
-        knows_on_delete=not is_before(targets[-1], _FIRST_ON_DELETE),
+        knows_on_delete=not is_before(targets[-1], FIRST_ON_DELETE),
         sweeps_at_start=all(name == _SWEEPS_AT_START for name in targets),
         ends_gangs_at_zero=not is_before(targets[0], _FIRST_TO_END_GANGS_AT_ZERO),
     )

@@ -14,13 +14,40 @@ def narrowed(others: tuple[TreePlan, ...], options: PlanOptions) -> list[Finding
     pending = [p for p in others if p.state in {TreeState.MIGRATE, TreeState.REFUSED}]
     if not pending:
         return []
+    one = len(pending) == 1
+    some = f"{len(pending)} PodCliqueSet{'' if one else 's'} outside the selection also need{'s' if one else ''}"
     message = (
-        f"{len(pending)} PodCliqueSets outside the selection still need this migration, {pending[0].tree.ref} among "
-        "them: the operator serves the whole cluster and would recreate their pods; run without -n and -l, or "
-        "--allow GM-201"
+        f"{some} this migration, {pending[0].tree.ref} for instance: the operator "
+        "serves the whole cluster and would recreate their pods; give `run` neither -n nor -l, or --allow GM-201"
     )
     refuses = not options.describes and "GM-201" not in options.allow
     return [judge("GM-201", pending[0].tree.ref, None, message, refuses=refuses)]
+
+
+def others_unseen(snapshot: Snapshot) -> list[Finding]:
+    """What lies outside the one namespace that could be read."""
+    if snapshot.only is None:
+        return []
+    message = (
+        f"only namespace {snapshot.only} may be read: sets in other namespaces are not seen and not counted; `run` "
+        "needs rights in the whole cluster, see `check run`"
+    )
+    return [warn("GM-201", None, None, message)]
+
+
+def operator_unseen(why: str) -> list[Finding]:
+    """What is not known of an operator that may not be looked for."""
+    remedy = "ask for the rights of `check plan`"
+    return [
+        warn("GM-122", None, None, f"not seen: whether an operator is running ({why}); {remedy}"),
+        warn("GM-202", None, None, f"not seen: whether the authorizer webhook refuses label changes; {remedy}"),
+    ]
+
+
+def record_unseen(why: str) -> Finding:
+    """What is not known of a record that may not be read."""
+    message = f"not seen: what an earlier run recorded, which decides about sets that it left half-written ({why})"
+    return warn("GM-205", None, None, f"{message}; ask for the rights of `check plan`")
 
 
 def unlisted(snapshot: Snapshot, options: PlanOptions) -> list[Finding]:

@@ -15,11 +15,9 @@ from migrator.errors import UsageError
 from migrator.hashing import schemes
 from migrator.hashing.canonical import canonicalize
 from migrator.hashing.layouts import Field, Layout, load
-from migrator.hashing.podcliqueset import PodCliqueSetHashes, hash_pod_clique_set
+from migrator.hashing.podcliqueset import IN_ORDER, PodCliqueSetHashes, hash_pod_clique_set
 from migrator.hashing.schemes import Scheme
 from migrator.hashing.spew import ROOT, Types
-
-IN_ORDER: Final = "CliqueStartupTypeInOrder"
 
 #: How many places a line names.
 _NAMED: Final = 3

@@ -85,11 +85,16 @@ def auto_mnnvl(tree: Tree) -> Iterator[Ref]:
 
 
 def unnamed_topology(tree: Tree) -> Iterator[Ref]:
-    """A set with a ``topologyConstraint`` that names no topology."""
-    template = tree.pcs.template
-    holders: tuple[Mapping[str, Any], ...] = (template, *tree.pcs.cliques, *_configs(tree.pcs))
-    constraints = [holder.get("topologyConstraint") for holder in holders]
-    if any(isinstance(found, Mapping) and not found.get("topologyName") for found in constraints):
+    """A set with a ``topologyConstraint`` that neither names a topology nor inherits the name.
+
+    A scaling group inherits it from the set, and a clique from its group or the set
+    (``common/component/utils/topologyconstraint.go:ResolveEffectiveTopologyNameForPodCliqueSet``).
+    """
+    template, configs = tree.pcs.template, _configs(tree.pcs)
+    heirs = {n for config in configs if _topology(config).get("topologyName") for n in config.get("cliqueNames") or ()}
+    cliques = (clique for clique in tree.pcs.cliques if clique.get("name") not in heirs)
+    constraints = [found for holder in (template, *configs, *cliques) if (found := _topology(holder))]
+    if not _topology(template).get("topologyName") and any(not found.get("topologyName") for found in constraints):
         yield tree.ref
 
 
@@ -160,6 +165,10 @@ def _new(clique: PodClique) -> bool:
 
 def _configs(pcs: PodCliqueSet) -> tuple[Mapping[str, Any], ...]:
     return tuple(pcs.template.get("podCliqueScalingGroups") or ())
+
+
+def _topology(holder: Mapping[str, Any]) -> Mapping[str, Any]:
+    return holder.get("topologyConstraint") or {}
 
 
 def _queue(labels: Mapping[str, Any], annotations: Mapping[str, Any]) -> str:

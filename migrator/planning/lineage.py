@@ -33,6 +33,18 @@ def speakers(scheme: Scheme) -> tuple[str, ...]:
     return tuple(release.name for release in schemes.speakers(scheme) if not release.hash_in_names)
 
 
+def targets() -> tuple[tuple[Scheme, tuple[str, ...]], ...]:
+    """Every scheme that an upgrade may lead to, in table order, with the releases that speak it.
+
+    A scheme that only builds between releases have spoken is left out: nobody runs those.
+    """
+    found = (
+        (scheme, tuple(r.name for r in schemes.speakers(scheme) if not r.dev and not r.hash_in_names))
+        for scheme in schemes.spoken_schemes()
+    )
+    return tuple((scheme, releases) for scheme, releases in found if releases)
+
+
 def span(names: tuple[str, ...]) -> str:
     """The builds in a few words: ``v0.1.0-alpha.4 to v0.1.0-alpha.9``, or the only one."""
     return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}" if names else "no build"

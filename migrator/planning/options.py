@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
@@ -9,12 +10,14 @@ from typing import Final
 from migrator.errors import UsageError
 from migrator.grove.model import PodCliqueSet
 from migrator.hashing import schemes
-from migrator.hashing.schemes import Scheme
+from migrator.hashing.schemes import CANONICAL, Scheme
 from migrator.planning import guards
 from migrator.selectors import matches_labels
 
 AUTO: Final = "auto"
-CANONICAL: Final = "canonical"
+
+#: How much a mistyped code must be like a real one to be taken for it, from 0 to 1.
+_ALIKE: Final = 0.82
 
 #: How long the operator is expected to be away, where nobody says: the Job's own deadline.
 DEFAULT_DOWNTIME: Final = 600.0
@@ -84,7 +87,9 @@ def check_allowed(codes: Iterable[str]) -> None:
     """Raise :class:`~migrator.errors.UsageError` for a code that ``--allow`` does not accept."""
     for code in codes:
         if code not in guards.CATALOGUE:
-            raise UsageError(f"--allow {code}: a guard with this code does not exist; docs/guards.md lists them")
+            close = difflib.get_close_matches(code, guards.CATALOGUE, 1, _ALIKE)
+            hint = f" Did you mean {close[0]}?" if close else ""
+            raise UsageError(f"--allow {code}: a guard with this code does not exist; `guards` lists them.{hint}")
         if not guards.overridable(code):
             accepted = ", ".join(sorted(c for c in guards.CATALOGUE if guards.overridable(c)))
             raise UsageError(f"--allow {code}: this guard cannot be overridden; those that can are {accepted}")

@@ -9,6 +9,7 @@ from datetime import datetime
 from migrator.grove.model import Plan, Snapshot
 from migrator.hashing import schemes
 from migrator.hashing.schemes import Scheme
+from migrator.planning.lineage import targets
 from migrator.planning.options import PlanOptions
 from migrator.planning.planner import make_plan
 from migrator.planning.tables import Table
@@ -37,11 +38,9 @@ def outlook(
 ) -> Iterator[Target]:
     """Plan for every scheme that a release speaks, in table order, one after another: a plan is as large as a cluster.
 
-    A scheme that only builds between releases have spoken is left out: nobody runs those. Arguments and exceptions
-    are those of :func:`~migrator.planning.planner.make_plan`; the target in ``options`` does not count.
+    Arguments and exceptions are those of :func:`~migrator.planning.planner.make_plan`; the target in ``options`` does
+    not count.
     """
-    for scheme in schemes.spoken_schemes():
-        releases = tuple(r.name for r in schemes.speakers(scheme) if not r.dev and not r.hash_in_names)
-        if releases:
-            plan = make_plan(snapshot, replace(options, target=scheme.name), tables=tables, now=now, running=running)
-            yield Target(scheme, releases, running in {r.name for r in schemes.speakers(scheme)}, plan)
+    for scheme, releases in targets():
+        plan = make_plan(snapshot, replace(options, target=scheme.name), tables=tables, now=now, running=running)
+        yield Target(scheme, releases, running in {r.name for r in schemes.speakers(scheme)}, plan)

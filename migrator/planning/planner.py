@@ -32,9 +32,9 @@ from migrator.hashing.schemes import Scheme
 from migrator.planning import guards
 from migrator.planning.advisories import advise_plan, unknown_target
 from migrator.planning.blast import Behaviour, behaviour_of, stakes
-from migrator.planning.cluster_findings import lacking_kinds, narrowed, not_checked, orphan, unlisted
+from migrator.planning.cluster_findings import lacking_kinds, narrowed, not_checked, orphan, others_unseen, unlisted
 from migrator.planning.detect import Detection, Pair, Verdict, detect
-from migrator.planning.guards.base import refuse, warn
+from migrator.planning.guards.base import harmless, refuse, warn
 from migrator.planning.hashes import HashesOf
 from migrator.planning.lag import lagging
 from migrator.planning.lineage import builds_of, span, speakers
@@ -72,6 +72,7 @@ def make_plan(
     findings += narrowed(others, options)
     if any(p.changes for p in plans):
         findings += unlisted(snapshot, options)
+    findings += others_unseen(snapshot)
     findings += lacking_kinds(snapshot)
     if not snapshot.is_cluster and snapshot.trees:
         findings += not_checked()
@@ -208,8 +209,7 @@ class _Planner:
         )
         findings = guards.check_tree(case, allow=allow)
         if done:
-            # Nothing will be written, so nothing can be hidden: what would refuse a write is only worth knowing.
-            findings = tuple(replace(f, severity=Severity.WARNING) for f in findings)
+            findings = tuple(map(harmless, findings))
         refused = any(f.severity is Severity.REFUSAL for f in findings)
         at_stake = stakes(
             tree, pair, source=found.closest, target=found.target, behaviour=self._behaviour(found.target)

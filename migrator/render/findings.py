@@ -103,7 +103,7 @@ def line(group: FindingGroup) -> str:
         refs = tuple(dict.fromkeys(finding.ref for finding in others if finding.ref is not None))
         where = f": {names(refs)}" if refs else ""
         text += f" ({len(others):,} more like it{where})"
-    return f"{text}; from it follow {consequences(group)}" if group.consequences else text
+    return f"{text}; it also explains {consequences(group)}" if group.consequences else text
 
 
 def names(refs: tuple[Ref, ...], namespace: str = "") -> str:

@@ -6,17 +6,22 @@ or dark setting. Jinja2 escapes every value; the page shows names and hashes, ne
 
 from __future__ import annotations
 
+from base64 import b64encode
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
-from migrator.grove.model import Plan, Ref, TreeState
+from migrator.grove.model import BlastRadius, Plan, Ref, TreePlan, TreeState
 from migrator.hashing import schemes
 from migrator.planning.explain import Explanation, as_text, explain
+from migrator.planning.lineage import span
+from migrator.render import figures
 from migrator.render import summary as report
 from migrator.render.findings import advice_groups, consequences, grouped
 from migrator.render.reasons import reasons
+from migrator.render.text import sheet
 
 _STATES: Final = {
     TreeState.REFUSED: "refused",
@@ -26,32 +31,63 @@ _STATES: Final = {
 }
 
 
-def render(plan: Plan, origin: report.Origin | None = None) -> str:
-    """The whole document, as text; ``origin`` says what the plan was made from, and when."""
+#: How many sets, and how many namespaces or values of a label, are shown before the rest is folded away.
+SHOWN, SHOWN_SHARES = 50, 10
+
+_ORDER: Final = list(_STATES)
+
+
+def render(
+    plan: Plan,
+    origin: report.Origin | None = None,
+    *,
+    reload_seconds: float = figures.RELOAD_SECONDS,
+    group_by: str | None = None,
+) -> str:
+    """The whole document, as text.
+
+    ``origin`` says what the plan was made from, and when. ``reload_seconds`` is for how long a recreated pod is assumed
+    to be away, ``group_by`` a label of the PodCliqueSets that gets totals of its own.
+    """
     why = _explained(plan)
-    return _template().render(
+    shares = [("namespace", figures.by_namespace(plan))]
+    if group_by is not None:
+        shares.append((f"label {group_by}", figures.by_label(plan, group_by)))
+    return _template("page.html").render(
         plan=plan,
         headline=report.headline(plan),
+        many=len(plan.trees) > SHOWN,
+        facts=_facts(plan, origin),
         stakes=_stakes(plan),
+        costs=_costs(plan, reload_seconds),
+        reload_time=figures.spoken(reload_seconds),
+        patches=figures.patches(plan),
+        rate=figures.PATCHES_PER_SECOND,
         tiles=_tiles(plan),
         refusals=grouped(report.refusals_of(plan)),
         next_steps=report.next_steps(plan),
-        struck=_struck(plan),
-        shown={tree.state for tree in _struck(plan)},
         states=_STATES,
         warnings=grouped(report.warnings_of(plan)),
         hazards=advice_groups(plan.advisories),
-        origin=origin,
+        shares=[(title, rows) for title, rows in shares if len(rows) > 1 or title != "namespace"],
         consequences=consequences,
         reasons=list(reasons(why.values())),
-        trees=report.in_order(plan.trees),
+        trees=_by_weight(plan),
         why=why,
         notes=report.notes(plan),
+        sheet=_sheet(plan),
     )
 
 
+def render_targets(rows: Sequence[report.TargetRow], origin: report.Origin | None = None) -> str:
+    """The page where no target was named: a line for each scheme that a release speaks."""
+    hazards = advice_groups(dict.fromkeys(advice for row in rows for advice in row.advisories))
+    known = {"span": span, "unread": schemes.unread_releases()}
+    return _template("targets.html").render(rows=rows, hazards=hazards, origin=origin, **known)
+
+
 @cache
-def _template() -> Template:
+def _template(name: str) -> Template:
     environment = Environment(
         loader=PackageLoader("migrator.render", "."),
         autoescape=True,
@@ -62,20 +98,77 @@ def _template() -> Template:
     )
     environment.filters["capital"] = lambda text: text[:1].upper() + text[1:]
     environment.globals.update(
-        as_text=as_text, change_groups=report.change_groups, count=report.count, number=lambda value: f"{value:,}"
+        as_text=as_text,
+        change_groups=report.change_groups,
+        count=report.count,
+        number=lambda value: f"{value:,}",
+        SHOWN=SHOWN,
+        SHOWN_SHARES=SHOWN_SHARES,
     )
-    return environment.get_template("page.html")
+    return environment.get_template(name)
 
 
-def _tiles(plan: Plan) -> list[tuple[str, int]]:
-    summary = report.summary(plan)
-    return [
-        ("PodCliqueSets", summary["podCliqueSets"]),
-        ("pods in them", summary["pods"]),
-        ("stored values to change", summary["changes"]),
-        ("refusals", summary["refusals"]),
-        ("warnings", summary["warnings"]),
+def _facts(plan: Plan, origin: report.Origin | None) -> list[tuple[str, str]]:
+    """What the page is about: cluster, operator, upgrade, when and by which version."""
+    found = sorted({tree.source for tree in plan.trees if tree.source})
+    targets = sorted({tree.target for tree in plan.trees})
+    source = plan.requested_source if plan.requested_source != "auto" else ", ".join(found) or "not known"
+    target = plan.requested_target
+    if targets and targets != [target]:
+        target = f"{target} ({', '.join(targets)})"
+    facts = [
+        ("Cluster", (origin.cluster if origin else None) or "not named"),
+        ("Operator now", plan.operator or "not seen"),
+        ("Upgrade", f"{source} → {target}"),
     ]
+    if origin is not None:
+        facts.append(("Made", origin.time.replace("T", " ").replace("+00:00", " UTC")))
+        facts.append(("By", f"grove-migrator {origin.version}"))
+    return facts
+
+
+def _tiles(plan: Plan) -> list[tuple[str, int, str]]:
+    """The plan in numbers: what is counted, how many, and a remark. Refused are sets; findings are the remark."""
+    summary = report.summary(plan)
+    refused = sum(1 for tree in plan.trees if tree.state is TreeState.REFUSED)
+    warnings = grouped(report.warnings_of(plan))
+    return [
+        ("PodCliqueSets", summary["podCliqueSets"], ""),
+        ("pods in them", summary["pods"], ""),
+        ("stored hashes to change", summary["changes"], ""),
+        ("sets refused", refused, _findings(summary["refusals"])),
+        ("kinds of warning", len(warnings), _findings(summary["warnings"])),
+    ]
+
+
+def _findings(number: int) -> str:
+    """``66 findings``; empty for none."""
+    return report.count(number, "finding") if number else ""
+
+
+def _costs(plan: Plan, reload_seconds: float) -> list[tuple[str, str, str]]:
+    """What the upgrade costs without and with the migration."""
+
+    def hours(blast: BlastRadius) -> str:
+        return f"{figures.gpu_hours(blast, reload_seconds):,.1f}"
+
+    without, rest = plan.cluster_blast, report.left_behind(plan)
+    patches = figures.patches(plan)
+    rows = [
+        ("pods recreated", f"{without.pods:,}", f"{rest.pods:,}"),
+        ("of them running", f"{without.running:,}", f"{rest.running:,}"),
+        ("GPUs of these pods", f"{without.gpus:,}", f"{rest.gpus:,}"),
+        ("GPU-hours lost *", hours(without), hours(rest)),
+    ]
+    if patches:
+        pause = figures.spoken(patches / figures.PATCHES_PER_SECOND)
+        rows.append(("operator away for the writing **", "-", f"about {pause}"))
+    return rows if without.pods or patches else []
+
+
+def _sheet(plan: Plan) -> str:
+    """The sets as CSV, for a link that holds them."""
+    return b64encode(sheet(report.CSV_COLUMNS, report.csv_rows(plan)).encode("utf-8", "surrogatepass")).decode()
 
 
 def _stakes(plan: Plan) -> list[tuple[str, Any]]:
@@ -90,11 +183,11 @@ def _stakes(plan: Plan) -> list[tuple[str, Any]]:
     ]
 
 
-def _struck(plan: Plan) -> list[Any]:
-    """The sets that the upgrade would roll, most GPUs first."""
+def _by_weight(plan: Plan) -> list[TreePlan]:
+    """Refused sets first, and in each state those with most GPUs at stake."""
     return sorted(
-        (tree for tree in plan.trees if tree.blast.pods),
-        key=lambda tree: (-tree.blast.gpus, -tree.blast.pods, tree.tree.ref),
+        plan.trees,
+        key=lambda tree: (_ORDER.index(tree.state), -tree.blast.gpus, -tree.blast.pods, tree.tree.ref),
     )
 
 

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from migrator.grove.model import Advice, BlastRadius, Change, Finding, Plan, Ref, Severity, TreePlan, TreeState
-from migrator.planning.blast import live_pods
+from migrator.hashing import schemes
+from migrator.planning.blast import FIRST_ON_DELETE, live_pods
+from migrator.planning.lineage import builds_of, is_before
 from migrator.planning.outlook import Target
 
 #: What the counted GPUs leave out.
@@ -72,6 +74,7 @@ class TargetRow:
     refused: int
     codes: tuple[str, ...]
     advisories: tuple[Advice, ...]
+    remarks: tuple[str, ...] = ()
 
 
 def plan_json(plan: Plan, origin: Origin | None = None) -> dict[str, Any]:
@@ -115,6 +118,7 @@ def target_row(target: Target) -> TargetRow:
         refused=sum(1 for tree in plan.trees if tree.state is TreeState.REFUSED),
         codes=tuple(sorted({finding.code for finding in refusals_of(plan)})),
         advisories=plan.advisories,
+        remarks=tuple(finding.message for finding in plan.findings if finding.code == "GM-201" and finding.ref is None),
     )
 
 
@@ -278,7 +282,11 @@ def notes(plan: Plan) -> list[str]:
         *([DRA_NOTE] if plan.cluster_blast.pods else []),
         *([CANONICAL_NOTE] if canonical else []),
         *([ACCEPTED_NOTE] if accepted else []),
-        *([ON_DELETE_NOTE] if any(tree.tree.pcs.on_delete for tree in _live(plan)) else []),
+        *(
+            [ON_DELETE_NOTE]
+            if any(tree.tree.pcs.on_delete and _may_roll_it(plan, tree) for tree in _live(plan))
+            else []
+        ),
     ]
 
 
@@ -291,7 +299,15 @@ def _live(plan: Plan) -> Iterator[TreePlan]:
     return (tree for tree in plan.trees if tree.state in {TreeState.MIGRATE, TreeState.REFUSED} and tree.changes)
 
 
+def _may_roll_it(plan: Plan, tree: TreePlan) -> bool:
+    """Whether the target may be an operator that does not know OnDelete."""
+    first = next(iter(builds_of(plan.requested_target, schemes.by_name(tree.target))), None)
+    return first is not None and is_before(first, FIRST_ON_DELETE)
+
+
 def _recreated(plan: Plan) -> str:
+    if not plan.cluster_blast.pods:
+        return "0 pods"
     hit = [tree.blast for tree in plan.trees if tree.blast.pods]
     selected = sum(hit, BlastRadius())
     if selected == plan.cluster_blast:

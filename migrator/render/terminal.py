@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, TextIO
 
-from migrator.grove.model import Advice, Plan, Ref, Severity, TreePlan, TreeState
+from migrator.grove.model import Advice, Finding, Plan, Ref, Severity, TreePlan, TreeState
+from migrator.hashing import schemes
 from migrator.planning.lineage import span
 from migrator.render.findings import NAMED, FindingGroup, advice_groups, consequences, grouped, line, names
 from migrator.render.summary import (
@@ -46,6 +47,8 @@ _STYLES: Final = {
     TreeState.SKIPPED: "dim",
     TreeState.DONE: "green",
 }
+#: What -n and -l leave out refuses a run. Of a plan it is a remark.
+_SELECTION: Final = "GM-201"
 _REFUSAL: Final = "red"
 _WARNING: Final = "yellow"
 
@@ -58,12 +61,12 @@ def plan_text(plan: Plan, *, wide: bool = False) -> str:
     parts = [headline(plan) + "\n"]
     if plan.trees:
         parts.append(_table(plan, wide=wide))
-    for title, findings in (("refused", refusals_of(plan)), ("warning", warnings_of(plan))):
+    for title, findings in (("refused", refusals_of(plan)), ("warning", _warnings(plan))):
         if findings:
             parts.append("".join(f"{title}: {printable(line(group))}\n" for group in grouped(findings)))
     if plan.advisories:
         parts.append("".join(f"{line}\n" for line in _advice_lines(plan.advisories)))
-    remarks = [*(("next", step) for step in next_steps(plan)), *(("note", note) for note in notes(plan))]
+    remarks = [*(("next", step) for step in next_steps(plan)), *(("note", note) for note in _remarks(plan))]
     if remarks:
         parts.append("".join(f"{title}: {remark}\n" for title, remark in remarks))
     return "\n".join(parts)
@@ -81,7 +84,7 @@ def print_plan(plan: Plan, stream: TextIO, *, colour: bool) -> None:
     for tree in trees:
         if tree.state is not TreeState.REFUSED and (tree.state is not TreeState.DONE or tree.findings):
             console.print(_branch(tree, arrow))
-    for group in grouped(warnings_of(plan)):
+    for group in grouped(_warnings(plan)):
         console.print(_finding(group, arrow))
     for tree in refused:
         console.print(_branch(tree, arrow))
@@ -91,7 +94,7 @@ def print_plan(plan: Plan, stream: TextIO, *, colour: bool) -> None:
         console.print(_advice(code, title, advice, refs, arrow))
     for step in next_steps(plan):
         console.print(Text(f"{arrow} {step}", style="bold"))
-    for remark in notes(plan):
+    for remark in _remarks(plan):
         console.print(Text(remark, style="dim"))
     if plan.trees:
         _print_totals(console, plan)
@@ -122,8 +125,22 @@ def targets_text(rows: Sequence[TargetRow]) -> str:
     known: dict[Advice, None] = dict.fromkeys(advice for row in rows for advice in row.advisories)
     if known:
         parts.append("".join(f"{line}\n" for line in _advice_lines(known)))
+    remarks = dict.fromkeys(remark for row in rows for remark in row.remarks)
+    if remarks:
+        parts.append("".join(f"note: {printable(remark)}\n" for remark in remarks))
     parts.append("next: plan --to RELEASE shows set by set what a migration changes and what refuses it\n")
+    unread = span(schemes.unread_releases())
+    parts.append(f"note: the hashes of {unread} are not known; plan --to one of them shows its hazards\n")
     return "\n".join(parts)
+
+
+def _warnings(plan: Plan) -> list[Finding]:
+    return [finding for finding in warnings_of(plan) if finding.code != _SELECTION]
+
+
+def _remarks(plan: Plan) -> list[str]:
+    """What a reader must know beside the findings: that is all that a selection of a plan is."""
+    return [printable(finding.message) for finding in warnings_of(plan) if finding.code == _SELECTION] + notes(plan)
 
 
 def _advice_lines(advisories: Iterable[Advice]) -> Iterator[str]:
@@ -204,7 +221,7 @@ def _finding(group: FindingGroup, arrow: str, namespace: str = "") -> Tree:
         refs = tuple(ref for saying in rest for ref in saying.refs)
         node.add(Text(f"and {len(rest):,} more: {printable(names(refs, namespace))}", style="dim"))
     if group.consequences:
-        node.add(Text(f"from it follow {consequences(group)}", style="dim"))
+        node.add(Text(f"it also explains {consequences(group)}", style="dim"))
     for remedy in group.remedies[:NAMED]:
         node.add(Text(f"{arrow} {printable(remedy)}", style="bold" if group.refuses else ""))
     return node

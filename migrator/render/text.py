@@ -1,7 +1,9 @@
-"""Text for terminals and logs: aligned columns, and nothing that a terminal would obey."""
+"""Text for terminals, logs and sheets: aligned columns, CSV, and nothing that a terminal would obey."""
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Iterable, Sequence
 
 
@@ -11,6 +13,15 @@ def columns(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     widths = [max(len(row[index]) for row in table) for index in range(len(header))]
     lines = ("   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table)
     return "\n".join(lines) + "\n"
+
+
+def sheet(header: Sequence[str], rows: Iterable[Sequence[str | int]]) -> str:
+    """A table as CSV, with line feeds."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return text.getvalue()
 
 
 def printable(text: str) -> str:

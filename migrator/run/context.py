@@ -12,7 +12,7 @@ import structlog
 
 from migrator.grove.model import Plan
 from migrator.planning.options import PlanOptions
-from migrator.run.operator import Flags
+from migrator.run.operator import Flags, Operator
 from migrator.store import Deadline
 
 
@@ -58,7 +58,10 @@ class RunOptions:
 
 @dataclass(slots=True)
 class RunResult:
-    """What a run did. ``seconds`` holds the time of each stage, ``patches`` what the server applied."""
+    """What a run did. ``seconds`` holds the time of each stage, ``patches`` what the server applied.
+
+    ``operator`` is the installation as it was seen last; a dry run and a run on a file do not say.
+    """
 
     plan: Plan
     patches: int = 0
@@ -66,3 +69,4 @@ class RunResult:
     seconds: dict[str, float] = field(default_factory=dict)
     operator_replicas: int | None = None
     operator_image: str | None = None
+    operator: Operator | None = None

@@ -6,11 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from migrator.errors import UsageError, VerificationFailed
+from migrator.errors import NotAuthorised, UsageError, VerificationFailed
 from migrator.grove.model import Finding, Plan, Snapshot
-from migrator.grove.trees import DUMP_COMMAND
-from migrator.hashing import schemes
-from migrator.planning.images import image_tag
+from migrator.planning.cluster_findings import operator_unseen, record_unseen
 from migrator.planning.options import PlanOptions
 from migrator.planning.outlook import Target, outlook
 from migrator.planning.patches import Batch
@@ -21,9 +19,9 @@ from migrator.run.context import Context, RunOptions, RunResult
 from migrator.run.decisions import Point
 from migrator.run.execute import Executor
 from migrator.run.leases import OWN_LEASE
-from migrator.run.observation import Control, batches_of, pending, read_sets, refused, warnings_of
+from migrator.run.observation import Control, batches_of, glance, pending, read_sets, refused, running, warnings_of
 from migrator.run.operator import Flags
-from migrator.run.record import Recorded, Recorder
+from migrator.run.record import Recorder
 from migrator.run.snapshot import take
 from migrator.store import DryRun, Store
 
@@ -34,7 +32,7 @@ def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
     A file is written; a server-side dry run sends every patch with ``dryRun=All``.
     """
     seconds: dict[str, float] = {}
-    control, until = _control(store, options), context.clock() + (options.wait_for_idle or 0.0)
+    control, until = glance(store, options), context.clock() + (options.wait_for_idle or 0.0)
     while True:
         with events.timed("snapshot", seconds, context):
             plan = read_sets(store, options, context, control, Point.START).plan
@@ -72,31 +70,30 @@ def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
     return result
 
 
-def _control(store: Store, options: RunOptions) -> Control:
-    if not store.is_cluster:
-        return Control()
-    found = operator.find(store, options.flags)
-    return Control(found, Recorder(store, found.home).load() if found.home is not None else Recorded())
-
-
 def _check_rights(store: Store, options: RunOptions, context: Context, control: Control, batches: list[Batch]) -> None:
     home, installed = control.found.home, control.found.operator
     if home is None:
         raise UsageError("no Grove operator was found: say where it lives with --operator-namespace")
     names = (OWN_LEASE, *operator.lease_names(installed, options.flags))
     patches = [patch for batch in batches for patch in batch.patches]
-    rights.check(store, rights.of_run(patches, home, names, installed, stops_it=options.stop_operator), context.log)
+    rights.check(
+        store, rights.of_migration(patches, home, names, installed, stops_it=options.stop_operator), context.log
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a plan is made from. ``running`` is the release of the operator that runs, where its image names one."""
+    """What a plan is made from.
+
+    ``running`` is the release of the operator that runs, where its image names one; ``operator`` describes it.
+    """
 
     snapshot: Snapshot
     tables: Mapping[str, Table]
     now: datetime | None
     running: str | None
     findings: tuple[Finding, ...]
+    operator: str | None = None
 
 
 def preview(
@@ -105,17 +102,17 @@ def preview(
     *,
     now: Callable[[], datetime],
     namespace: str,
-    found: Mapping[str, int] | None = None,
 ) -> Plan:
     """Describe what a run would do.
 
     On a cluster the recorded tables count, and a live operator or a webhook that refuses label patches is a
-    warning: a run can deal with both. ``namespace`` is where the record is if no operator is found; ``found`` counts
-    the objects of a dump by kind. Raises what the store raises: what cannot be read is not described.
+    warning: a run can deal with both. So is an operator or a record that may not be seen. ``namespace`` is where the
+    record is if no operator is found. Raises what the store raises: sets and pods that cannot be read are not
+    described.
     """
-    seen = look(store, options, now=now, namespace=namespace, found=found)
+    seen = look(store, options, now=now, namespace=namespace)
     plan = make_plan(seen.snapshot, options, tables=seen.tables, now=seen.now, running=seen.running)
-    return _with(plan, seen.findings)
+    return _with(plan, seen)
 
 
 def preview_targets(
@@ -124,12 +121,11 @@ def preview_targets(
     *,
     now: Callable[[], datetime],
     namespace: str,
-    found: Mapping[str, int] | None = None,
 ) -> Iterator[Target]:
     """The same for every scheme that a release speaks."""
-    seen = look(store, options, now=now, namespace=namespace, found=found)
+    seen = look(store, options, now=now, namespace=namespace)
     for target in outlook(seen.snapshot, options, tables=seen.tables, now=seen.now, running=seen.running):
-        yield replace(target, plan=_with(target.plan, seen.findings))
+        yield replace(target, plan=_with(target.plan, seen))
 
 
 def look(
@@ -138,17 +134,13 @@ def look(
     *,
     now: Callable[[], datetime],
     namespace: str,
-    found: Mapping[str, int] | None = None,
 ) -> Seen:
     """Read everything once.
 
-    Raises :class:`~migrator.errors.UsageError` where there is certainly not what was meant: a dump without a
-    PodCliqueSet, or a cluster that does not know them.
+    Raises :class:`~migrator.errors.UsageError` for a cluster that does not know PodCliqueSets.
     """
-    snapshot = take(store, phases=True)
+    snapshot = take(store, phases=True, namespace=options.selection.namespace)
     if not store.is_cluster:
-        if not snapshot.trees:
-            raise UsageError(f"the dump has no PodCliqueSet, but {_listed(found or {})}; dump with `{DUMP_COMMAND}`")
         return Seen(snapshot, {}, None, None, ())
     if not snapshot.installed:
         raise UsageError(
@@ -157,20 +149,32 @@ def look(
         )
     if not snapshot.trees:
         return Seen(snapshot, {}, now(), None, ())
-    control = Control(operator.find(store, Flags()))
+    control, unseen = Control(), list[Finding]()
+    try:
+        control = Control(operator.find(store, Flags()))
+    except NotAuthorised as error:
+        unseen += operator_unseen(str(error))
+    try:
+        control = replace(control, recorded=Recorder(store, control.found.home or namespace).load())
+    except NotAuthorised as error:
+        unseen.append(record_unseen(str(error)))
     installed = control.found.operator
-    recorded = Recorder(store, control.found.home or namespace).load()
-    release = schemes.release_of(image_tag(installed.image) or "") if installed else None
-    findings = warnings_of(RunOptions(options), replace(control, recorded=recorded))
-    return Seen(snapshot, recorded.by_set(), now(), release.name if release else None, tuple(findings))
+    return Seen(
+        snapshot,
+        control.recorded.by_set(),
+        now(),
+        running=running(control.found),
+        findings=(*unseen, *warnings_of(RunOptions(options), control)),
+        operator=_described(installed) if installed else None,
+    )
 
 
-def _with(plan: Plan, findings: tuple[Finding, ...]) -> Plan:
-    """The plan with what stands in the way of its run, if it would write anything."""
-    return replace(plan, findings=(*plan.findings, *findings)) if any(tree.changes for tree in plan.trees) else plan
+def _described(installed: operator.Operator) -> str:
+    replicas = f"{installed.replicas} replica{'' if installed.replicas == 1 else 's'}"
+    return f"{installed}, {replicas} of {installed.image}"
 
 
-def _listed(found: Mapping[str, int]) -> str:
-    """``3 Deployments, 1 Pod``; ``nothing at all``."""
-    counts = [f"{number} {kind}{'s' if number != 1 else ''}" for kind, number in sorted(found.items())]
-    return ", ".join(counts) or "nothing at all"
+def _with(plan: Plan, seen: Seen) -> Plan:
+    """The plan with the operator, and with what stands in the way of its run if it would write anything."""
+    more = seen.findings if any(tree.changes for tree in plan.trees) else ()
+    return replace(plan, findings=(*plan.findings, *more), operator=seen.operator)

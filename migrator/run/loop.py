@@ -302,6 +302,7 @@ class _Run:
         installed = self._control.found.operator
         if installed is not None and installed.deployment:
             result.operator_replicas, result.operator_image = installed.replicas, installed.image
+        result.operator = installed
         up = installed is not None and installed.replicas > 0
         if self._options.revert:
             following = "the old operator may run" if up else "start the old operator"

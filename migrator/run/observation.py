@@ -12,7 +12,7 @@ from migrator.grove.model import Change, Finding, Plan, Severity, Snapshot, Tree
 from migrator.grove.places import stored_hashes
 from migrator.planning.detect import Pair
 from migrator.planning.guards.base import refuse, warn
-from migrator.planning.images import is_target
+from migrator.planning.images import is_target, other_digest, release_in
 from migrator.planning.options import Direction, Selection, direction
 from migrator.planning.patches import Batch, backward, forward
 from migrator.planning.planner import changes_of, is_of, make_plan, template_digest
@@ -83,6 +83,14 @@ def observe(found: Found, options: RunOptions, leases: Leases, recorder: Recorde
     return Control(found, recorded, own, tuple(map(leases.look, operator.lease_names(found.operator, options.flags))))
 
 
+def glance(store: Store, options: RunOptions) -> Control:
+    """The same for whoever takes no part: operators and record, and no Lease."""
+    if not store.is_cluster:
+        return Control()
+    found = operator.find(store, options.flags)
+    return Control(found, Recorder(store, found.home).load() if found.home is not None else Recorded())
+
+
 def read_sets(store: Store, options: RunOptions, context: Context, control: Control, point: Point) -> SetsSeen:
     """Read the sets, and judge them by the guards or, after a write, by the tables; raises what the store raises."""
     snapshot = take(store)
@@ -90,7 +98,7 @@ def read_sets(store: Store, options: RunOptions, context: Context, control: Cont
         back, half, complete = _stand(snapshot, options, control.recorded)
         if point is Point.WRITTEN and complete and not options.revert:
             return SetsSeen(point, _empty(options), back, half, complete=True)
-        plan = plan_for(snapshot, options, control.recorded, context)
+        plan = plan_for(snapshot, options, control, context)
         remains = options.revert and options.plan.selection != Selection() and _remains(snapshot, options, control)
     findings = in_the_way(options, control) if any(tree.changes for tree in plan.trees) else []
     plan = replace(plan, findings=(*plan.findings, *findings))
@@ -98,15 +106,24 @@ def read_sets(store: Store, options: RunOptions, context: Context, control: Cont
     return SetsSeen(point, plan, back, half, complete, remains, uids)
 
 
-def plan_for(snapshot: Snapshot, options: RunOptions, recorded: Recorded, context: Context) -> Plan:
+def plan_for(snapshot: Snapshot, options: RunOptions, control: Control, context: Context) -> Plan:
     """The plan of a migration or of a revert."""
+    recorded = control.recorded
     if not options.revert:
-        return make_plan(snapshot, options.plan, tables=recorded.by_set(), now=context.now())
+        tables, release = recorded.by_set(), running(control.found)
+        return make_plan(snapshot, options.plan, tables=tables, now=context.now(), running=release)
     run = recorded.unfinished
     same = run is not None and (run.source, run.target) == (options.plan.source, options.plan.target)
     if run is not None and same and not run.revert and run.state == record.STOPPING and not recorded.tables:
         return _empty(options)  # that run died before it recorded a table, and so before its first patch
     return make_revert(snapshot, options.plan, tables=recorded.origins().by_set())
+
+
+def running(found: Found) -> str | None:
+    """The release of the operator that runs, where its image names one."""
+    releases = {release_in(image) for image in (found.operator.images if found.operator else ())}
+    (release,) = releases if len(releases) == 1 else (None,)
+    return release.name if release else None
 
 
 def _empty(options: RunOptions) -> Plan:
@@ -155,10 +172,15 @@ def in_the_way(options: RunOptions, control: Control) -> list[Finding]:
         elif not installed.deployment and installed.live:
             said = "without a Deployment: stop it yourself, then run again"
             findings.append(refuse("GM-122", ref, None, f"{what} {said}"))
+    way = direction(options.plan)
+    for pod in installed.pods if installed is not None else ():
+        other = other_digest(pod.digests, options.target_digests)
+        if other is not None and _speaks(pod.image, way, options):
+            findings.append(refuse("GM-122", pod.ref, None, f"operator pod {pod.ref} ({pod.image}) {other}"))
     if found.authorizer is not None:
         findings.append(refuse("GM-202", None, None, found.authorizer.remedy))
     run = control.recorded.unfinished
-    if record_of(control.recorded, direction(options.plan)) is Rec.OTHER and run is not None:
+    if record_of(control.recorded, way) is Rec.OTHER and run is not None:
         said = f"a migration from {run.source} to {run.target} did not end: finish it with `run --to {run.target}`"
         findings.append(refuse("GM-205", None, None, f"{said}, or undo it with `run --revert --to {run.target}`"))
     return findings

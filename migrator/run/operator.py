@@ -15,7 +15,7 @@ from migrator.errors import LostRace, LostReply, NotAuthorised, NotFound, Refuse
 from migrator.exact_json import JSONObject
 from migrator.grove.model import Finding, Ref
 from migrator.planning.guards.base import refuse, warn
-from migrator.planning.images import image_tag
+from migrator.planning.images import image_tag, pulled_digests
 from migrator.resources import DEPLOYMENTS, PODS, SERVICES, VALIDATING_WEBHOOK_CONFIGURATIONS, Op
 from migrator.run import operator_config
 from migrator.run.admission import Webhook, webhooks
@@ -30,8 +30,7 @@ OPERATOR_LABELS: Final = {
 }
 OPERATOR_CONTAINER: Final = "grove-operator"
 
-#: The configuration whose Service selects the operator's pods
-#: (``operator/charts/templates/pcs-validating-webhook-config.yaml``).
+#: Its Service selects the operator's pods (``operator/charts/templates/pcs-validating-webhook-config.yaml``).
 VALIDATING_WEBHOOK: Final = "podcliqueset-validating-webhook"
 
 #: They elect no leader: ``LeaderElection`` has no JSON name there, so the configuration's key is not read
@@ -54,11 +53,12 @@ class Flags:
 
 @dataclass(frozen=True, slots=True)
 class OperatorPod:
-    """A pod of an operator, with the image of its operator container."""
+    """A pod of an operator: its operator container's image, and the digests by which its images were pulled."""
 
     ref: Ref
     image: str
     terminating: bool
+    digests: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +146,7 @@ def find(store: Store, flags: Flags, *, everywhere: bool = True) -> Found:
     """
     configurations = store.list(VALIDATING_WEBHOOK_CONFIGURATIONS, lambda raw: raw).items
     service = _service(store, configurations)
-    deployments = _deployments(store, flags, service, everywhere=everywhere)
-    chosen, findings = _choose(deployments, flags, service)
+    chosen, findings = _choose(_deployments(store, flags, service, everywhere=everywhere), flags, service)
     home = service.namespace or (chosen.namespace if chosen else None) or flags.namespace
     if flags.namespace is not None and home != flags.namespace:
         findings.append(
@@ -174,8 +173,8 @@ def kept_out(operator: Operator, held: Iterable[str]) -> bool:
 
 def lease_names(operator: Operator | None, flags: Flags) -> tuple[str, ...]:
     """The Leases that an operator may elect its leader by: its own, the one that the user names, and the default."""
-    own = operator.lease_name if operator is not None else None
-    return tuple(sorted({name for name in (own, flags.lease_name, DEFAULT_LEASE_NAME) if name}))
+    names = {operator.lease_name if operator is not None else None, flags.lease_name, DEFAULT_LEASE_NAME}
+    return tuple(sorted(name for name in names if name))
 
 
 def scale(store: Store, operator: Operator, replicas: int) -> None:
@@ -352,7 +351,8 @@ def _pod(raw: JSONObject) -> _SeenPod | None:
     if (raw.get("status") or {}).get("phase") in _ENDED and not terminating:
         return None
     ref = Ref("Pod", metadata.get("namespace", ""), metadata["name"], metadata.get("uid", ""))
-    return _SeenPod(OperatorPod(ref, _image(spec), terminating), metadata.get("labels") or {}, spec)
+    pod = OperatorPod(ref, _image(spec), terminating, pulled_digests(raw))
+    return _SeenPod(pod, metadata.get("labels") or {}, spec)
 
 
 def _deployment(raw: JSONObject) -> _Deployment:

@@ -26,6 +26,21 @@ _REVIEWS: Final = Resource(
 )
 _NAMED: Final = 8
 
+#: What a run patches: an object, or its status.
+_PATCHED: Final = (
+    (resources.PODS, ""),
+    (resources.POD_CLIQUES, ""),
+    (resources.POD_CLIQUES, "status"),
+    (resources.POD_CLIQUE_SCALING_GROUPS, "status"),
+    (resources.POD_GANG_MAPS, ""),
+    (resources.POD_GANGS, ""),
+    (resources.POD_CLIQUE_SETS, "status"),
+)
+#: Kinds without which nothing is known of a set, by their qualified names; PodGangs where there are PodGangMaps.
+_NEEDED: Final = frozenset(
+    {"podcliquesets.grove.io", "podcliquescalinggroups.grove.io", "podcliques.grove.io", "podgangmaps.grove.io"}
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Right:
@@ -45,6 +60,58 @@ class Right:
         return f"{self.verb} {what}{group}{named}{where}"
 
 
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A right, and what goes on without it; ``without`` is empty where nothing does."""
+
+    right: Right
+    without: str = ""
+
+
+def of_plan(kinds: Iterable[Resource], home: str, namespace: str | None = None) -> tuple[Need, ...]:
+    """What ``plan`` takes; ``kinds`` are all of Grove's, ``home`` is the operator's namespace.
+
+    With a ``namespace`` these are the rights to plan its sets alone, and what is not seen otherwise.
+    """
+    where, known = namespace or "", tuple(kinds)
+    needed = _NEEDED | ({"podgangs.scheduler.grove.io"} if resources.POD_GANG_MAPS in known else frozenset())
+    unseen = "it is not seen whether an operator keeps hashes there (GM-137)"
+    blind = "it is not seen whether an operator runs, and what refuses label changes (GM-122, GM-202)"
+    lists = (Right("list", kind, namespace=where if kind.namespaced else "") for kind in known)
+    looks = [Right("list", resources.DEPLOYMENTS), Right("list", resources.VALIDATING_WEBHOOK_CONFIGURATIONS)]
+    if where:
+        looks.append(Right("list", resources.PODS))
+    return (
+        *(Need(right, "" if right.resource.qualified_name in needed else unseen) for right in lists),
+        Need(Right("list", resources.PODS, namespace=where)),
+        *(Need(right, blind) for right in looks),
+        _service(home),
+        Need(
+            Right("get", resources.CONFIG_MAPS, namespace=home),
+            "it is not seen what an earlier run recorded, and by which Lease the operator elects (GM-205, GM-122)",
+        ),
+    )
+
+
+def of_run(kinds: Iterable[Resource], home: str, leases: Iterable[str], operator: Operator | None) -> tuple[Need, ...]:
+    """What ``run`` takes, with ``--stop-operator`` and whatever the sets are."""
+    known = tuple(kinds)
+    patched = [(kind, part) for kind, part in _PATCHED if not kind.group or kind in known]
+    rights = (
+        *(need.right for need in of_plan(known, home) if need.right.verb == "list"),
+        *(Right("patch", kind, part) for kind, part in patched),
+        *dict.fromkeys(Right("get", kind) for kind, _ in patched),
+        *of_hold(home, leases, operator, stops_it=True),
+    )
+    events = Need(Right("create", resources.EVENTS), "no Events are written about the sets")
+    return (*map(Need, rights), _service(home), events)
+
+
+def _service(home: str) -> Need:
+    right = Right("get", resources.SERVICES, namespace=home, name="grove-operator")
+    return Need(right, "an operator under labels of its own is not seen (GM-122)")
+
+
 def of_patches(patches: Iterable[Patch]) -> tuple[Right, ...]:
     """What writing takes: each kind and subresource is patched, and read again after a conflict."""
     found: dict[Right, None] = {}
@@ -55,10 +122,10 @@ def of_patches(patches: Iterable[Patch]) -> tuple[Right, ...]:
     return tuple(found)
 
 
-def of_run(
+def of_migration(
     patches: Iterable[Patch], namespace: str, leases: Iterable[str], operator: Operator | None, *, stops_it: bool
 ) -> tuple[Right, ...]:
-    """What a run takes: its writes, and in ``namespace`` Leases and record; and to stop the operator."""
+    """What these writes take, and in ``namespace`` Leases and record; and to stop the operator."""
     return (*of_patches(patches), *of_hold(namespace, leases, operator, stops_it=stops_it))
 
 
@@ -81,9 +148,8 @@ def check(store: Store, rights: Sequence[Right], log: structlog.typing.Filtering
 
     Where the API server does not answer such questions nothing is raised: the run finds out by itself.
     """
-    asked = store.in_dry_run(DryRun.SERVER)  # the answer is the same, nothing is stored, and a retry is harmless
     try:
-        missing = sorted(map(str, _missing(asked, rights)))
+        missing = sorted(map(str, _missing(store, rights)))
     except (ApiError, NotAuthorised, LostReply) as error:
         log.info("rights_not_asked", error=str(error))
         return
@@ -102,12 +168,14 @@ def _missing(store: Store, rights: Sequence[Right]) -> Iterator[Right]:
     for right in rights:
         wide = replace(right, namespace="")
         if wide not in everywhere:
-            everywhere[wide] = _allowed(store, wide)
-        if not everywhere[wide] and (wide == right or not _allowed(store, right)):
+            everywhere[wide] = allowed(store, wide)
+        if not everywhere[wide] and (wide == right or not allowed(store, right)):
             yield right
 
 
-def _allowed(store: Store, right: Right) -> bool:
+def allowed(store: Store, right: Right) -> bool:
+    """Whether the API server would let us; nothing is stored."""
+    store = store.in_dry_run(DryRun.SERVER)  # the answer is the same, and a retry is harmless
     attributes = {
         "verb": right.verb,
         "group": right.resource.group,

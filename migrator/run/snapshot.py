@@ -31,14 +31,25 @@ _JOINED: Final = frozenset(
 )
 
 
-def take(store: Store, *, phases: bool = False) -> Snapshot:
+def take(store: Store, *, phases: bool = False, namespace: str | None = None) -> Snapshot:
     """List each kind once, whole cluster, and join what was read.
+
+    With a ``namespace`` that one alone is read where the whole cluster may not be: the snapshot says so.
 
     No Grove CRDs means no trees. A kind that holds no known hash and may not be listed is named in ``unlisted``. Any
     other failure to read is raised: an API outage must never look like "no pods". With ``phases`` pods know whether
     they run, for two short lists more. Raises :class:`~migrator.errors.IncompleteDump` where a dump lacks what its
     sets must have, and :class:`~migrator.errors.InputError` where it has one object twice.
     """
+    try:
+        return _take(store, phases=phases)
+    except NotAuthorised:
+        if namespace is None:
+            raise
+        return replace(_take(store, phases=phases, only=namespace), only=namespace)
+
+
+def _take(store: Store, *, phases: bool, only: str | None = None) -> Snapshot:
     swept, unlisted = sweep.Sweep(), list[str]()
 
     def read(
@@ -50,13 +61,19 @@ def take(store: Store, *, phases: bool = False) -> Snapshot:
         metadata_only: bool = False,
     ) -> tuple[T, ...]:
         listing: Listing[T] = store.list(
-            resource, project, label_selector=selector, field_selector=fields, metadata_only=metadata_only
+            resource,
+            project,
+            namespace=only if resource.namespaced else None,
+            label_selector=selector,
+            field_selector=fields,
+            metadata_only=metadata_only,
+            look=None if fields else swept.look,
         )
         return listing.items
 
     def if_there(resource: Resource, project: Callable[[JSONObject], T]) -> tuple[T, ...]:
         try:
-            return read(resource, swept.over(project))
+            return read(resource, project)
         except NotFound:
             return ()
 
@@ -68,7 +85,7 @@ def take(store: Store, *, phases: bool = False) -> Snapshot:
             return ()
 
     try:
-        sets = read(resources.POD_CLIQUE_SETS, swept.over(parsing.pod_clique_set))
+        sets = read(resources.POD_CLIQUE_SETS, parsing.pod_clique_set)
     except NotFound:
         return Snapshot(trees=(), is_cluster=store.is_cluster, installed=False)
     gang_maps = if_there(resources.POD_GANG_MAPS, parsing.pod_gang_map)
@@ -76,9 +93,9 @@ def take(store: Store, *, phases: bool = False) -> Snapshot:
     gangs = (if_there if gang_maps else if_allowed)(resources.POD_GANGS, parsing.pod_gang)
     objects = Objects(
         sets=sets,
-        groups=read(resources.POD_CLIQUE_SCALING_GROUPS, swept.over(parsing.scaling_group)),
-        cliques=read(resources.POD_CLIQUES, swept.over(parsing.pod_clique)),
-        pods=read(resources.PODS, swept.over(parsing.pod), selector=_MANAGED, metadata_only=True),
+        groups=read(resources.POD_CLIQUE_SCALING_GROUPS, parsing.scaling_group),
+        cliques=read(resources.POD_CLIQUES, parsing.pod_clique),
+        pods=read(resources.PODS, parsing.pod, selector=_MANAGED, metadata_only=True),
         gang_maps=gang_maps,
         gangs=gangs,
     )

@@ -25,18 +25,18 @@ from migrator.exact_json import JSONObject
 from migrator.grove.model import Ref, Snapshot
 from migrator.grove.places import stored_hashes
 from migrator.planning.aftermath import Problem, problems_of
-from migrator.planning.images import is_target
-from migrator.planning.options import Direction, PlanOptions, direction
+from migrator.planning.images import is_target, other_digest
+from migrator.planning.options import AUTO, Direction, PlanOptions, direction
 from migrator.planning.planner import is_of
 from migrator.planning.revert import make_revert
 from migrator.planning.tables import Baseline, Table
 from migrator.resources import EVENTS, POD_CLIQUE_SETS
-from migrator.run import operator, target_image
+from migrator.run import operator
 from migrator.run.context import Context
 from migrator.run.decisions import Lease
 from migrator.run.leases import OWN_LEASE, Leases
 from migrator.run.observation import left_of
-from migrator.run.operator import Flags, Operator
+from migrator.run.operator import Flags
 from migrator.run.record import Recorded, Recorder
 from migrator.run.snapshot import take
 from migrator.store import Store
@@ -50,15 +50,21 @@ _ORDINARY: Final = frozenset({"Scheduled", "Pulling", "Pulled", "Created", "Star
 
 @dataclass(frozen=True, slots=True)
 class VerifyOptions:
-    """What ``verify`` is asked. ``settle`` and ``interval`` are in seconds."""
+    """What ``verify`` is asked; ``source`` and ``target`` as in a plan. ``settle`` and ``interval`` are in seconds."""
 
     target: str
+    source: str = AUTO
     settle: float = 0.0
     interval: float = 2.0
     after_upgrade: bool = False
     flags: Flags = field(default_factory=Flags)
     target_image: str | None = None
     target_digests: frozenset[str] = frozenset()
+
+    @property
+    def way(self) -> Direction:
+        """The schemes that are meant."""
+        return direction(PlanOptions(source=self.source, target=self.target))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +96,7 @@ def verify(store: Store, options: VerifyOptions, context: Context, *, namespace:
     and goes. ``namespace`` is where the record is if no operator is found. Raises
     :class:`~migrator.errors.VerificationFailed` with the problems of the last snapshot.
     """
-    known, way = _read(store, options, namespace), direction(PlanOptions(target=options.target))
+    known, way = _read(store, options, namespace), options.way
     if options.after_upgrade and not known.tables:
         raise UsageError(
             "--after-upgrade compares with the record of a run, and there is none in the operator's namespace"
@@ -104,9 +110,7 @@ def verify(store: Store, options: VerifyOptions, context: Context, *, namespace:
         if store.is_cluster and not snapshot.trees:
             found += tuple(_nothing_there(store, known.tables))
         if options.after_upgrade:
-            installed = operator.find(store, options.flags).operator
-            found += tuple(_no_operator(installed, options, way))
-            found += tuple(Problem(*other) for other in target_image.others(store, installed, options.target_digests))
+            found += tuple(_no_operator(store, options))
         problems = tuple(problem for problem in found if not problem.owner)
         context.log.info("verified", attempt=attempts, problems=len(problems), trees=len(snapshot.trees))
         stuck = any(not problem.settles for problem in problems)
@@ -197,7 +201,7 @@ def _read(store: Store, options: VerifyOptions, namespace: str | None) -> _Known
             return _Known()
         recorder = Recorder(store, home)
         recorded = recorder.load()
-        way = direction(PlanOptions(target=options.target))
+        way = options.way
         tables = {uid: table for uid, table in recorded.by_set().items() if is_of(table, way)}
         return _Known(home, recorded, tables, recorder.baselines() if options.after_upgrade else {})
     except (NotAuthorised, Refused, UsageError):
@@ -218,8 +222,14 @@ def _nothing_there(store: Store, tables: Mapping[str, Table]) -> Iterator[Proble
         yield Problem(ref, None, "Grove's CRDs are not installed: there is nothing to verify")
 
 
-def _no_operator(installed: Operator | None, options: VerifyOptions, way: Direction) -> Iterator[Problem]:
-    """Before an operator of the target has run there is no "after the upgrade"."""
+def _no_operator(store: Store, options: VerifyOptions) -> Iterator[Problem]:
+    """Before an operator of the target has run there is no "after the upgrade"; nor if it is another build of it."""
+    way = options.way
+    installed = operator.find(store, options.flags).operator
+    for pod in installed.pods if installed is not None else ():
+        other = other_digest(pod.digests, options.target_digests)
+        if other is not None:
+            yield Problem(pod.ref, None, f"operator pod {pod.ref} ({pod.image}) {other}")
     live = [pod for pod in installed.pods if not pod.terminating] if installed is not None else []
     if any(_is_of(pod.image, way, options) for pod in live):
         return

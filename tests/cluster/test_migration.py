@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -24,10 +25,11 @@ from migrator.store import Deadline
 from migrator.stores.kube import store as kube_store
 from migrator.stores.kube.store import KubeStore
 from tests.support import workloads
+from tests.support.controlplane.client import Client
 from tests.support.controlplane.crds import apply_crds
 from tests.support.controlplane.server import ControlPlane
+from tests.support.controlplane.trees import GROVE, load
 from tests.support.counts import record
-from tests.support.loading import GROVE, load, read
 from tests.support.trees import Object, State, grow
 
 pytestmark = pytest.mark.controlplane
@@ -69,6 +71,17 @@ class Cluster:
             if verb not in {"GET", "LIST"} and not path.endswith("/selfsubjectreviews")
         ]
 
+    def read(self) -> dict[tuple[str, str, str], Object]:
+        """Every object of Grove's by kind, namespace and name, without what any write changes."""
+        found: dict[tuple[str, str, str], Object] = {}
+        for resource in GROVE:
+            for item in self.store().list(resource, copy.deepcopy).items:
+                metadata = item["metadata"]
+                metadata.pop("resourceVersion", None)
+                metadata.pop("managedFields", None)
+                found[item["kind"], metadata.get("namespace", ""), metadata["name"]] = item
+        return found
+
     def _note(self, verb: str, path: str, *_: object) -> None:
         self.requests.append((verb.upper(), path))
 
@@ -81,7 +94,7 @@ def pair(request: pytest.FixtureRequest) -> tuple[str, str, str]:
 
 
 @pytest.fixture
-def cluster(control_plane: ControlPlane, pair: tuple[str, str, str]) -> Iterator[Cluster]:
+def cluster(control_plane: ControlPlane, api: Client, pair: tuple[str, str, str]) -> Iterator[Cluster]:
     """An API server with the line's CRDs and the fixture trees under the source's hashes."""
     source, target, line = pair
     apply_crds(control_plane, line)
@@ -92,7 +105,7 @@ def cluster(control_plane: ControlPlane, pair: tuple[str, str, str]) -> Iterator
         before = podcliqueset.hash_pod_clique_set(pcs, schemes.by_name(source))
         after = podcliqueset.hash_pod_clique_set(pcs, schemes.by_name(target))
         assert before.generation_hash != after.generation_hash, "a set whose hashes are equal would prove nothing"
-        load(store, grow(pcs, before, state))
+        load(api, grow(pcs, before, state))
     yield found
     _empty(store)
 
@@ -100,9 +113,9 @@ def cluster(control_plane: ControlPlane, pair: tuple[str, str, str]) -> Iterator
 def test_every_value_becomes_the_targets_and_nothing_else_changes(cluster: Cluster, pair: tuple[str, str, str]) -> None:
     """After a run every stored hash is the target's, leftovers stay, and the rest of every object is as it was."""
     source, target, _ = pair
-    before = read(cluster.store())
+    before = cluster.read()
     result = cluster.run("auto", target)
-    after = read(cluster.store())
+    after = cluster.read()
     expected = _translated(before, schemes.by_name(source), schemes.by_name(target))
     assert after == expected
     assert result.trees == 3
@@ -123,11 +136,11 @@ def test_a_second_run_writes_nothing(cluster: Cluster, pair: tuple[str, str, str
 def test_a_revert_gives_back_the_very_objects(cluster: Cluster, pair: tuple[str, str, str]) -> None:
     """Reverting restores every object, but for resourceVersion and managedFields, and removes the record."""
     source, target, _ = pair
-    before = read(cluster.store())
+    before = cluster.read()
     cluster.run("auto", target)
-    assert read(cluster.store()) != before
+    assert cluster.read() != before
     cluster.run(source, target, revert=True)
-    assert read(cluster.store()) == before
+    assert cluster.read() == before
     names = cluster.store().list(resources.CONFIG_MAPS, lambda raw: raw["metadata"]["name"], namespace="default").items
     assert not [name for name in names if name.startswith("grove-migrator")]
 
@@ -135,12 +148,12 @@ def test_a_revert_gives_back_the_very_objects(cluster: Cluster, pair: tuple[str,
 def test_a_dry_run_on_the_server_changes_nothing(cluster: Cluster, pair: tuple[str, str, str]) -> None:
     """--dry-run=server passes admission and validation for every patch, and leaves everything as it was."""
     _, target, _ = pair
-    before = read(cluster.store())
+    before = cluster.read()
     store = cluster.store().in_dry_run(seam.DryRun.SERVER)
     options = RunOptions(plan=PlanOptions(target=target), flags=Flags("default"))
     result = loop.run(store, options, _context())
     assert result.patches > 0
-    assert read(cluster.store()) == before
+    assert cluster.read() == before
 
 
 def _sets(line: str) -> list[tuple[Object, State]]:

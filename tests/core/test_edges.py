@@ -8,6 +8,7 @@ from migrator import exact_json
 from migrator.errors import DecodeError, TestFailed
 from migrator.hashing import quantity, schemes, spew
 from migrator.hashing.fnv import Piece, plain
+from migrator.hashing.podcliqueset import IN_ORDER
 from migrator.planning import explain
 from migrator.planning.newer_fields import newer_fields
 from migrator.resources import Op
@@ -42,7 +43,7 @@ def test_an_explanation_tells_of_cliques_that_move() -> None:
     source, target = schemes.by_name("legacy-1.34"), schemes.by_name("canonical-1.34")
     text = explain.as_text(explain.explain(pcs, source, target))
     assert "  ~ cliques: the canonical order is 1, 0\n" in text
-    pcs["spec"]["template"]["cliqueStartupType"] = explain.IN_ORDER
+    pcs["spec"]["template"]["cliqueStartupType"] = IN_ORDER
     text = explain.as_text(explain.explain(pcs, source, target))
     assert "prints the name of each before it (CliqueStartupTypeInOrder)" in text
 

@@ -27,12 +27,12 @@ class CannotAddError(Exception):
 def add(minor: str, *, newest: str, directory: Path = HERE) -> Path:
     """Write the oracle of `minor` beside that of `newest`, from which it is made; returns its directory.
 
-    Raises CannotAddError for what is no minor, for one that is there, without Go, and where the modules of that minor
+    Raises CannotAddError for what is not a minor, for one that exists, without Go, and where the modules of that minor
     cannot be had.
     """
     named = MINOR.fullmatch(minor)
     if named is None:
-        raise CannotAddError(f"{minor} is no minor of Kubernetes; they are written like 1.37")
+        raise CannotAddError(f"{minor} is not a minor of Kubernetes; they are written like 1.37")
     made = directory / f"v{minor}"
     if made.exists():
         raise CannotAddError(f"{made} exists")

@@ -44,9 +44,9 @@ def test_what_is_there_is_not_touched(copy: Path) -> None:
 
 
 @pytest.mark.parametrize("minor", ["2.1", "v1.37", "1.37.0", ""])
-def test_what_is_no_minor_is_refused(copy: Path, minor: str) -> None:
+def test_what_is_not_a_minor_is_refused(copy: Path, minor: str) -> None:
     """Whatever does not look like a minor is refused by name."""
-    with pytest.raises(add_minor.CannotAddError, match="is no minor of Kubernetes"):
+    with pytest.raises(add_minor.CannotAddError, match="is not a minor of Kubernetes"):
         add_minor.add(minor, newest=MINORS[1], directory=copy)
 
 

@@ -16,13 +16,15 @@ from migrator.hashing import layouts
 from migrator.operators import binary, buildinfo, moduledata
 from migrator.operators.binary import OperatorBinary
 from migrator.operators.elf import Elf
+from migrator.operators.functions import Functions
 from migrator.operators.gotypes import GoTypes
 from tests.oracle.operator_build import NEWEST_GO, Program, built
 
 pytestmark = pytest.mark.differential
 
 PROGRAMS = [Program(), Program("1.33", NEWEST_GO, "arm64", pie=True, tags=("canonical",))]
-BITS = 200
+#: Bits flipped in each program: in what the layout is read from, and in everything else that is read.
+BITS, OTHER_BITS = 200, 100
 
 
 @dataclass
@@ -120,12 +122,20 @@ def _name(change: Callable[[int], int], offset: int = 0) -> Callable[[Image], No
     return _each("names", lambda one, address: one.change(address + offset, "B", change))
 
 
+def _rename(one: Image) -> None:
+    one.data[:] = one.data.replace(b"ComputeHash", b"kQ2zVnPwX1a").replace(b"computeHash", b"Lm9xRtB3cDe")
+
+
+def _tables(one: Image) -> list[int]:
+    magic = b"\xf1\xff\xff\xff\0\0" + bytes((1 if one.elf.architecture == "amd64" else 4, 8))
+    spans = [(segment.address, segment.address + segment.size) for segment in one.elf.segments]
+    return [address for start, stop in spans for address in one.elf.find(magic, start, stop, step=8)]
+
+
 def _header(offset: int, layout: str, change: Callable[[int], int]) -> Callable[[Image], None]:
     def changed(one: Image) -> None:
-        magic = b"\xf1\xff\xff\xff\0\0" + bytes((1 if one.elf.architecture == "amd64" else 4, 8))
-        for segment in one.elf.segments:
-            for address in one.elf.find(magic, segment.address, segment.address + segment.size, step=8):
-                one.change(address + offset, layout, change)
+        for table in _tables(one):
+            one.change(table + offset, layout, change)
 
     return changed
 
@@ -170,6 +180,7 @@ CHANGES: dict[str, Callable[[Image], None]] = {
     "table: another count of functions": _header(8, "Q", lambda count: count + 1),
     "table: names elsewhere": _header(32, "Q", lambda offset: offset + 8),
     "table: functions elsewhere": _header(64, "Q", lambda offset: offset + 8),
+    "functions: names that mean nothing": _rename,
 }
 
 
@@ -213,3 +224,44 @@ def test_a_damaged_bit_is_refused_or_shows(program: Program) -> None:
             same = found.layout == original(program)[1].layout
             assert same or layouts.name_of(found.layout).startswith("x")
     assert refused > BITS // 5
+
+
+def _elsewhere(one: Image) -> list[tuple[int, int]]:
+    """Places in the file, with sizes, of what is read and is not a type: headers, tables, the operator's code."""
+    elf, module, data = one.elf, one.module, bytes(one.data)
+    places = [(0, 64 + 56 * len(elf.segments)), (data.find(b"\xff Go buildinf:"), 256)]
+    tables = _tables(one)
+    places += [(one.at(table), 72) for table in tables]
+    places += [(one.at(row), 8 * 55) for table in tables for row in elf.pointers_to(table)]
+    for function in Functions(elf, module).starting_with(("grovemigrator/fork/operator/internal/",)):
+        places.append((one.at(function.entry), function.end - function.entry))
+        places.append((one.at(module.functions) + function.row, 60))
+    return [*places, (data.find(b"grovemigrator/fork/operator/internal/utils/kubernetes."), 120)]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=str)
+def test_a_damaged_bit_elsewhere_is_refused_or_harmless(program: Program) -> None:
+    """A bit flipped in headers, tables of functions or code gives what was there before, or an error of ours."""
+    clean = image(program)
+    places = _elsewhere(clean)
+    draw = random.Random(21)  # noqa: S311 - the same bits every time
+    refused = 0
+    for _ in range(OTHER_BITS):
+        start, size = draw.choice(places)
+        place, bit = start + draw.randrange(size), 1 << draw.randrange(8)
+        clean.data[place] ^= bit
+        found = outcome(bytes(clean.data))
+        clean.data[place] ^= bit
+        refused += found is None
+        assert found is None or (found.layout, found.recognised) == _answer(program)
+    assert refused > OTHER_BITS // 20
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=str)
+def test_a_program_that_is_cut_off_is_refused(program: Program) -> None:
+    """Wherever something is missing that is loaded, it is refused."""
+    data, _ = original(program)
+    loaded = max(segment.offset + segment.size for segment in image(program).elf.segments)
+    for length in (10, 64, 5000, loaded // 3, loaded // 2, loaded - 1):
+        assert outcome(data[:length]) is None
+    assert outcome(data[:loaded]) is not None

@@ -226,7 +226,7 @@ def test_every_write_of_a_run_was_asked_for(*, revert: bool) -> None:
         asked.add((right.verb, right.resource.plural, right.subresource, right.name))
         return True
 
-    with mock.patch.object(rights, "_allowed", allow):
+    with mock.patch.object(rights, "allowed", allow):
         world = World()
         assert world.run().code == 0
         sent = len(world.store.writes())
@@ -244,7 +244,7 @@ def test_every_write_of_a_run_was_asked_for(*, revert: bool) -> None:
 def test_a_missing_right_disturbs_nothing() -> None:
     """Without one right the run ends with exit 1 before it stopped the operator or wrote anything."""
     with (
-        mock.patch.object(rights, "_allowed", lambda _store, right: right.resource != resources.LEASES),
+        mock.patch.object(rights, "allowed", lambda _store, right: right.resource != resources.LEASES),
     ):
         world = World()
         ending = world.run()

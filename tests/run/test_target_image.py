@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from migrator.hashing import schemes
-from migrator.planning.images import is_target
-from migrator.resources import CONFIG_MAPS, DEPLOYMENTS, PODS
-from migrator.run import operator, target_image
-from tests.run.test_operator import config_map, deployment, pod
-from tests.support.small_cluster import SmallCluster
+from migrator.planning.images import is_target, other_digest, pulled_digests
+from migrator.planning.options import PlanOptions
+from migrator.run import observation
+from migrator.run.context import RunOptions
+from tests.simulation import cluster
+from tests.simulation.world import operator_pod
+from tests.support.memory_store import MemoryStore
 
 READ, OTHER = f"sha256:{64 * 'a'}", f"sha256:{64 * 'b'}"
 TARGET = schemes.by_name("legacy-1.35")
@@ -37,27 +41,36 @@ def test_without_a_digest_nothing_changes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("image_id", "problems"),
+    ("image_id", "other"),
     [
-        (f"example.test/operator@{READ}", 0),
-        (f"docker-pullable://example.test/operator@{OTHER}", 1),
-        (OTHER, 0),
-        ("", 0),
+        (f"example.test/operator@{READ}", False),
+        (f"docker-pullable://example.test/operator@{OTHER}", True),
+        (OTHER, False),
+        ("", False),
     ],
 )
-def test_the_running_image_is_compared(image_id: str, problems: int) -> None:
+def test_the_running_image_is_compared(image_id: str, *, other: bool) -> None:
     """An imageID from a registry must be the one that was read; one that names no registry's digest says nothing."""
-    running = pod("grove-operator-1")
-    running["status"]["containerStatuses"] = [{"name": "grove-operator", "imageID": image_id}]
-    cluster = SmallCluster((DEPLOYMENTS, deployment()), (CONFIG_MAPS, config_map()), (PODS, running))
-    found = list(target_image.others(cluster, operator.find(cluster, operator.Flags()).operator, frozenset({READ})))
-    assert len(found) == problems
-    for ref, _, message in found:
-        assert ref.name == "grove-operator-1"
-        assert READ in message
-        assert OTHER in message
+    said = other_digest(pulled_digests(_pulled(operator_pod("one", cluster.NEW_IMAGE), image_id)), frozenset({READ}))
+    assert (said is not None) is other
+    assert said is None or (READ in said and OTHER in said)
+    assert other_digest(frozenset({OTHER}), frozenset()) is None
 
 
-def test_without_an_operator_there_is_nothing_to_compare() -> None:
-    """No operator is no problem of this comparison."""
-    assert not list(target_image.others(SmallCluster(), None, frozenset({READ})))
+def _pulled(pod: dict[str, Any], image_id: str) -> dict[str, Any]:
+    pod["status"]["containerStatuses"] = [{"name": "grove-operator", "imageID": image_id}]
+    return pod
+
+
+@pytest.mark.parametrize("image", [cluster.NEW_IMAGE, cluster.OLD_IMAGE], ids=["target", "source"])
+@pytest.mark.parametrize("digest", [READ, OTHER], ids=["read", "other"])
+def test_a_run_refuses_another_build_of_the_target(image: str, digest: str) -> None:
+    """A pod that counts as the target's by its tag, and was pulled by another digest than was read, refuses the run."""
+    store = MemoryStore({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": cluster.NAMESPACE}})
+    for item in (*cluster.operator(image=image), _pulled(operator_pod("one", image), f"registry.example/op@{digest}")):
+        store.put(item)
+    options = RunOptions(PlanOptions(target=cluster.TARGET), stop_operator=True, target_digests=frozenset({READ}))
+    control = observation.glance(store, options)
+    said = [finding.message for finding in observation.in_the_way(options, control) if READ in finding.message]
+    assert len(said) == (image == cluster.NEW_IMAGE and digest == OTHER)
+    assert all(OTHER in one and "read the image that is deployed" in one for one in said)

@@ -325,6 +325,24 @@ def test_before_the_upgrade_there_is_no_after(migrated: MemoryStore, context: Co
         verify(migrated, VerifyOptions(TARGET, after_upgrade=True, target_image=cluster.OLD_IMAGE), context)
 
 
+@pytest.mark.parametrize(("digit", "good"), [("a", True), ("b", False)])
+def test_the_running_build_must_be_the_one_that_was_read(
+    migrated: MemoryStore, context: Context, digit: str, *, good: bool
+) -> None:
+    """After an upgrade to a binary the operator's pod must have been pulled by that binary's digest."""
+    status = [{"name": "grove-operator", "imageID": f"registry.example/op@sha256:{64 * digit}"}]
+    migrated.edit(resources.PODS, NAMESPACE, "new-1", lambda pod: pod["status"].update(containerStatuses=status))
+    options = VerifyOptions(TARGET, after_upgrade=True, target_digests=frozenset({f"sha256:{64 * 'a'}"}))
+    if good:
+        assert verify(migrated, options, context).problems == ()
+        return
+    with pytest.raises(
+        VerificationFailed, match=r"operator pod .*new-1 .* but the binary that was read is of sha256:aaa"
+    ):
+        verify(migrated, options, context)
+    assert records(migrated)
+
+
 def test_no_set_at_all_is_not_verified(context: Context) -> None:
     """Neither where the CRDs are missing nor where the record names sets."""
     bare = MemoryStore(without=[resources.POD_CLIQUE_SETS])

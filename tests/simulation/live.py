@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from migrator import resources
-from migrator.stores.kube import store as kube_store
 from tests.simulation import cluster
 from tests.simulation.proxy import Proxy, Schedule, Seen
 from tests.simulation.truth import LOST, STUCK
 from tests.support.controlplane.client import Client
 from tests.support.controlplane.crds import apply_crds
 from tests.support.controlplane.server import ControlPlane
-from tests.support.loading import GROVE, load
+from tests.support.controlplane.trees import GROVE, load
 from tests.support.paths import ROOT
 from tests.support.trees import Object
 
@@ -115,7 +114,7 @@ class LiveCluster:
         self.empty()
         for item in installation:
             self.client.create(item)
-        load(kube_store.connect(kubeconfig=str(self.control_plane.kubeconfig)), cluster.trees())
+        load(self.client, cluster.trees())
         self.before = self.grove()
         self.after = cluster.migrated(self.before)
         return self

@@ -16,15 +16,14 @@ from typing import Final
 
 from migrator.hashing.podcliqueset import hash_pod_clique_set
 from migrator.hashing.schemes import by_name
-from migrator.resources import NAMESPACES
 from migrator.stores.dump.store import read_documents
-from migrator.stores.kube import store as kube_store
 from tests.support import trees
 from tests.support.controlplane.crds import apply_crds
 from tests.support.controlplane.server import ControlPlane
-from tests.support.loading import load
+from tests.support.controlplane.trees import load
+from tests.support.paths import ROOT
 
-SOURCE: Final = Path(__file__).resolve().parent.parent / "examples" / "podcliquesets.yaml"
+SOURCE: Final = ROOT / "examples" / "podcliquesets.yaml"
 SCHEME: Final = "legacy-1.34"
 KINDS: Final = "podcliquesets,podcliques,podcliquescalinggroups,pods"
 
@@ -44,11 +43,11 @@ def main() -> int:
     """Load, and print what kubectl prints."""
     with tempfile.TemporaryDirectory() as directory, ControlPlane(Path(directory)) as control_plane:
         apply_crds(control_plane, "alpha.9")
-        store = kube_store.connect(kubeconfig=str(control_plane.kubeconfig))
+        client = control_plane.client()
         objects = cluster()
         for name in sorted({item["metadata"]["namespace"] for item in objects} - {"default"}):
-            store.create(NAMESPACES, "", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        load(store, objects)
+            client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        load(client, objects)
         command = ["kubectl", "--kubeconfig", str(control_plane.kubeconfig), "get", KINDS, "-A", "-o", "yaml"]
         return subprocess.run(command, check=False).returncode
 

@@ -23,7 +23,7 @@ from migrator.errors import AlreadyExists, Conflict, LeaseLost, NotFound, Reject
 from migrator.exact_json import JSONObject
 from migrator.resources import Op, Resource
 from migrator.selectors import matches_labels
-from migrator.store import DryRun, Listing
+from migrator.store import DryRun, Listing, Look
 from migrator.stores.dump.patching import same
 from tests.support.api_validation import validate
 from tests.support.server_patch import apply_ops, patched
@@ -223,6 +223,7 @@ class MemoryStore:
         label_selector: str | None = None,
         field_selector: str | None = None,
         metadata_only: bool = False,
+        look: Look | None = None,
     ) -> Listing[T]:
         """See :meth:`migrator.store.Store.list`."""
         request = Request("list", resource, namespace or "", "")
@@ -238,6 +239,8 @@ class MemoryStore:
             ]
             version = str(self._state.version)
         listing = Listing(tuple(map(project, found)), version)
+        if look is not None:
+            look(found, None)
         self._answer(request)
         return listing
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from migrator.grove.model import Finding, Severity
 from migrator.planning.guards import gangs, spec, updates, values, workload
-from migrator.planning.guards.base import CATALOGUE, FOREIGN_CODES, HAZARDS, Case, Guard, guard, overridable
+from migrator.planning.guards.base import CATALOGUE, FOREIGN_CODES, HAZARDS, Case, Guard, guard, harmless, overridable
 
 __all__ = ["CATALOGUE", "FOREIGN_CODES", "HAZARDS", "Case", "Guard", "check_tree", "guard", "overridable"]
 
@@ -36,7 +36,7 @@ def check_tree(case: Case, *, allow: frozenset[str] = frozenset()) -> tuple[Find
     """
     found = [_allowed(f, allow) for module in _MODULES for check in module.CHECKS for f in check(case)]
     if case.equal:
-        found = [replace(finding, severity=Severity.WARNING) for finding in found]
+        found = [harmless(finding) for finding in found]
     return _with_causes(found)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -188,6 +188,15 @@ def refuse(code: str, ref: Ref | None, field: str | None, message: str) -> Findi
 def judge(code: str, ref: Ref | None, field: str | None, message: str, *, refuses: bool) -> Finding:
     """A refusal or a warning, by what was found."""
     return (refuse if refuses else warn)(code, ref, field, message)
+
+
+def harmless(finding: Finding) -> Finding:
+    """The same where nothing is written to the set, so that nothing can be hidden: nothing has to be done about it."""
+    if finding.severity is Severity.WARNING:
+        return finding
+    found = finding.message.partition("; ")[0]
+    message = f"{found}; nothing is written to this set, so it does not stand in the way"
+    return replace(finding, severity=Severity.WARNING, message=message)
 
 
 def warn(code: str, ref: Ref | None, field: str | None, message: str) -> Finding:

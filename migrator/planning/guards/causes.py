@@ -17,6 +17,7 @@ from migrator.grove.model import (
     PodClique,
     StoredHash,
 )
+from migrator.hashing.podcliqueset import EXPLICIT, IN_ORDER
 from migrator.hashing.schemes import LEGACY
 from migrator.planning.blast import whole_units
 from migrator.planning.guards.base import Case, refuse
@@ -24,8 +25,6 @@ from migrator.planning.guards.base import Case, refuse
 _ANNOTATION_AUTO_MNNVL: Final = "grove.io/auto-mnnvl"
 _MNNVL_MINOR: Final = "1.34"  # alpha.6 and alpha.7; those before have no MNNVL, those after copy the template
 _GPU: Final = "nvidia.com/gpu"
-IN_ORDER: Final = "CliqueStartupTypeInOrder"
-EXPLICIT: Final = "CliqueStartupTypeExplicit"
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,11 +61,12 @@ def terminating(case: Case) -> Iterator[Finding]:
     tree = case.tree
     for item in (*children(tree), *tree.pod_gang_maps):
         if item.terminating:
+            to_do = _WAIT if case.old_is_left else "nothing old is left to replace, and it does not stand in the way"
             yield judge(
                 "GM-106",
                 item.ref,
                 _DELETION,
-                f"{item.ref} is being deleted: by an update, a scale-in or gang termination; {_WAIT}; if its node is "
+                f"{item.ref} is being deleted, by an update, a scale-in or gang termination; {to_do}; if its node is "
                 "lost, delete its pods with --force, so that the deletion can end",
                 refuses=case.old_is_left,
             )
@@ -90,7 +91,7 @@ def observed_generation(case: Case) -> Iterator[Finding]:
         if edited
         else "an edit is being rolled out"
         if case.foreign or _first(tree.pcs.status, _unended)
-        else "what is hashed is as the operator saw it, so this is a scale or the like"
+        else "no hash is affected, so the edit was a scale or the like"
     )
     for item in with_status(tree):
         observed = item.status.get("observedGeneration")
@@ -145,10 +146,15 @@ def _update(case: Case, code: str, ref: Ref, status: Mapping[str, Any], selected
 
 
 def _in_flight(case: Case, code: str, ref: Ref, field: str, what: str) -> Finding:
-    """An update that goes on under the next operator: with old values left that would be hidden, without it is not."""
+    """An update in flight: with something old left to replace a migration would hide it, else it would not."""
     if case.old_is_left:
         return refuse(code, ref, field, f"{ref}: {what}; {_WAIT}")
-    return warn(code, ref, field, f"{ref}: {what}, but nothing old is left to replace; the next operator ends it")
+    why = (
+        "updateStrategy is OnDelete, so it replaces no pod"
+        if case.tree.pcs.on_delete
+        else "nothing old is left to replace"
+    )
+    return warn(code, ref, field, f"{ref}: {what}; {why}, and it does not stand in the way")
 
 
 def _first(status: Mapping[str, Any], holds: Callable[[Progress], bool]) -> str | None:

@@ -11,11 +11,12 @@ from migrator.planning.guards.base import FOREIGN_CODES, Case, judge, refuse, wa
 from migrator.planning.guards.causes import causes
 
 _REMEDY: Final = {
-    "GM-101": "the spec changed after the operator last reconciled it, or another operator version wrote it: "
-    "let the running operator finish, or name its release with --from",
+    "GM-101": "if the spec was edited, let the running operator roll that out; if another operator wrote this value, "
+    "name its release with --from",
     "GM-109": "an update is in flight or stuck: let the running operator finish it",
     "GM-110": "an update is in flight or stuck: let the running operator finish it",
-    "GM-111": "an update is in flight or stuck (Grove issue 400): let the operator finish it, or delete the pod",
+    "GM-111": "an update is in flight or stuck (Grove issue 400): let the operator finish it; if it never does, delete "
+    "the pod",
     "GM-128": "the operator has not finished moving its PodGangs: let it finish",
 }
 
@@ -32,8 +33,7 @@ def never_reconciled(case: Case) -> Iterator[Finding]:
             "GM-104",
             pcs.ref,
             POINTER_SET_GENERATION,
-            f"{pcs.ref} has children, but no status.currentGenerationHash; the next operator stores its own, or let "
-            "the running one reconcile it",
+            f"{pcs.ref} has children, but no status.currentGenerationHash; let the running operator reconcile it",
             refuses=case.old_is_left or not case.explained,
         )
 
@@ -58,7 +58,7 @@ def foreign(case: Case) -> Iterator[Finding]:
                 code,
                 stored.ref,
                 stored.field,
-                f"{holds}; no pod depends on it, so it is left to the operator, which corrects it or not",
+                f"{holds}; no pod depends on it, so it stays as it is; the operator may correct it later",
             )
         else:
             yield refuse(code, stored.ref, stored.field, f"{holds}; {_REMEDY[code]}")

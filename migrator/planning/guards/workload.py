@@ -26,21 +26,29 @@ from migrator.planning.hazards import NEW, moment
 #: in every set, as alpha.1's stores 30 seconds, so it is hardly ever absent.
 DEFAULT_TERMINATION_DELAY: Final = "4h0m0s"
 
+#: Not an error: operators up to alpha.8 record it for a PodClique while they replace its pods one by one
+#: (``operator/internal/errors/errors.go``, ``podclique/reconcilespec.go:syncPCLQResources``).
+_COME_BACK: Final = "ERR_CONTINUE_RECONCILE_AND_REQUEUE"
+
 
 def gated(case: Case) -> Iterator[Finding]:
-    """Pods behind Grove's scheduling gate wait for the operator; they are migrated all the same."""
-    until = "until the operator is back"
-    if any(not gang_map.spec.get("entries") for gang_map in case.tree.pod_gang_maps):
-        until = "that alpha.12 never opens, because their PodGangMap has no entries (Grove issue 809); see GM-133"
+    """Pods behind Grove's scheduling gate wait for the operator; they are migrated all the same.
+
+    It removes the gate once a PodGang has room for the pod, and alpha.12 makes none from a PodGangMap without entries.
+    """
+    empty = {
+        item.labels.get(LABEL_SET_REPLICA_INDEX) for item in case.tree.pod_gang_maps if not item.spec.get("entries")
+    }
     for pod_clique in case.tree.pod_cliques:
         number = pod_clique.status.get("scheduleGatedReplicas")
         if isinstance(number, int) and number > 0:
-            yield warn(
-                "GM-114",
-                pod_clique.ref,
-                "/status/scheduleGatedReplicas",
-                f"{pod_clique.ref}: {number} pods wait behind a scheduling gate {until}",
-            )
+            until = "until the operator is back"
+            if pod_clique.labels.get(LABEL_SET_REPLICA_INDEX) in empty:
+                until = (
+                    "that alpha.12 never opens, because their PodGangMap has no entries (Grove issue 809); see GM-133"
+                )
+            waiting = f"{number} pod{'s wait' if number > 1 else ' waits'} behind a scheduling gate {until}"
+            yield warn("GM-114", pod_clique.ref, "/status/scheduleGatedReplicas", f"{pod_clique.ref}: {waiting}")
 
 
 def scaling(case: Case) -> Iterator[Finding]:
@@ -122,10 +130,11 @@ def unscheduled(case: Case) -> Iterator[Finding]:
 def operator_errors(case: Case) -> Iterator[Finding]:
     """Errors that the operator wrote into status."""
     for item in with_status(case.tree):
-        errors = item.status.get("lastErrors")
-        if errors:
-            codes = ", ".join(str(error.get("code")) for error in errors)
-            yield warn("GM-121", item.ref, "/status/lastErrors", f"{item.ref}: the operator reported {codes}")
+        errors = item.status.get("lastErrors") or ()
+        codes = [code for error in errors if (code := str(error.get("code"))) != _COME_BACK]
+        if codes:
+            message = f"{item.ref}: the operator reported {', '.join(codes)}"
+            yield warn("GM-121", item.ref, "/status/lastErrors", message)
 
 
 def ownership(case: Case) -> Iterator[Finding]:
@@ -209,7 +218,7 @@ def _pending(
 
 
 def _some(child: tuple[str, str], number: int) -> str:
-    others = f" and {number - 1} more children" if number > 1 else ""
+    others = f" and {number - 1} more {'child' if number == 2 else 'children'}" if number > 1 else ""  # noqa: PLR2004
     return f"{child[1]} of replica {child[0]}{others}"
 
 

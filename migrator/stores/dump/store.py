@@ -24,7 +24,7 @@ from migrator.resources import (
     Resource,
 )
 from migrator.selectors import matches_labels
-from migrator.store import DryRun, Listing
+from migrator.store import DryRun, Listing, Look
 from migrator.stores.dump.file import DumpFile, Path
 from migrator.stores.dump.patching import patched, same
 
@@ -130,14 +130,18 @@ class DumpStore:
         label_selector: str | None = None,
         field_selector: str | None = None,  # noqa: ARG002 - what it asks for is in the object
         metadata_only: bool = False,  # noqa: ARG002 - a file is in memory already
+        look: Look | None = None,
     ) -> Listing[T]:
         """See :meth:`migrator.store.Store.list`; a kind without objects in the dump is an empty list."""
-        found = (
-            project(entry.current)
+        found = [
+            entry.current
             for (home, _), entry in self._held(resource).items()
             if namespace in {None, home} and matches_labels(label_selector, _labels(entry.current))
-        )
-        return Listing(tuple(found), "")
+        ]
+        listing = Listing(tuple(map(project, found)), "")
+        if look is not None:
+            look(found, None)
+        return listing
 
     def kinds(self, group: str) -> tuple[Resource, ...]:
         """See :meth:`migrator.store.Store.kinds`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -52,6 +53,12 @@ def api_client(kubeconfig: str | None, context: str | None, *, connections: int)
         raise UsageError(f"the certificates of the kubeconfig cannot be used: {error}") from error
 
 
+def context_name(kubeconfig: str | None, context: str | None) -> str | None:
+    """The context that :func:`api_client` takes; ``None`` where there is no kubeconfig, or none is chosen in it."""
+    files = _files(kubeconfig)
+    return context or (_current_context(files) if files else None)
+
+
 def _files(kubeconfig: str | None) -> list[str]:
     """The kubeconfig files that are read; kubectl passes over missing ones unless they were named by flag."""
     if kubeconfig is not None:
@@ -72,6 +79,11 @@ def _is_file(path: str) -> bool:
 def _load_files(files: Sequence[str], context: str | None, configuration: Configuration) -> None:
     named = ", ".join(files)
     try:
+        known = _contexts(files)
+        if context is not None and context not in known:
+            close = difflib.get_close_matches(context, known, 1)
+            hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(known) or 'none'}"
+            raise UsageError(f"context {context} is not in kubeconfig {named}; {hint}")
         with _complaints() as complaints:
             load: Callable[..., None] = config.load_kube_config
             load(
@@ -84,6 +96,12 @@ def _load_files(files: Sequence[str], context: str | None, configuration: Config
         raise UsageError(f"kubeconfig {named} cannot be used: {_first_line(error)}") from error
     if complaints:
         raise NotAuthorised(f"kubeconfig {named}: no credentials: {complaints[0]}")
+
+
+def _contexts(files: Sequence[str]) -> list[str]:
+    """The names of all contexts."""
+    documents = [yaml.safe_load(Path(file).expanduser().read_text(encoding="utf-8")) for file in files]
+    return [str(entry["name"]) for document in documents if document for entry in document.get("contexts") or ()]
 
 
 def _current_context(files: Sequence[str]) -> str | None:

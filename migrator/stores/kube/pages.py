@@ -30,8 +30,8 @@ class ListMovedError(Exception):
 
 def pages(
     first: Request, send: Callable[[Request], bytes], parse: Callable[[Request, bytes], JSONObject]
-) -> Iterator[tuple[str, list[JSONObject]]]:
-    """The resource version and the items of every page.
+) -> Iterator[tuple[str, bytes, list[JSONObject]]]:
+    """The resource version, the body and the items of every page.
 
     Raises :class:`ListMovedError` when the server no longer has the rest of the list, or has another list by now. The
     token that a 410 offers leads to a newer one and is not used. What ``send`` and ``parse`` raise is passed on.
@@ -48,7 +48,7 @@ def pages(
             if version is not None and found != version:
                 raise ListMovedError
             version = found
-            yield version, _items(request, page)
+            yield version, body, _items(request, page)
             following = _next(first, metadata.get("continue"))
             if following is None:
                 return

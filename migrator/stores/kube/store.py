@@ -16,7 +16,7 @@ from migrator.errors import ClusterError, Conflict, LostReply, NotFound, Unreach
 from migrator.exact_json import JSONObject
 from migrator.gc_paused import uncollected
 from migrator.resources import LEASES, PODS, Op, Resource
-from migrator.store import FIELD_MANAGER, PAGE_SIZE, Deadline, DryRun, Listing
+from migrator.store import FIELD_MANAGER, PAGE_SIZE, Deadline, DryRun, Listing, Look
 from migrator.stores.kube.kubeconfig import api_client
 from migrator.stores.kube.pages import ListMovedError, pages
 from migrator.stores.kube.retry import RateLimit, Retry
@@ -116,6 +116,7 @@ class KubeStore:
         label_selector: str | None = None,
         field_selector: str | None = None,
         metadata_only: bool = False,
+        look: Look | None = None,
     ) -> Listing[T]:
         """See :meth:`migrator.store.Store.list`.
 
@@ -138,7 +139,8 @@ class KubeStore:
         for _ in range(MAX_LIST_STARTS):
             try:
                 with uncollected():
-                    return self._listing(request, resource, project, json.loads if metadata_only else exact_json.loads)
+                    parse = json.loads if metadata_only else exact_json.loads
+                    return self._listing(request, resource, project, parse, look)
             except ListMovedError:
                 continue
         raise Unreachable(
@@ -238,15 +240,22 @@ class KubeStore:
             return
 
     def _listing(
-        self, first: Request, resource: Resource, project: Callable[[JSONObject], T], parse: Callable[[bytes], Any]
+        self,
+        first: Request,
+        resource: Resource,
+        project: Callable[[JSONObject], T],
+        parse: Callable[[bytes], Any],
+        look: Look | None,
     ) -> Listing[T]:
         items: list[T] = []
         version = ""
-        for found, page in pages(first, self._transport.send, partial(_parsed, parse)):
+        for found, body, page in pages(first, self._transport.send, partial(_parsed, parse)):
             version = found
             for item in page:
                 item["apiVersion"], item["kind"] = resource.api_version, resource.kind
-                items.append(project(item))
+            items += map(project, page)
+            if look is not None:
+                look(page, body)
         return Listing(tuple(items), version)
 
     def _write_query(self) -> dict[str, str]:

@@ -102,6 +102,21 @@ def test_each_mode_is_the_manifest_of_that_kind(helm: str, names: tuple[str, ...
     assert every(rendered) == every(manifest)
 
 
+@helms
+def test_planners_get_their_roles_where_they_are_named(helm: str) -> None:
+    """By default nobody gets any; for the subjects of the values the chart has what manifests/planner has."""
+    values = ("mode=job", f"target={NEW}")
+    name = "grove-migrator-planner"
+    assert name not in {item["metadata"]["name"] for item in template(helm, OURS, *values)}
+    subject = {"kind": "Group", "name": "grove-planners", "apiGroup": "rbac.authorization.k8s.io"}
+    named = [f"planner.subjects[0].{key}={value}" for key, value in subject.items()]
+    found = [item for item in template(helm, OURS, *values, *named) if item["metadata"]["name"] == name]
+    assert every(found) == every(documents("planner/planner.yaml"))
+    moved = template(helm, OURS, *values, *named, "operator.namespace=elsewhere")
+    [role] = [item for item in of_kind(moved, "Role") if item["metadata"]["name"] == name]
+    assert role["metadata"]["namespace"] == "elsewhere"
+
+
 def test_versions_agree() -> None:
     """Chart, appVersion and project have one version, and so have the wrappers of the examples."""
     about = yaml.safe_load((OURS / "Chart.yaml").read_text(encoding="utf-8"))

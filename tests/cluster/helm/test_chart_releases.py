@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from tests.cluster.helm.cluster import OPERATOR, RIGHTS, Cluster
@@ -95,6 +97,33 @@ def test_a_wrapper_migrates_before_its_upgrade_and_before_its_rollback(
     cluster.succeed("rollback", "platform", "1", "--timeout=35m")
     assert (cluster.tag(), cluster.site.objects()) == (OLD, before)
     cluster.running(2)
+
+
+def test_a_pod_that_never_starts_is_over_before_helm_gives_up(cluster: Cluster) -> None:
+    """No node fits the hook's pod: the Job's deadline ends it, Helm fails for the Job's sake, nothing runs later.
+
+    The chart's times are made short here: ten seconds for the Job, of the 120 that Helm has.
+    """
+    cluster.prefix = "grove."
+    charts = {tag: wrapper("grove", cluster.directory, tag) for tag in (OLD, NEW)}
+    [archive] = (charts[NEW] / "charts").glob("grove-migrator-*.tgz")
+    shutil.unpack_archive(archive, charts[NEW] / "charts")
+    archive.unlink()
+    helpers = charts[NEW] / "charts" / "grove-migrator" / "templates" / "_helpers.tpl"
+    text = helpers.read_text(encoding="utf-8")
+    assert (text.count(" 1200"), text.count("sub $seconds 360")) == (1, 1)
+    helpers.write_text(text.replace(" 1200", " 60").replace("$seconds 360", "$seconds 110"), encoding="utf-8")
+    cluster.succeed("install", "grove", str(charts[OLD]), *cluster.grove())
+    cluster.running(2)
+    cluster.site.plant()
+    before = cluster.site.objects()
+    nowhere = ("grove-migrator.helmTimeout=120s", "grove-migrator.nodeSelector.none=such")
+    settings = [word for value in nowhere for word in ("--set", value)]
+    refused = cluster.do("upgrade", "grove", str(charts[NEW]), *cluster.grove(), *settings, "--timeout=120s")
+    assert refused.returncode != 0
+    assert "DeadlineExceeded" in refused.stderr + str(cluster.ours("batch/v1", "Job"))
+    assert cluster.jobs() == {"grove-migrator": "Failed"}
+    assert (cluster.site.objects(), cluster.site.replicas(), cluster.tag()) == (before, 2, OLD)
 
 
 @pytest.mark.parametrize(

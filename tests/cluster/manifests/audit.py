@@ -1,4 +1,4 @@
-"""What our account asked of an API server, by its audit log."""
+"""What an account asked of an API server, by its audit log."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ _QUESTIONS: Final = {"selfsubjectaccessreviews", "selfsubjectreviews"}
 
 
 class Audit:
-    """The requests of our account since the last look, apart from discovery and questions about itself."""
+    """The requests of an account since the last look, apart from discovery and questions about itself."""
 
-    def __init__(self, log: Path) -> None:
+    def __init__(self, log: Path, user: str = USER) -> None:
         self._log = log
+        self._user = user
         self._seen = len(self._lines())
 
     def requests(self) -> list[Object]:
@@ -29,7 +30,7 @@ class Audit:
         return [
             item
             for item in found
-            if item["user"]["username"] == USER
+            if item["user"]["username"] == self._user
             and item["stage"] == "ResponseComplete"
             and "objectRef" in item  # discovery has none
             and item["objectRef"]["resource"] not in _QUESTIONS

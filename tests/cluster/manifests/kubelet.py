@@ -75,7 +75,7 @@ class Kubelet:
         try:
             if pod["metadata"].get("deletionTimestamp"):
                 self._end(uid, pod)
-            elif uid not in self._running:
+            elif uid not in self._running and not pod["spec"].get("nodeSelector"):  # the node has no labels
                 self._begin(uid, pod)
         except AnswerError as error:
             if error.answer.status not in _GONE:
@@ -119,8 +119,14 @@ class Kubelet:
             self._errors.append(error)
 
     def _end(self, uid: str, pod: Object) -> None:
-        """Ask what runs to end; what does not run, or has ended, is removed."""
+        """Ask what runs to end; what does not run, or has ended, is removed.
+
+        A pod that was never bound is failed first, as the garbage collector of pods does with it
+        (kubernetes pkg/controller/podgc/gc_controller.go:gcUnscheduledTerminating).
+        """
         container = self._running.get(uid)
+        if uid not in self._running and pod["status"]["phase"] == "Pending":
+            self._report(pod, "Failed", {"waiting": {}})
         if container is not None and pod["status"]["phase"] == "Running":
             container.stop()
         else:

@@ -22,7 +22,7 @@ from tests.support import workloads
 from tests.support.controlplane.client import Client
 from tests.support.controlplane.crds import apply_crds
 from tests.support.controlplane.server import ControlPlane
-from tests.support.loading import load
+from tests.support.controlplane.trees import load
 from tests.support.paths import ROOT
 from tests.support.trees import PROGRESS, State, grow
 
@@ -63,13 +63,13 @@ def applied(control_plane: ControlPlane, api: Client, line: str) -> Iterator[Cli
 
 
 def test_the_manifest_applies_and_the_account_migrates_with_exactly_these_rights(
-    control_plane: ControlPlane, applied: Client, line: str, tmp_path: Path
+    control_plane: ControlPlane, api: Client, applied: Client, line: str, tmp_path: Path
 ) -> None:
     """As the Job's ServiceAccount, the Job's own command line migrates a set with every field of that line."""
     store = kube_store.connect(kubeconfig=str(control_plane.kubeconfig))
     pcs = workloads.disaggregated("disagg")
     source = podcliqueset.hash_pod_clique_set(pcs, schemes.by_name(LINES[line]))
-    load(store, grow(pcs, source, State(line=line, updated=True)))
+    load(api, grow(pcs, source, State(line=line, updated=True)))
     token = applied.service_account_token(NAMESPACE, "grove-migrator")
     config = tmp_path / "kubeconfig"
     config.write_text(_kubeconfig(control_plane, token), encoding="utf-8")

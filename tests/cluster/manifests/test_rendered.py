@@ -190,7 +190,7 @@ def test_a_namespace_alone_does_not_reach_the_fence(tmp_path: Path) -> None:
 
 
 @pytest.mark.controlplane
-@pytest.mark.parametrize("name", [*FILES, AFTER, "fence/fence.yaml"])
+@pytest.mark.parametrize("name", [*FILES, AFTER, "fence/fence.yaml", "planner/planner.yaml"])
 def test_the_server_knows_every_field(site: Site, name: str) -> None:
     """A server-side apply with strict validation takes each file, and warns of nothing."""
     for item in documents(name):

@@ -69,3 +69,24 @@ def test_the_pod_is_admitted_where_pods_are_restricted(component: str, admin: Cl
         kept = answer.body["spec"] if item is body else answer.body["spec"]["template"]["spec"]
         volume = next(one for one in kept["volumes"] if one["name"] == "target")
         assert volume.keys() == spec["volumes"][0].keys()
+
+
+@pytest.mark.controlplane
+def test_without_the_feature_gate_the_volume_is_dropped(tmp_path: Path) -> None:
+    """An API server without image volumes takes the Job and leaves volume and mount out: the Job says so, and ends."""
+    (tmp_path / "server").mkdir()
+    (tmp_path / "overlay").mkdir()
+    server = ControlPlane(tmp_path / "server", Options(feature_gates="ImageVolume=false")).start()
+    client = server.client()
+    try:
+        [job] = of_kind(overlay(tmp_path / "overlay", "target-image"), "Job")
+        job["metadata"]["namespace"] = "default"
+        query = {"dryRun": "All", "fieldValidation": "Strict"}
+        answer = client.request("POST", client.kind_of(job).path("default"), job, query=query)
+    finally:
+        client.close()
+        server.stop()
+    assert answer.status == 201, answer.body
+    spec = answer.body["spec"]["template"]["spec"]
+    assert "volumes" not in spec
+    assert "volumeMounts" not in spec["containers"][0]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from migrator import exact_json
 from migrator.grove.places import stored_hashes
 from migrator.grove.sweep import Sweep
 from tests.support.builders import World
@@ -15,9 +16,11 @@ VALUE = "9d897d788d8574bcd49"
 
 def seen(raw: dict[str, Any]) -> list[tuple[str, str, str | None]]:
     """Pointer, value and set of everything that is reported of one object."""
-    sweep = Sweep()
-    sweep.look(raw)
-    return [(found.field, found.value, found.part_of) for found in sweep.sightings]
+    of_file, of_server = Sweep(), Sweep()
+    of_file.look([raw])
+    of_server.look([raw], exact_json.dumps([raw]).encode())
+    assert of_file.sightings == of_server.sightings
+    return [(found.field, found.value, found.part_of) for found in of_file.sightings]
 
 
 def test_no_known_place_is_reported() -> None:
@@ -56,6 +59,14 @@ def test_other_strings_are_not(text: str) -> None:
     assert seen({"kind": "PodClique", "metadata": {"name": "x"}, "spec": {"text": text}}) == []
 
 
+def test_a_number_in_a_spelling_of_its_own_hides_nothing() -> None:
+    """An object that cannot be searched at once, because a number keeps its text, is searched string by string."""
+    raw = exact_json.loads(
+        f'{{"kind": "PodClique", "metadata": {{"name": "x"}}, "spec": {{"n": 1.50, "h": "{VALUE}"}}}}'
+    )
+    assert seen(raw) == [("/spec/h", VALUE, None)]
+
+
 def test_a_pod_is_searched_in_its_metadata_only() -> None:
     """Pods are read as metadata, and their specs are the user's."""
     assert seen({"kind": "Pod", "metadata": {"name": "x"}, "spec": {"hostname": VALUE}}) == []
@@ -66,9 +77,16 @@ def test_field_managers_are_not_searched() -> None:
     assert seen({"kind": "Pod", "metadata": {"name": "x", "managedFields": [{"manager": VALUE}]}}) == []
 
 
+def test_a_string_that_is_no_hash_does_not_stand_in_for_one() -> None:
+    """A known place without a hash, and a hash in an unknown one: the number of strings is right, the place is not."""
+    label = {"grove.io/pod-template-hash": "x" * 15}
+    raw = {"kind": "Pod", "metadata": {"name": "x", "labels": label, "annotations": {"hash": VALUE}}}
+    assert seen(raw) == [("/metadata/annotations/hash", VALUE, None)]
+
+
 def test_an_object_that_is_read_twice_is_reported_once() -> None:
     """A list that begins again shows objects a second time."""
     sweep = Sweep()
     for _ in range(2):
-        sweep.over(dict)({"kind": "PodClique", "metadata": {"name": "x"}, "spec": {"hash": VALUE}})
+        sweep.look([{"kind": "PodClique", "metadata": {"name": "x"}, "spec": {"hash": VALUE}}])
     assert len(sweep.sightings) == 1

@@ -14,7 +14,7 @@ from migrator.grove.model import Snapshot
 from migrator.grove.trees import check_complete
 from migrator.resources import Resource
 from migrator.run.snapshot import take
-from migrator.store import DryRun, Listing
+from migrator.store import DryRun, Listing, Look
 from tests.support.builders import LATER, World
 
 
@@ -39,6 +39,7 @@ class Lists:
         label_selector: str | None = None,
         field_selector: str | None = None,  # noqa: ARG002 - the seam's
         metadata_only: bool = False,
+        look: Look | None = None,  # noqa: ARG002
     ) -> Listing[Any]:
         """List all objects of a kind, whatever the selector."""
         assert namespace is None
@@ -231,6 +232,23 @@ def test_a_set_that_need_not_have_children_is_complete_without(kind: str, name: 
     for key, value in change.items():
         (pcs["metadata"] if key == "deletionTimestamp" else pcs)[key] = value
     assert read(world, is_cluster=False).trees[0].pod_cliques == ()
+
+
+@pytest.mark.parametrize(
+    ("status", "complete"),
+    [({}, False), ({"lastErrors": [{}]}, True), ({"lastErrors": [{}], "availableReplicas": 1}, False)],
+)
+def test_standalone_cliques_are_missed_once_the_operator_made_them(status: dict[str, Any], *, complete: bool) -> None:
+    """A set whose reconciliation failed before its children were made has none; one that counts replicas has them."""
+    world = World().grow(groups={})
+    world.objects = [world.pcs]
+    generation_hash = world.pcs["status"]["currentGenerationHash"]
+    world.pcs["status"] = {"currentGenerationHash": generation_hash, **status}
+    if complete:
+        check_complete(read(world))
+    else:
+        with pytest.raises(IncompleteDump, match="none of its PodCliques"):
+            check_complete(read(world))
 
 
 def test_a_set_without_groups_needs_none() -> None:

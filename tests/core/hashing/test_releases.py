@@ -37,8 +37,8 @@ def test_a_newer_release_is_said_to_be_newer(name: str) -> None:
     ],
 )
 def test_a_typo_is_answered_with_what_was_meant(name: str, meant: str) -> None:
-    """The nearest name that is known, and all of them."""
+    """The nearest name that is known, and where all of them are."""
     with pytest.raises(UnknownScheme) as error:
         schemes.resolve(name)
     assert f"did you mean {meant}?" in str(error.value)
-    assert "Known releases: v0.1.0-alpha.1," in str(error.value)
+    assert "`releases` lists all of them" in str(error.value)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import tarfile
 import tempfile
 from typing import Any
 
 import pytest
 
 from migrator.errors import InputError
-from migrator.operators import images
+from migrator.operators import archives, images
 from migrator.operators.images import OperatorImage
 from tests.support import operator_files as fakes
 from tests.support.operator_files import ELF, OciLayout, binary, digest, tar
@@ -82,6 +83,16 @@ def test_a_platform_that_was_not_copied_is_named() -> None:
         read(tar(layout.index(layout.json({"manifests": [absent]}))))
 
 
+def test_an_index_may_hold_indexes() -> None:
+    """Manifests are found behind any number of indexes, each once."""
+    layout = OciLayout()
+    one = layout.image(OPERATOR)
+    inner = layout.json({"manifests": [one]})
+    outer = layout.json({"manifests": [inner, inner, one]})
+    found = read(tar(layout.index(layout.json({"manifests": [outer]}))))
+    assert [(p.name, p.digest) for p in found.platforms] == [("linux/amd64", one["digest"])]
+
+
 def test_docker_save_without_compression_keeps_no_digest() -> None:
     """A layout that docker wrote of unpacked layers has manifests of docker's own: their digests are left out."""
     layout = OciLayout()
@@ -102,6 +113,116 @@ def test_later_layers_replace_and_remove_files() -> None:
         layout = OciLayout()
         found = read(tar(layout.index(layout.image(old, upper))))
         assert found.platforms[0].binary.layout == fakes.load("1.35")
+
+
+def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> bytes:
+    """A tar's header for something without content."""
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, link
+    return info.tobuf()
+
+
+END = bytes(2 * tarfile.BLOCKSIZE)
+
+
+@pytest.mark.parametrize(
+    "upper",
+    [
+        member("bin/.wh.old") + END,
+        member(".wh.bin") + END,
+        member("bin", tarfile.SYMTYPE, "usr") + END,
+        member("bin/old", tarfile.DIRTYPE) + END,
+        member("./bin//.wh.old") + END,
+        member("bin/.wh..wh..opq") + END,
+    ],
+    ids=["whiteout", "above", "link", "directory", "spelling", "opaque"],
+)
+def test_what_a_layer_hides_is_not_read(upper: bytes) -> None:
+    """A file below is hidden by a whiteout of it or of what it is in, and by what takes the place of either."""
+    layout = OciLayout()
+    lower = tar({"bin/old": binary(minor="1.33"), "new": binary(minor="1.34")})
+    found = read(tar(layout.index(layout.image(lower, upper, entry="/bin/old"))))
+    assert found.platforms[0].binary.layout == fakes.load("1.34")
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        member("a", tarfile.SYMTYPE, "b") + member("b", tarfile.SYMTYPE, "a"),
+        member("a", tarfile.SYMTYPE, "a"),
+        member("grove-operator", tarfile.SYMTYPE, "/etc/passwd") + member("x", tarfile.LNKTYPE, "../../etc/passwd"),
+        member("pipe", tarfile.FIFOTYPE) + member("device", tarfile.CHRTYPE),
+    ],
+    ids=["circle", "itself", "outside", "devices"],
+)
+def test_links_lead_nowhere_else(hostile: bytes) -> None:
+    """Links in a circle or out of the archive, and devices, are not followed; the operator beside them is read."""
+    for name in ("bin/op", "../../op", "/op"):
+        assert read(hostile + tar({name: binary()})).platforms[0].name == "linux/amd64"
+
+
+def test_a_gzip_bomb_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unpacking stops at a limit, and what was unpacked is closed."""
+    made: list[Any] = []
+
+    def scratch() -> Any:
+        made.append(tempfile.TemporaryFile())  # noqa: SIM115 - who asked for it closes it
+        return made[-1]
+
+    monkeypatch.setattr(archives, "_LARGEST_UNPACKED", 1 << 20)
+    with pytest.raises(InputError, match="holds more than 1 MiB; no operator does"):
+        images.read_file(io.BytesIO(gzip.compress(bytes(5 << 20))), scratch)
+    assert [one.closed for one in made] == [True]
+
+
+def test_a_file_of_more_zeros_than_its_archive_is_not_read() -> None:
+    """A sparse file that claims a terabyte is left alone."""
+    info = tarfile.TarInfo("sparse")
+    info.pax_headers = {"GNU.sparse.size": str(1 << 40), "GNU.sparse.map": "0,4", "GNU.sparse.name": "sparse"}
+    info.size = len(ELF)
+    data = info.tobuf(tarfile.PAX_FORMAT) + ELF.ljust(tarfile.BLOCKSIZE, b"\0") + tar({"op": binary()})
+    assert read(data).platforms[0].name == "linux/amd64"
+
+
+def _header(at: int, data: bytes) -> bytes:
+    """A tar whose first header is changed, with its sum put right."""
+    made = bytearray(OPERATOR)
+    made[at : at + len(data)] = data
+    made[148:156] = b" " * 8
+    made[148:156] = b"%06o\0 " % sum(made[:512])
+    return bytes(made)
+
+
+def _pax(records: bytes) -> bytes:
+    info = tarfile.TarInfo("pax")
+    info.type, info.size = tarfile.XHDTYPE, len(records)
+    return info.tobuf() + records.ljust(tarfile.BLOCKSIZE, b"\0") + OPERATOR
+
+
+TWO = tar({"grove-operator": binary(), "other": 2000 * b"1"})
+
+
+@pytest.mark.parametrize(
+    ("data", "refusal"),
+    [
+        (TWO[:1024], "damaged or cut off"),
+        (TWO[:1200], "damaged or cut off"),
+        (TWO[:1024] + b"?" + TWO[1025:], "damaged or cut off"),
+        (_header(124, b"\xff" * 11 + b"\0"), "a negative size"),
+        (_header(124, b"\x80" + b"\x7f" * 11), "cannot be understood"),
+        (_pax(b"99999999999999999999 size=1\n"), "cannot be understood"),
+        (_pax(b"25 GNU.sparse.map=a,b,c\n"), "cannot be understood"),
+        (2000 * _pax(b"")[:512].replace(b"x", b"L") + OPERATOR, "cannot be understood|damaged"),
+        (tar({**OciLayout().files, "index.json": 200_000 * b"["}), "cannot be understood"),
+        (tar({**OciLayout().files, "index.json": b"[]"}), "cannot be understood"),
+        (tar({**OciLayout().files, "index.json": b"{}"}), "has no image; save it again"),
+        (gzip.compress(OPERATOR) + b"more", "damaged or cut off"),
+    ],
+)
+def test_what_contradicts_itself_is_refused(data: bytes, refusal: str) -> None:
+    """Cut off between two files, or damaged anywhere: refused, and never read in part or for ever."""
+    with pytest.raises(InputError, match=refusal):
+        read(data)
 
 
 def test_the_entry_point_decides_among_programs() -> None:
@@ -141,6 +262,12 @@ def _no_sha256() -> bytes:
     return tar(layout.index({"digest": "sha512:00"}))
 
 
+def _layer(data: bytes, system: str = "linux") -> bytes:
+    layout = OciLayout()
+    config = layout.json({"os": system, "architecture": "amd64", "config": None})
+    return tar(layout.index(layout.json({"config": config, "layers": [layout.blob(data)]}, annotations=None)))
+
+
 @pytest.mark.parametrize(
     ("data", "refusal"),
     [
@@ -148,17 +275,23 @@ def _no_sha256() -> bytes:
         (b"", "neither an ELF file"),
         (b"\x28\xb5\x2f\xfd" + bytes(600), "zstd"),
         (gzip.compress(OPERATOR)[:-40], "damaged or cut off"),
-        (OPERATOR[:700], "cut off"),
+        (OPERATOR[:700], "damaged or cut off"),
         (_wrong_blob(), "another digest; get the image again"),
         (_no_sha256(), "only sha256 is known"),
-        (_platforms("arm64", binary("amd64")), "states linux/arm64, but its operator is for amd64"),
+        (_platforms("arm64", binary("amd64")), "states linux/arm64, but its operator is for linux/amd64"),
         (_platforms("arm64", binary("arm64", minor="1.34")), "hash differently"),
         (_platforms("arm64", binary("arm64", "canonical")), "hash differently"),
-        (_two_images(), "has 2 images .one, two.; name one of them with --image"),
+        (
+            _two_images(),
+            "has 2 images .one, two.: name the one that is meant, .grove-migrator scheme ARCHIVE --image NAME",
+        ),
         (tar(docker(OPERATOR, states=[digest(b"?")])), "layer 1 is not the sha256:"),
         (tar(docker(OPERATOR, states=[])), "lacks layers"),
         (tar(docker(OPERATOR, tags=("a:1", "b:1"))), "has 2 images .a:1, b:1."),
-        (tar({"manifest.json": b"[{}]"}), "its own documents|own documents cannot be understood"),
+        (tar({"manifest.json": b"[{}]"}), "contents cannot be understood"),
+        (tar({"manifest.json": b'{"schemaVersion": 2}'}), "not of the kind that .docker save. writes"),
+        (_layer(b"\x28\xb5\x2f\xfd" + bytes(600)), "compressed with zstd"),
+        (_layer(OPERATOR, system="windows"), "states windows/amd64, but its operator is for linux/amd64"),
         (tar({"manifest.json": b"?"}), "manifest.json is not JSON"),
         (tar({"readme": b"text"}), "no Grove operator is in it: there is no ELF file"),
         (tar({"init": ELF + b" other"}), "no Grove operator is in it: init: it is a Go program"),
@@ -176,7 +309,7 @@ def test_what_cannot_be_trusted_is_refused(data: bytes, refusal: str) -> None:
 def test_an_image_is_chosen_by_name(name: str, minor: str) -> None:
     """Of several images in an archive the named one is read."""
     assert read(_two_images(), name).platforms[0].binary.layout == fakes.load(minor)
-    with pytest.raises(InputError, match="name one of them"):
+    with pytest.raises(InputError, match=r"has 2 images .one, two., not three: name the one"):
         read(_two_images(), "three")
 
 

@@ -48,8 +48,14 @@ def test_a_bare_file_with_a_new_layout_is_warned_about() -> None:
     assert not schemefile.of_image(OperatorImage(None, (Platform("linux/amd64", None, operator()),))).warnings
 
 
-def _set(*path: str, value: Any) -> Callable[[dict[str, Any]], None]:
-    def change(document: dict[str, Any]) -> None:
+def test_a_file_that_is_nested_without_end_is_refused() -> None:
+    """A scheme.json that is too deep for the JSON reader is refused like any other that is not one."""
+    with pytest.raises(InputError, match="not a scheme"):
+        schemefile.decode(b'{"formatVersion": ' + b"[" * 200_000)
+
+
+def _set(*path: str | int, value: Any) -> Callable[[dict[str, Any]], None]:
+    def change(document: Any) -> None:
         for key in path[:-1]:
             document = document[key]
         document[path[-1]] = value
@@ -70,6 +76,12 @@ def _set(*path: str, value: Any) -> Callable[[dict[str, Any]], None]:
         (_set("algorithm", value="newest"), "its algorithm is newest"),
         (_set("flags", "new", value=True), "its flags are"),
         (_set("flags", "podGangMaps", value="no"), "its flags are"),
+        (_set("imageDigest", value=["sha256:0"]), "is not text"),
+        (_set("platforms", 0, "manifestDigest", value=5), "5 is not text"),
+        (_set("platforms", 0, "platform", value=None), "None is not text"),
+        (_set("labels", value={"go": 1}), "1 is not text"),
+        (_set("labels", value=[]), "not a scheme"),
+        (_set("warnings", value=[{}]), "is not text"),
         (lambda document: document.pop("platforms"), "platforms"),
         (lambda document: document.clear(), "formatVersion"),
     ],

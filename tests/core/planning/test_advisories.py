@@ -133,7 +133,7 @@ def test_a_hazard_says_whom_it_concerns_where_the_releases_are_not_known(*, quie
     world = CASES[4][1]()
     (advice,) = planned(world, "legacy-1.34" if quiet else A11).advisories
     assert "(if you come from v0.1.0-alpha.8 or older" in advice.message
-    assert ("and if you go to v0.1.0-alpha.9 or later)" in advice.message) is quiet
+    assert ("and you go to v0.1.0-alpha.9 or later)" in advice.message) is quiet
     assert planned(world, A11, source=A8).advisories[0].message.endswith("cannot be added to an existing set")
 
 
@@ -154,6 +154,13 @@ def test_a_clique_that_never_ran_ends_no_gang() -> None:
     assert advised(world, RC1) == []
     front["status"]["conditions"][0]["lastTransitionTime"] = LATER
     assert advised(world, RC1) == [("GM-301", "web-0-front")]
+
+
+def test_a_set_with_one_clique_at_work_is_not_at_zero() -> None:
+    """What alpha.12 leaves without a gang is a set of which every clique is at zero."""
+    world = standalone_only()
+    world.of("PodClique", "web-0-front")["spec"]["replicas"] = 1
+    assert "GM-302" not in {code for code, _ in advised(world, A12, running=A11)}
 
 
 def test_a_group_at_zero_beside_live_pods_ends_its_gang() -> None:
@@ -180,6 +187,18 @@ def test_one_queue_is_enough(queues: tuple[str | None, ...], *, expected: bool) 
 def test_a_named_topology_is_fine() -> None:
     """The hazard is the missing name."""
     assert advised(of_set(topology("rack-topology")), A11) == []
+
+
+@pytest.mark.parametrize(("named", "clique", "expected"), [("set", 0, []), ("group", 1, []), ("group", 0, ["GM-306"])])
+def test_a_topology_is_inherited(named: str, clique: int, expected: list[str]) -> None:
+    """From the set by all, from a scaling group by its cliques: what inherits the name lacks nothing."""
+    world = of_set(
+        lambda pcs: pcs["spec"]["template"]["cliques"][clique].update(topologyConstraint={"packDomain": "x"})
+    )
+    template = world.pcs["spec"]["template"]
+    holder = template if named == "set" else template["podCliqueScalingGroups"][0]
+    holder["topologyConstraint"] = {"packDomain": "rack", "topologyName": "rack-topology"}
+    assert [code for code, _ in advised(world, A11)] == expected
 
 
 def test_an_unread_release_has_hazards_and_nothing_else() -> None:

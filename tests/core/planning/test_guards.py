@@ -84,7 +84,7 @@ def test_a_replica_being_updated_refuses(name: str, updating: object, replicas: 
     world.pcs["status"][name] = {**ENDED, "currentlyUpdating": updating}
     (finding,) = world.findings()
     assert warnings([finding]) == [("GM-103", "web", f"/status/{name}/currentlyUpdating")]
-    assert f"names replica {replicas}," in finding.message
+    assert f"names replica {replicas};" in finding.message
     assert set(refusals(stray(world).findings())) == {STRAY, ("GM-103", "web", f"/status/{name}/currentlyUpdating")}
 
 
@@ -180,7 +180,7 @@ def test_an_unseen_generation_warns(kind: str, name: str, observed: int | None) 
     found["status"]["observedGeneration"] = observed
     (finding,) = world.findings()
     assert warnings([finding]) == [("GM-105", name, "/status/observedGeneration")]
-    assert "what is hashed is as the operator saw it" in finding.message
+    assert "no hash is affected" in finding.message
     assert f"seen {'generation 1' if observed else 'no generation'}," in finding.message
 
 
@@ -508,6 +508,9 @@ def test_on_delete_in_mid_update_is_not_an_update(kind: str) -> None:
     put(world, "Pod", "web-0-front-0", POINTER, OLD)
     decided = world.decide()
     assert (decided.state, refusals(decided.findings)) == (TreeState.MIGRATE, [])
+    told = [finding.message for finding in decided.findings if finding.code != "GM-112"]
+    assert told
+    assert all("updateStrategy is OnDelete, so it replaces no pod" in message for message in told)
 
 
 def test_on_delete_excuses_a_pod_without_label() -> None:
@@ -554,6 +557,14 @@ def trapped(*, first: str = "worker", then: str = "prefill-worker") -> World:
 def test_the_suffix_trap_is_named_once() -> None:
     """A clique hashed from another's template by its name's ending refuses, once for all values that follow."""
     assert refusals(trapped().findings()) == [("GM-123", "web-0-prefill-worker", POINTER)]
+
+
+def test_the_way_out_of_the_suffix_trap_is_one_that_the_webhook_allows() -> None:
+    """Cliques change places under AnyOrder only; elsewhere the set is made anew."""
+    world = trapped()
+    assert "put prefill-worker before worker" in world.findings()[0].message
+    world.pcs["spec"]["template"]["cliqueStartupType"] = "CliqueStartupTypeInOrder"
+    assert "recreate the set with other names" in world.findings()[0].message
 
 
 def test_the_suffix_trap_needs_the_shorter_name_first() -> None:
@@ -710,7 +721,20 @@ def test_gated_pods_warn() -> None:
     world.of("PodClique", "web-0-front")["status"]["scheduleGatedReplicas"] = 1
     decided = world.decide()
     assert warnings(decided.findings) == [("GM-114", "web-0-front", "/status/scheduleGatedReplicas")]
+    assert decided.findings[0].message.endswith("1 pod waits behind a scheduling gate until the operator is back")
     assert decided.state is TreeState.MIGRATE
+
+
+def test_gated_pods_whose_map_is_empty_wait_for_ever() -> None:
+    """Grove issue 809: no operator that is back opens their gate; the other replica's pods have a map with entries."""
+    world = World().grow(replicas=2, maps=True)
+    world.of("PodGangMap", "web-1")["spec"]["entries"] = []
+    for replica in (0, 1):
+        world.of("PodClique", f"web-{replica}-front")["status"]["scheduleGatedReplicas"] = 2
+    told = {f.ref.name: f.message for f in world.findings() if f.ref is not None and f.code == "GM-114"}
+    assert told["web-0-front"].endswith("2 pods wait behind a scheduling gate until the operator is back")
+    assert "a scheduling gate that alpha.12 never opens" in told["web-1-front"]
+    assert ("GM-133", "web-1", "/spec/entries") in warnings(world.findings())
 
 
 @pytest.mark.parametrize(
@@ -725,7 +749,7 @@ def test_gated_pods_warn() -> None:
         (
             lambda w: w.of("PodCliqueScalingGroup", "web-0-sg")["spec"].update(replicas=4),
             "web-0-sg",
-            "lacks work of replica 2 and 1 more children;",
+            "lacks work of replica 2 and 1 more child;",
         ),
         (
             lambda w: w.of("PodCliqueScalingGroup", "web-0-sg")["spec"].update(replicas=1),
@@ -738,14 +762,14 @@ def test_gated_pods_warn() -> None:
             "lacks work of replica 2 and 1999999997 more children;",
         ),
         (lambda w: w.remove("web-0-sg-0-work"), "web-0-sg", "lacks work of replica 0;"),
-        (lambda w: w.pcs["spec"].update(replicas=2), "web", "lacks front of replica 1 and 1 more children;"),
-        (lambda w: w.pcs["spec"].update(replicas=0), "web", "still has front of replica 0 and 1 more children;"),
-        (lambda w: w.pcs["spec"].update(replicas=-1), "web", "still has front of replica 0 and 1 more children;"),
+        (lambda w: w.pcs["spec"].update(replicas=2), "web", "lacks front of replica 1 and 1 more child;"),
+        (lambda w: w.pcs["spec"].update(replicas=0), "web", "still has front of replica 0 and 1 more child;"),
+        (lambda w: w.pcs["spec"].update(replicas=-1), "web", "still has front of replica 0 and 1 more child;"),
         (lambda w: w.remove("web-0-front"), "web", "lacks front of replica 0;"),
         (
             lambda w: w.of("PodCliqueScalingGroup", "web-0-sg")["spec"].update(cliqueNames=["other"]),
             "web-0-sg",
-            "lacks other of replica 0 and 1 more children and still has work of replica 0 and 1 more children;",
+            "lacks other of replica 0 and 1 more child and still has work of replica 0 and 1 more child;",
         ),
     ],
 )
@@ -839,10 +863,11 @@ def test_a_clique_that_ran_and_is_unscheduled_is_called_out(
 
 
 def test_operator_errors_warn() -> None:
-    """Errors that the operator wrote into status are passed on."""
+    """Errors that the operator wrote into status are passed on; a request to come back later is not an error."""
     world = World().grow()
     world.pcs["status"]["lastErrors"] = [{"code": "ERR_A"}, {"code": "ERR_B"}]
     world.of("PodCliqueScalingGroup", "web-0-sg")["status"]["lastErrors"] = []
+    world.of("PodClique", "web-0-front")["status"]["lastErrors"] = [{"code": "ERR_CONTINUE_RECONCILE_AND_REQUEUE"}]
     (finding,) = world.findings()
     assert warnings([finding]) == [("GM-121", "web", "/status/lastErrors")]
     assert "ERR_A, ERR_B" in finding.message

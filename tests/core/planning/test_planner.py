@@ -208,7 +208,7 @@ def test_a_narrowed_run_is_refused_while_others_need_it() -> None:
     plan = two().plan(selection=Selection(namespace="a"))
     (finding,) = plan.findings
     assert refusals([finding]) == [("GM-201", "bad", None)]
-    assert finding.message.startswith("1 PodCliqueSets outside the selection still need this migration")
+    assert finding.message.startswith("1 PodCliqueSet outside the selection also needs this migration")
     allowed = two().plan(selection=Selection(namespace="a"), allow=["GM-201"])
     assert warnings(allowed.findings) == [("GM-201", "bad", None)]
 

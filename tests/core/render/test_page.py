@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
@@ -11,10 +12,12 @@ from typing import Any
 
 import pytest
 
-from migrator.grove.model import BlastRadius, Finding, Plan, Ref, Severity, TreeState
+from migrator.grove.model import BlastRadius, Finding, Plan, Ref, Severity, Tree, TreeState
+from migrator.render import figures
 from migrator.render import page as page_module
 from migrator.render import summary as report
 from migrator.render.page import render
+from migrator.render.text import sheet
 from tests.core.render.test_terminal import many, plan, tree, tree_plan
 from tests.support.builders import World, clique
 from tests.support.fleet import LONG, fleet
@@ -71,11 +74,16 @@ def bad_night() -> Plan:
 
 
 def test_the_page_loads_nothing_and_runs_nothing() -> None:
-    """No script, no handler, no address: the page is the same in ten years and without a network."""
+    """No script, no handler, no address: the page is the same in ten years and without a network.
+
+    Its one link holds what it leads to.
+    """
     html = render(bad_night())
     page = Page(html)
     assert {"script", "link", "img", "iframe", "object", "embed", "base", "form", "svg"}.isdisjoint(page.tags)
-    assert not [name for _, name, _ in page.attributes if name in {"src", "href", "srcset"} or name.startswith("on")]
+    assert not [name for _, name, _ in page.attributes if name in {"src", "srcset"} or name.startswith("on")]
+    links = [(tag, value[:32]) for tag, name, value in page.attributes if name == "href"]
+    assert links == [("a", "data:text/csv;charset=utf-8;base")]
     assert "://" not in html
     style = re.search(r"<style>(.*?)</style>", html, re.DOTALL)
     assert style
@@ -102,9 +110,11 @@ def test_hostile_names_are_only_text() -> None:
 
 
 def test_no_value_is_marked_as_safe() -> None:
-    """The template has no way around the escaping of values."""
-    text = Path(page_module.__file__).with_suffix(".html").read_text(encoding="utf-8")
-    assert not re.search(r"\|\s*safe|autoescape|Markup", text)
+    """No template has a way around the escaping of values."""
+    templates = sorted(Path(page_module.__file__).parent.glob("*.html"))
+    assert {template.name for template in templates} >= {"frame.html", "page.html", "parts.html"}
+    for template in templates:
+        assert not re.search(r"\|\s*safe|autoescape|Markup", template.read_text(encoding="utf-8"))
 
 
 def test_a_clique_with_a_hostile_name_is_only_text_too() -> None:
@@ -126,13 +136,11 @@ def test_the_numbers_are_those_of_the_json() -> None:
     for words, key in (
         ("PodCliqueSets", "podCliqueSets"),
         ("pods in them", "pods"),
-        ("stored values to change", "changes"),
-        ("refusals", "refusals"),
-        ("warnings", "warnings"),
+        ("stored hashes to change", "changes"),
     ):
         assert f"<dt>{words}</dt><dd>{summary[key]:,}</dd>" in render(made)
     bars = re.findall(
-        r'<span class="amount">([\d,]+) pods?</span><span class="amount dim">([\d,]+) GPUs?', render(made)
+        r'<span class="amount">([\d,]+) pods?</span> <span class="amount dim">([\d,]+) GPUs?', render(made)
     )
     assert sum(int(number.replace(",", "")) for number, _ in bars) == pods
     assert sum(int(number.replace(",", "")) for _, number in bars) == gpus
@@ -144,7 +152,7 @@ def test_everything_that_refuses_is_told_with_its_reason_and_what_to_do() -> Non
     assert "GM-102 A rolling update of the set is in flight" in text
     assert "PodCliqueSet evaluation/reranker-03: status.updateProgress has no updateEndedAt" in text
     assert "let the running operator finish (or run with --wait-for-idle)" in text
-    assert "evaluation/reranker-03 refused by GM-102, GM-107, GM-111, legacy-1.35" in text
+    assert "evaluation/reranker-03 refused by GM-102, GM-107, GM-111" in text
     assert f"PodClique inference/{LONG}-0-leader" in text
 
 
@@ -152,7 +160,7 @@ def test_what_a_hash_is_and_why_it_changes_is_said_once_for_all_sets() -> None:
     """The fields that the newer structs add are a table with the number of sets, not a paragraph for each set."""
     html = render(bad_night())
     page = Page(html)
-    why = page.text.split("What the hashes are, and why they change", 1)[1].split("Every set", 1)[0]
+    why = page.text.split("What the hashes are, and why they change", 1)[1].split("Set by set", 1)[0]
     assert "legacy-1.34 → legacy-1.35, 32 sets" in why
     assert "v0.1.0-alpha.9" in why
     assert "k8s.io/api v0.34" in why
@@ -171,7 +179,7 @@ def test_a_plan_without_anything_at_stake_has_no_bars() -> None:
     """Nothing to do is one sentence, not an empty picture."""
     for made in (plan(), plan(tree_plan("ready", TreeState.DONE))):
         html = render(made)
-        assert "<ul" not in html
+        assert "What the upgrade costs" not in html
         assert 'class="stakes"' not in html
         assert "Nothing to do" in Page(html).text
 
@@ -206,9 +214,95 @@ def test_hazards_have_a_section_of_their_own() -> None:
     world = World().grow(scheme="legacy-1.35")
     world.pcs["metadata"]["annotations"] = {"grove.io/auto-mnnvl": "enabled"}
     made = world.plan(source="v0.1.0-alpha.8", target="v0.1.0-alpha.9")
-    text = Page(render(made, report.Origin("dump.yaml", "2026-02-01T00:00:00+00:00", "1.2.3"))).text
+    text = Page(render(made)).text
     assert "Hazards of this upgrade that are not a matter of hashes" in text
     assert "GM-305 Automatic MNNVL ends" in text
     assert "recreate the set with mnnvl-group" in text
-    assert "Made from dump.yaml at 2026-02-01T00:00:00+00:00 by version 1.2.3." in text
     assert "Hazards of this upgrade" not in Page(render(World().grow().plan())).text
+
+
+def test_the_page_says_what_it_was_made_from() -> None:
+    """Cluster, operator, both ends of the upgrade, time and version are on top; what is not known says so."""
+    made = replace(bad_night(), operator="Deployment grove-system/grove-operator, 1 replica of grove:9")
+    origin = report.Origin("https://10.0.0.1:6443", "2026-02-01T00:00:00+00:00", "1.2.3")
+    text = Page(render(made, origin)).text
+    assert "Cluster https://10.0.0.1:6443" in text
+    assert "Operator now Deployment grove-system/grove-operator, 1 replica of grove:9" in text
+    assert "Upgrade legacy-1.34 → v0.1.0-alpha.11 (legacy-1.35)" in text
+    assert "Made 2026-02-01 00:00:00 UTC By grove-migrator 1.2.3" in text
+    assert "Cluster not named Operator now not seen" in Page(render(bad_night())).text
+
+
+def test_refused_sets_are_counted_as_sets_everywhere() -> None:
+    """The headline and the tile say the same number; how many findings there are is a remark beside it."""
+    made = bad_night()
+    refused = sum(1 for tree in made.trees if tree.state is TreeState.REFUSED)
+    findings = len(report.refusals_of(made))
+    assert refused < findings
+    text = Page(render(made)).text
+    assert f"the migration is refused by {refused} sets" in text
+    assert f"sets refused {refused} {findings} findings" in text
+    assert not re.search(rf"refusals? {findings}\b", text)
+
+
+def test_costs_are_counted_and_their_assumptions_stated() -> None:
+    """GPU-hours for the reload time that was given, the pause for the patches of what can be migrated."""
+    made = plan(
+        tree_plan("fine", blast=BlastRadius(3, 24, 2)),
+        tree_plan("odd", TreeState.REFUSED, findings=many(1, "GM-106", Severity.REFUSAL)),
+    )
+    text = Page(render(made, reload_seconds=1500)).text
+    assert "pods recreated 5 2" in text
+    assert "of them running 2 0" in text
+    assert "GPUs of these pods 40 16" in text
+    assert "GPU-hours lost * 16.7 6.7" in text
+    assert "operator away for the writing ** - about 1 s" in text
+    assert "a recreated pod is away for 25 min" in text
+    assert "4 patches at an assumed 100 a second" in text
+
+
+def test_totals_by_namespace_and_by_label_add_up() -> None:
+    """Each set is in one namespace and has one value of the label, or none; most GPUs come first."""
+    made = plan(
+        tree_plan("a", tree=labelled("a", "one", team="red"), blast=BlastRadius(1, 8)),
+        tree_plan("b", tree=labelled("b", "two", team="blue"), blast=BlastRadius(2, 16), rest=BlastRadius(1, 4)),
+        tree_plan("c", TreeState.REFUSED, tree=labelled("c", "two"), blast=BlastRadius(4, 0)),
+    )
+    text = Page(render(made, group_by="team")).text
+    assert "two 2 1 6 16 4 one 1 0 1 8 0" in text
+    assert f"blue 1 0 2 16 4 red 1 0 1 8 0 {figures.UNLABELLED} 1 1 4 0 0" in text
+    assert "by label team" not in Page(render(made)).text
+
+
+def test_beyond_fifty_sets_the_rest_is_folded_away() -> None:
+    """What is refused, then what has most GPUs, stays in sight; the rest is one click away, and all of it is there."""
+    fine = [tree_plan(f"s{number:02}", blast=BlastRadius(1, number)) for number in range(60)]
+    odd = tree_plan("odd", TreeState.REFUSED, findings=many(1, "GM-106", Severity.REFUSAL))
+    html = render(plan(*fine, odd))
+    seen, _, folded = html.partition('<details class="more">')
+    assert "11 more sets" in folded
+    assert seen.index(">odd<") < seen.index(">s59<") < seen.index(">s11<")
+    assert all(f">s{number:02}<" in folded for number in range(11))
+    assert '<body class="many">' in html
+    assert 'class="more"' not in render(plan(*fine[:50]))
+
+
+def test_the_sheet_in_the_page_is_that_of_the_command() -> None:
+    """The link holds what `-o csv` prints, byte for byte."""
+    made = bad_night()
+    (link,) = re.findall(r'href="data:text/csv;charset=utf-8;base64,([^"]+)"', render(made))
+    assert base64.b64decode(link).decode() == sheet(report.CSV_COLUMNS, report.csv_rows(made))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(0.02, "1 s"), (90, "90 s"), (600, "10 min"), (601, "11 min"), (10800, "3 h")]
+)
+def test_times_are_rounded_up(seconds: float, said: str) -> None:
+    """Nobody reads seconds of an hour, and nobody is promised less than what it takes."""
+    assert figures.spoken(seconds) == said
+
+
+def labelled(name: str, namespace: str, **labels: str) -> Tree:
+    """A set with these labels."""
+    made = tree(name, namespace=namespace)
+    return replace(made, pcs=replace(made.pcs, labels=labels))

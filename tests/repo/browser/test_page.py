@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from migrator.render.page import render
+from migrator.render.page import SHOWN, render
+from migrator.render.summary import Origin
 from tests.repo.browser.chromium import Page
 from tests.support.builders import World
 from tests.support.fleet import fleet
@@ -17,6 +18,8 @@ from tests.support.fleet import fleet
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
 PHONE, DESK = 375, 1280
+
+ORIGIN = Origin("https://a-cluster-with-a-long-name.eu-west-1.example:6443", "2026-02-01T00:00:00+00:00", "1.2.3")
 
 #: Where screenshots go, to be looked at; nowhere unless somebody asks.
 SHOTS = os.environ.get("GROVE_MIGRATOR_SCREENSHOTS")
@@ -39,7 +42,7 @@ def report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     target = "canonical-1.35" if request.param == "good" else "v0.1.0-alpha.11"
     made = world(request.param).plan(target=target, is_cluster=False)
     path = tmp_path_factory.mktemp("report") / f"{request.param}.html"
-    path.write_text(render(made).replace("<details ", "<details open "), encoding="utf-8")
+    path.write_text(render(made, ORIGIN, group_by="app").replace("<details ", "<details open "), encoding="utf-8")
     return path
 
 
@@ -89,6 +92,23 @@ def test_on_paper_everything_is_unfolded_and_dark_is_light(page: Page, report: P
     page.look(folded, width=794, scheme="dark")
     assert page.pdf().startswith(b"%PDF-")
 
+
+def test_many_sets_are_a_line_each_on_paper(page: Page, tmp_path: Path) -> None:
+    """Beyond the sets that a screen shows, paper has every set but not the hashes of each."""
+    world = World()
+    for number in range(SHOWN + 5):
+        world.grow(f"set-{number:02}")
+    path = tmp_path / "many.html"
+    path.write_text(render(world.plan(is_cluster=False)), encoding="utf-8")
+    page.look(path, width=DESK)
+    assert page.value(SEEN.format(".set")) == SHOWN
+    page.look(path, width=794, media="print")
+    assert page.value(SEEN.format(".set")) == SHOWN + 5
+    assert page.value(SEEN.format(".set table")) == 0
+
+
+#: How many elements of a selector are shown.
+SEEN = "[...document.querySelectorAll('{}')].filter(e => e.checkVisibility()).length"
 
 #: Colour of text and of what is behind it, each pair once, with an example.
 COLOURS = """(() => {

@@ -16,10 +16,10 @@ import pytest
 
 from migrator import cli
 from migrator.cli import wiring
+from migrator.cli.completion import KUBECTL as COMPLETER
 from migrator.cli.options import Seconds, Session
 from migrator.errors import NotReverted
 from migrator.hashing.layouts import minors
-from scripts.cli_reference import COMPLETER
 from tests.support.paths import ROOT
 
 
@@ -63,7 +63,9 @@ def test_every_command_has_help_for_every_option_and_examples() -> None:
 def test_the_commands_and_flags_are_those_of_the_contract() -> None:
     """Flags are an interface: none appears or disappears without this list being changed on purpose."""
     kubectl = {"--kubeconfig", "--context", "--namespace", "--all-namespaces", "--selector", "--request-timeout"}
-    common = {"--output", "--verbose"}
+    log = {"--verbose", "--quiet", "--log-level", "--log-format"}
+    common = {"--output"} | log
+    operator = {"--operator-namespace", "--operator-deployment", "--lease-name", "--target-image"}
     binaries = {"--to-binary", "--from-binary"}
     flags = {
         name: {option for parameter in command.params for option in parameter.opts if option.startswith("--")}
@@ -77,15 +79,20 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
         | binaries
         | {"--filename", "--write", "--to", "--from", "--dry-run", "--stop-operator", "--skip-refused", "--allow"}
         | {"--wait-for-idle", "--max-downtime", "--on-conflict", "--timeout", "--qps"}
-        | {"--revert", "--operator-namespace", "--operator-deployment", "--lease-name", "--target-image"},
+        | {"--revert", "--yes"}
+        | operator,
         "verify": common
         | kubectl
-        | {"--filename", "--to", "--to-binary", "--settle", "--interval", "--after-upgrade", "--close", "--yes"}
-        | {"--operator-namespace", "--operator-deployment", "--lease-name", "--target-image"},
+        | binaries
+        | {"--filename", "--to", "--from", "--settle", "--interval", "--after-upgrade", "--close", "--yes"}
+        | operator,
         "explain": common | kubectl | binaries | {"--filename", "--from", "--to"},
         "releases": common,
         "scheme": common | {"--image"},
-        "guards": {"--verbose"},
+        "guards": log,
+        "check": common | kubectl | operator,
+        "version": common,
+        "completion": log,
     }
 
 
@@ -113,6 +120,14 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
         (["run", "--to", "legacy-1.35", "--write", "x.yaml"], "usage", "-f DUMP"),
         (["run", "--to", "legacy-1.35", "--allow", "GM-101"], "usage", "cannot be overridden"),
         (["plan", "-l", "a=b=c"], "usage", "not a valid label selector"),
+        (["plan", "-o", "jsn"], "usage", "Did you mean json?"),
+        (["run", "--to", "legacy-1.35", "--dry-run=clinet"], "usage", "Did you mean client?"),
+        (["run", "--to", "legacy-1.35", "--allow", "GM-2O1"], "usage", "Did you mean GM-201?"),
+        (["guards", "GM-1111"], "usage", "Did you mean GM-111?"),
+        (["check", "pla"], "usage", "Did you mean plan?"),
+        (["plan", "-v", "-q"], "usage", "-v and -q contradict each other"),
+        (["plan", "-f", "x.yaml", "--context", "prod"], "usage", "--context names a cluster"),
+        (["explain", "-f", "x.yaml", "--kubeconfig", "k"], "usage", "--kubeconfig names a cluster"),
     ],
 )
 def test_wrong_usage_is_one_json_object_and_exit_2(

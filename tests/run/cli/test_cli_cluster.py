@@ -17,9 +17,9 @@ import yaml
 
 from migrator import __version__, cli
 from migrator.cli import log, wiring
-from migrator.errors import Unreachable
+from migrator.errors import NotAuthorised, Unreachable
 from migrator.resources import POD_CLIQUE_SETS
-from tests.support.memory_store import MemoryStore
+from tests.support.memory_store import MemoryStore, Request
 from tests.support.paths import ROOT
 
 DUMP = ROOT / "examples" / "cluster.yaml"
@@ -137,7 +137,7 @@ def test_a_canonical_target_says_who_speaks_it(capsys: pytest.CaptureFixture[str
     assert "canonical-1.34" in captured.out
     assert "pull request #566" in captured.out
     assert captured.err == ""
-    for command in (["plan", "--to", "canonical", "-o", "json"], ["explain"]):
+    for command in (["plan", "--to", "canonical", "-o", "json"], ["explain", "--to", "canonical"]):
         assert cli.invoke([*command, "-f", str(DUMP)]) == 0
         (event,) = events(capsys.readouterr().err)
         assert (event["level"], event["event"]) == ("warning", "canonical_target")
@@ -160,6 +160,22 @@ def test_plan_as_a_page_is_one_document(capsys: pytest.CaptureFixture[str]) -> N
     page = capsys.readouterr().out
     assert page.startswith("<!doctype html>")
     assert page.rstrip().endswith("</html>")
+    assert "is away for 10 min" in page  # as --help says
+    more = ["--reload-time", "25m", "--group-by", "app"]
+    assert cli.invoke(["plan", "-f", str(DUMP), *TO, "-o", "html", *more]) == 0
+    page = capsys.readouterr().out
+    assert "is away for 25 min" in page
+    assert "by label app" in page
+
+
+def test_a_page_of_a_cluster_names_its_operator(cluster: MemoryStore, capsys: pytest.CaptureFixture[str]) -> None:
+    """Namespace, Deployment, replicas and image of the operator that runs are on top."""
+    for item in operator():
+        cluster.put(item)
+    assert cli.invoke(["plan", *TO, "-o", "html"]) == 0
+    found = re.search(r"<dt>Operator now</dt><dd>(.*?)</dd>", capsys.readouterr().out)
+    assert found
+    assert re.fullmatch(r"Deployment grove-system/grove-operator, \d+ replicas? of \S+", found[1])
 
 
 def test_plan_reports_a_live_operator_and_disturbs_nothing(
@@ -192,6 +208,45 @@ def test_a_selection_narrows_the_plan_and_refuses_the_run(
     assert cluster.writes(POD_CLIQUE_SETS) == []
 
 
+@pytest.mark.parametrize("target", [TO, ()])
+def test_what_may_not_be_read_beside_a_namespace_is_named(
+    target: tuple[str, ...], cluster: MemoryStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With rights in one namespace -n plans it, and a remark and warnings name what is not seen; without -n: exit 1."""
+
+    def within(request: Request) -> None:
+        if request.namespace != "search":
+            raise NotAuthorised(f"{request.verb} {request.resource.plural}: HTTP 403 Forbidden")
+
+    cluster.before.append(within)
+    assert cli.invoke(["plan", *target, "-n", "search"]) == 0
+    said = capsys.readouterr().out
+    assert "note: only namespace search may be read" in said
+    assert "warning: GM-201" not in said
+    for code in ("GM-122", "GM-202", "GM-205"):
+        assert (f"warning: {code} not seen: " in said) is bool(target)
+    assert cli.invoke(["plan", *target, "-l", "team=search"]) == 1
+    assert "-n plans one namespace with the rights in it" in capsys.readouterr().err
+
+
+def test_a_selection_is_a_remark_of_a_plan(cluster: MemoryStore, capsys: pytest.CaptureFixture[str]) -> None:
+    """What -n leaves out refuses a run: a plan notes that, and warns of nothing."""
+    assert cluster.is_cluster
+    for namespace, said in (("search", "2 PodCliqueSets outside"), ("nowhere", "3 PodCliqueSets outside")):
+        assert cli.invoke(["plan", *TO, "-n", namespace]) == 0
+        captured = capsys.readouterr()
+        assert f"note: {said} the selection also need this migration" in captured.out
+        assert "GM-201" not in captured.out.replace("--allow GM-201", "")
+        assert ("empty_selection" in captured.err) is (namespace == "nowhere")
+
+
+def test_check_asks_for_each_right(cluster: MemoryStore, capsys: pytest.CaptureFixture[str]) -> None:
+    """A server that does not answer such questions is an error, and not a yes."""
+    assert cluster.is_cluster
+    assert cli.invoke(["check"]) == 1
+    assert events(capsys.readouterr().err)[-1]["code"] in {"api-error", "not-found"}
+
+
 def test_run_on_a_dump_changes_hashes_and_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """OUT has the input's form and order: line by line the same but for hashes; and verify agrees."""
     out = tmp_path / "migrated.yaml"
@@ -206,13 +261,19 @@ def test_run_on_a_dump_changes_hashes_and_nothing_else(tmp_path: Path, capsys: p
     assert cli.invoke(["verify", "-f", str(DUMP), *TO]) == 7
 
 
-def test_the_way_back_gives_the_very_same_dump(tmp_path: Path) -> None:
-    """--revert with the same --from and --to restores every byte."""
+def test_the_way_back_gives_the_very_same_dump(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """--revert with the same --from and --to restores every byte; each run says what it did, and one more: nothing."""
     there, back = tmp_path / "there.yaml", tmp_path / "back.yaml"
     assert cli.invoke(["run", "-f", str(DUMP), "--write", str(there), *TO]) == 0
     again = ["run", "-f", str(there), "--write", str(back), *TO, "--from", "v0.1.0-alpha.9", "--revert"]
     assert cli.invoke(again) == 0
     assert back.read_bytes() == DUMP.read_bytes()
+    assert cli.invoke(["run", "-f", str(there), "--write", str(back), *TO]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "migrated 3 sets with 51 patches",
+        "put back 3 sets with 51 patches",
+        "nothing to do: every value is as it should be",
+    ]
 
 
 def test_write_to_stdout_is_the_dump_alone(capsys: pytest.CaptureFixture[str]) -> None:
@@ -287,7 +348,7 @@ def test_run_as_json_has_the_plan_in_it(capsys: pytest.CaptureFixture[str]) -> N
     """-o json of a run is one object: what was done, how long it took, and the plan."""
     assert cli.invoke(["run", "-f", str(DUMP), "--dry-run=client", "-o", "json", *TO]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert list(document) == ["dryRun", "trees", "patches", "seconds", "plan"]
+    assert list(document) == ["dryRun", "trees", "patches", "seconds", "operator", "next", "plan"]
     assert document["plan"]["summary"]["changes"] == 66
 
 
@@ -303,11 +364,11 @@ def test_verify_names_every_value_that_is_not_the_targets(capsys: pytest.Capture
     assert len(capsys.readouterr().out.splitlines()) == 66
 
 
-def test_nothing_to_do_is_success(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """No PodCliqueSets: nothing to do."""
-    empty = dump(tmp_path / "empty.json", [])
+def test_nothing_to_do_is_success(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A cluster without PodCliqueSets: nothing to do."""
+    monkeypatch.setattr(wiring, "connect", lambda *_, dry_run, **__: MemoryStore().in_dry_run(dry_run))
     for command in (["run", "--dry-run=client"], ["verify"]):
-        assert cli.invoke([*command, "-f", empty, *TO]) == 0
+        assert cli.invoke([*command, *TO]) == 0
     assert "nothing to do: no PodCliqueSets" in capsys.readouterr().out
 
 
@@ -337,6 +398,15 @@ def test_explain_reads_a_cluster(cluster: MemoryStore, capsys: pytest.CaptureFix
     assert cli.invoke(["explain", "search/embedder", *TO]) == 0
     assert capsys.readouterr().out.startswith("PodCliqueSet search/embedder: legacy-1.34 → legacy-1.35\n")
     assert cluster.writes() == []
+
+
+def test_a_mistyped_set_is_answered_with_one_that_there_is(
+    cluster: MemoryStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody has to look up the name of a set."""
+    assert cli.invoke(["explain", "embeder", *TO]) == 2
+    assert cluster.writes() == []
+    assert "there is no PodCliqueSet embeder. Did you mean embedder?" in capsys.readouterr().err
 
 
 def test_explain_on_a_terminal_is_coloured_like_a_diff(

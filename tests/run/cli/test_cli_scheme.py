@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +131,81 @@ def test_the_source_is_read_too(tmp_path: Path, capsys: pytest.CaptureFixture[st
     args = ["plan", "-f", str(DUMP), "--from-binary", path, "--from", "legacy-1.33", "--to", "legacy-1.35"]
     assert cli.invoke(args) == 2
     assert "--from legacy-1.33 is legacy-1.33, but --from-binary" in message(capsys)
+
+
+@pytest.mark.parametrize("command", [["plan"], ["run", "--dry-run=client"], ["verify"], ["explain"]])
+def test_a_source_that_contradicts_its_binary_refuses(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--from` beside `--from-binary` of another scheme is a usage error that names both, in every command."""
+    path = written(tmp_path, described(layouts.load("1.34")))
+    args = [*command, "-f", str(DUMP), "--to", "legacy-1.35", "--from-binary", path]
+    assert cli.invoke([*args, "--from", "legacy-1.33"]) == 2
+    assert f"--from legacy-1.33 is legacy-1.33, but --from-binary {path} is legacy-1.34" in message(capsys)
+    assert cli.invoke([*args, "--from", "v0.1.0-alpha.9"]) == (7 if command == ["verify"] else 0)
+
+
+def test_verify_knows_what_was_stored_before(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--to canonical` is over the layout of `--from-binary`, though no release speaks that."""
+    old, new = described(changed_layout()), described(changed_layout(), algorithm="canonical")
+    args = ["-f", str(DUMP), "--from-binary", written(tmp_path, old)]
+    assert cli.invoke(["verify", *args, "--to", "canonical"]) == 7
+    assert f"not {new.scheme.name}'s" in message(capsys)
+
+
+@pytest.mark.parametrize("command", [["run", "--dry-run=client"], ["verify"]])
+def test_an_image_that_contradicts_the_binary_refuses(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--target-image` by another digest than the binary's is a usage error that names both."""
+    path, other = written(tmp_path), f"example.test/op@sha256:{64 * 'b'}"
+    args = [*command, "-f", str(DUMP), "--to-binary", path, "--target-image"]
+    assert cli.invoke([*args, other]) == 2
+    assert f"--target-image {other} names another image than --to-binary {path}" in message(capsys)
+    assert cli.invoke([*args, f"example.test/op@{DIGEST}"]) != 2
+
+
+def test_a_pipe_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What can be read only once is refused with what to do instead."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = os.open(pipe, os.O_RDWR)  # does not wait for a reader
+    try:
+        assert cli.invoke(["scheme", str(pipe)]) == 2
+    finally:
+        os.close(writer)
+    assert "is a pipe, which cannot be read twice: save it to a file" in message(capsys)
+
+
+def test_a_volume_that_is_not_there_is_explained_in_a_pod(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A cluster without image volumes leaves the mount out, so the Job names the reason and the other way."""
+    for namespace, explained in ((None, False), ("grove-system", True)):
+        monkeypatch.setattr(wiring, "own_namespace", lambda namespace=namespace: namespace)
+        assert cli.invoke(["scheme", str(tmp_path / "target")]) == 2
+        assert ("feature gate ImageVolume" in message(capsys)) is explained
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "refusal"),
+    [
+        ("manifest.json", r'[{"Config": "a\u0000b", "Layers": []}]', "cannot be understood"),
+        ("manifest.json", '[{"Config": "../../../../../../etc/passwd", "Layers": []}]', "the archive lacks ../"),
+        ("manifest.json", '[{"Config": "/etc/passwd", "Layers": []}]', "the archive lacks /etc/passwd"),
+        ("manifest.json", "loop", "no Grove operator|cannot be understood"),
+    ],
+)
+def test_a_directory_is_not_left(
+    name: str, content: str, refusal: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A path that leads out of a directory, or nowhere, is refused."""
+    if content == "loop":
+        (tmp_path / name).symlink_to(name)
+    else:
+        (tmp_path / name).write_text(content)
+    assert cli.invoke(["scheme", str(tmp_path)]) == 2
+    assert re.search(refusal, message(capsys))
 
 
 @pytest.mark.parametrize("command", [["plan"], ["run", "--dry-run=client"], ["verify"]])

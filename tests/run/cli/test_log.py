@@ -54,7 +54,7 @@ def test_debug_events_need_verbose() -> None:
     """Debug events appear with verbose only."""
     quiet, loud = io.StringIO(), io.StringIO()
     log.configure(quiet, run_id="r").debug("detail")
-    log.configure(loud, run_id="r", verbose=True).debug("detail")
+    log.configure(loud, run_id="r", level="debug").debug("detail")
     assert quiet.getvalue() == ""
     assert json.loads(loud.getvalue())["event"] == "detail"
 
@@ -63,9 +63,9 @@ def test_a_terminal_gets_console_style_without_escapes_when_colour_is_off(monkey
     """NO_COLOR gives plain text on a terminal, and no JSON."""
     monkeypatch.setenv("NO_COLOR", "1")
     stream = Terminal()
-    log.configure(stream, run_id="r").info("patched", name="demo")
+    log.configure(stream, run_id="r").info("lease_held", name="demo")
     assert "\x1b" not in stream.getvalue()
-    assert "patched" in stream.getvalue()
+    assert "lease_held" in stream.getvalue()
     assert "name=demo" in stream.getvalue()
 
 
@@ -132,3 +132,62 @@ def test_values_that_json_lacks_become_text() -> None:
     event = json.loads(stream.getvalue())
     assert event["names"] == ["a", "b"]
     assert "io" in event["where"]
+
+
+def test_people_read_a_few_lines_whatever_the_number_of_pods() -> None:
+    """5,000 pods that are patched, each with a warning in two readings, are four lines of console log; JSON has all."""
+    person, machine = Terminal(), io.StringIO()
+    for stream in (person, machine):
+        logger = log.configure(stream, run_id="r")
+        for _ in range(2):
+            for number in range(5000):
+                logger.warning("warning", code="GM-121", object=f"Pod a/{number}", field=None, message="it says so")
+        for number in range(5000):
+            logger.info("patched", kind="Pod", name=f"{number}")
+        logger.info("stage_ended", stage="execute", seconds=1.0)
+        logger.info("summary", outcome="done")
+    lines = person.getvalue().splitlines()
+    assert len(lines) == 4
+    assert "there are more of this code; `plan` groups them" in lines[-1]
+    assert len(machine.getvalue().splitlines()) == 15002
+
+
+def test_at_debug_people_read_everything() -> None:
+    """A line each, as a program would."""
+    stream = Terminal()
+    logger = log.configure(stream, run_id="r", level="debug")
+    for number in range(10):
+        logger.info("patched", kind="Pod", name=f"{number}")
+        logger.warning("warning", code="GM-121", message="the same")
+    assert len(stream.getvalue().splitlines()) == 20
+
+
+def test_what_was_shown_is_not_shown_again() -> None:
+    """A finding that stood above the question is not repeated; another one of the same code is new."""
+    stream = Terminal()
+    logger = log.configure(stream, run_id="r", known={("GM-121", "Pod a/b", None, "old")})
+    logger.warning("warning", code="GM-121", object="Pod a/b", field=None, message="old")
+    logger.warning("warning", code="GM-121", object="Pod a/b", field=None, message="new")
+    assert [line.count("new") for line in stream.getvalue().splitlines()] == [1]
+
+
+@pytest.mark.parametrize(
+    ("form", "terminal", "console"),
+    [("auto", True, True), ("auto", False, False), ("json", True, False), ("console", False, True)],
+)
+def test_the_format_can_be_chosen(form: str, terminal: bool, console: bool) -> None:  # noqa: FBT001
+    """Auto goes by the stream; console and json are what they say, wherever that goes."""
+    stream = Terminal() if terminal else io.StringIO()
+    log.configure(stream, run_id="r", form=form).warning("odd")
+    log.write_failure("refused", 3, "GM-101: no", stream, form=form)
+    assert [line.startswith("{") for line in stream.getvalue().splitlines()] == [not console] * 2
+    assert "\x1b" not in stream.getvalue() or terminal
+
+
+def test_a_level_leaves_out_what_is_below() -> None:
+    """Of an info, a warning and an error the level says which are written."""
+    stream = io.StringIO()
+    logger = log.configure(stream, run_id="r", level="error")
+    for write in (logger.debug, logger.info, logger.warning, logger.error):
+        write("said")
+    assert [json.loads(line)["level"] for line in stream.getvalue().splitlines()] == ["error"]

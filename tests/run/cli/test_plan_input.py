@@ -34,11 +34,12 @@ def objects() -> list[dict[str, Any]]:
 
 
 def failure(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    """The last line of stderr: the error object; stdout is empty."""
+    """The error object on stderr; stdout is empty."""
     captured = capsys.readouterr()
     assert captured.out == ""
-    event: dict[str, Any] = json.loads(captured.err.splitlines()[-1])
-    return event
+    (event,) = (event for line in captured.err.splitlines() if (event := json.loads(line)).get("event") == "failed")
+    found: dict[str, Any] = event
+    return found
 
 
 def document(capsys: pytest.CaptureFixture[str], *args: str) -> dict[str, Any]:
@@ -64,7 +65,7 @@ def test_several_files_are_read_together(tmp_path: Path, capsys: pytest.CaptureF
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        (as_list([]), "the dump has no PodCliqueSet, but nothing at all"),
+        (as_list([]), "dump.json has no PodCliqueSet, but nothing at all"),
         ({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "x"}}, "but 1 Deployment;"),
         (
             as_list([{"apiVersion": "v1", "kind": "Service", "metadata": {"name": f"s{n}"}} for n in range(2)]),
@@ -79,8 +80,8 @@ def test_input_that_is_not_what_was_meant_is_exit_2(
     """A file without a set, or with a part of a list, is named for what it is, and the command to dump with."""
     path = tmp_path / "dump.json"
     path.write_text(json.dumps(body))
-    for flags in (TO, []):
-        assert cli.invoke(["plan", "-f", str(path), *flags]) == 2
+    for command in (["plan", *TO], ["plan"], ["run", "--dry-run=client", *TO], ["verify", *TO]):
+        assert cli.invoke([*command, "-f", str(path)]) == 2
         message = failure(capsys)["message"]
         assert said in message
         assert "dump again" in message or "kubectl api-resources" in message
@@ -119,36 +120,82 @@ def test_without_a_target_every_scheme_gets_a_row(capsys: pytest.CaptureFixture[
     assert "canonical" not in text
 
 
-def test_what_needs_a_target_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    """An exit code and a page are about one target."""
-    for flags in (["--detailed-exitcode"], ["-o", "html"]):
-        assert cli.invoke(["plan", "-f", str(DUMP), *flags]) == 2
-        assert "needs a target: give --to" in failure(capsys)["message"]
+def test_an_exit_code_is_about_one_target(capsys: pytest.CaptureFixture[str]) -> None:
+    """Changes that are pending to one release are not pending to another, so --detailed-exitcode needs --to."""
+    assert cli.invoke(["plan", "-f", str(DUMP), "--detailed-exitcode"]) == 2
+    assert "needs a target: give --to" in failure(capsys)["message"]
+
+
+def test_without_a_target_the_page_has_a_row_for_each_scheme(
+    cluster: Callable[[MemoryStore], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What the table says, with names escaped; a cluster without sets says so."""
+    items = objects()
+    pcs = next(item for item in items if item["kind"] == "PodCliqueSet")
+    pcs["metadata"]["annotations"] = {"grove.io/auto-mnnvl": "enabled"}
+    cluster(MemoryStore(*items, *installed("v0.1.0-alpha.8")))
+    assert cli.invoke(["plan", "-o", "html"]) == 0
+    page = capsys.readouterr().out
+    assert page.startswith("<!doctype html>")
+    assert page.count("<tr><td>") == 3
+    assert "legacy-1.34, the operator that runs now" in page
+    assert page.count("25 pods, 134 GPUs") == 2
+    assert "Automatic MNNVL ends" in page
+    cluster(MemoryStore())
+    assert cli.invoke(["plan", "-o", "html"]) == 0
+    assert "Nothing to do: no PodCliqueSets." in capsys.readouterr().out
+
+
+def installed(release: str, *, replicas: int = 1) -> list[dict[str, Any]]:
+    """An operator's Deployment."""
+    labels = {"app.kubernetes.io/component": "operator-deployment", "app.kubernetes.io/name": "grove-operator"}
+    labels["app.kubernetes.io/part-of"] = "grove"
+    container = {"name": "grove-operator", "image": f"example.test/grove-operator:{release}"}
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "grove-operator", "namespace": "grove-system", "labels": labels, "generation": 1},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+        },
+        "status": {"observedGeneration": 1},
+    }
+    return [deployment]
 
 
 def test_the_running_operators_row_is_marked(
     cluster: Callable[[MemoryStore], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """On a cluster the image of the operator says what runs."""
-    labels = {"app.kubernetes.io/component": "operator-deployment", "app.kubernetes.io/name": "grove-operator"}
-    labels["app.kubernetes.io/part-of"] = "grove"
-    container = {"name": "grove-operator", "image": "example.test/grove-operator:v0.1.0-alpha.9"}
-    deployment = {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "grove-operator", "namespace": "grove-system", "labels": labels, "generation": 1},
-        "spec": {
-            "replicas": 1,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
-        },
-        "status": {"observedGeneration": 1},
-    }
-    cluster(MemoryStore(*objects(), deployment))
+    cluster(MemoryStore(*objects(), *installed("v0.1.0-alpha.9")))
     found = document(capsys)
     assert [target["running"] for target in found["targets"]] == [False, True, False]
     assert cli.invoke(["plan"]) == 0
     assert "legacy-1.34 *" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", [["plan"], ["run", "--dry-run=client", "--stop-operator", "--lease-name=x"]])
+def test_who_comes_from_where_is_read_off_the_operator_that_runs(
+    command: list[str], cluster: Callable[[MemoryStore], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its release decides which hazards concern the upgrade; an operator that is stopped decides nothing."""
+    items = objects()
+    pcs = next(item for item in items if item["kind"] == "PodCliqueSet")
+    pcs["metadata"]["annotations"] = {"grove.io/auto-mnnvl": "enabled"}
+
+    def hazards(release: str, replicas: int) -> list[str]:
+        cluster(MemoryStore(*items, *installed(release, replicas=replicas)))
+        assert cli.invoke([*command, *TO, "-o", "json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        return [advice["message"] for advice in found.get("plan", found)["advisories"]]
+
+    assert hazards("v0.1.0-alpha.9", 1) == []
+    (sure,) = hazards("v0.1.0-alpha.8", 1)
+    assert "if you come from" not in sure
+    (open_,) = hazards("v0.1.0-alpha.11", 0)
+    assert "if you come from v0.1.0-alpha.8 or older" in open_
 
 
 def test_an_unread_release_is_exit_0_with_its_hazards(capsys: pytest.CaptureFixture[str]) -> None:

@@ -91,11 +91,18 @@ def test_reading_is_counted_and_gone_when_it_is_over() -> None:
     assert stream.getvalue().rstrip("\r").endswith("\x1b[2K\x1b[?25h")
 
 
-def test_patches_are_counted_by_what_they_do_and_the_lease_is_not() -> None:
-    """Renewals of the Lease are no progress; threads may patch at once and none is lost."""
+@pytest.mark.parametrize(
+    ("expected", "said"), [(0, "patches sent 8"), (9, "patches sent 8 of 9"), (5, "patches sent 8")]
+)
+def test_patches_are_counted_and_neither_the_lease_nor_probes_are(expected: int, said: str) -> None:
+    """Renewals of the Lease and dry runs beside the run are no progress; threads may patch at once and none is lost.
+
+    Of a number that was wrong nothing is said.
+    """
     stream = Terminal()
     with progress.shown(stream, WATCHED) as shown:
         assert isinstance(shown, progress.Shown)
+        shown.expect(expected)
         watched = shown.watch(pods(8))
         name = [Op("add", "/metadata/labels", {"a": "b"})]
         threads = [threading.Thread(target=watched.patch, args=(PODS, "a", f"pod-{n}", name)) for n in range(8)]
@@ -105,7 +112,27 @@ def test_patches_are_counted_by_what_they_do_and_the_lease_is_not() -> None:
             thread.join()
         watched.patch(LEASES, "a", "lease", name)
         watched.in_dry_run(DryRun.SERVER).patch(PODS, "a", "pod-0", name)
-        assert [task.description for task in shown._bars.tasks] == ["patches sent 8", "patches tried 1"]
+        assert [task.description for task in shown._bars.tasks] == [said]
+
+
+def test_a_bar_needs_a_number() -> None:
+    """There is a bar where it is known how many patches there are, and none elsewhere."""
+    drawn = []
+    for expected in (0, 2):
+        stream = Terminal()
+        with progress.shown(stream, WATCHED) as shown:
+            shown.expect(expected)
+            shown.watch(pods(1)).patch(PODS, "a", "pod-0", [Op("add", "/metadata/labels", {"a": "b"})])
+        drawn.append("\u2501" in stream.getvalue())
+    assert drawn == [False, True]
+
+
+def test_quiet_draws_nothing() -> None:
+    """On a terminal that is watched, too."""
+    stream = Terminal()
+    with progress.shown(stream, WATCHED, quiet=True) as shown, shown.stage("reading"):
+        pass
+    assert stream.getvalue() == ""
 
 
 def test_the_watched_store_is_the_store() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -127,6 +128,14 @@ def test_no_configuration_at_all_names_what_was_tried() -> None:
     """Neither kubeconfig nor pod: the sentence names every place that was looked at."""
     with pytest.raises(UsageError, match=r"--kubeconfig, \$KUBECONFIG, ~/.kube/config.*in-cluster"):
         kube_store.connect()
+
+
+@pytest.mark.parametrize(("context", "hint"), [("oter", "did you mean other?"), ("x", "known are main, other")])
+def test_an_unknown_context_is_answered_with_those_that_there_are(tmp_path: Path, context: str, hint: str) -> None:
+    """A mistyped context must not be looked up in a file by hand."""
+    config = kubeconfig(tmp_path / "config", "https://example.test")
+    with pytest.raises(UsageError, match=re.escape(f"context {context} is not in kubeconfig {config}; {hint}")):
+        kube_store.connect(kubeconfig=config, context=context)
 
 
 def test_a_context_needs_a_kubeconfig() -> None:

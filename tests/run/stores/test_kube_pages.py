@@ -54,7 +54,9 @@ def test_the_next_page_is_asked_for_before_this_one_is_parsed(*, custom: bool) -
         assert server.came.wait(30), "the next page was not asked for"
         return parse(request, text)
 
-    assert list(pages(FIRST, server.send, parse_late)) == [("7", [{"n": 1}, {"n": 2}]), ("7", [{"n": 3}])]
+    found = list(pages(FIRST, server.send, parse_late))
+    assert [(version, items) for version, _, items in found] == [("7", [{"n": 1}, {"n": 2}]), ("7", [{"n": 3}])]
+    assert [parse(FIRST, text)["items"] for _, text, _ in found] == [items for _, _, items in found]
     assert server.asked == [None, "t1"]
 
 
@@ -66,7 +68,7 @@ def test_what_a_user_wrote_is_not_taken_for_a_token(text: str, *, custom: bool) 
     server = Server(
         {None: body([annotated, annotated], "t1", custom=custom), "t1": body([annotated], custom=custom), "bad": b"{}"}
     )
-    assert [len(items) for _, items in pages(FIRST, server.send, parse)] == [2, 1]
+    assert [len(items) for _, _, items in pages(FIRST, server.send, parse)] == [2, 1]
     assert [token for token in server.asked if token != "bad"] == [None, "t1"]
 
 
@@ -74,11 +76,11 @@ def test_what_goes_wrong_with_a_page_asked_for_early_is_told_when_its_turn_comes
     """An error of the next page is raised after this one has been handed over, and an unneeded one not at all."""
     server = Server({None: body([{"n": 1}], "t1")})
     found = pages(FIRST, server.send, parse)
-    assert next(found) == ("7", [{"n": 1}])
+    assert next(found)[2] == [{"n": 1}]
     with pytest.raises(KeyError, match="t1"):
         next(found)
     misled = {"annotations": {"continue": "bad"}, "metadata": {"continue": "bad"}}
-    assert list(pages(FIRST, Server({None: body([misled])}).send, parse)) == [("7", [misled])]
+    assert [items for _, _, items in pages(FIRST, Server({None: body([misled])}).send, parse)] == [[misled]]
 
 
 def test_a_token_is_found_at_either_end_of_a_large_page() -> None:

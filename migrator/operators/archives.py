@@ -1,0 +1,185 @@
+"""Files in tars, in layers on top of each other, and in directories, by path; nothing is unpacked by name."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import posixpath
+import tarfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import accumulate
+from typing import BinaryIO, Final, Protocol
+
+from migrator.errors import InputError
+from migrator.operators.damage import understood
+
+GZIP: Final = b"\x1f\x8b"
+_ZSTD: Final = b"\x28\xb5\x2f\xfd"
+_HEAD: Final = 512
+_CHUNK: Final = 1 << 20
+#: The most bytes that one gzip stream may hold. An operator's whole image has about 60 MB.
+_LARGEST_UNPACKED: Final = 1 << 31
+_WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"
+
+#: Makes an empty file, which is deleted when it is closed. Layers are unpacked into it.
+Scratch = Callable[[], BinaryIO]
+
+
+class Files(Protocol):
+    """Files by path, without a leading slash: a directory or an archive."""
+
+    def paths(self) -> Iterable[str]:
+        """The regular files; in an archive also the links."""
+
+    def open(self, path: str) -> BinaryIO | None:
+        """One of them, seekable; ``None`` where that path has no file."""
+
+
+class TarFiles:
+    """The files of a tar. ``folders`` are the directories that it names.
+
+    Raises :class:`~migrator.errors.InputError` for one that is damaged or cut off. A whole tar ends with zeros; some
+    tools leave them out, so one that is ``sealed`` by a digest needs none.
+    """
+
+    def __init__(self, file: BinaryIO, *, sealed: bool = False) -> None:
+        self._length = file.seek(0, 2)
+        file.seek(0)
+        try:
+            with understood():
+                self._tar = tarfile.open(fileobj=file, mode="r:")  # noqa: SIM115 - the caller owns the file
+                members = {plain_path(one.name): one for one in self._sane()}
+        except tarfile.TarError as error:
+            raise InputError(f"the archive is damaged or cut off ({error}): copy it again") from error
+        self._members = {path: one for path, one in members.items() if not one.isdir()}
+        self.folders = members.keys() - self._members.keys()
+        file.seek(self._tar.offset)
+        rest = file.read(tarfile.BLOCKSIZE)  # a header that makes no sense ends the reading without an error
+        if rest.strip(b"\0") or not (rest or sealed):
+            raise InputError("the archive is damaged or cut off: copy it again")
+
+    def _sane(self) -> Iterator[tarfile.TarInfo]:
+        for one in self._tar:
+            if one.size < 0:  # tarfile would read the same bytes again and again
+                raise InputError("the archive is damaged: a file in it has a negative size")
+            yield one
+
+    def paths(self) -> Iterable[str]:
+        """Every file and link, in the archive's order."""
+        return self._members
+
+    def open(self, path: str) -> BinaryIO | None:
+        """One file, or what a link leads to; ``None`` for a link to nothing, and for a file larger than the archive."""
+        member = self._members.get(plain_path(path))
+        if member is None or member.size > self._length:
+            return None
+        with suppress(KeyError, tarfile.TarError, RecursionError):  # links may lead in a circle
+            return self._tar.extractfile(member)  # type: ignore[return-value]
+        return None
+
+
+class _Layers:
+    """The files of layers on top of each other, each with the layer that it is in."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, TarFiles] = {}
+
+    def paths(self) -> Iterable[str]:
+        """Every file that can be seen."""
+        return self._files
+
+    def open(self, path: str) -> BinaryIO | None:
+        """One of them."""
+        layer = self._files.get(path)
+        return layer.open(path) if layer is not None else None
+
+    def put(self, layer: TarFiles) -> None:
+        """Hide what a layer replaces or removes (image-spec, layer.md), then add its files."""
+        gone, emptied, added = set(), set(), {}
+        for path in layer.paths():
+            folder, _, name = path.rpartition("/")
+            if name == _OPAQUE:
+                emptied.add(folder)
+            elif name.startswith(_WHITEOUT):
+                gone.add(f"{folder}/{name.removeprefix(_WHITEOUT)}".removeprefix("/"))
+            else:
+                gone.add(path)
+                added[path] = layer
+        kept = {}
+        for path, below in self._files.items():
+            above = {"", *accumulate(path.split("/")[:-1], lambda one, two: f"{one}/{two}")}
+            if path not in gone | layer.folders and not above & (gone | emptied):
+                kept[path] = below
+        self._files = kept | added
+
+
+@contextmanager
+def stacked(layers: Iterable[BinaryIO], scratch: Scratch, states: Sequence[str] = ()) -> Iterator[Files]:
+    """The files of an image's layers, unpacked until the end of the ``with``.
+
+    ``states`` are the digests of the unpacked layers, where nothing else vouches for them.
+    """
+    with ExitStack() as opened:
+        made = _Layers()
+        for number, layer in enumerate(layers):
+            plain = opened.enter_context(unpack(layer, scratch))
+            if states and f"sha256:{sha256_of(plain)}" != states[number]:
+                raise InputError(f"layer {number + 1} is not the {states[number]} that the image states; save it again")
+            made.put(TarFiles(plain, sealed=True))
+        yield made
+
+
+def unpack(file: BinaryIO, scratch: Scratch) -> BinaryIO:
+    """A file without its compression, which must be gzip or none."""
+    head = head_of(file)
+    if head.startswith(_ZSTD):
+        raise InputError(
+            "it is compressed with zstd, which cannot be read here; `skopeo copy --dest-compress-format gzip` or "
+            "`crane export` make what can be read"
+        )
+    if not head.startswith(GZIP):
+        return file
+    made = scratch()
+    try:
+        _unzip(file, made)
+    except BaseException:
+        made.close()
+        raise
+    made.seek(0)
+    return made
+
+
+def _unzip(file: BinaryIO, made: BinaryIO) -> None:
+    try:
+        with gzip.GzipFile(fileobj=file) as unzipped:
+            while chunk := unzipped.read(_CHUNK):
+                made.write(chunk)
+                if made.tell() > _LARGEST_UNPACKED:
+                    raise InputError(f"its gzip data holds more than {_LARGEST_UNPACKED >> 20} MiB; no operator does")
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError(f"its gzip data is damaged or cut off ({error}); copy it again") from error
+
+
+def head_of(file: BinaryIO) -> bytes:
+    """The first bytes of a file, which is left at its start."""
+    file.seek(0)
+    head = file.read(_HEAD)
+    file.seek(0)
+    return head
+
+
+def sha256_of(file: BinaryIO) -> str:
+    """The digest of a whole file in hexadecimal digits; the file is left at its start."""
+    made = hashlib.sha256()
+    file.seek(0)
+    while chunk := file.read(_CHUNK):
+        made.update(chunk)
+    file.seek(0)
+    return made.hexdigest()
+
+
+def plain_path(name: str) -> str:
+    """A path in an archive, from its root; a path that leads out of the archive is taken to stay in it."""
+    return posixpath.normpath(f"/{name}").lstrip("/")

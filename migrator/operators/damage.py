@@ -1,0 +1,18 @@
+"""What to make of files that contradict themselves."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from migrator.errors import InputError
+
+
+@contextmanager
+def understood() -> Iterator[None]:
+    """Refuse a file that contradicts itself, whatever error that leads to: nothing in it can be trusted."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError, struct.error) as error:
+        raise InputError(f"its contents cannot be understood ({error!r}): get it again") from error

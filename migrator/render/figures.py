@@ -1,0 +1,80 @@
+"""What a plan costs, and whom: totals by namespace and label, the operator's pause, GPU-hours. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from migrator.grove.model import BlastRadius, Plan, TreePlan, TreeState
+from migrator.planning.patches import patches_of
+
+#: What a run is assumed to write in a second, where nobody has measured the cluster; docs/performance.md has figures.
+PATCHES_PER_SECOND: Final = 100
+
+#: How long a recreated pod is assumed to be away, in seconds, where nobody says.
+RELOAD_SECONDS: Final = 600.0
+
+#: What sets without the label are put together under.
+UNLABELLED: Final = "(without it)"
+
+_SHORT: Final = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The sets of one namespace, or with one value of a label: how many, and what is recreated of them."""
+
+    name: str
+    sets: int
+    refused: int
+    without: BlastRadius
+    with_migration: BlastRadius
+
+
+def by_namespace(plan: Plan) -> list[Share]:
+    """A share for each namespace, most GPUs first."""
+    return _shares(plan.trees, lambda tree: tree.tree.ref.namespace)
+
+
+def by_label(plan: Plan, key: str) -> list[Share]:
+    """A share for each value that the PodCliqueSets have under this label, most GPUs first."""
+    return _shares(plan.trees, lambda tree: tree.tree.pcs.labels.get(key) or UNLABELLED)
+
+
+def patches(plan: Plan) -> int:
+    """How many requests a run sends to write what is planned."""
+    return sum(len(patches_of(tree.changes)) for tree in plan.trees if tree.state is TreeState.MIGRATE)
+
+
+def gpu_hours(blast: BlastRadius, reload_seconds: float) -> float:
+    """For how long GPUs stand idle if each recreated pod is away for so long."""
+    return blast.gpus * reload_seconds / 3600
+
+
+def spoken(seconds: float) -> str:
+    """``13 s``, ``25 min``, ``3 h``; rounded up."""
+    if seconds <= _SHORT:
+        return f"{math.ceil(seconds)} s"
+    minutes = math.ceil(seconds / 60)
+    return f"{minutes} min" if minutes <= _SHORT else f"{math.ceil(minutes / 60)} h"
+
+
+def _shares(trees: Iterable[TreePlan], name_of: Callable[[TreePlan], str]) -> list[Share]:
+    members: dict[str, list[TreePlan]] = {}
+    for tree in trees:
+        members.setdefault(name_of(tree), []).append(tree)
+    shares = [
+        Share(
+            name=name,
+            sets=len(group),
+            refused=sum(1 for tree in group if tree.state is TreeState.REFUSED),
+            without=sum((tree.blast for tree in group), BlastRadius()),
+            with_migration=sum(
+                (tree.rest if tree.state is TreeState.MIGRATE else tree.blast for tree in group), BlastRadius()
+            ),
+        )
+        for name, group in members.items()
+    ]
+    return sorted(shares, key=lambda share: (-share.without.gpus, -share.without.pods, share.name))

@@ -1,0 +1,178 @@
+"""People who only plan: with the roles for them, and with rights in one namespace alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from migrator import cli
+from tests.cluster.manifests.audit import Audit, used
+from tests.cluster.manifests.site import NAMESPACE, NEW, WORKLOADS, Site, documents, grants, of_kind
+from tests.support import workloads
+from tests.support.controlplane.client import Object, eventually
+
+pytestmark = pytest.mark.controlplane
+
+PLANNER: Final = "planner/planner.yaml"
+RBAC: Final = "rbac.authorization.k8s.io"
+TO: Final = ("--to", NEW)
+
+
+class Person:
+    """Somebody with an account of their own, at the command line."""
+
+    def __init__(self, site: Site, directory: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+        self.site, self.name, self._capsys = site, name, capsys
+        self.user = f"system:serviceaccount:{WORKLOADS}:{name}"
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": WORKLOADS}}
+        site.admin.apply(account)
+        config: Any = yaml.safe_load(site.server.kubeconfig.read_text(encoding="utf-8"))
+        config["users"][0]["user"] = {"token": site.admin.service_account_token(WORKLOADS, name)}
+        self._kubeconfig = directory / name
+        self._kubeconfig.write_text(yaml.safe_dump(config), encoding="utf-8")
+
+    def bound(self, objects: list[Object], *, to: str) -> None:
+        """Apply roles and bindings with this account in place of whom they name, and wait for their effect."""
+        subject = {"kind": "ServiceAccount", "name": self.name, "namespace": WORKLOADS}
+        for item in objects:
+            self.site.admin.apply({**item, "subjects": [subject]} if "subjects" in item else item)
+        words = to.split()
+        eventually(lambda: self._may_all(*words), what=f"{self.name} has not yet the rights of `{to}`")
+
+    def _may_all(self, *arguments: str) -> bool:
+        rights = json.loads(self.type(*arguments, "-o", "json")[1])["rights"]
+        return all(right["allowed"] for right in rights if right["needed"] or "-n" not in arguments)
+
+    def type(self, *arguments: str) -> tuple[int, str, str]:
+        """Run a command; exit code, stdout, stderr."""
+        self._capsys.readouterr()
+        code = cli.invoke([*arguments, "--kubeconfig", str(self._kubeconfig)])
+        captured = self._capsys.readouterr()
+        return code, captured.out, captured.err
+
+    def plan(self, *arguments: str) -> Object:
+        """A plan as JSON, without its time."""
+        code, out, err = self.type("plan", *TO, *arguments, "-o", "json")
+        assert code == 0, err
+        document: Object = json.loads(out)
+        document.pop("time")
+        return document
+
+
+@pytest.fixture
+def planner(site: Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Person]:
+    """Somebody with the roles of manifests/planner and nothing else."""
+    site.fill()
+    found = Person(site, tmp_path, "planner", capsys)
+    found.bound(documents(PLANNER), to="check plan")
+    yield found
+    for item in documents(PLANNER):
+        site.admin.delete(item)
+
+
+@pytest.fixture
+def tenant(site: Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Person]:
+    """Somebody for whom the ClusterRole is bound in one namespace."""
+    site.fill()
+    found = Person(site, tmp_path, "tenant", capsys)
+    [role] = of_kind(documents(PLANNER), "ClusterRole")
+    binding = {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": "tenant", "namespace": WORKLOADS},
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role["metadata"]["name"]},
+        "subjects": [],
+    }
+    found.bound([role, binding], to=f"check plan -n {WORKLOADS}")
+    yield found
+    site.admin.delete(binding)
+    site.admin.delete(role)
+
+
+def test_a_planner_sees_what_the_administrator_sees(
+    site: Site, planner: Person, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Sets, numbers and the operator that runs are the same, and nothing is said to be unseen."""
+    found = planner.plan()
+    assert cli.invoke(["plan", *TO, "-o", "json", "--kubeconfig", str(site.server.kubeconfig)]) == 0
+    expected = json.loads(capsys.readouterr().out)
+    expected.pop("time")
+    assert found == expected
+    assert found["summary"]["podCliqueSets"] == 2
+    assert {warning["code"] for warning in found["warnings"]} == {"GM-122"}
+    assert "not seen" not in json.dumps(found)
+
+
+def test_a_planner_needs_every_right_and_can_do_nothing_else(site: Site, planner: Person, audit_log: Path) -> None:
+    """By the audit log a plan uses each right and no other; a run has not begun when it says what is lacking."""
+    granted = grants(documents(PLANNER))
+    audit = Audit(audit_log, planner.user)
+    planner.plan()
+    assert used(audit.requests(), granted) == set(granted)
+    code, out, _ = planner.type("check", "run", "-o", "json")
+    assert code == 1
+    assert {right["verb"] for right in json.loads(out)["rights"] if right["allowed"]} == {"list", "get"}
+    before = site.objects()
+    assert planner.type("run", *TO, "--stop-operator")[0] == 1
+    assert (site.objects(), site.replicas(), site.names("Lease")) == (before, 1, [])
+
+
+def test_one_namespace_is_enough_to_plan_it(tenant: Person) -> None:
+    """`plan -n` plans its sets in full and names what it does not see; without -n it says how to go on."""
+    for arguments in (TO, ()):
+        code, out, err = tenant.type("plan", *arguments, "-n", WORKLOADS)
+        assert code == 0, err
+        assert f"note: only namespace {WORKLOADS} may be read" in out
+        assert "warning: GM-201" not in out
+    found = tenant.plan("-n", WORKLOADS)
+    numbers = found["summary"]
+    assert (numbers["podCliqueSets"], numbers["podsRecreatedWithoutMigration"], numbers["refusals"]) == (2, 15, 0)
+    codes = {warning["code"] for warning in found["warnings"]}
+    assert codes == {"GM-122", "GM-137", "GM-201", "GM-202", "GM-205"}
+    code, out, err = tenant.type("plan", *TO)
+    assert (code, out) == (1, "")
+    assert "-n plans one namespace with the rights in it" in json.loads(err.splitlines()[-1])["message"]
+
+
+def test_sets_elsewhere_do_not_change_the_plan_of_a_namespace(site: Site, tenant: Person) -> None:
+    """With rights in one namespace, a set in another one is not in its numbers and refuses nothing."""
+    site.admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}})
+    before = tenant.plan("-n", WORKLOADS)
+    created = site.admin.create(workloads.standalone("other", namespace="elsewhere"))
+    after = tenant.plan("-n", WORKLOADS)
+    site.admin.delete(created)
+    assert before == after
+
+
+def test_check_names_what_is_lacking(tenant: Person) -> None:
+    """To plan one namespace nothing that is needed is lacking; for the cluster, and for a run, it is: exit 1."""
+    code, out, _ = tenant.type("check", "plan", "-n", WORKLOADS)
+    assert code == 0
+    assert f"yes       list pods in namespace {WORKLOADS}\n" in out
+    assert "NO        list deployments.apps\n" in out
+    assert out.endswith("`plan` works without what is missing\n")
+    for arguments in (("check", "plan"), ("check", "run"), ("check",)):
+        code, out, _ = tenant.type(*arguments)
+        assert code == 1
+        assert "cannot do without" in out
+
+
+def test_a_namespace_without_sets_is_said(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    """A mistyped namespace is not a plan of nothing: stderr says that no set is there."""
+    site.fill()
+    assert cli.invoke(["plan", *TO, "-n", NAMESPACE, "--kubeconfig", str(site.server.kubeconfig)]) == 0
+    [line] = capsys.readouterr().err.splitlines()
+    assert json.loads(line)["event"] == "empty_selection"
+
+
+@pytest.mark.parametrize("what", ["plan", "run"])
+def test_who_may_do_everything_lacks_nothing(site: Site, what: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The administrator may plan and run, beside an operator of the old release."""
+    site.fill()
+    assert cli.invoke(["check", what, "--kubeconfig", str(site.server.kubeconfig)]) == 0
+    assert capsys.readouterr().out.endswith(f"every right that `{what}` needs is there\n")

@@ -1,0 +1,87 @@
+"""What Go's decoder refuses in a PodCliqueSet is refused with its path; what it reads in its own way is read so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from migrator.errors import DecodeError
+from migrator.hashing import layouts, schemes
+from migrator.hashing.podcliqueset import hash_pod_clique_set, hash_template
+from tests.support.workloads import standalone
+
+LEGACY = schemes.by_name("legacy-1.34")
+
+
+def with_template(**fields: Any) -> dict[str, Any]:
+    """A PodCliqueSet with these fields in its template."""
+    pcs = standalone()
+    pcs["spec"]["template"] |= fields
+    return pcs
+
+
+@pytest.mark.parametrize(
+    ("pcs", "path"),
+    [
+        ({"spec": []}, "spec"),
+        ({"spec": {"template": "x"}}, "spec.template"),
+        (with_template(cliques={}), "spec.template.cliques"),
+        (with_template(cliques=[None]), "spec.template.cliques[0]"),
+        (with_template(cliques=["a"]), "spec.template.cliques[0]"),
+        (with_template(cliques=[{"name": 1}]), "spec.template.cliques[0].name"),
+        (with_template(cliques=[{"name": "a", "spec": 1}]), "spec.template.cliques[0].spec"),
+        (with_template(cliqueStartupType=1), "spec.template.cliqueStartupType"),
+        (with_template(priorityClassName=[]), "spec.template.priorityClassName"),
+    ],
+)
+def test_a_value_of_a_wrong_type_is_refused_with_its_path(pcs: dict[str, Any], path: str) -> None:
+    """Above the pod template too, where nothing is hashed by the layout."""
+    with pytest.raises(DecodeError) as refused:
+        hash_pod_clique_set(pcs, LEGACY)
+    assert refused.value.path == path
+
+
+def test_a_set_without_cliques_has_the_hash_of_nothing() -> None:
+    """Absent, null and empty lists of cliques give the sum of no bytes."""
+    without = with_template()
+    del without["spec"]["template"]["cliques"]
+    found = [
+        hash_pod_clique_set(pcs, LEGACY) for pcs in (without, with_template(cliques=None), with_template(cliques=[]))
+    ]
+    assert found == [hash_pod_clique_set({}, LEGACY)] * 3
+
+
+@pytest.mark.parametrize(
+    ("pod_spec", "message"),
+    [
+        ({"terminationGracePeriodSeconds": 1 << 63}, "does not fit into int64"),
+        ({"containers": [{"resources": {"limits": {"cpu": "4kk"}}}]}, "suffix is unknown"),
+        ({"containers": [{"resources": {"limits": {"cpu": "e-99"}}}]}, "no quantity"),
+        ({"containers": [{"resources": {"limits": {"cpu": "4e99999999999999999999"}}}]}, "suffix is unknown"),
+    ],
+)
+def test_a_number_that_go_cannot_hold_is_refused(pod_spec: dict[str, Any], message: str) -> None:
+    """An integer beyond its type, a quantity with a suffix that Kubernetes does not know, and one without a digit."""
+    with pytest.raises(DecodeError, match=message):
+        hash_template({"podSpec": pod_spec}, LEGACY)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"release": "x", "algorithm": "legacy", "minor": "1.2"}', "line 1: there is no scheme legacy-1.2"),
+        ('{"release": "x", "minor": "1.34"}', "line 1: 'algorithm'"),
+    ],
+)
+def test_a_wrong_line_of_the_release_table_is_named(line: str, message: str) -> None:
+    """Whoever adds a release sees which line does not read, and why."""
+    with pytest.raises(ValueError, match=message):
+        schemes.parse_releases(line)
+
+
+def test_a_layout_under_another_digest_is_refused() -> None:
+    """A record whose layout was changed by hand is not adopted: its name is the digest of what it holds."""
+    name = f"legacy-{layouts.digest_name({})}"
+    with pytest.raises(ValueError, match="has another digest"):
+        schemes.adopt_layouts({name + "0": {}})

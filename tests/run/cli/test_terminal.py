@@ -1,0 +1,190 @@
+"""A run in a real terminal: what it shows first, the question, the progress, and what it says at the end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from migrator import cli
+from migrator.cli import wiring
+from tests.support.memory_site import NEW, OLD, Site
+from tests.support.terminal import Shown, show
+
+RUN = ("run", "--to", NEW, "--stop-operator")
+QUESTION = "[y/N]"
+BEFORE = """\
+cluster   https://lab.test (context lab)
+operator  Deployment grove-system/grove-operator, 1 replica, image
+          example.test/grove-operator:v0.1.0-alpha.8
+sets      without migration: 19 pods and 78 GPUs in 3 sets would be recreated;
+          with it: 0
+          3 of 3 sets: legacy-1.34 to legacy-1.35
+will      stop the operator, and leave it at zero replicas
+          rewrite 61 hashes with 43 patches
+          delete and restart no pod
+"""
+AFTER = f"""\
+migrated 3 sets with 43 patches
+operator  Deployment grove-system/grove-operator, 0 replicas, image
+          example.test/grove-operator:v0.1.0-alpha.8; nothing is reconciled
+          until an operator runs again
+next      install the operator of v0.1.0-alpha.12-rc1; its replicas come back
+          with it. Then verify.
+  helm upgrade my-grove CHART -n grove-system --version VERSION --reset-then-reuse-values
+  grove-migrator verify --to {NEW} --after-upgrade --settle 5m
+"""
+
+
+class Terminal:
+    """Types commands at a cluster in memory, each time a new one."""
+
+    def __init__(self, directory: Path) -> None:
+        self._left = directory / "left.json"
+
+    def type(self, *arguments: str, answer: str = "", piped: bool = False, **environ: str) -> Shown:
+        """Type a command, and the answer to its question."""
+        typed = {QUESTION: answer} if answer else {}
+        environ = {"LEFT": str(self._left), **environ}
+        return show("tests.support.memory_site", arguments, typed=typed, environ=environ, piped=piped)
+
+    @property
+    def left(self) -> dict[str, Any]:
+        """What the command left of the cluster."""
+        found: dict[str, Any] = json.loads(self._left.read_text())
+        return found
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Terminal:
+    """A terminal of 80 columns."""
+    return Terminal(tmp_path)
+
+
+def test_a_run_shows_where_and_what_and_asks(terminal: Terminal) -> None:
+    """Cluster, context, operator, sets and patches come first; a yes migrates, and the end names the next commands."""
+    shown = terminal.type(*RUN, answer="y\n")
+    assert shown.code == 0, shown.text
+    assert BEFORE in shown.text
+    assert "Migrate? [y/N]: y" in shown.text
+    assert shown.text.endswith(AFTER.rstrip())
+    assert terminal.left["replicas"] == 0
+
+
+@pytest.mark.parametrize("answer", ["n\n", "\n"])
+def test_a_no_touches_nothing(terminal: Terminal, answer: str) -> None:
+    """No, and silence too: exit 4, and no request that writes was sent."""
+    shown = terminal.type(*RUN, answer=answer)
+    assert shown.code == 4
+    assert shown.lines[-1] == "error: declined: nothing was touched"
+    assert (terminal.left["writes"], terminal.left["replicas"]) == (0, 1)
+
+
+@pytest.mark.parametrize("answer", ["\x03", "\x04"], ids=["ctrl-c", "ctrl-d"])
+def test_leaving_the_question_touches_nothing(terminal: Terminal, answer: str) -> None:
+    """Ctrl-C at the question ends the run at once, and so does the end of input."""
+    shown = terminal.type(*RUN, answer=answer)
+    assert shown.code == 1
+    assert shown.lines[-1] == "error: interrupted before anything was written"
+    assert (terminal.left["writes"], terminal.left["replicas"]) == (0, 1)
+
+
+def test_yes_shows_and_does_not_ask(terminal: Terminal) -> None:
+    """With --yes, or its variable, the same is shown, and the run goes on."""
+    for arguments, environ in (((*RUN, "--yes"), {}), (RUN, {"GROVE_MIGRATOR_RUN_YES": "1"})):
+        shown = terminal.type(*arguments, **environ)
+        assert shown.code == 0
+        assert BEFORE in shown.text
+        assert QUESTION not in shown.text
+
+
+@pytest.mark.parametrize("environ", [{"CI": "true"}, {}], ids=["ci", "no terminal"])
+def test_nobody_to_answer_is_not_asked(
+    environ: dict[str, str], terminal: Terminal, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In CI and without a terminal, as in a Job, a run goes on; its log is what it always was."""
+    if environ:
+        shown = terminal.type(*RUN, **environ)
+        assert (shown.code, terminal.left["replicas"]) == (0, 0)
+        assert QUESTION not in shown.text
+        return
+    site = Site()
+    monkeypatch.setattr(wiring, "connect", lambda *_, dry_run, **__: site.store.in_dry_run(dry_run))
+    assert cli.invoke(list(RUN)) == 0
+    captured = capsys.readouterr()
+    assert captured.out == AFTER
+    logged = [json.loads(line)["event"] for line in captured.err.splitlines()]
+    assert logged.count("patched") == 43
+    assert (logged[0], logged[-1]) == ("stage_started", "summary")
+
+
+def test_what_is_refused_is_shown_and_not_asked(terminal: Terminal) -> None:
+    """A live operator that nobody stops: the refusal stands there, there is nothing to say yes to, and exit is 3."""
+    shown = terminal.type("run", "--to", NEW)
+    assert shown.code == 3
+    assert "refused   GM-122 operator pod Pod grove-system/grove-operator-x" in shown.text
+    assert " refusal " not in shown.text
+    assert "will      write nothing" in shown.text
+    assert QUESTION not in shown.text
+
+
+def test_a_dry_run_says_so_first_and_last_and_does_not_ask(terminal: Terminal) -> None:
+    """Before the run, on stdout behind the plan, and in the summary of the log."""
+    shown = terminal.type(*RUN, "--dry-run=server", "--log-level=debug")
+    assert shown.code == 0
+    assert "will      write nothing, because this is a dry run: every patch is sent with" in shown.text
+    assert "dry run: nothing was written" in shown.text
+    assert "dry_run=server" in next(line for line in shown.lines if " summary " in line)
+    assert QUESTION not in shown.text
+    assert terminal.left["writes"] == 0
+
+
+def test_patches_are_a_bar_and_a_count(terminal: Terminal) -> None:
+    """One line that is drawn over with how many of how many are sent; probes of the run are not counted in."""
+    shown = terminal.type(*RUN, "--yes", piped=True)
+    assert "patches sent 43 of 43 \u2501\u2501" in shown.raw.replace("  ", " ").replace("\x1b[0m", "")
+    assert "patches tried" not in shown.raw
+    assert "patched" not in shown.text
+    assert len(shown.lines) < 20
+    assert shown.data == AFTER
+
+
+def test_at_debug_each_patch_has_its_line(terminal: Terminal) -> None:
+    """-v shows all 43 of them, and the stages."""
+    shown = terminal.type(*RUN, "--yes", "-v")
+    assert sum(" patched " in line for line in shown.lines) == 43
+    assert any("stage_ended" in line for line in shown.lines)
+
+
+def test_quiet_shows_the_result_alone(terminal: Terminal) -> None:
+    """With -q --yes a terminal sees what a pipe gets on stdout; errors are still there."""
+    shown = terminal.type(*RUN, "--yes", "-q")
+    assert (shown.code, shown.raw.replace("\r\n", "\n")) == (0, AFTER)
+    shown = terminal.type("run", "--to", NEW, "--yes", "-q")
+    assert shown.code == 3
+    assert shown.lines[-1].startswith("error: GM-122")
+    assert "GM-121" not in shown.text
+
+
+def test_quiet_alone_still_asks(terminal: Terminal) -> None:
+    """Nobody is asked to agree to something that is not shown."""
+    shown = terminal.type(*RUN, "-q", answer="n\n")
+    assert BEFORE in shown.text
+    assert shown.code == 4
+
+
+def test_json_on_a_terminal_is_json(terminal: Terminal) -> None:
+    """--log-format json gives the log of a pipe on a terminal, failures too."""
+    shown = terminal.type("run", "--to", NEW, "-q", "--yes", "--log-format=json")
+    assert shown.code == 3
+    assert json.loads(shown.raw.splitlines()[-1])["event"] == "summary"
+    assert "refused" in {json.loads(line).get("code") for line in shown.raw.splitlines()}
+
+
+def test_the_way_back_asks_too(terminal: Terminal) -> None:
+    """--revert on what was never migrated finds nothing to do, and asks nothing."""
+    shown = terminal.type("run", "--revert", "--from", OLD, "--to", NEW, "--stop-operator")
+    assert "will      write nothing" in shown.text
+    assert QUESTION not in shown.text

@@ -1,0 +1,77 @@
+"""What a run would do, before it begins."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import structlog
+
+from migrator.planning.options import PlanOptions
+from migrator.planning.tables import RunRecord
+from migrator.run import loop
+from migrator.run.ahead import look_ahead
+from migrator.run.context import Context, RunOptions
+from migrator.run.record import STOPPING, Recorded, Recorder
+from migrator.store import Deadline
+from tests.support.memory_site import NEW, Site
+
+OPTIONS = RunOptions(PlanOptions(target=NEW), stop_operator=True)
+
+
+def context(clock: Callable[[], float] = lambda: 0.0) -> Context:
+    """A clock that stands still, and a log that nobody reads."""
+    log = structlog.wrap_logger(structlog.ReturnLogger())
+    return Context(
+        clock=clock,
+        now=lambda: datetime(2026, 1, 1, tzinfo=UTC),
+        sleep=lambda _: None,
+        identity="here",
+        run_id="here",
+        log=log,
+        stop=threading.Event(),
+        deadline=Deadline(clock),
+        workers=1,
+        threads=False,
+    )
+
+
+def test_it_finds_what_the_run_finds_and_writes_nothing() -> None:
+    """Operator, sets and the number of patches are those of the run that follows."""
+    site = Site()
+    ahead = look_ahead(site.store, OPTIONS, context())
+    assert ahead.operator is not None
+    assert (ahead.operator.replicas, ahead.patches, ahead.continues, ahead.writes) == (1, 43, False, True)
+    assert site.store.writes() == []
+    assert loop.run(site.store, OPTIONS, context()).patches == ahead.patches
+    after = look_ahead(site.store, OPTIONS, context())
+    assert (after.patches, after.continues, after.writes) == (0, False, False)
+
+
+def test_what_is_refused_writes_nothing() -> None:
+    """A live operator that is not to be stopped refuses the run."""
+    ahead = look_ahead(Site().store, replace(OPTIONS, stop_operator=False), context())
+    assert (ahead.patches, ahead.writes) == (43, False)
+
+
+def test_a_run_that_did_not_end_is_gone_on_with() -> None:
+    """With an open record there is something to do, refused or not: to finish, or to put back."""
+    site = Site()
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    opened = RunRecord(
+        run_id="dead",
+        identity="dead",
+        source="auto",
+        target=NEW,
+        started=now,
+        finished=None,
+        state=STOPPING,
+        revert=False,
+        operator=None,
+        stopped=None,
+    )
+    Recorder(site.store, "grove-system").save(Recorded(opened))
+    ahead = look_ahead(site.store, replace(OPTIONS, stop_operator=False), context())
+    assert (ahead.continues, ahead.writes) == (True, True)

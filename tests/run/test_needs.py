@@ -1,0 +1,88 @@
+"""The rights of a plan and a run are written down once: the manifests grant these, and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from migrator import resources
+from migrator.resources import Resource
+from migrator.run import rights
+from migrator.run.leases import OWN_LEASE
+from migrator.run.operator import Flags, Operator, lease_names
+from migrator.run.rights import Need
+from tests.support.paths import ROOT
+
+HOME: Final = "grove-system"
+KINDS: Final = (
+    resources.POD_CLIQUE_SETS,
+    resources.POD_CLIQUE_SCALING_GROUPS,
+    resources.POD_CLIQUES,
+    resources.POD_GANG_MAPS,
+    resources.POD_GANGS,
+    Resource("grove.io", "v1alpha1", "clustertopologybindings", "ClusterTopologyBinding", namespaced=False),
+)
+OPERATOR: Final = Operator(HOME, "grove-operator", 1, "example.test/grove-operator:v0.1.0-alpha.9", (), None)
+Granted = tuple[str, str, str, str, str]
+
+
+def granted(file: str) -> set[Granted]:
+    """Namespace (empty for all), verb, group, resource with subresource, and name, of each right in a manifest."""
+    objects = yaml.safe_load_all((ROOT / "manifests" / file).read_text(encoding="utf-8"))
+    return {
+        (role["metadata"].get("namespace", ""), verb, group, resource, name)
+        for role in objects
+        if role["kind"] in {"Role", "ClusterRole"}
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for pattern in rule["resources"]
+        for resource in _resources(group, pattern)
+        for verb in rule["verbs"]
+        for name in rule.get("resourceNames", [""])
+    }
+
+
+def _resources(group: str, pattern: str) -> Iterable[str]:
+    return [kind.plural for kind in KINDS if kind.group == group] if pattern == "*" else [pattern]
+
+
+def needed(needs: Iterable[Need]) -> set[Granted]:
+    """The same of needs."""
+    return {
+        (
+            right.namespace,
+            right.verb,
+            right.resource.group,
+            "/".join(filter(None, (right.resource.plural, right.subresource))),
+            right.name,
+        )
+        for right in (need.right for need in needs)
+    }
+
+
+def test_the_manifests_grant_what_a_run_needs_and_no_more() -> None:
+    """manifests/base/rbac.yaml against the list that `check run` asks for, in both directions."""
+    leases = (OWN_LEASE, *lease_names(OPERATOR, Flags()))
+    assert needed(rights.of_run(KINDS, HOME, leases, OPERATOR)) == granted("base/rbac.yaml")
+
+
+def test_the_planners_roles_grant_what_a_plan_needs_and_no_more() -> None:
+    """manifests/planner against the list that `check plan` asks for, in both directions."""
+    assert needed(rights.of_plan(KINDS, HOME)) == granted("planner/planner.yaml")
+
+
+def test_a_plan_of_a_namespace_needs_rights_there_alone() -> None:
+    """Without a right outside the namespace the plan goes on."""
+    needs = rights.of_plan(KINDS, HOME, "team")
+    assert {need.right.namespace for need in needs if not need.without} == {"team"}
+
+
+@pytest.mark.parametrize("maps", [True, False])
+def test_pod_gangs_are_needed_where_there_are_maps(*, maps: bool) -> None:
+    """Without PodGangMaps a PodGang holds no hash that must be known."""
+    kinds = [kind for kind in KINDS if maps or kind != resources.POD_GANG_MAPS]
+    needs: dict[Any, Need] = {need.right.resource: need for need in rights.of_plan(kinds, HOME)}
+    assert (not needs[resources.POD_GANGS].without) is maps

@@ -1,0 +1,123 @@
+"""A cluster in memory with an operator, which goes when it is scaled to zero, as the command line finds it.
+
+python -m tests.support.memory_site ARGUMENTS    the command line on it; for tests that need a process of its own
+
+What it left is written to the file that the variable LEFT names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from migrator import cli
+from migrator.cli import wiring
+from migrator.resources import DEPLOYMENTS, POD_CLIQUE_SETS, PODS
+from tests.support.memory_store import MemoryStore, Request
+from tests.support.paths import ROOT
+
+EXAMPLE = ROOT / "examples" / "dynamo" / "cluster.yaml"
+OLD, NEW = "v0.1.0-alpha.8", "v0.1.0-alpha.12-rc1"
+CONFIGURATION = """apiVersion: operator.config.grove.io/v1alpha1
+kind: OperatorConfiguration
+leaderElection: {enabled: true, leaseDuration: 15s, resourceName: grove-operator-leader-election}
+"""
+LABELS = {
+    "app.kubernetes.io/component": "operator-deployment",
+    "app.kubernetes.io/name": "grove-operator",
+    "app.kubernetes.io/part-of": "grove",
+}
+
+RELEASE = {"meta.helm.sh/release-name": "my-grove", "meta.helm.sh/release-namespace": "grove-system"}
+
+
+class Site:
+    """The recorded cluster of the Dynamo example, and its operator."""
+
+    def __init__(self) -> None:
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "grove-system"}}
+        items: list[dict[str, Any]] = yaml.safe_load(EXAMPLE.read_text())["items"]
+        configuration = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "grove-operator-cm-1", "namespace": "grove-system"},
+            "data": {"config.yaml": CONFIGURATION},
+        }
+        self.store = MemoryStore(namespace, configuration, *items)
+        self.store.after.append(self._follow)
+        self.install(OLD, 1)
+
+    def install(self, release: str, replicas: int) -> None:
+        """What Helm does to the Deployment, and the controllers to its pod."""
+        containers = [{"name": "grove-operator", "image": f"example.test/grove-operator:{release}"}]
+        volumes = [{"name": "operator-config", "configMap": {"name": "grove-operator-cm-1"}}]
+        template = {"metadata": {"labels": LABELS}, "spec": {"containers": containers, "volumes": volumes}}
+        self.store.put(
+            {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "metadata": {
+                    "name": "grove-operator",
+                    "namespace": "grove-system",
+                    "labels": LABELS,
+                    "annotations": {
+                        "meta.helm.sh/release-name": "my-grove",
+                        "meta.helm.sh/release-namespace": "grove-system",
+                    },
+                    "generation": 1,
+                },
+                "spec": {"replicas": replicas, "selector": {"matchLabels": LABELS}, "template": template},
+                "status": {"observedGeneration": 1},
+            }
+        )
+        self._control()
+        if replicas:
+            metadata = {"name": "grove-operator-x", "namespace": "grove-system", "labels": LABELS}
+            pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": {"phase": "Running"}}
+            self.store.put({**pod, "spec": template["spec"]})
+
+    def _follow(self, request: Request) -> None:
+        if request.resource == DEPLOYMENTS and request.subresource == "scale" and request.number:
+            self._control()
+
+    def _control(self) -> None:
+        """What the Deployment controller does when the replicas have changed: no pod of before stays."""
+
+        def observe(body: dict[str, Any]) -> None:
+            body["status"]["observedGeneration"] = body["metadata"]["generation"]
+
+        self.store.edit(DEPLOYMENTS, "grove-system", "grove-operator", observe)
+        self.store.drop(PODS, "grove-system", "grove-operator-x")
+
+    @property
+    def replicas(self) -> int:
+        """Of the operator's Deployment."""
+        found: int = self.store.read(DEPLOYMENTS, "grove-system", "grove-operator")["spec"]["replicas"]
+        return found
+
+    @property
+    def generations(self) -> list[str]:
+        """What the sets' own hashes are: those of the example, or others."""
+        return [item["status"]["currentGenerationHash"] for item in self.store.everything(POD_CLIQUE_SETS)]
+
+
+def main() -> int:
+    """Run the command line."""
+    site = Site()
+    wiring.connect = lambda *_, dry_run, **__: site.store.in_dry_run(dry_run)  # type: ignore[assignment]
+    wiring.context_of = lambda _: "lab"
+    MemoryStore.name = "https://lab.test"  # type: ignore[attr-defined]
+    code = cli.invoke()
+    if "LEFT" in os.environ:
+        left = {"writes": len(site.store.writes()), "replicas": site.replicas, "generations": site.generations}
+        Path(os.environ["LEFT"]).write_text(json.dumps(left))
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
