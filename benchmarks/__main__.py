@@ -18,12 +18,12 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
 
-from benchmarks import growth, hashing, run, startup
+from benchmarks import growth, hashing, instant, run, startup
 from benchmarks.page import RESULTS, reached
 from benchmarks.rows import Row
 from tests.support.go_programs import GoProgramError, go
 
-PARTS: Final = ("startup", "hashing", "growth", "run")
+PARTS: Final = ("startup", "hashing", "growth", "instant", "run")
 _PODS: Final = 1_000
 
 
@@ -55,10 +55,14 @@ def main(arguments: Sequence[str]) -> int:
 
 def _measure(parts: Sequence[str], pods: int) -> tuple[list[Row], dict[str, Any]]:
     rows: list[Row] = []
-    raw: dict[str, Any] = {"growth": [], "passes": []}
+    raw: dict[str, Any] = {"growth": [], "instant": [], "passes": []}
 
     def of_growth() -> list[Row]:
         found, raw["growth"] = growth.measure()
+        return found
+
+    def of_instant() -> list[Row]:
+        found, raw["instant"] = instant.measure()
         return found
 
     def of_run() -> list[Row]:
@@ -69,6 +73,7 @@ def _measure(parts: Sequence[str], pods: int) -> tuple[list[Row], dict[str, Any]
         "startup": startup.measure,
         "hashing": hashing.measure,
         "growth": of_growth,
+        "instant": of_instant,
         "run": of_run,
     }
     for part in PARTS:

@@ -8,62 +8,41 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from time import perf_counter, sleep
-from typing import IO, Any, Final
+from typing import IO, Any, Final, TypeVar
 
 import structlog
 
 from benchmarks.reference.build import PATCHER
 from benchmarks.shapes import LINE, SOURCE, TARGET, Object
+from migrator.errors import MigratorError
 from migrator.grove.model import TreePlan
 from migrator.planning.options import PlanOptions
 from migrator.planning.patches import Batch, backward, forward
 from migrator.planning.planner import make_plan
 from migrator.run.execute import Executor
 from migrator.run.snapshot import take
-from migrator.store import LONGEST_WRITE
+from migrator.store import LONGEST_WRITE, Write, in_turn
 from migrator.stores.kube import store as kube_store
 from migrator.stores.kube.transport import Request
 from tests.support.controlplane.client import Client
 from tests.support.controlplane.crds import apply_crds
 from tests.support.controlplane.server import ControlPlane
 from tests.support.controlplane.trees import load
+from tests.support.operator_installation import LEASE, NAMESPACE, deployment, image
 
+K = TypeVar("K")
 Stream = IO[bytes] | int | None
 
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _LOOK_EVERY: Final = 0.01
 _ROOT: Final = Path(__file__).resolve().parents[1]
-_NAMESPACE: Final = "grove-system"
-_LEASE: Final = "grove-operator-leader-election"
-_OPERATOR: Final = {
-    "apiVersion": "apps/v1",
-    "kind": "Deployment",
-    "metadata": {
-        "name": "grove-operator",
-        "namespace": _NAMESPACE,
-        "labels": {
-            "app.kubernetes.io/component": "operator-deployment",
-            "app.kubernetes.io/name": "grove-operator",
-            "app.kubernetes.io/part-of": "grove",
-        },
-    },
-    "spec": {
-        "replicas": 1,
-        "selector": {"matchLabels": {"app": "grove-operator"}},
-        "template": {
-            "metadata": {"labels": {"app": "grove-operator"}},
-            "spec": {
-                "containers": [{"name": "grove-operator", "image": "registry.example/grove-operator:v0.1.0-alpha.9"}]
-            },
-        },
-    },
-}
+_OPERATOR: Final = deployment(image("v0.1.0-alpha.9"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +80,17 @@ class Run:
         stopped = self._one("operator_stopped")["ts"]
         return (_time(writes[-1]) - _time(stopped)).total_seconds() if writes else 0.0
 
+    @property
+    def absence(self) -> Mapping[str, float]:
+        """Seconds of each stage from the operator's scale-down to the end; ``waiting`` is what belongs to none."""
+        began = next(n for n, event in enumerate(self.events) if event["event"] == "operator_stopped")
+        stages: dict[str, float] = {}
+        for event in self.events[began:]:
+            if event["event"] == "stage_ended" and event["stage"] != "stop":
+                stages[event["stage"]] = stages.get(event["stage"], 0.0) + event["seconds"]
+        whole = (_time(self.events[-1]["ts"]) - _time(self.events[began]["ts"])).total_seconds()
+        return {**stages, "waiting": max(0.0, whole - sum(stages.values()))}
+
     def _one(self, name: str) -> Mapping[str, Any]:
         return next(event for event in self.events if event["event"] == name)
 
@@ -121,7 +111,7 @@ class Bench:
 
     def forget(self) -> None:
         """Remove what runs have recorded, and start the operator again, as before the first of them."""
-        for item in self.client.list("v1", "ConfigMap", _NAMESPACE):
+        for item in self.client.list("v1", "ConfigMap", NAMESPACE):
             if item["metadata"]["name"].startswith("grove-migrator"):
                 self.client.delete(item)
         self.client.delete(_OPERATOR)
@@ -136,7 +126,7 @@ class Bench:
         log = self.directory / "log.jsonl"
         # fmt: off
         command = [
-            sys.executable, "-m", "migrator", "run", "--to", TARGET, "--stop-operator", "--lease-name", _LEASE,
+            sys.executable, "-m", "migrator", "run", "--to", TARGET, "--stop-operator", "--lease-name", LEASE,
             "--kubeconfig", str(self.control_plane.kubeconfig), *flags,
         ]
         # fmt: on
@@ -166,8 +156,8 @@ class Bench:
         store = self.store()
         plan = make_plan(take(store), PlanOptions(source=SOURCE, target=TARGET))
         there, back = self.directory / "there.jsonl", self.directory / "back.jsonl"
-        _write(there, [forward(tree) for tree in plan.trees])
-        _write(back, [backward(_undone(tree)) for tree in plan.trees])
+        record_patches(there, [forward(tree) for tree in plan.trees])
+        record_patches(back, [backward(_undone(tree)) for tree in plan.trees])
         return there, back
 
     def lists(self) -> Spent:
@@ -223,7 +213,7 @@ def running() -> Iterator[Bench]:
         try:
             apply_crds(control_plane, LINE)
             client = control_plane.client()
-            client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _NAMESPACE}})
+            client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
             client.create(_OPERATOR)
             yield Bench(control_plane, directory, client_core, sorted(_children() - others), client)
         finally:
@@ -245,18 +235,30 @@ class _Notebook:
         return b"{}"
 
 
+class _Recording(kube_store.KubeStore):
+    """A store that sends one patch after the other, to a notebook."""
+
+    def patches(
+        self, take: Callable[[], tuple[K, Write] | None], *, at_once: int
+    ) -> Generator[tuple[K, MigratorError | None], None, None]:
+        """See the store."""
+        del at_once
+        return in_turn(self, take)
+
+
 def _undone(plan: TreePlan) -> TreePlan:
     """The plan that takes another one back."""
     return replace(plan, changes=tuple(replace(change, old=change.new, new=change.old) for change in plan.changes))
 
 
-def _write(path: Path, batches: Sequence[Batch]) -> None:
+def record_patches(path: Path, batches: Sequence[Batch]) -> None:
+    """Write down the patches of batches as the store would send them, for the reference."""
     notebook = _Notebook()
     log = structlog.wrap_logger(
         structlog.ReturnLogger(), wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL)
     )
-    store = kube_store.KubeStore(notebook)  # type: ignore[arg-type]
-    Executor(store, check=lambda: None, stopping=lambda: False, workers=1, log=log).run(batches)
+    store = _Recording(notebook)  # type: ignore[arg-type]
+    Executor(store, check=lambda: None, stopping=lambda: False, at_once=1, log=log).run(batches)
     with path.open("w", encoding="utf-8") as file:
         for request in notebook.requests:
             line = {

@@ -7,14 +7,16 @@ run, field manager, retries and fault injection cover all of them. The core neve
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Generic, Protocol, TypeVar
 
+from migrator.errors import MigratorError
 from migrator.exact_json import JSONObject
 from migrator.resources import Op, Resource
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 #: Is shown the objects of a page, and the JSON that they came as, if they did.
@@ -25,6 +27,10 @@ PAGE_SIZE: Final = 500
 
 #: The longest that one write may be under way, in seconds: a taker of our Lease waits for it.
 LONGEST_WRITE: Final = 10.0
+
+#: How many patches of a stream may be under way: at first, and at most unless the user says otherwise.
+FIRST_AT_ONCE: Final = 8
+MOST_AT_ONCE: Final = 32
 
 
 class DryRun(StrEnum):
@@ -41,6 +47,17 @@ class Listing(Generic[T]):
 
     items: tuple[T, ...]
     resource_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One JSON Patch of a stream."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    ops: tuple[Op, ...]
+    subresource: str = ""
 
 
 class Deadline:
@@ -143,6 +160,32 @@ class Store(Protocol):
         """
         ...
 
+    def patches(
+        self, take: Callable[[], tuple[K, Write] | None], *, at_once: int
+    ) -> Generator[tuple[K, MigratorError | None], None, None]:
+        """Send a stream of patches, at most ``at_once`` at a time, and yield what became of each as it is known.
+
+        Each is sent, retried and answered for as by :meth:`patch`; what that would raise is yielded with the patch's
+        key. ``take`` is called right before a patch is sent; ``None`` means that there is nothing to send now, and it
+        is asked again after the next outcome. The stream ends where nothing is under way either. What ``take`` raises
+        is passed on, and then, or when the stream is closed, nothing more is sent, and what is under way is waited for.
+        """
+        ...
+
     def delete(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
         """Delete one object of ours (a record), if it still has this uid; absent is success."""
         ...
+
+
+def in_turn(
+    store: Store, take: Callable[[], tuple[K, Write] | None]
+) -> Generator[tuple[K, MigratorError | None], None, None]:
+    """:meth:`Store.patches` for a store that has nothing to gain from more than one at a time."""
+    while (found := take()) is not None:
+        key, write = found
+        try:
+            store.patch(write.resource, write.namespace, write.name, write.ops, subresource=write.subresource)
+        except MigratorError as error:
+            yield key, error
+        else:
+            yield key, None

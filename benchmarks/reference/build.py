@@ -1,4 +1,4 @@
-"""The reference program: a Go client that sends the patches of a recorded run."""
+"""The Go programs of the benchmarks: a client that sends recorded patches, and a server that answers at once."""
 
 from __future__ import annotations
 
@@ -7,4 +7,7 @@ from typing import Final
 
 from tests.support.go_programs import GoProgram
 
-PATCHER: Final = GoProgram("patcher", Path(__file__).resolve().parent / "patcher")
+_HERE: Final = Path(__file__).resolve().parent
+
+PATCHER: Final = GoProgram("patcher", _HERE / "patcher")
+ANSWERER: Final = GoProgram("answerer", _HERE / "answerer")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 import click
 from click.core import ParameterSource
 
-from migrator.cli.options import Session
+from migrator.cli.options import OperatorFlags, Session
 from migrator.errors import InputError, MigratorError, Refused, UsageError
 
 if TYPE_CHECKING:
@@ -91,7 +91,8 @@ def _resolve(rest: dict[str, Any], *, migrates: bool) -> None:
             )
         rest[name] = found.scheme.name
         if name == "target":
-            _agree_on_image(rest.get("target_image"), path, found)
+            operator: OperatorFlags | None = rest.get("operator")
+            _agree_on_image(operator.target_image if operator else None, path, found)
             context.ensure_object(Session).target_digests = found.digests
     names = {rest.get("target") or "", rest.get("source") or ""}
     if any(_READ_ELSEWHERE.fullmatch(name) for name in names - _known_names()) and not _offline(rest):

@@ -149,7 +149,8 @@ def plan(
                 if target is not None:
                     made = preview(shown.watch(store), options, **given)
                 else:
-                    text = _targets(preview_targets(shown.watch(store), options, **given), form, source, origin)
+                    targets = preview_targets(shown.watch(store), options, **given)
+                    text = _targets(targets, form, source, origin, reload_time)
             except NotAuthorised as error:
                 one = "" if cluster.namespace else ", and -n plans one namespace with the rights in it"
                 raise NotAuthorised(f"{error}; `check plan` shows what is lacking{one}") from error
@@ -166,7 +167,7 @@ def plan(
     return 0
 
 
-def _targets(targets: Iterator[Target], form: str | None, source: str, origin: Origin) -> str:
+def _targets(targets: Iterator[Target], form: str | None, source: str, origin: Origin, reload_time: float) -> str:
     """All targets; one plan is in memory at a time."""
     from migrator.render import summary, terminal  # noqa: PLC0415 - --help needs none of it
     from migrator.render.text import sheet  # noqa: PLC0415
@@ -180,7 +181,7 @@ def _targets(targets: Iterator[Target], form: str | None, source: str, origin: O
     if form == "html":
         from migrator.render import page  # noqa: PLC0415 - one form of six
 
-        return page.render_targets(rows, origin)
+        return page.render_targets(rows, origin, reload_seconds=reload_time)
     return terminal.targets_text(rows)
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final, Self, TextIO, TypeVar, cast
 
 from migrator.resources import POD_CLIQUES, POD_GANGS, PODS
@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bars
     from rich.progress import TaskID
 
+    from migrator.errors import MigratorError
     from migrator.exact_json import JSONObject
     from migrator.resources import Op, Resource
-    from migrator.store import Listing, Store
+    from migrator.store import Listing, Store, Write
 
+K = TypeVar("K")
 T = TypeVar("T")
 Count = Callable[[], object]
 
@@ -238,6 +240,15 @@ class _Watched:
         if resource == PODS or resource.group in _GROUPS:  # not the Lease, which is renewed all the time
             self._progress.patched(self.dry_run)
         return done
+
+    def patches(
+        self, take: Callable[[], tuple[K, Write] | None], *, at_once: int
+    ) -> Generator[tuple[K, MigratorError | None], None, None]:
+        with closing(self._store.patches(take, at_once=at_once)) as outcomes:
+            for key, error in outcomes:
+                if error is None:
+                    self._progress.patched(self.dry_run)
+                yield key, error
 
     def delete(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
         self._store.delete(resource, namespace, name, uid)

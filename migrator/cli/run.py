@@ -105,6 +105,12 @@ if TYPE_CHECKING:
 @click.option(
     "--qps", type=click.FloatRange(min=0, min_open=True), metavar="N", help="At most so many requests per second."
 )
+@click.option(
+    "--concurrency",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="At most so many patches at a time (default 32); fewer while the API server is slow or throttles.",
+)
 @click.option("--revert", is_flag=True, help="Undo the run with the same --from and --to.")
 @click.option(
     "--yes", is_flag=True, help="Do not ask. Only a terminal is asked: without one, in a pod and in CI a run goes on."
@@ -133,6 +139,7 @@ def run(
     on_conflict: Literal["stop", "skip"],
     timeout: float | None,
     qps: float | None,
+    concurrency: int | None,
     revert: bool,
     yes: bool,
     form: str,
@@ -178,7 +185,7 @@ def run(
         raise
     shown = progress.shown(sys.stderr, quiet=session.quiet)
     with wiring.stopping(signal.SIGTERM, signal.SIGINT) as stop:
-        surroundings = wiring.context(session, stop, timeout or None, stream=shown.stream)
+        surroundings = wiring.context(session, stop, timeout or None, at_once=concurrency, stream=shown.stream)
         store: Store | None = None
         try:
             if dump is None:

@@ -385,9 +385,8 @@ class TreePlan:
 class Plan:
     """Every tree's plan, and what was found of no tree in particular.
 
-    ``requested_source`` and ``requested_target`` are as the user gave them: ``auto``, a release, a scheme.
-    ``cluster_blast`` and ``cluster_rest`` count the whole cluster, ``trees`` are the selected ones; ``known`` is
-    false for a target whose hashes are not known. ``operator`` describes the operator that was seen.
+    ``requested_source`` and ``requested_target`` are as given. ``cluster_blast`` and ``cluster_rest`` count the whole
+    cluster, ``trees`` are the selected ones. ``known`` is false for a target whose hashes are not known.
     """
 
     requested_source: str
@@ -398,4 +397,4 @@ class Plan:
     cluster_rest: BlastRadius = BlastRadius()
     advisories: tuple[Advice, ...] = ()
     known: bool = True
-    operator: str | None = None
+    operator: str | None = None  # the one that was seen, in words

@@ -57,7 +57,7 @@ def render(
         plan=plan,
         headline=report.headline(plan),
         many=len(plan.trees) > SHOWN,
-        facts=_facts(plan, origin),
+        facts=_facts(plan.operator, _upgrade(plan), origin),
         stakes=_stakes(plan),
         costs=_costs(plan, reload_seconds),
         reload_time=figures.spoken(reload_seconds),
@@ -79,11 +79,27 @@ def render(
     )
 
 
-def render_targets(rows: Sequence[report.TargetRow], origin: report.Origin | None = None) -> str:
+def render_targets(
+    rows: Sequence[report.TargetRow],
+    origin: report.Origin | None = None,
+    *,
+    reload_seconds: float = figures.RELOAD_SECONDS,
+) -> str:
     """The page where no target was named: a line for each scheme that a release speaks."""
-    hazards = advice_groups(dict.fromkeys(advice for row in rows for advice in row.advisories))
-    known = {"span": span, "unread": schemes.unread_releases()}
-    return _template("targets.html").render(rows=rows, hazards=hazards, origin=origin, **known)
+    some = any(row.sets for row in rows)
+    return _template("targets.html").render(
+        rows=rows,
+        some=some,
+        span=span,
+        headline="what an upgrade of the Grove operator recreates" if some else "nothing to do: no PodCliqueSets",
+        facts=_facts(next((row.operator for row in rows), None), "to each release that could come next", origin),
+        hazards=advice_groups(dict.fromkeys(advice for row in rows for advice in row.advisories)),
+        hours=lambda blast: _hours(blast, reload_seconds),
+        reload_time=figures.spoken(reload_seconds),
+        many=False,
+        unread=schemes.unread_releases(),
+        notes=[*([report.DRA_NOTE] if some else []), *dict.fromkeys(remark for row in rows for remark in row.remarks)],
+    )
 
 
 @cache
@@ -108,23 +124,28 @@ def _template(name: str) -> Template:
     return environment.get_template(name)
 
 
-def _facts(plan: Plan, origin: report.Origin | None) -> list[tuple[str, str]]:
+def _facts(operator: str | None, upgrade: str, origin: report.Origin | None) -> list[tuple[str, str]]:
     """What the page is about: cluster, operator, upgrade, when and by which version."""
+    facts = [
+        ("Cluster", (origin.cluster if origin else None) or "not named"),
+        ("Operator now", operator or "not seen"),
+        ("Upgrade", upgrade),
+    ]
+    if origin is not None:
+        facts.append(("Made", origin.time.replace("T", " ").replace("+00:00", " UTC")))
+        facts.append(("By", f"grove-migrator {origin.version}"))
+    return facts
+
+
+def _upgrade(plan: Plan) -> str:
+    """From what to what: what was found where the source was ``auto``, and what the target is."""
     found = sorted({tree.source for tree in plan.trees if tree.source})
     targets = sorted({tree.target for tree in plan.trees})
     source = plan.requested_source if plan.requested_source != "auto" else ", ".join(found) or "not known"
     target = plan.requested_target
     if targets and targets != [target]:
         target = f"{target} ({', '.join(targets)})"
-    facts = [
-        ("Cluster", (origin.cluster if origin else None) or "not named"),
-        ("Operator now", plan.operator or "not seen"),
-        ("Upgrade", f"{source} → {target}"),
-    ]
-    if origin is not None:
-        facts.append(("Made", origin.time.replace("T", " ").replace("+00:00", " UTC")))
-        facts.append(("By", f"grove-migrator {origin.version}"))
-    return facts
+    return f"{source} → {target}"
 
 
 def _tiles(plan: Plan) -> list[tuple[str, int, str]]:
@@ -148,22 +169,22 @@ def _findings(number: int) -> str:
 
 def _costs(plan: Plan, reload_seconds: float) -> list[tuple[str, str, str]]:
     """What the upgrade costs without and with the migration."""
-
-    def hours(blast: BlastRadius) -> str:
-        return f"{figures.gpu_hours(blast, reload_seconds):,.1f}"
-
     without, rest = plan.cluster_blast, report.left_behind(plan)
     patches = figures.patches(plan)
     rows = [
         ("pods recreated", f"{without.pods:,}", f"{rest.pods:,}"),
         ("of them running", f"{without.running:,}", f"{rest.running:,}"),
         ("GPUs of these pods", f"{without.gpus:,}", f"{rest.gpus:,}"),
-        ("GPU-hours lost *", hours(without), hours(rest)),
+        ("GPU-hours lost *", _hours(without, reload_seconds), _hours(rest, reload_seconds)),
     ]
     if patches:
         pause = figures.spoken(patches / figures.PATCHES_PER_SECOND)
         rows.append(("operator away for the writing **", "-", f"about {pause}"))
     return rows if without.pods or patches else []
+
+
+def _hours(blast: BlastRadius, reload_seconds: float) -> str:
+    return f"{figures.gpu_hours(blast, reload_seconds):,.1f}"
 
 
 def _sheet(plan: Plan) -> str:

@@ -75,6 +75,7 @@ class TargetRow:
     codes: tuple[str, ...]
     advisories: tuple[Advice, ...]
     remarks: tuple[str, ...] = ()
+    operator: str | None = None
 
 
 def plan_json(plan: Plan, origin: Origin | None = None) -> dict[str, Any]:
@@ -119,6 +120,7 @@ def target_row(target: Target) -> TargetRow:
         codes=tuple(sorted({finding.code for finding in refusals_of(plan)})),
         advisories=plan.advisories,
         remarks=tuple(finding.message for finding in plan.findings if finding.code == "GM-201" and finding.ref is None),
+        operator=plan.operator,
     )
 
 

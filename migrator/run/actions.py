@@ -20,7 +20,7 @@ from migrator.run.execute import Executor, Outcome, TreeConflict
 from migrator.run.leases import OWN_LEASE, QUIET, Heartbeat, Leases
 from migrator.run.observation import Observation, batches_of, edited, foreign, owed, pending
 from migrator.run.record import Recorded, Recorder
-from migrator.store import LONGEST_WRITE, Store
+from migrator.store import FIRST_AT_ONCE, LONGEST_WRITE, Store
 
 #: What stopping the operator, taking the Leases and starting the next one cost beside the patches, in seconds.
 _OVERHEAD: Final = 30.0
@@ -116,7 +116,7 @@ class Hands:
             return
         dead = [lease.wait for lease in seen.control.theirs if lease.wait > 0 and _is_orphan(lease.holder, seen)]
         waits = max(dead, default=-QUIET) + QUIET
-        expected = _OVERHEAD + waits + spent / max(asked, 1) * len(patches) / max(context.workers, 1)
+        expected = _OVERHEAD + waits + spent / max(asked, 1) * len(patches) / min(context.at_once, FIRST_AT_ONCE)
         limit = options.max_downtime
         self._log.info("downtime_expected", seconds=round(expected, 1), patches=len(patches), limit=limit)
         if expected > limit:
@@ -214,7 +214,7 @@ class Hands:
         stopping: Callable[[], bool],
         keep_going: bool = False,
     ) -> None:
-        executor = Executor(self.store, check=check, stopping=stopping, workers=self._context.workers, log=self._log)
+        executor = Executor(self.store, check=check, stopping=stopping, at_once=self._context.at_once, log=self._log)
         outcomes: list[Outcome] = []
         try:
             outcomes = executor.run(batches, keep_going=keep_going)

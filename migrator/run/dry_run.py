@@ -53,7 +53,7 @@ def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
         store,
         check=lambda: None,
         stopping=context.stop.is_set,
-        workers=context.workers if store.is_cluster else 1,
+        at_once=context.at_once,
         log=context.log,
     )
     with events.timed("execute", seconds, context):

@@ -8,10 +8,9 @@ next begins, and the PodCliqueSet's own status comes last.
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -21,7 +20,7 @@ from migrator import resources
 from migrator.errors import Conflict, LostReply, MigratorError, NotFound, TestFailed
 from migrator.grove.model import PodCliqueSet, Ref
 from migrator.planning.patches import RESOURCES, Batch, Patch, value_at
-from migrator.store import Store
+from migrator.store import Store, Write
 
 #: How often one object is read again and retried before its tree is given up.
 MAX_ATTEMPTS: Final = 5
@@ -48,8 +47,23 @@ class Outcome:
         self.written.add((patch.ref, patch.subresource))
 
 
+@dataclass(frozen=True, slots=True)
+class _Sending:
+    """A patch under way: what is left of it to write, and how often it was sent, this time included."""
+
+    patch: Patch
+    outcome: Outcome
+    todo: Patch
+    attempt: int = 1
+
+    @property
+    def pcs(self) -> PodCliqueSet | None:
+        """The set whose spec must not have moved, if the patch commits one."""
+        return self.outcome.batch.pcs if self.patch.ref.kind == resources.POD_CLIQUE_SETS.kind else None
+
+
 class Executor:
-    """Sends patches, a few at a time.
+    """Sends patches, ``at_once`` at a time at most.
 
     ``check`` is called before every patch and raises when we may not write any more (it must be local and
     cheap). ``stopping`` is asked before a tree is begun. ``doubtful`` tells whether a reply was lost, so that a write
@@ -62,13 +76,13 @@ class Executor:
         *,
         check: Callable[[], object],
         stopping: Callable[[], bool],
-        workers: int,
+        at_once: int,
         log: structlog.typing.FilteringBoundLogger,
     ) -> None:
         self._store = store
         self._check = check
         self._stopping = stopping
-        self._workers = workers
+        self._at_once = at_once
         self._log = log
         self.doubtful = False
 
@@ -76,77 +90,87 @@ class Executor:
         """Carry out batches; returns an outcome for each that was begun, in their order.
 
         The first error stops the begin of further trees and of further ranks, unless it is a
-        :class:`TreeConflict` and ``keep_going`` is set: then only that tree stops.
+        :class:`TreeConflict` and ``keep_going`` is set: then only that tree stops. An error that is not ours is a bug:
+        it is raised at once, and nothing more is sent.
         """
         schedule = _Schedule(batches, stopping=self._stopping, keep_going=keep_going)
-        with ThreadPoolExecutor(self._workers, thread_name_prefix="patch") as pool:
-            workers = [pool.submit(self._work, schedule) for _ in range(self._workers)]
-            try:
-                for worker in workers:
-                    worker.result()
-            finally:
-                schedule.abandon()  # of no effect at the end; after a bug or a second signal the others stop too
+        try:
+            with closing(self._store.patches(lambda: self._next(schedule), at_once=self._at_once)) as answers:
+                for sending, error in answers:
+                    self._answered(schedule, sending, error)
+        except BaseException:
+            self.doubtful = self.doubtful or schedule.sending > 0
+            raise
         return schedule.outcomes()
 
-    def _work(self, schedule: _Schedule) -> None:
-        """Send one patch after the other for as long as there are any. An error that is not ours is a bug."""
-        while (found := schedule.take()) is not None:
-            patch, outcome = found
-            error = None
-            try:
-                self._apply(patch, outcome)
-            except MigratorError as caught:
-                error = caught
-            except BaseException:
-                schedule.abandon()
-                raise
-            if schedule.finish(outcome, error):
-                ref = outcome.batch.ref
-                self._log.info(
-                    "tree_written", namespace=ref.namespace, name=ref.name, writes=len(outcome.written), **self._mark()
-                )
+    def _next(self, schedule: _Schedule) -> tuple[_Sending, Write] | None:
+        """The patch to send now, once it is certain that we still may."""
+        while (sending := schedule.take()) is not None:
+            patch, error = sending.todo, None
+            if sending.outcome.error is None:
+                try:
+                    self._check()
+                except MigratorError as caught:
+                    error = caught
+                else:
+                    resource, ref = RESOURCES[patch.ref.kind], patch.ref
+                    return sending, Write(resource, ref.namespace, ref.name, patch.ops(sending.pcs), patch.subresource)
+            self._finish(schedule, sending, error)
+        return None
+
+    def _answered(self, schedule: _Schedule, sending: _Sending, answer: MigratorError | None) -> None:
+        """Send a patch again until it is certain that it took effect, or that it must not."""
+        error = None
+        try:
+            left = self._left(sending, answer)
+        except MigratorError as caught:
+            error = caught
+        else:
+            if left is not None:
+                schedule.again(replace(sending, todo=left, attempt=sending.attempt + 1))
+                return
+        self._finish(schedule, sending, error)
+
+    def _left(self, sending: _Sending, answer: MigratorError | None) -> Patch | None:
+        """What is still to be written after an answer, if anything; raises what stops the tree."""
+        patch, outcome = sending.patch, sending.outcome
+        if answer is None:
+            outcome.note(patch)
+            names, values = _names(patch.ref), _values(sending.todo)
+            self._log.info("patched", **names, **values, attempt=sending.attempt, **self._mark())
+            return None
+        if isinstance(answer, NotFound):
+            self._log.warning("object_gone", **_names(patch.ref))
+            return None
+        if isinstance(answer, LostReply):
+            outcome.note(patch)
+            self.doubtful = True
+        elif not isinstance(answer, TestFailed | Conflict):
+            raise answer
+        left = self._settle(sending.todo, sending.pcs, answer)
+        if left is None:
+            return None
+        if not left.changes:
+            outcome.note(patch)
+            return None
+        if sending.attempt == MAX_ATTEMPTS:
+            raise TreeConflict(
+                f"{patch.ref}: {left.changes[0].field} could not be replaced in {MAX_ATTEMPTS} attempts although its "
+                "value is the expected one; somebody is writing to it all the time"
+            )
+        return left
+
+    def _finish(self, schedule: _Schedule, sending: _Sending, error: MigratorError | None) -> None:
+        outcome = sending.outcome
+        if schedule.finish(outcome, error):
+            ref = outcome.batch.ref
+            self._log.info(
+                "tree_written", namespace=ref.namespace, name=ref.name, writes=len(outcome.written), **self._mark()
+            )
 
     def _mark(self) -> dict[str, str]:
         """What tells a dry run's events from those of a run."""
         return {} if self._store.dry_run == "none" else {"dry_run": self._store.dry_run.value}
-
-    def _apply(self, patch: Patch, outcome: Outcome) -> None:
-        """Send one patch until it is certain that it took effect, or that it must not."""
-        pcs = outcome.batch.pcs if patch.ref.kind == resources.POD_CLIQUE_SETS.kind else None
-        if outcome.error is not None:
-            return
-        todo = patch
-        for attempt in range(1, MAX_ATTEMPTS + 1):
-            self._check()
-            try:
-                self._send(todo, pcs)
-            except (TestFailed, Conflict) as error:
-                left = self._settle(todo, pcs, error)
-            except LostReply as error:
-                outcome.note(patch)
-                self.doubtful = True
-                left = self._settle(todo, pcs, error)
-            except NotFound:
-                self._log.warning("object_gone", **_names(patch.ref))
-                return
-            else:
-                outcome.note(patch)
-                self._log.info("patched", **_names(patch.ref), **_values(todo), attempt=attempt, **self._mark())
-                return
-            if left is None:
-                return
-            if not left.changes:
-                outcome.note(patch)
-                return
-            todo = left
-        raise TreeConflict(
-            f"{patch.ref}: {todo.changes[0].field} could not be replaced in {MAX_ATTEMPTS} attempts although its "
-            "value is the expected one; somebody is writing to it all the time"
-        )
-
-    def _send(self, patch: Patch, pcs: PodCliqueSet | None) -> None:
-        resource = RESOURCES[patch.ref.kind]
-        self._store.patch(resource, patch.ref.namespace, patch.ref.name, patch.ops(pcs), subresource=patch.subresource)
 
     def _settle(self, patch: Patch, pcs: PodCliqueSet | None, cause: MigratorError) -> Patch | None:
         """Read the object again: what is left of the patch, or ``None`` if the object is gone."""
@@ -187,8 +211,7 @@ class Executor:
 class _Schedule:
     """Which patch may be sent next: trees in order, and within a tree one rank after the other.
 
-    Workers share it. A further tree is begun only when a worker would have nothing to do otherwise, so that as few
-    as possible are half-written at any time.
+    A further tree is begun only when nothing else may be sent, so that as few as possible are half-written at any time.
     """
 
     def __init__(self, batches: Sequence[Batch], *, stopping: Callable[[], bool], keep_going: bool) -> None:
@@ -199,47 +222,36 @@ class _Schedule:
         self._outcomes: dict[Ref, Outcome] = {}
         self._ranks: dict[Ref, deque[tuple[Patch, ...]]] = {}
         self._open: dict[Ref, int] = {}
-        self._ready: deque[tuple[Patch, Outcome]] = deque()
-        self._sending = 0
+        self._ready: deque[_Sending] = deque()
+        self.sending = 0
         self._halted = False
-        self._changed = threading.Condition()  # guards everything above
 
     def outcomes(self) -> list[Outcome]:
         """What became of every batch that was begun, in the order given."""
         return [self._outcomes[batch.ref] for batch in self._batches if batch.ref in self._outcomes]
 
-    def take(self) -> tuple[Patch, Outcome] | None:
-        """The next patch, waiting for one; ``None`` when there is none and will be none."""
-        with self._changed:
-            while not self._ready:
-                if self._begin_next():
-                    continue
-                if self._halted or not self._sending:
-                    return None
-                self._changed.wait()
-            self._sending += 1
-            return self._ready.popleft()
+    def take(self) -> _Sending | None:
+        """The next patch; ``None`` when there is none before another has ended."""
+        while not self._ready:
+            if not self._begin_next():
+                return None
+        self.sending += 1
+        return self._ready.popleft()
+
+    def again(self, sending: _Sending) -> None:
+        """Send a patch once more, before any other."""
+        self.sending -= 1
+        self._ready.appendleft(sending)
 
     def finish(self, outcome: Outcome, error: MigratorError | None) -> bool:
         """Take note of a patch's end; true when it was the last of its tree."""
-        with self._changed:
-            self._sending -= 1
-            self._open[outcome.batch.ref] -= 1
-            if error is not None:
-                outcome.error = outcome.error or error
-                if not (self._keep_going and isinstance(error, TreeConflict)):
-                    self._halted = True
-            complete = self._advance(outcome)
-            if self._halted or not self._sending:  # whoever waits must see that nothing will come
-                self._changed.notify_all()
-            return complete
-
-    def abandon(self) -> None:
-        """Send nothing more at all, but for what is under way."""
-        with self._changed:
-            self._halted = True
-            self._ready.clear()
-            self._changed.notify_all()
+        self.sending -= 1
+        self._open[outcome.batch.ref] -= 1
+        if error is not None:
+            outcome.error = outcome.error or error
+            if not (self._keep_going and isinstance(error, TreeConflict)):
+                self._halted = True
+        return self._advance(outcome)
 
     def _begin_next(self) -> bool:
         """Begin the next tree; false if there is none, or none may be begun."""
@@ -265,8 +277,7 @@ class _Schedule:
             return True
         patches = self._ranks[ref].popleft()
         self._open[ref] = len(patches)
-        self._ready.extend((patch, outcome) for patch in patches)
-        self._changed.notify(len(patches))
+        self._ready.extend(_Sending(patch, outcome, patch) for patch in patches)
         return False
 
 

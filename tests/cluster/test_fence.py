@@ -46,7 +46,7 @@ from migrator.run.decisions import Lease
 from migrator.run.leases import OWN_LEASE, PARKED, Leases, micro_time, monotonic
 from migrator.run.record import RUN_NAME, Recorded, Recorder
 from migrator.stores.kube.store import KubeStore, connect
-from tests.run.test_operator import CONFIG, LABELS
+from tests.support import operator_installation as installed
 from tests.support.small_cluster import context_of
 
 pytestmark = pytest.mark.controlplane
@@ -236,33 +236,8 @@ def again(store: KubeStore, namespace: str) -> operator.Operator:
 @pytest.fixture
 def installation(store: KubeStore, namespace: str) -> Iterator[operator.Operator]:
     """The chart's Deployment and its configuration."""
-    store.create(
-        CONFIG_MAPS,
-        namespace,
-        {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": "grove-operator-cm-0a1b2c3d"},
-            "data": {"config.yaml": CONFIG},
-            "immutable": True,
-        },
-    )
-    body = {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "grove-operator", "namespace": namespace, "labels": LABELS},
-        "spec": {
-            "replicas": 1,
-            "selector": {"matchLabels": LABELS},
-            "template": {
-                "metadata": {"labels": LABELS},
-                "spec": {
-                    "containers": [{"name": "grove-operator", "image": "grove-operator:v0.1.0-alpha.9"}],
-                    "volumes": [{"name": "operator-config", "configMap": {"name": "grove-operator-cm-0a1b2c3d"}}],
-                },
-            },
-        },
-    }
+    store.create(CONFIG_MAPS, namespace, {**installed.config_map(namespace=namespace), "immutable": True})
+    body = installed.deployment(installed.image("v0.1.0-alpha.9"), namespace=namespace)
     made = store.create(DEPLOYMENTS, namespace, body)
     found = again(store, namespace)
     yield found

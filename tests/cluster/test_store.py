@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from migrator.resources import (
     Op,
     Resource,
 )
-from migrator.store import FIELD_MANAGER, DryRun, Store
+from migrator.store import FIELD_MANAGER, DryRun, Store, Write
 from migrator.stores.dump.store import DumpStore
 from migrator.stores.kube import store as kube_store
 from migrator.stores.kube.store import KubeStore
@@ -183,12 +183,17 @@ def as_clique(body: JSONObject) -> JSONObject:
     return {**body, "apiVersion": POD_CLIQUES.api_version, "kind": POD_CLIQUES.kind}
 
 
+def ops_of(case: Case, body: JSONObject) -> tuple[Op, ...]:
+    """The case's patch of an object."""
+    own = {"UID": body["metadata"]["uid"], "GENERATION": body["metadata"]["generation"]}
+    return tuple(
+        Op(op.op, op.path, own.get(op.value, op.value) if isinstance(op.value, str) else op.value) for op in case.ops
+    )
+
+
 def outcome_of(store: Store, resource: Resource, case: Case, body: JSONObject) -> Result:
     """Send the case's patch and look what came of it."""
-    own = {"UID": body["metadata"]["uid"], "GENERATION": body["metadata"]["generation"]}
-    ops = [
-        Op(op.op, op.path, own.get(op.value, op.value) if isinstance(op.value, str) else op.value) for op in case.ops
-    ]
+    ops = ops_of(case, body)
     outcome = "ok"
     try:
         store.patch(resource, NAMESPACE, case.name, ops, subresource=case.subresource)
@@ -219,6 +224,37 @@ def test_patches_mean_the_same_everywhere(cluster: KubeStore, tmp_path: Path, ca
     dump = tmp_path / "dump.json"
     dump.write_text(exact_json.dumps(as_clique(body)), encoding="utf-8")
     assert outcome_of(DumpStore.read(str(dump)), POD_CLIQUES, case, body) == expected
+
+
+def test_patches_of_a_stream_mean_what_single_ones_do(cluster: KubeStore) -> None:
+    """All the patches at a time, over TLS: each has the outcome that it has alone."""
+    sent = [replace(case, name=f"stream-{case.name}") for case in CASES]
+    bodies = {case.name: create_thing(cluster, case.name, status=case.status) for case in sent}
+    writes = iter(
+        (case.name, Write(THINGS, NAMESPACE, case.name, ops_of(case, bodies[case.name]), case.subresource))
+        for case in sent
+    )
+    answers = cluster.patches(lambda: next(writes, None), at_once=8)
+    found = {name: type(error).__name__ if error else "ok" for name, error in answers}
+    expected = {
+        case.name: outcome_of(MemoryStore(as_clique(bodies[case.name])), POD_CLIQUES, case, bodies[case.name]).outcome
+        for case in sent
+    }
+    assert found == expected
+    assert set(found.values()) >= {"ok", "TestFailed"}
+
+
+def test_large_patches_of_a_stream_arrive_whole(cluster: KubeStore) -> None:
+    """A set's template is tested as it was read, and may fill more than a socket takes at once."""
+    template = {"args": ["x" * 400_000, TEMPLATE]}
+    for number in range(6):
+        body = thing(f"large-{number}")
+        cluster.create(THINGS, NAMESPACE, {**body, "spec": {"template": template}})
+    ops = (check("/spec/template", template), REPLACE)
+    writes = iter((number, Write(THINGS, NAMESPACE, f"large-{number}", ops)) for number in range(6))
+    assert dict(cluster.patches(lambda: next(writes, None), at_once=3)) == dict.fromkeys(range(6))
+    labels = [cluster.get(THINGS, NAMESPACE, f"large-{number}")["metadata"]["labels"] for number in range(6)]
+    assert [label["grove.io/pod-template-hash"] for label in labels] == ["new"] * 6
 
 
 def test_the_cases_are_no_formality(cluster: KubeStore) -> None:

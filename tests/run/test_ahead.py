@@ -33,7 +33,6 @@ def context(clock: Callable[[], float] = lambda: 0.0) -> Context:
         log=log,
         stop=threading.Event(),
         deadline=Deadline(clock),
-        workers=1,
         threads=False,
     )
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
 import structlog
 
+from migrator.errors import LeaseLost, LostReply, MigratorError, NotFound, Rejected
+from migrator.errors import TestFailed as FailedTest
 from migrator.grove.model import POINTER_TEMPLATE_HASH_LABEL, Change, Place, Ref
 from migrator.planning.patches import Batch, patches_of
-from migrator.resources import Op, Resource
-from migrator.run.execute import Executor, Outcome
-from migrator.store import DryRun
+from migrator.resources import Resource
+from migrator.run.execute import MAX_ATTEMPTS, Executor, Outcome, TreeConflict
+from migrator.store import DryRun, Write
 
 _PLACES = {
     "Pod": (Place.POD_LABEL, POINTER_TEMPLATE_HASH_LABEL),
@@ -28,26 +29,42 @@ _SILENT = structlog.wrap_logger(
 
 
 class Sink:
-    """Takes every patch, remembers the order in which they began and ended, and can do something first."""
+    """Takes every patch, remembers the order in which they began and ended, and can do something first.
+
+    As many are under way as may be, and the last that began is the first that ends. ``answer`` is what becomes of one.
+    """
 
     dry_run = DryRun.NONE
 
-    def __init__(self, before: Callable[[str], object] = lambda _name: None) -> None:
+    def __init__(
+        self,
+        before: Callable[[str], object] = lambda _name: None,
+        answer: Callable[[str], MigratorError | None] = lambda _name: None,
+    ) -> None:
         self.log: list[tuple[str, str]] = []
+        self.objects: dict[str, Any] = {}
         self._before = before
-        self._lock = threading.Lock()
+        self._answer = answer
 
-    def patch(
-        self, resource: Resource, _namespace: str, name: str, _ops: Sequence[Op], *, subresource: str = ""
-    ) -> Any:
-        """A patch of the store."""
-        del subresource
-        with self._lock:
-            self.log.append(("begin", f"{resource.kind} {name}"))
-        self._before(name)
-        with self._lock:
-            self.log.append(("end", f"{resource.kind} {name}"))
-        return {}
+    def patches(
+        self, take: Callable[[], tuple[Any, Write] | None], *, at_once: int
+    ) -> Iterator[tuple[Any, MigratorError | None]]:
+        """Patches of the store."""
+        under_way: list[tuple[Any, Write]] = []
+        while True:
+            while len(under_way) < at_once and (found := take()) is not None:
+                under_way.append(found)
+                self.log.append(("begin", f"{found[1].resource.kind} {found[1].name}"))
+                self._before(found[1].name)
+            if not under_way:
+                return
+            key, write = under_way.pop()
+            self.log.append(("end", f"{write.resource.kind} {write.name}"))
+            yield key, self._answer(write.name)
+
+    def get(self, _resource: Resource, _namespace: str, name: str) -> Any:
+        """An object as it is now."""
+        return self.objects[name]
 
     @property
     def begun(self) -> list[str]:
@@ -64,18 +81,18 @@ def tree(name: str, pods: int = 3) -> Batch:
 
 
 def run(
-    sink: Sink, batches: Sequence[Batch], *, workers: int, stopping: Callable[[], bool] = lambda: False
+    sink: Sink, batches: Sequence[Batch], *, at_once: int, stopping: Callable[[], bool] = lambda: False
 ) -> list[Outcome]:
     """Send everything."""
-    executor = Executor(sink, check=lambda: None, stopping=stopping, workers=workers, log=_SILENT)  # type: ignore[arg-type]
+    executor = Executor(sink, check=lambda: None, stopping=stopping, at_once=at_once, log=_SILENT)  # type: ignore[arg-type]
     return executor.run(batches)
 
 
-@pytest.mark.parametrize("workers", [1, 2, 8])
-def test_within_a_tree_a_rank_begins_when_the_last_has_ended(workers: int) -> None:
-    """However many workers there are: pods, then PodCliques, then scaling groups, and the PodCliqueSet last."""
+@pytest.mark.parametrize("at_once", [1, 2, 8])
+def test_within_a_tree_a_rank_begins_when_the_last_has_ended(at_once: int) -> None:
+    """However many at_once there are: pods, then PodCliques, then scaling groups, and the PodCliqueSet last."""
     sink = Sink()
-    outcomes = run(sink, [tree(f"t{n}") for n in range(5)], workers=workers)
+    outcomes = run(sink, [tree(f"t{n}") for n in range(5)], at_once=at_once)
     assert all(outcome.complete and len(outcome.written) == 6 for outcome in outcomes)
     for n in range(5):
         own = [(when, what.split()[0]) for when, what in sink.log if what.split()[1].split("-")[0] == f"t{n}"]
@@ -86,28 +103,28 @@ def test_within_a_tree_a_rank_begins_when_the_last_has_ended(workers: int) -> No
 def test_a_tree_is_begun_only_when_a_worker_has_nothing_else_to_do() -> None:
     """One worker finishes a tree before it begins the next, so that a crash leaves one half-written at most."""
     sink = Sink()
-    run(sink, [tree("t0"), tree("t1")], workers=1)
+    run(sink, [tree("t0"), tree("t1")], at_once=1)
     assert [name.split()[1].split("-")[0] for name in sink.begun] == ["t0"] * 6 + ["t1"] * 6
 
 
 def test_trees_are_under_way_at_the_same_time() -> None:
-    """The last patches of one tree do not keep the other workers idle: they begin the next trees."""
-    meeting = threading.Barrier(3, timeout=20)
-    sink = Sink(lambda name: meeting.wait() if "-" not in name else None)
-    outcomes = run(sink, [tree(f"t{n}", pods=1) for n in range(3)], workers=3)
+    """The last patches of one tree do not keep the others waiting: the next trees are begun."""
+    sink = Sink()
+    outcomes = run(sink, [tree(f"t{n}", pods=1) for n in range(3)], at_once=3)
     assert all(outcome.complete for outcome in outcomes)
+    assert sink.log[:3] == [("begin", f"Pod t{n}-pod-0") for n in range(3)]
 
 
 def test_no_tree_is_begun_after_the_signal() -> None:
     """Asked to stop, a run finishes the trees that it began, and begins no other."""
     sink = Sink()
-    outcomes = run(sink, [tree(f"t{n}") for n in range(4)], workers=1, stopping=lambda: len(sink.begun) > 6)
+    outcomes = run(sink, [tree(f"t{n}") for n in range(4)], at_once=1, stopping=lambda: len(sink.begun) > 6)
     assert [outcome.batch.ref.name for outcome in outcomes] == ["t0", "t1"]
     assert all(outcome.complete for outcome in outcomes)
 
 
-@pytest.mark.parametrize("workers", [1, 4])
-def test_a_bug_ends_the_run_at_once(workers: int) -> None:
+@pytest.mark.parametrize("at_once", [1, 4])
+def test_a_bug_ends_the_run_at_once(at_once: int) -> None:
     """An exception that is not ours is raised as it is, and what was not yet sent is not sent any more."""
 
     def fail(name: str) -> None:
@@ -116,6 +133,91 @@ def test_a_bug_ends_the_run_at_once(workers: int) -> None:
 
     sink = Sink(fail)
     with pytest.raises(ZeroDivisionError):
-        run(sink, [tree("t0", pods=200)], workers=workers)
+        run(sink, [tree("t0", pods=200)], at_once=at_once)
     assert not [name for name in sink.begun if not name.startswith("Pod ")]
     assert len(sink.begun) < 200
+
+
+# --- what an answer leads to ------------------------------------------------------------------------------------------
+
+
+def executor(sink: Sink, check: Callable[[], object] = lambda: None) -> Executor:
+    """One that sends one patch at a time."""
+    return Executor(sink, check=check, stopping=lambda: False, at_once=1, log=_SILENT)  # type: ignore[arg-type]
+
+
+def pod(name: str, value: str, uid: str | None = None) -> Any:
+    """A pod as it is read again."""
+    return {"metadata": {"uid": uid or name, "labels": {"grove.io/pod-template-hash": value}}}
+
+
+@pytest.mark.parametrize("error", [FailedTest("", status=422, reason=""), LostReply("")])
+@pytest.mark.parametrize("value", ["old", "new", "other"])
+def test_a_failed_test_and_a_lost_reply_are_looked_up(error: MigratorError, value: str) -> None:
+    """The new value is success, the old one is sent again, and any other is somebody else's."""
+    answers = iter([error])
+    sink = Sink(answer=lambda name: next(answers, None) if name == "t0-pod-0" else None)
+    sink.objects["t0-pod-0"] = pod("t0-pod-0", value)
+    sending = executor(sink)
+    (outcome,) = sending.run([tree("t0", pods=1)])
+    assert sink.begun.count("Pod t0-pod-0") == (2 if value == "old" else 1)
+    assert outcome.complete is (value != "other")
+    assert isinstance(outcome.error, TreeConflict) is (value == "other")
+    assert sending.doubtful is isinstance(error, LostReply)
+    noted = any(ref.name == "t0-pod-0" for ref, _ in outcome.written)
+    assert noted is (value != "other" or isinstance(error, LostReply))
+
+
+def test_a_patch_that_never_holds_is_given_up() -> None:
+    """Somebody writes to it all the time."""
+    sink = Sink(answer=lambda name: FailedTest("", status=422, reason="") if name == "t0-pod-0" else None)
+    sink.objects["t0-pod-0"] = pod("t0-pod-0", "old")
+    (outcome,) = executor(sink).run([tree("t0", pods=1)])
+    assert sink.begun == ["Pod t0-pod-0"] * MAX_ATTEMPTS
+    assert isinstance(outcome.error, TreeConflict)
+
+
+@pytest.mark.parametrize("uid", [None, "another"])
+def test_an_object_that_is_gone_is_passed_over(uid: str | None) -> None:
+    """Deleted, or replaced by another of its name: it was not ours to change."""
+    gone = NotFound("", status=404, reason="") if uid is None else FailedTest("", status=422, reason="")
+    sink = Sink(answer=lambda name: gone if name == "t0-pod-0" else None)
+    sink.objects["t0-pod-0"] = pod("t0-pod-0", "old", uid)
+    (outcome,) = executor(sink).run([tree("t0", pods=1)])
+    assert outcome.complete
+    assert not any(ref.name == "t0-pod-0" for ref, _ in outcome.written)
+
+
+def test_a_definite_error_ends_its_tree_and_begins_no_other() -> None:
+    """No further rank, and no further tree."""
+    sink = Sink(answer=lambda name: Rejected("", status=403, reason="") if name == "t0-clique" else None)
+    (outcome,) = executor(sink).run([tree("t0", pods=1), tree("t1")])
+    assert sink.begun == ["Pod t0-pod-0", "PodClique t0-clique"]
+    assert isinstance(outcome.error, Rejected)
+
+
+def test_the_check_comes_before_every_patch_and_every_repetition() -> None:
+    """Once it raises nothing more is sent, not even what was sent before."""
+    sink = Sink(answer=lambda _name: LostReply(""))
+    sink.objects["t0-pod-0"] = pod("t0-pod-0", "old")
+
+    def check() -> None:
+        if sink.begun:
+            raise LeaseLost("gone")
+
+    (outcome,) = executor(sink, check).run([tree("t0", pods=1)])
+    assert sink.begun == ["Pod t0-pod-0"]
+    assert isinstance(outcome.error, LeaseLost)
+
+
+def test_what_is_under_way_when_a_bug_ends_the_run_is_in_doubt() -> None:
+    """Whoever reads afterwards must wait for it."""
+
+    def fail(name: str) -> None:
+        if name == "t0-pod-1":
+            raise ZeroDivisionError
+
+    sending = Executor(Sink(fail), check=lambda: None, stopping=lambda: False, at_once=4, log=_SILENT)  # type: ignore[arg-type]
+    with pytest.raises(ZeroDivisionError):
+        sending.run([tree("t0")])
+    assert sending.doubtful

@@ -13,24 +13,11 @@ from migrator.hashing import schemes
 from migrator.planning.images import is_target
 from migrator.resources import CONFIG_MAPS, DEPLOYMENTS, PODS, SERVICES, VALIDATING_WEBHOOK_CONFIGURATIONS
 from migrator.run import operator
+from tests.support.operator_installation import LABELS, NAMESPACE, configuration, image
 from tests.support.small_cluster import SmallCluster
 
-NAMESPACE = "grove-system"
-IMAGE = "ghcr.io/ai-dynamo/grove/grove-operator:v0.1.0-alpha.9"
-LABELS = {
-    "app.kubernetes.io/component": "operator-deployment",
-    "app.kubernetes.io/name": "grove-operator",
-    "app.kubernetes.io/part-of": "grove",
-}
-CONFIG = """
-apiVersion: operator.config.grove.io/v1alpha1
-kind: OperatorConfiguration
-leaderElection:
-  enabled: true
-  leaseDuration: 15s
-  renewDeadline: 10s
-  resourceName: grove-operator-leader-election
-"""
+IMAGE = image("v0.1.0-alpha.9")
+CONFIG = configuration()
 
 
 def pod_spec(image: str = IMAGE, *, config: str = "grove-operator-cm-0a1b2c3d") -> JSONObject:

@@ -67,7 +67,6 @@ def context(clock: Clock) -> Context:
         log=_QUIET,
         stop=threading.Event(),
         deadline=Deadline(clock),
-        workers=1,
         threads=False,
     )
 

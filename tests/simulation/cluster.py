@@ -11,25 +11,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from migrator.hashing import podcliqueset, schemes
+from tests.support import operator_installation as installation
 from tests.support import workloads
 from tests.support.memory_store import copied
 from tests.support.trees import Object, State, grow
 
 SOURCE: Final = "legacy-1.34"
 TARGET: Final = "legacy-1.35"
-OLD_IMAGE: Final = "registry.example/grove-operator:v0.1.0-alpha.9"
-NEW_IMAGE: Final = "registry.example/grove-operator:v0.1.0-alpha.11"
-NAMESPACE: Final = "grove-system"
-DEPLOYMENT: Final = "grove-operator"
-LEASE: Final = "grove-operator-leader-election"
+OLD_IMAGE: Final = installation.image("v0.1.0-alpha.9")
+NEW_IMAGE: Final = installation.image("v0.1.0-alpha.11")
+NAMESPACE: Final = installation.NAMESPACE
+DEPLOYMENT: Final = installation.NAME
+LEASE: Final = installation.LEASE
+LABELS: Final = installation.LABELS
 HASH_LABEL: Final = "grove.io/pod-template-hash"
 OLDER: Final = "4567b"  # the hash of a template of long ago
 
-LABELS: Final = {
-    "app.kubernetes.io/component": "operator-deployment",
-    "app.kubernetes.io/name": "grove-operator",
-    "app.kubernetes.io/part-of": "grove",
-}
 _GROVE: Final = ("PodCliqueSet", "PodCliqueScalingGroup", "PodClique", "Pod")
 _MOVING: Final = frozenset({"resourceVersion", "managedFields"})
 
@@ -92,32 +89,10 @@ def trees(source: str = SOURCE, target: str = TARGET, *, line: str = "alpha.9") 
 
 def operator(*, replicas: int = 1, image: str = OLD_IMAGE, lease_seconds: int = 15) -> list[Object]:
     """The operator's Deployment, its configuration and its namespace."""
-    config = (
-        "apiVersion: operator.config.grove.io/v1alpha1\nkind: OperatorConfiguration\n"
-        f"leaderElection:\n  enabled: true\n  leaseDuration: {lease_seconds}s\n  resourceName: {LEASE}\n"
-    )
-    pod_spec = {
-        "volumes": [{"name": "operator-config", "configMap": {"name": "grove-operator-cm-0a1b2c3d"}}],
-        "containers": [{"name": "grove-operator", "image": image}],
-    }
     return [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
-        {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": "grove-operator-cm-0a1b2c3d", "namespace": NAMESPACE},
-            "data": {"config.yaml": config},
-        },
-        {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": {"name": DEPLOYMENT, "namespace": NAMESPACE, "labels": LABELS},
-            "spec": {
-                "replicas": replicas,
-                "selector": {"matchLabels": LABELS},
-                "template": {"metadata": {"labels": LABELS}, "spec": pod_spec},
-            },
-        },
+        installation.config_map(installation.configuration(lease_seconds=lease_seconds)),
+        installation.deployment(image, replicas=replicas),
     ]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -28,12 +28,14 @@ from migrator.run.leases import micro_time
 from migrator.run.operator import Flags
 from migrator.run.record import Recorder
 from migrator.run.verify import VerifyOptions
-from migrator.store import Deadline, DryRun, Listing
+from migrator.store import Deadline, DryRun, Listing, in_turn
+from migrator.store import Write as SeamWrite
 from tests.simulation import cluster
 from tests.simulation.operators import ALPHA_11, Line, Operator
 from tests.support.memory_store import MemoryStore, copied
 from tests.support.trees import Object
 
+K = TypeVar("K")
 V = TypeVar("V")
 Moment = Literal["before", "after"]
 MOMENTS: Final[tuple[Moment, Moment]] = ("before", "after")
@@ -216,9 +218,9 @@ class World:
         """A migrator that has not begun yet."""
         return Process(self, **options)
 
-    def run(self, fault: Fault | None = None, *, workers: int = 1, **options: Any) -> Ending:
+    def run(self, fault: Fault | None = None, **options: Any) -> Ending:
         """Run one migrator to its end, or to its death."""
-        return self.start(fault=fault, workers=workers).run(**options)
+        return self.start(fault=fault).run(**options)
 
 
 class Process:
@@ -232,7 +234,6 @@ class Process:
         *,
         fault: Fault | None = None,
         read_fault: Callable[[int], None] | None = None,
-        workers: int = 1,
         gate: Callable[[], None] = lambda: None,
         sleep: Callable[[float], None] | None = None,
         at: Callable[[Step], None] = lambda _step: None,
@@ -250,7 +251,6 @@ class Process:
         self._fault = fault or (lambda _write: None)
         self._gate = gate
         self._sleep = sleep or world.advance
-        self._workers = workers
         self._name = f"migrator_{next(self._numbers)}"
         self._lock = threading.RLock()
 
@@ -285,7 +285,6 @@ class Process:
             log=_QUIET,
             stop=self.stop,
             deadline=Deadline(lambda: self.world.seconds, timeout),
-            workers=self._workers,
             threads=False,
             beats=self.beats,
         )
@@ -420,6 +419,13 @@ class View:
             name,
             subresource,
         )
+
+    def patches(
+        self, take: Callable[[], tuple[K, SeamWrite] | None], *, at_once: int
+    ) -> Generator[tuple[K, MigratorError | None], None, None]:
+        """See the store: one after the other, so that each is a step of its own."""
+        del at_once
+        return in_turn(self, take)
 
     def delete(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
         """See the store."""

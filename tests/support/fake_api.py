@@ -71,12 +71,12 @@ ANONYMOUS_422 = status(
 class FakeApi:
     """Answers the steps one after the other, the last one for ever."""
 
-    def __init__(self, *steps: Step) -> None:
+    def __init__(self, *steps: Step, port: int = 0) -> None:
         self.steps = list(steps)
         self.seen: list[Seen] = []
         self.released = threading.Event()
         self._lock = threading.Lock()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), self._handler())
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
 

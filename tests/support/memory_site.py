@@ -18,21 +18,12 @@ import yaml
 from migrator import cli
 from migrator.cli import wiring
 from migrator.resources import DEPLOYMENTS, POD_CLIQUE_SETS, PODS
+from tests.support import operator_installation as installation
 from tests.support.memory_store import MemoryStore, Request
 from tests.support.paths import ROOT
 
 EXAMPLE = ROOT / "examples" / "dynamo" / "cluster.yaml"
 OLD, NEW = "v0.1.0-alpha.8", "v0.1.0-alpha.12-rc1"
-CONFIGURATION = """apiVersion: operator.config.grove.io/v1alpha1
-kind: OperatorConfiguration
-leaderElection: {enabled: true, leaseDuration: 15s, resourceName: grove-operator-leader-election}
-"""
-LABELS = {
-    "app.kubernetes.io/component": "operator-deployment",
-    "app.kubernetes.io/name": "grove-operator",
-    "app.kubernetes.io/part-of": "grove",
-}
-
 RELEASE = {"meta.helm.sh/release-name": "my-grove", "meta.helm.sh/release-namespace": "grove-system"}
 
 
@@ -42,44 +33,19 @@ class Site:
     def __init__(self) -> None:
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "grove-system"}}
         items: list[dict[str, Any]] = yaml.safe_load(EXAMPLE.read_text())["items"]
-        configuration = {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": "grove-operator-cm-1", "namespace": "grove-system"},
-            "data": {"config.yaml": CONFIGURATION},
-        }
-        self.store = MemoryStore(namespace, configuration, *items)
+        self.store = MemoryStore(namespace, installation.config_map(), *items)
         self.store.after.append(self._follow)
         self.install(OLD, 1)
 
     def install(self, release: str, replicas: int) -> None:
         """What Helm does to the Deployment, and the controllers to its pod."""
-        containers = [{"name": "grove-operator", "image": f"example.test/grove-operator:{release}"}]
-        volumes = [{"name": "operator-config", "configMap": {"name": "grove-operator-cm-1"}}]
-        template = {"metadata": {"labels": LABELS}, "spec": {"containers": containers, "volumes": volumes}}
-        self.store.put(
-            {
-                "apiVersion": "apps/v1",
-                "kind": "Deployment",
-                "metadata": {
-                    "name": "grove-operator",
-                    "namespace": "grove-system",
-                    "labels": LABELS,
-                    "annotations": {
-                        "meta.helm.sh/release-name": "my-grove",
-                        "meta.helm.sh/release-namespace": "grove-system",
-                    },
-                    "generation": 1,
-                },
-                "spec": {"replicas": replicas, "selector": {"matchLabels": LABELS}, "template": template},
-                "status": {"observedGeneration": 1},
-            }
-        )
+        image = installation.image(release)
+        deployment = installation.deployment(image, replicas=replicas)
+        deployment["metadata"]["annotations"] = RELEASE
+        self.store.put(deployment)
         self._control()
         if replicas:
-            metadata = {"name": "grove-operator-x", "namespace": "grove-system", "labels": LABELS}
-            pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": {"phase": "Running"}}
-            self.store.put({**pod, "spec": template["spec"]})
+            self.store.put(installation.pod(image))
 
     def _follow(self, request: Request) -> None:
         if request.resource == DEPLOYMENTS and request.subresource == "scale" and request.number:

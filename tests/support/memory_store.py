@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import marshal
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
 from collections.abc import Sequence as ReadOnly  # ``list`` is a method of a store
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -19,15 +19,16 @@ from itertools import count
 from typing import Any, Final, TypeVar, cast
 
 from migrator import resources
-from migrator.errors import AlreadyExists, Conflict, LeaseLost, NotFound, Rejected
+from migrator.errors import AlreadyExists, Conflict, LeaseLost, MigratorError, NotFound, Rejected
 from migrator.exact_json import JSONObject
 from migrator.resources import Op, Resource
 from migrator.selectors import matches_labels
-from migrator.store import DryRun, Listing, Look
+from migrator.store import DryRun, Listing, Look, Write, in_turn
 from migrator.stores.dump.patching import same
 from tests.support.api_validation import validate
 from tests.support.server_patch import apply_ops, patched
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 SELF_SUBJECT_REVIEWS: Final = Resource(
@@ -306,6 +307,13 @@ class MemoryStore:
             answer = _scale(new) if subresource == "scale" else copied(new)
         self._answer(request)
         return _brief(answer) if resource == resources.PODS or resource.group in _BRIEF_GROUPS else answer
+
+    def patches(
+        self, take: Callable[[], tuple[K, Write] | None], *, at_once: int
+    ) -> Generator[tuple[K, MigratorError | None], None, None]:
+        """See :meth:`migrator.store.Store.patches`: one after the other."""
+        del at_once
+        return in_turn(self, take)
 
     def delete(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
         """See :meth:`migrator.store.Store.delete`."""

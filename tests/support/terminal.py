@@ -17,14 +17,6 @@ from tests.support.paths import ROOT
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
-#: Makes the terminal the controlling one, so that Ctrl-C reaches the program, and becomes the program.
-_START = """
-import fcntl, os, sys, termios
-os.setsid()
-fcntl.ioctl(2, termios.TIOCSCTTY, 0)
-os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class Shown:
@@ -63,7 +55,7 @@ def show(
     fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 80, 0, 0))
     kept = {key: value for key, value in os.environ.items() if key != "CI" and not key.startswith("GROVE_MIGRATOR")}
     process = subprocess.Popen(
-        [sys.executable, "-c", _START, "-m", module, *arguments],
+        [sys.executable, "-m", module, *arguments],
         cwd=ROOT,
         env={**kept, "TERM": "xterm-256color", "NO_COLOR": "1", **(environ or {})},
         stdin=inner,

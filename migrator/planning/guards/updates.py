@@ -102,8 +102,8 @@ def observed_generation(case: Case) -> Iterator[Finding]:
                     "GM-105",
                     item.ref,
                     "/status/observedGeneration",
-                    f"{what}, and the hash fits a canonical operator and a legacy one that has not seen a reordered "
-                    f"list alike; {_WAIT}",
+                    f"{what}; its hash may be a canonical operator's, or that of a legacy operator that has not seen a "
+                    f"reordered list yet; {_WAIT}",
                 )
                 continue
             yield warn("GM-105", item.ref, "/status/observedGeneration", f"{what}; {meaning}")

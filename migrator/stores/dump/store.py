@@ -6,11 +6,11 @@ Patches apply as on a cluster. Requests that only a cluster can answer raise :cl
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn, TypeVar
 
-from migrator.errors import ApiError, InputError, NotFound, OutputError
+from migrator.errors import ApiError, InputError, MigratorError, NotFound, OutputError
 from migrator.exact_json import JSONObject
 from migrator.resources import (
     DEFAULT_NAMESPACE,
@@ -24,10 +24,11 @@ from migrator.resources import (
     Resource,
 )
 from migrator.selectors import matches_labels
-from migrator.store import DryRun, Listing, Look
+from migrator.store import DryRun, Listing, Look, Write, in_turn
 from migrator.stores.dump.file import DumpFile, Path
 from migrator.stores.dump.patching import patched, same
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 _HELD: Final = {
@@ -170,6 +171,15 @@ class DumpStore:
         if self.dry_run is DryRun.NONE:
             entry.current = changed
         return changed
+
+    def patches(
+        self,
+        take: Callable[[], tuple[K, Write] | None],
+        *,
+        at_once: int,  # noqa: ARG002 - the seam's
+    ) -> Generator[tuple[K, MigratorError | None], None, None]:
+        """See :meth:`migrator.store.Store.patches`: one after the other."""
+        return in_turn(self, take)
 
     def delete(self, resource: Resource, namespace: str, name: str, uid: str) -> None:  # noqa: ARG002 - the seam's
         """A dump never loses objects: raises :class:`~migrator.errors.NotFound`, except in a dry run."""

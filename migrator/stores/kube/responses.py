@@ -34,6 +34,7 @@ CONFLICT: Final = 409
 GONE: Final = 410
 INVALID: Final = 422
 TOO_MANY_REQUESTS: Final = 429
+UNAVAILABLE: Final = 503
 SERVER_ERRORS: Final = range(500, 600)
 
 #: The policy that asks whose the Lease is: a denial by it means that the Lease is lost.

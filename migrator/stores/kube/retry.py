@@ -6,9 +6,15 @@ may be sent again.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
+
+#: How much longer than in the best round an answer may take, before that counts as growing latency.
+_NEARLY: Final = 1.25
+_ROUNDING: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +55,64 @@ class RateLimit:
     def take(self) -> None:
         """Return when one more request may be sent; threads are served in the order of their calls."""
         with self._lock:
-            now = self._clock()
-            self._tokens = min(self._burst, self._tokens + (now - self._filled) * self._qps) - 1.0
-            self._filled = now
+            self._fill()
+            self._tokens -= 1.0
             wait = -self._tokens / self._qps
         if wait > 0:
             self._sleep(wait)
+
+    def wait(self) -> float:
+        """How long until a request may be sent, in seconds; zero if one may be sent now."""
+        with self._lock:
+            self._fill()
+            return max(0.0, 1.0 - _ROUNDING - self._tokens) / self._qps
+
+    def spend(self) -> None:
+        """Count a request that is sent now."""
+        with self._lock:
+            self._fill()
+            self._tokens -= 1.0
+
+    def _fill(self) -> None:
+        now = self._clock()
+        self._tokens = min(self._burst, self._tokens + (now - self._filled) * self._qps)
+        self._filled = now
+
+
+class Window:
+    """How many requests may be under way: more while latency does not grow with them, fewer when the server says so.
+
+    It begins with ``first`` or ``most``, whichever is less. After each round of as many answers as it allows it grows
+    by one if the mean latency is that of the best round, or nearly, and shrinks by one, not below ``first``, if it is
+    not. A throttled request halves it, and others that were sent before that do not halve it again.
+    """
+
+    def __init__(self, most: int, *, first: int) -> None:
+        self.size = self._first = max(1, min(first, most))
+        self._most = most
+        self._best = math.inf
+        self._seconds = 0.0
+        self._answers = 0
+        self._halved = -math.inf
+
+    def answered(self, seconds: float) -> None:
+        """Take note of an answer, which came after so many seconds."""
+        self._seconds += seconds
+        self._answers += 1
+        if self._answers < self.size:
+            return
+        mean = self._seconds / self._answers
+        self._seconds, self._answers = 0.0, 0
+        self._best = min(self._best, mean)
+        if self.size < self._first or mean <= self._best * _NEARLY:
+            self.size = min(self.size + 1, max(1, self._most))
+        elif self.size > self._first:
+            self.size -= 1
+
+    def throttled(self, sent: float, now: float) -> None:
+        """Take note that the server could not take a request, which was sent at that time of the clock."""
+        if sent < self._halved:
+            return
+        self.size = max(1, self.size // 2)
+        self._halved = now
+        self._seconds, self._answers = 0.0, 0

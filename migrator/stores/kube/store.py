@@ -6,22 +6,25 @@ Typed models are never used: they would lose fields that the client does not kno
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from functools import lru_cache, partial
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 from migrator import exact_json
-from migrator.errors import ClusterError, Conflict, LostReply, NotFound, Unreachable
+from migrator.errors import ClusterError, Conflict, LostReply, MigratorError, NotFound, Unreachable
 from migrator.exact_json import JSONObject
 from migrator.gc_paused import uncollected
 from migrator.resources import LEASES, PODS, Op, Resource
-from migrator.store import FIELD_MANAGER, PAGE_SIZE, Deadline, DryRun, Listing, Look
+from migrator.store import FIELD_MANAGER, PAGE_SIZE, Deadline, DryRun, Listing, Look, Write, in_turn
 from migrator.stores.kube.kubeconfig import api_client
 from migrator.stores.kube.pages import ListMovedError, pages
 from migrator.stores.kube.retry import RateLimit, Retry
+from migrator.stores.kube.stream import stream
 from migrator.stores.kube.transport import JSON, OnRequest, Request, Timing, Transport
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 #: The request timeout, in seconds, where the user asks for none: the API server's own (``--request-timeout``).
@@ -37,6 +40,9 @@ MAX_LIST_STARTS: Final = 5
 #: renew deadline of 10 s in the same way (``tools/leaderelection/resourcelock/interface.go:NewFromKubeconfig``).
 _LEASE_TIMEOUT: Final = 5.0
 
+#: What may be under way beside a stream of patches: a list with its next page, a Lease, a look at the operator.
+_CONNECTIONS: Final = 4
+
 _METADATA: Final = f"{JSON};as=PartialObjectMetadata;v=v1;g=meta.k8s.io,{JSON}"
 _METADATA_LIST: Final = f"{JSON};as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,{JSON}"
 
@@ -51,7 +57,6 @@ def connect(
     request_timeout: float | None = 15.0,
     qps: float | None = None,
     dry_run: DryRun = DryRun.NONE,
-    workers: int = 8,
     retry: Retry | None = None,
     deadline: Deadline | None = None,
     timing: Timing | None = None,
@@ -59,12 +64,12 @@ def connect(
 ) -> KubeStore:
     """The cluster that kubectl would talk to with the same flags.
 
-    ``request_timeout`` is in seconds, ``None`` for no limit; ``workers`` threads may send at once. Nothing is sent
-    yet. Raises :class:`~migrator.errors.UsageError` where there is no usable configuration.
+    ``request_timeout`` is in seconds, ``None`` for no limit. Nothing is sent yet. Raises
+    :class:`~migrator.errors.UsageError` where there is no usable configuration.
     """
     timing = timing or Timing()
     transport = Transport(
-        api_client(kubeconfig, context, connections=workers + 2),  # and the Lease, and the run itself
+        api_client(kubeconfig, context, connections=_CONNECTIONS),
         request_timeout=request_timeout or LONGEST_REQUEST,
         retry=retry,
         limit=RateLimit(qps, clock=timing.clock, sleep=timing.sleep) if qps else None,
@@ -201,22 +206,27 @@ class KubeStore:
         """See :meth:`migrator.store.Store.patch`."""
         if self.dry_run is DryRun.CLIENT:
             return {}
-        brief = resource.group in _BRIEF_GROUPS or resource == PODS
-        return self._object(
-            Request(
-                "PATCH",
-                _path(resource, namespace, name, subresource),
-                self._write_query(),
-                _what("patch", resource, namespace, name, subresource),
-                accept=_METADATA if brief else JSON,
-                body=_encode([op.as_json() for op in ops]),
-                content_type="application/json-patch+json",
-                repeatable=self.dry_run is DryRun.SERVER,
-                left=self._left,
-                **_pace(resource),
-            ),
-            json.loads if brief else exact_json.loads,  # metadata has plain integers only
-        )
+        request = self._patch(Write(resource, namespace, name, tuple(ops), subresource))
+        return self._object(request, json.loads if request.accept == _METADATA else exact_json.loads)
+
+    def patches(
+        self, take: Callable[[], tuple[K, Write] | None], *, at_once: int
+    ) -> Generator[tuple[K, MigratorError | None], None, None]:
+        """See :meth:`migrator.store.Store.patches`."""
+        if self.dry_run is DryRun.CLIENT:
+            yield from in_turn(self, take)
+            return
+
+        def requested() -> tuple[tuple[K, Request], Request] | None:
+            found = take()
+            if found is None:
+                return None
+            request = self._patch(found[1])
+            return (found[0], request), request
+
+        with closing(stream(self._transport, requested, at_once=at_once)) as outcomes:
+            for (key, request), answer in outcomes:
+                yield key, answer if isinstance(answer, MigratorError) else _unreadable(request, answer)
 
     def delete(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
         """See :meth:`migrator.store.Store.delete`. An object of that name with another uid is not ours: success."""
@@ -258,6 +268,21 @@ class KubeStore:
                 look(page, body)
         return Listing(tuple(items), version)
 
+    def _patch(self, write: Write) -> Request:
+        brief = write.resource.group in _BRIEF_GROUPS or write.resource == PODS  # metadata has plain integers only
+        return Request(
+            "PATCH",
+            _path(write.resource, write.namespace, write.name, write.subresource),
+            self._write_query(),
+            _what("patch", write.resource, write.namespace, write.name, write.subresource),
+            accept=_METADATA if brief else JSON,
+            body=_encode([op.as_json() for op in write.ops]),
+            content_type="application/json-patch+json",
+            repeatable=self.dry_run is DryRun.SERVER,
+            left=self._left,
+            **_pace(write.resource),
+        )
+
     def _write_query(self) -> dict[str, str]:
         query = {"fieldManager": self._field_manager, "fieldValidation": "Strict"}
         if self.dry_run is DryRun.SERVER:
@@ -280,6 +305,15 @@ def _parsed(parse: Callable[[bytes], Any], request: Request, body: bytes) -> JSO
         return value
     message = f"{request.what}: the answer is not a JSON object; is a proxy in the way?"
     raise ClusterError(message) if request.repeatable else LostReply(message)
+
+
+def _unreadable(request: Request, body: bytes) -> MigratorError | None:
+    """What an answer means whose object nobody needs: an error, if it is not one."""
+    try:
+        _parsed(json.loads, request, body)
+    except MigratorError as error:
+        return error
+    return None
 
 
 def _path(resource: Resource, namespace: str, name: str = "", subresource: str = "") -> str:

@@ -14,7 +14,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final
+from functools import lru_cache
+from typing import Any, Final, NoReturn
 from urllib.parse import urlencode
 
 import urllib3
@@ -29,6 +30,7 @@ from migrator.errors import AlreadyExists, Conflict, LeaseLost, LostReply, NotAu
 from migrator.store import LONGEST_WRITE, Deadline
 from migrator.stores.kube import responses
 from migrator.stores.kube.retry import RateLimit, Retry
+from migrator.stores.kube.wire import Connector
 
 #: ``method``, path, HTTP status (0 where there was no answer) and seconds of every request sent.
 OnRequest = Callable[[str, str, int, float], None]
@@ -36,7 +38,9 @@ OnRequest = Callable[[str, str, int, float], None]
 JSON: Final = "application/json"
 _USER_AGENT: Final = f"grove-migrator/{__version__}"
 _LEAST_TIME: Final = 1.0
-_SHORTEST: Final = 0.001  # what the HTTP library accepts
+
+#: What the HTTP library accepts as a timeout, in seconds.
+SHORTEST: Final = 0.001
 
 #: For how long, in seconds, credentials are taken for fresh: asking the official client for them at every request costs
 #: more than signing does, and it renews them minutes before they end.
@@ -72,7 +76,13 @@ class Request:
         Without that a patch may be applied 34 s later (measured; ``k8s.io/apiserver`` ``endpoints/handlers``).
         """
         query = dict(self.query) if self.method == "GET" else {**self.query, "timeout": f"{limit:.3f}s"}
-        return f"{self.path}?{urlencode(query)}" if query else self.path
+        return f"{self.path}?{_encoded(tuple(query.items()))}" if query else self.path
+
+
+@lru_cache(maxsize=64)
+def _encoded(query: tuple[tuple[str, str], ...]) -> str:
+    """Thousands of patches share one query."""
+    return urlencode(query)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +96,15 @@ class Timing:
 
 
 @dataclass(slots=True)
-class _Course:
-    """What happened to one request so far."""
+class Course:
+    """What happened to one request so far; ``wait`` is how long before it may be sent again, in seconds."""
 
     request: Request
     until: float
     attempt: int = 0
     doubtful: bool = False  # an earlier attempt of a write may have been applied
+    wait: float = 0.0
+    last: str = ""  # what was wrong with the last attempt
 
 
 class Transport:
@@ -117,13 +129,13 @@ class Transport:
         self._configuration = api_client.configuration
         self._connections = _Connections(api_client)
         self._retry = retry or Retry()
-        self._limit = limit
-        self._timing = timing or Timing()
-        self._deadline = deadline or Deadline(self._timing.clock)
-        self._on_request = on_request
+        self.limit = limit
+        self.timing = timing or Timing()
+        self._deadline = deadline or Deadline(self.timing.clock)
+        self.on_request = on_request
         self._credentials = threading.Lock()
         self._signature: tuple[float, dict[str, str]] = (-math.inf, {})  # when it was asked for, and what it is
-        self._answered = False  # whether there has ever been an answer
+        self._has_answered = False  # whether there has ever been an answer
 
     def send(self, request: Request) -> bytes:
         """The body of a successful answer.
@@ -132,50 +144,76 @@ class Transport:
         :class:`~migrator.errors.ClusterError` for a definite failure, and :class:`~migrator.errors.LostReply` for a
         write that may have been applied.
         """
-        course = _Course(request, self._until(request))
+        course = self.begin(request)
         while True:
-            course.attempt += 1
-            body = self._attempt(course)
-            if body is not None:
-                return body
+            if self.limit is not None and not request.urgent:
+                self.limit.take()
+            headers, timeout = self.prepare(course)
+            try:
+                response = self._exchange(request, headers, timeout)
+            except HTTPError as error:
+                self.unanswered(course, error, sent=not _before_sending(error))
+            else:
+                body = self.answered(course, response.status, response.headers, response.data)
+                if body is not None:
+                    return body
+            self.timing.sleep(course.wait)
+
+    def begin(self, request: Request) -> Course:
+        """A request that was not sent yet."""
+        return Course(request, self._until(request))
+
+    def connector(self) -> Connector:
+        """What makes connections of the same kind, outside the pool."""
+        return self._connections.connector()
 
     def _until(self, request: Request) -> float:
         timeout = request.timeout or self.request_timeout
-        patient = request.repeatable and self._answered
+        patient = request.repeatable and self._has_answered
         budget = max(timeout, self._retry.budget) if patient else timeout
-        return self._timing.clock() + budget
+        return self.timing.clock() + budget
 
-    def _attempt(self, course: _Course) -> bytes | None:
-        """The body, or ``None`` after the wait before the next attempt."""
-        request = course.request
-        if self._limit is not None and not request.urgent:
-            self._limit.take()
-        headers = self._headers(request)
+    def prepare(self, course: Course) -> tuple[dict[str, str], float]:
+        """The headers of the next attempt, and how long it may take; to be asked right before it is sent.
+
+        Raises what the request ends with if it must not be sent.
+        """
+        course.attempt += 1
+        headers = self._headers(course.request)
         try:
-            response = self._exchange(request, headers, self._timeout(course))
-        except HTTPError as error:
-            self._no_answer(course, error)
-            return None
+            return headers, self._timeout(course)
         except LeaseLost as error:
             if course.doubtful:
-                raise LostReply(f"{request.what}: an earlier attempt may have been applied ({error})") from error
+                text = f"{course.request.what}: an earlier attempt may have been applied ({error})"
+                raise LostReply(text) from error
             raise
-        if response.status in responses.OK:
-            return response.data
-        status = responses.status_of(response.data)
-        if not responses.is_transient(response.status, status):
-            failure = responses.error_of(response.status, status, request.what, patching=request.method == "PATCH")
+
+    def answered(self, course: Course, code: int, headers: Mapping[str, str], data: bytes) -> bytes | None:
+        """The body, or ``None`` where the request may be sent again after ``course.wait``; raises what it ends with."""
+        request = course.request
+        self._has_answered = True
+        if code in responses.OK:
+            return data
+        status = responses.status_of(data)
+        if not responses.is_transient(code, status):
+            failure = responses.error_of(code, status, request.what, patching=request.method == "PATCH")
             if course.doubtful and isinstance(failure, TestFailed | Conflict | AlreadyExists):
                 raise LostReply(f"{request.what}: an earlier attempt may have been applied ({failure})") from failure
             raise failure
-        if not request.repeatable and responses.may_have_been_applied(response.status):
+        if not request.repeatable and responses.may_have_been_applied(code):
             course.doubtful = True
-        asked = responses.retry_after(response.headers, status, self._timing.now())
-        self._wait(course, responses.describe(response.status, status), asked)
+        asked = responses.retry_after(headers, status, self.timing.now())
+        self._again(course, responses.describe(code, status), asked)
         return None
 
+    def late(self, course: Course) -> None:
+        """Raise what the request ends with if it should be sent again and its time is over meanwhile."""
+        left = course.until - self.timing.clock()
+        if course.attempt and not course.request.repeatable and left < self._least(course.request) / 2:
+            self._give_up(course)
+
     def _exchange(self, request: Request, headers: Mapping[str, str], timeout: float) -> BaseHTTPResponse:
-        started, code = self._timing.clock(), 0
+        started, code = self.timing.clock(), 0
         try:
             response = self._connections.urlopen(
                 request.method,
@@ -187,10 +225,9 @@ class Transport:
                 redirect=False,
             )
             code = response.status
-            self._answered = True
         finally:
-            if self._on_request is not None:
-                self._on_request(request.method, request.path, code, self._timing.clock() - started)
+            if self.on_request is not None:
+                self.on_request(request.method, request.path, code, self.timing.clock() - started)
         return response
 
     def _headers(self, request: Request) -> dict[str, str]:
@@ -206,18 +243,18 @@ class Transport:
     def _signed(self) -> dict[str, str]:
         """The headers that say who we are."""
         asked, signature = self._signature
-        if self._timing.clock() - asked < _FRESH:
+        if self.timing.clock() - asked < _FRESH:
             return signature
         with self._credentials:  # a credential plugin must not be started by every thread at once
             asked, signature = self._signature
-            now = self._timing.clock()
+            now = self.timing.clock()
             if now - asked >= _FRESH:
                 settings = self._configuration.auth_settings().values()
                 signature = {setting["key"]: setting["value"] for setting in settings}
                 self._signature = (now, signature)
         return signature
 
-    def _timeout(self, course: _Course) -> float:
+    def _timeout(self, course: Course) -> float:
         """How long the next attempt may take: all attempts of a write share the time of one.
 
         Raises :class:`~migrator.errors.LeaseLost` where no time is left in which a write may be under way.
@@ -227,7 +264,7 @@ class Transport:
         if request.method == "GET":
             return timeout
         if not request.repeatable:
-            timeout = max(min(timeout, course.until - self._timing.clock()), _SHORTEST)
+            timeout = max(min(timeout, course.until - self.timing.clock()), SHORTEST)
         if request.left is not None:
             left = request.left()
             if left <= 0:
@@ -239,8 +276,11 @@ class Transport:
         """The time without which another attempt is not worth it: cut short, it would only lose its reply."""
         return min(_LEAST_TIME, (request.timeout or self.request_timeout) / 4)
 
-    def _no_answer(self, course: _Course, error: HTTPError) -> None:
-        """Wait before the next attempt, or raise what it means that no answer came."""
+    def unanswered(self, course: Course, error: HTTPError, *, sent: bool) -> None:
+        """Return if the request may be sent again after ``course.wait``, or raise what it ends with.
+
+        ``sent``: the server may have it.
+        """
         host, text = self._configuration.host, _explain(error)
         if isinstance(error, SSLError) and "CERTIFICATE_VERIFY_FAILED" in str(error):
             raise Unreachable(
@@ -248,21 +288,23 @@ class Transport:
             ) from error
         if isinstance(error, LocationValueError):
             raise Unreachable(f"{course.request.what}: {host} is no address: {text}") from error
-        if not course.request.repeatable and not _before_sending(error):
+        if not course.request.repeatable and sent:
             raise LostReply(
                 f"{course.request.what}: the request was sent and no answer came from {host}: {text}"
             ) from error
-        self._wait(course, f"no answer from {host}: {text}", None)
+        self._again(course, f"no answer from {host}: {text}", None)
 
-    def _wait(self, course: _Course, last: str, asked: float | None) -> None:
-        delay = self._retry.delay(course.attempt, asked, self._timing.chance())
-        left = min(course.until - self._timing.clock() - self._least(course.request), self._deadline.remaining())
-        attempts = self._retry.attempts if self._answered else min(self._retry.attempts, _FIRST_ATTEMPTS)
-        if course.attempt < attempts and delay < left:
-            self._timing.sleep(delay)
-            return
+    def _again(self, course: Course, last: str, asked: float | None) -> None:
+        delay = self._retry.delay(course.attempt, asked, self.timing.chance())
+        left = min(course.until - self.timing.clock() - self._least(course.request), self._deadline.remaining())
+        attempts = self._retry.attempts if self._has_answered else min(self._retry.attempts, _FIRST_ATTEMPTS)
+        course.wait, course.last = delay, last
+        if course.attempt >= attempts or delay >= left:
+            self._give_up(course)
+
+    def _give_up(self, course: Course) -> NoReturn:
         tries = f"{course.attempt} attempts" if course.attempt > 1 else "1 attempt"
-        what = f"{course.request.what}: {last} (gave up after {tries})"
+        what = f"{course.request.what}: {course.last} (gave up after {tries})"
         raise LostReply(what) if course.doubtful else Unreachable(what)
 
 
@@ -277,6 +319,10 @@ class _Connections:
         self._manager: urllib3.PoolManager = api_client.rest_client.pool_manager
         self._host: str = api_client.configuration.host
         self._found: tuple[urllib3.HTTPConnectionPool, str] | None = None
+
+    def connector(self) -> Connector:
+        """What makes connections of its own, as the pool would."""
+        return Connector(self._manager, self._host)
 
     def urlopen(self, method: str, path: str, **options: Any) -> BaseHTTPResponse:  # noqa: ANN401 - urllib3's own
         """Send one request; ``path`` is relative to the server's address."""

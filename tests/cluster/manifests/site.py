@@ -20,6 +20,7 @@ from kubernetes.config import incluster_config
 from migrator import cli
 from migrator.cli import termination, wiring
 from migrator.hashing import podcliqueset, schemes
+from tests.support import operator_installation as installation
 from tests.support import workloads
 from tests.support.controlplane.client import Client, Object, eventually
 from tests.support.controlplane.crds import apply_crds
@@ -54,19 +55,7 @@ _API: Final = {
 }
 _ADMISSION: Final = "admissionregistration.k8s.io/v1"
 _WEBHOOK: Final = "ValidatingWebhookConfiguration"
-_LABELS: Final = {
-    "app.kubernetes.io/component": "operator-deployment",
-    "app.kubernetes.io/name": "grove-operator",
-    "app.kubernetes.io/part-of": "grove",
-}
-_CONFIGURATION: Final = """\
-apiVersion: operator.config.grove.io/v1alpha1
-kind: OperatorConfiguration
-leaderElection:
-  enabled: true
-  leaseDuration: 3s
-  resourceName: grove-operator-leader-election
-"""
+_CONFIGURATION: Final = installation.configuration(lease_seconds=3)
 
 
 def documents(name: str) -> list[Object]:
@@ -209,54 +198,16 @@ class Site:
 
     def operate(self, version: str, *, replicas: int = 1) -> None:
         """Install an operator as its chart does, and wait for its pods."""
-        self.admin.apply(
-            {
-                "apiVersion": "v1",
-                "kind": "ConfigMap",
-                "metadata": {"name": "grove-operator-cm-0123abcd", "namespace": self.namespace},
-                "data": {"config.yaml": _CONFIGURATION},
-            }
-        )
-        for item in self._webhook():
+        namespace, image = self.namespace, installation.image(version)
+        self.admin.apply(installation.config_map(_CONFIGURATION, namespace=namespace))
+        for item in installation.webhook(namespace=namespace):
             self.admin.apply(item)
-        pod = {
-            "containers": [{"name": "grove-operator", "image": f"example.test/grove-operator:{version}"}],
-            "volumes": [{"name": "operator-config", "configMap": {"name": "grove-operator-cm-0123abcd"}}],
-        }
-        self.admin.apply(
-            {
-                "apiVersion": "apps/v1",
-                "kind": "Deployment",
-                "metadata": {"name": "grove-operator", "namespace": self.namespace, "labels": _LABELS},
-                "spec": {
-                    "replicas": replicas,
-                    "selector": {"matchLabels": _LABELS},
-                    "template": {"metadata": {"labels": _LABELS}, "spec": pod},
-                },
-            }
-        )
+        self.admin.apply(installation.deployment(image, replicas=replicas, namespace=namespace))
         eventually(lambda: len(self.operators()) == replicas, what=f"the operator has not {replicas} pods")
-
-    def _webhook(self) -> tuple[Object, Object]:
-        """The Service of the operator's webhook, and the webhook; nothing serves it, so it is called for nothing."""
-        client = {"service": {"name": "grove-operator", "namespace": self.namespace}}
-        webhook = {
-            "name": "pcs.validating.webhooks.grove.io",
-            "admissionReviewVersions": ["v1"],
-            "sideEffects": "None",
-            "clientConfig": client,
-        }
-        configuration = {"metadata": {"name": "podcliqueset-validating-webhook"}, "webhooks": [webhook]}
-        service = {"selector": _LABELS, "ports": [{"port": 443}]}
-        metadata = {"name": "grove-operator", "namespace": self.namespace}
-        return (
-            {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": service},
-            {"apiVersion": _ADMISSION, "kind": _WEBHOOK, **configuration},
-        )
 
     def operators(self) -> list[Object]:
         """The operator's pods."""
-        selector = ",".join(f"{key}={value}" for key, value in _LABELS.items())
+        selector = ",".join(f"{key}={value}" for key, value in installation.LABELS.items())
         return self.admin.list("v1", "Pod", self.namespace, selector=selector)
 
     def replicas(self) -> int:

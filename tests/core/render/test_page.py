@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 
 from migrator.grove.model import BlastRadius, Finding, Plan, Ref, Severity, Tree, TreeState
+from migrator.planning.options import PlanOptions
+from migrator.planning.outlook import outlook
 from migrator.render import figures
 from migrator.render import page as page_module
 from migrator.render import summary as report
-from migrator.render.page import render
+from migrator.render.page import render, render_targets
 from migrator.render.text import sheet
 from tests.core.render.test_terminal import many, plan, tree, tree_plan
 from tests.support.builders import World, clique
@@ -306,3 +308,20 @@ def labelled(name: str, namespace: str, **labels: str) -> Tree:
     """A set with these labels."""
     made = tree(name, namespace=namespace)
     return replace(made, pcs=replace(made.pcs, labels=labels))
+
+
+def test_without_a_target_each_release_has_its_line() -> None:
+    """Pods, GPUs, GPU-hours, what a migration leaves, and refused sets of each scheme; the running one is marked."""
+    world = World().grow()
+    rows = [report.target_row(target) for target in outlook(world.snapshot(), PlanOptions(), running="v0.1.0-alpha.9")]
+    page = Page(
+        render_targets(rows, report.Origin("dump.yaml", "2026-02-01T00:00:00+00:00", "1.2.3"), reload_seconds=60)
+    )
+    assert [row.running for row in rows] == [False, True, False]
+    pods = rows[2].without.pods
+    assert pods > 0
+    assert f"v0.1.0-alpha.10 to v0.1.0-alpha.12-rc1 legacy-1.35 {pods} 0 0.0 0 0" in page.text
+    assert "v0.1.0-alpha.4 to v0.1.0-alpha.9 legacy-1.34, the operator that runs now 0 0 0.0 0 0" in page.text
+    assert "Cluster dump.yaml" in page.text
+    assert "is away for 60 s" in page.text
+    assert "Nothing to do: no PodCliqueSets" in Page(render_targets([])).text

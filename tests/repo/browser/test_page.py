@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from migrator.render.page import SHOWN, render
-from migrator.render.summary import Origin
+from migrator.planning.options import PlanOptions
+from migrator.planning.outlook import outlook
+from migrator.render.page import SHOWN, render, render_targets
+from migrator.render.summary import Origin, target_row
 from tests.repo.browser.chromium import Page
 from tests.support.builders import World
 from tests.support.fleet import fleet
@@ -105,6 +107,19 @@ def test_many_sets_are_a_line_each_on_paper(page: Page, tmp_path: Path) -> None:
     page.look(path, width=794, media="print")
     assert page.value(SEEN.format(".set")) == SHOWN + 5
     assert page.value(SEEN.format(".set table")) == 0
+
+
+@pytest.mark.parametrize("width", [320, DESK])
+def test_the_page_without_a_target_fits_too(page: Page, tmp_path: Path, width: int) -> None:
+    """A line for each release, on a phone as on a desk."""
+    snapshot = world("bad").snapshot(is_cluster=False)
+    path = tmp_path / "targets.html"
+    rows = [target_row(target) for target in outlook(snapshot, PlanOptions(describes=True))]
+    path.write_text(render_targets(rows, ORIGIN), encoding="utf-8")
+    page.look(path, width=width)
+    keep(page, f"targets-{width}")
+    assert page.value("document.documentElement.scrollWidth") <= width
+    assert page.value(OUTSIDE) == []
 
 
 #: How many elements of a selector are shown.

@@ -78,7 +78,7 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
         | kubectl
         | binaries
         | {"--filename", "--write", "--to", "--from", "--dry-run", "--stop-operator", "--skip-refused", "--allow"}
-        | {"--wait-for-idle", "--max-downtime", "--on-conflict", "--timeout", "--qps"}
+        | {"--wait-for-idle", "--max-downtime", "--on-conflict", "--timeout", "--qps", "--concurrency"}
         | {"--revert", "--yes"}
         | operator,
         "verify": common

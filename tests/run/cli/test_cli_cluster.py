@@ -19,6 +19,8 @@ from migrator import __version__, cli
 from migrator.cli import log, wiring
 from migrator.errors import NotAuthorised, Unreachable
 from migrator.resources import POD_CLIQUE_SETS
+from migrator.store import MOST_AT_ONCE
+from tests.support import operator_installation as installation
 from tests.support.memory_store import MemoryStore, Request
 from tests.support.paths import ROOT
 
@@ -66,32 +68,8 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
 
 def operator(*, replicas: int = 1) -> list[dict[str, Any]]:
     """An operator of the old release, with its pod."""
-    labels = {
-        "app.kubernetes.io/component": "operator-deployment",
-        "app.kubernetes.io/name": "grove-operator",
-        "app.kubernetes.io/part-of": "grove",
-    }
-    pod_spec = {"containers": [{"name": "grove-operator", "image": "example.test/grove-operator:v0.1.0-alpha.9"}]}
-    return [
-        {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": {"name": "grove-operator", "namespace": "grove-system", "labels": labels, "generation": 1},
-            "spec": {
-                "replicas": replicas,
-                "selector": {"matchLabels": labels},
-                "template": {"metadata": {"labels": labels}, "spec": pod_spec},
-            },
-            "status": {"observedGeneration": 1},
-        },
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": "grove-operator-x", "namespace": "grove-system", "labels": labels},
-            "spec": pod_spec,
-            "status": {"phase": "Running"},
-        },
-    ]
+    image = installation.image("v0.1.0-alpha.9")
+    return [installation.deployment(image, replicas=replicas), installation.pod(image)]
 
 
 def test_plan_of_a_dump_as_json_is_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
@@ -440,3 +418,22 @@ def test_the_exit_code_survives_a_reader_that_left(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert out.exists()
     assert events(done.stderr)[-1]["event"] == "summary"
+
+
+@pytest.mark.parametrize(("flags", "expected"), [((), MOST_AT_ONCE), (("--concurrency", "3"), 3)])
+def test_the_limit_of_patches_under_way_reaches_the_store(
+    monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...], expected: int
+) -> None:
+    """``--concurrency`` is what a stream of patches is given; a dry run on the server is sent as the run would be."""
+    given: list[int] = []
+
+    class Watched(MemoryStore):
+        def patches(self, take: Any, *, at_once: int) -> Any:
+            given.append(at_once)
+            return super().patches(take, at_once=at_once)
+
+    store = Watched(*objects(), *operator())
+    monkeypatch.setattr(wiring, "connect", lambda *_, dry_run, **__: store.in_dry_run(dry_run))
+    lease = ("--lease-name", "grove-operator-leader-election")
+    assert cli.invoke(["run", *TO, "--dry-run=server", "--stop-operator", *lease, *flags]) == 0
+    assert given == [expected]

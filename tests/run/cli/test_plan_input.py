@@ -19,6 +19,7 @@ from migrator.cli.guards import sections
 from migrator.planning.guards import CATALOGUE, HAZARDS
 from migrator.render.summary import CSV_COLUMNS
 from migrator.resources import POD_CLIQUE_SETS
+from tests.support import operator_installation as installation
 from tests.support.memory_store import MemoryStore
 from tests.support.paths import ROOT
 from tests.support.trees import as_list
@@ -139,30 +140,16 @@ def test_without_a_target_the_page_has_a_row_for_each_scheme(
     assert page.startswith("<!doctype html>")
     assert page.count("<tr><td>") == 3
     assert "legacy-1.34, the operator that runs now" in page
-    assert page.count("25 pods, 134 GPUs") == 2
+    assert page.count('>25</td><td data-is="GPUs" class="figure">134</td>') == 2
     assert "Automatic MNNVL ends" in page
     cluster(MemoryStore())
     assert cli.invoke(["plan", "-o", "html"]) == 0
-    assert "Nothing to do: no PodCliqueSets." in capsys.readouterr().out
+    assert "Nothing to do: no PodCliqueSets" in capsys.readouterr().out
 
 
 def installed(release: str, *, replicas: int = 1) -> list[dict[str, Any]]:
     """An operator's Deployment."""
-    labels = {"app.kubernetes.io/component": "operator-deployment", "app.kubernetes.io/name": "grove-operator"}
-    labels["app.kubernetes.io/part-of"] = "grove"
-    container = {"name": "grove-operator", "image": f"example.test/grove-operator:{release}"}
-    deployment = {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "grove-operator", "namespace": "grove-system", "labels": labels, "generation": 1},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
-        },
-        "status": {"observedGeneration": 1},
-    }
-    return [deployment]
+    return [installation.deployment(installation.image(release), replicas=replicas)]
 
 
 def test_the_running_operators_row_is_marked(

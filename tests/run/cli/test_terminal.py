@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from migrator import cli
-from migrator.cli import wiring
+from migrator.cli import screens, wiring
 from tests.support.memory_site import NEW, OLD, Site
 from tests.support.terminal import Shown, show
 
@@ -82,10 +84,31 @@ def test_a_no_touches_nothing(terminal: Terminal, answer: str) -> None:
     assert (terminal.left["writes"], terminal.left["replicas"]) == (0, 1)
 
 
-@pytest.mark.parametrize("answer", ["\x03", "\x04"], ids=["ctrl-c", "ctrl-d"])
-def test_leaving_the_question_touches_nothing(terminal: Terminal, answer: str) -> None:
-    """Ctrl-C at the question ends the run at once, and so does the end of input."""
-    shown = terminal.type(*RUN, answer=answer)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_at_the_question_ends_the_run(
+    number: signal.Signals, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Elsewhere a first signal only asks a run to stop. At the question it is what it is without us, and back later."""
+    site = Site()
+    monkeypatch.setattr(wiring, "connect", lambda *_, dry_run, **__: site.store.in_dry_run(dry_run))
+    monkeypatch.setattr(screens, "somebody_answers", lambda **_: True)
+    before, seen = signal.getsignal(number), []
+
+    def answer(_: str) -> str:
+        seen.append(signal.getsignal(number))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(click.termui, "visible_prompt_func", answer)
+    assert cli.invoke([*RUN]) == 1
+    assert seen == [signal.default_int_handler if number is signal.SIGINT else signal.SIG_DFL]
+    assert signal.getsignal(number) == before
+    assert (site.store.writes(), site.replicas) == ([], 1)
+    assert json.loads(capsys.readouterr().err.splitlines()[-1])["code"] == "interrupted"
+
+
+def test_the_end_of_input_touches_nothing(terminal: Terminal) -> None:
+    """Ctrl-D at the question ends the run."""
+    shown = terminal.type(*RUN, answer="\x04")
     assert shown.code == 1
     assert shown.lines[-1] == "error: interrupted before anything was written"
     assert (terminal.left["writes"], terminal.left["replicas"]) == (0, 1)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -21,7 +21,7 @@ from migrator.errors import (
 )
 from migrator.errors import TestFailed as FailedTest
 from migrator.resources import CONFIG_MAPS, LEASES, PODS, Op
-from migrator.store import Deadline, DryRun
+from migrator.store import Deadline, DryRun, Write
 from migrator.stores.kube.retry import RateLimit, Retry
 from migrator.stores.kube.store import KubeStore
 from tests.support.fake_api import ANONYMOUS_422, Answer, FakeApi, FakeTime, Hang, Reset, Step, ok, status, store_on
@@ -45,6 +45,14 @@ def patch(store: KubeStore) -> Any:
     return store.patch(PODS, "a", "p", OPS)
 
 
+def streamed(store: KubeStore) -> Any:
+    """The same write as a stream of one: every rule of a single request holds."""
+    writes = iter([(None, Write(PODS, "a", "p", OPS))])
+    for _, error in store.patches(lambda: next(writes, None), at_once=4):
+        if error is not None:
+            raise error
+
+
 def create(store: KubeStore) -> Any:
     """Another write."""
     return store.create(CONFIG_MAPS, "a", {"metadata": {"name": "p"}})
@@ -56,6 +64,7 @@ def delete(store: KubeStore) -> Any:
 
 
 Act = Callable[[KubeStore], Any]
+PATCHES = pytest.mark.parametrize("patch", [patch, streamed])
 Serve = Callable[..., FakeApi]
 
 
@@ -75,7 +84,7 @@ def serve() -> Iterator[Serve]:
         context.__exit__(None, None, None)
 
 
-@pytest.mark.parametrize("act", [get, patch, create, delete])
+@pytest.mark.parametrize("act", [get, patch, streamed, create, delete])
 @pytest.mark.parametrize("trouble", [THROTTLED, RESTARTING, HICCUP])
 def test_trouble_of_the_server_is_waited_out(serve: Serve, act: Act, trouble: Answer) -> None:
     """Throttling and errors of the server are retried for reads and writes alike."""
@@ -95,7 +104,7 @@ def test_retry_after_is_honoured(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("lost", [Reset, CUT, GARBAGE])
-@pytest.mark.parametrize("act", [patch, create])
+@pytest.mark.parametrize("act", [patch, streamed, create])
 def test_a_write_whose_answer_is_lost_is_not_repeated(serve: Serve, act: Act, lost: Step) -> None:
     """After a write may have been applied nothing more is sent: whoever asked must look."""
     api = serve(lost, POD)
@@ -121,14 +130,16 @@ def test_a_read_whose_answer_is_lost_is_repeated(serve: Serve, lost: Step) -> No
 
 
 @pytest.mark.parametrize("lost", [Reset, CUT])
-def test_a_write_of_a_dry_run_is_repeated(serve: Serve, lost: Step) -> None:
+@PATCHES
+def test_a_write_of_a_dry_run_is_repeated(serve: Serve, lost: Step, patch: Act) -> None:
     """A dry run cannot have been applied, so its answer may be asked for again."""
     api = serve(lost, POD)
     patch(store_on(api.url, dry_run=DryRun.SERVER))
     assert [seen.query["dryRun"] for seen in api.seen] == ["All", "All"]
 
 
-def test_a_server_that_never_answers(serve: Serve) -> None:
+@PATCHES
+def test_a_server_that_never_answers(serve: Serve, patch: Act) -> None:
     """A write that nobody answers in time is a lost reply, a read is unreachable, both within their bounds."""
     api = serve(Hang)
     store = store_on(api.url, request_timeout=0.2)
@@ -138,7 +149,7 @@ def test_a_server_that_never_answers(serve: Serve) -> None:
         get(store)
 
 
-@pytest.mark.parametrize("act", [get, patch, create, delete])
+@pytest.mark.parametrize("act", [get, patch, streamed, create, delete])
 def test_throttled_for_ever_is_unreachable(serve: Serve, act: Act) -> None:
     """Bounds are kept, and the last answer is in the message; nothing can have been written."""
     api = serve(THROTTLED)
@@ -147,7 +158,7 @@ def test_throttled_for_ever_is_unreachable(serve: Serve, act: Act) -> None:
     assert len(api.seen) <= Retry().attempts
 
 
-@pytest.mark.parametrize("act", [patch, create, delete])
+@pytest.mark.parametrize("act", [patch, streamed, create, delete])
 def test_failing_for_ever_leaves_a_write_in_doubt(serve: Serve, act: Act) -> None:
     """A timeout of etcd may have stored the value: that is a lost reply, not a failure before the write."""
     api = serve(HICCUP)
@@ -163,14 +174,16 @@ def test_failing_for_ever_is_unreachable_for_a_read(serve: Serve) -> None:
         get(store_on(api.url))
 
 
-def test_a_failed_test_after_a_doubtful_answer_is_a_lost_reply(serve: Serve) -> None:
+@PATCHES
+def test_a_failed_test_after_a_doubtful_answer_is_a_lost_reply(serve: Serve, patch: Act) -> None:
     """Our own first attempt may be what made the test fail, so it proves nothing."""
     api = serve(HICCUP, ANONYMOUS_422)
     with pytest.raises(LostReply):
         patch(store_on(api.url))
 
 
-def test_a_failed_test_after_throttling_is_a_failed_test(serve: Serve) -> None:
+@PATCHES
+def test_a_failed_test_after_throttling_is_a_failed_test(serve: Serve, patch: Act) -> None:
     """Throttling applied nothing, so the failed test is somebody else's doing."""
     api = serve(THROTTLED, ANONYMOUS_422)
     with pytest.raises(FailedTest):
@@ -186,7 +199,10 @@ def test_a_failed_test_after_throttling_is_a_failed_test(serve: Serve) -> None:
         (status(500, 'failed calling webhook "a.b": no endpoints', reason="InternalError"), Rejected),
     ],
 )
-def test_a_definite_answer_is_not_repeated(serve: Serve, answer: Answer, error: type[MigratorError]) -> None:
+@PATCHES
+def test_a_definite_answer_is_not_repeated(
+    serve: Serve, answer: Answer, error: type[MigratorError], patch: Act
+) -> None:
     """What will not change by asking again is not asked again; a webhook that is down above all."""
     api = serve(answer)
     with pytest.raises(error):
@@ -201,7 +217,7 @@ def closed_port() -> str:
         return f"http://127.0.0.1:{unused.getsockname()[1]}"
 
 
-@pytest.mark.parametrize("act", [get, patch])
+@pytest.mark.parametrize("act", [get, patch, streamed])
 @pytest.mark.parametrize("address", [closed_port, lambda: "http://no-such-host.invalid"])
 def test_no_server_at_all_ends_soon(act: Act, address: Callable[[], str]) -> None:
     """A wrong address is reported within a second of waiting, and a write that was never sent is no lost reply."""
@@ -211,28 +227,28 @@ def test_no_server_at_all_ends_soon(act: Act, address: Callable[[], str]) -> Non
     assert sum(time.slept) < 1
 
 
-@pytest.mark.parametrize("act", [get, patch])
-def test_a_server_that_restarts_is_waited_for(serve: Serve, act: Act) -> None:
+@pytest.mark.parametrize("act", [get, patch, streamed])
+def test_a_server_that_restarts_is_waited_for(act: Act) -> None:
     """Refused connections of a server that has answered before are retried, writes included."""
-    api = serve(POD)
-    time = FakeTime()
-    store = store_on(api.url, time=time)
-    get(store)
-    transport = store._transport
-    host, away = transport._configuration.host, itertools.count()
+    back, time = ExitStack(), FakeTime()
+    with FakeApi(Answer(200, POD.body, {"Connection": "close"})).running() as api:
+        store = store_on(api.url, time=time)
+        get(store)
 
     def sleep(seconds: float) -> None:
-        time.now += seconds
-        if next(away) == 3:
-            transport._configuration.host = host
+        time.sleep(seconds)
+        if len(time.slept) == 3:
+            again.append(back.enter_context(FakeApi(POD, port=int(api.url.rpartition(":")[2])).running()))
 
-    transport._configuration.host = closed_port()
-    object.__setattr__(transport._timing, "sleep", sleep)
-    act(store)
-    assert len(api.seen) == 2
+    again: list[FakeApi] = []
+    object.__setattr__(store._transport.timing, "sleep", sleep)
+    with back:
+        act(store)
+    assert len(again[0].seen) == 1
 
 
-def test_attempts_of_a_write_share_the_time_of_one(serve: Serve) -> None:
+@PATCHES
+def test_attempts_of_a_write_share_the_time_of_one(serve: Serve, patch: Act) -> None:
     """Whoever takes our Lease over waits one request timeout: no attempt of ours begins later."""
     api = serve(status(429, "slow down", Retry_After="2"))
     time = FakeTime()
@@ -300,7 +316,8 @@ def _hold(time: FakeTime, seconds: float) -> Callable[[], float]:
     return lambda: end - time()
 
 
-def test_nothing_is_sent_again_past_the_end_of_the_hold(serve: Serve) -> None:
+@PATCHES
+def test_nothing_is_sent_again_past_the_end_of_the_hold(serve: Serve, patch: Act) -> None:
     """A retry that would come later is not sent: the Lease may be somebody else's by then."""
     api = serve(status(429, "slow down", Retry_After="4"), POD)
     time = FakeTime()
@@ -309,7 +326,8 @@ def test_nothing_is_sent_again_past_the_end_of_the_hold(serve: Serve) -> None:
     assert len(api.seen) == 1
 
 
-def test_what_may_have_been_applied_before_the_hold_ended_is_a_lost_reply(serve: Serve) -> None:
+@PATCHES
+def test_what_may_have_been_applied_before_the_hold_ended_is_a_lost_reply(serve: Serve, patch: Act) -> None:
     """A timeout of the server says nothing: whoever asks must look."""
     api = serve(status(504, "timed out", Retry_After="4"), POD)
     time = FakeTime()
@@ -318,7 +336,8 @@ def test_what_may_have_been_applied_before_the_hold_ended_is_a_lost_reply(serve:
     assert len(api.seen) == 1
 
 
-def test_a_write_asks_for_no_more_time_than_the_hold_has(serve: Serve) -> None:
+@PATCHES
+def test_a_write_asks_for_no_more_time_than_the_hold_has(serve: Serve, patch: Act) -> None:
     """The server works on it no longer than we may have it under way."""
     api = serve(POD, POD)
     time = FakeTime()
@@ -327,7 +346,8 @@ def test_a_write_asks_for_no_more_time_than_the_hold_has(serve: Serve) -> None:
     assert [float(seen.query["timeout"].rstrip("s")) for seen in api.seen] == [pytest.approx(3.0, abs=0.1), 10.0]
 
 
-def test_a_hold_that_has_ended_sends_nothing(serve: Serve) -> None:
+@PATCHES
+def test_a_hold_that_has_ended_sends_nothing(serve: Serve, patch: Act) -> None:
     """However long the rate limit or a pause took."""
     api = serve(POD)
     time = FakeTime()

@@ -1,0 +1,3 @@
+module answerer
+
+go 1.26

@@ -1,0 +1,287 @@
+"""Many patches at a time: what is sent when, and what becomes of each."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from migrator.errors import LeaseLost, LostReply, MigratorError, Unreachable
+from migrator.errors import TestFailed as FailedTest
+from migrator.resources import PODS, Op
+from migrator.store import DryRun, Write
+from migrator.stores.kube.retry import RateLimit, Window
+from migrator.stores.kube.store import KubeStore
+from tests.support.fake_api import (
+    ANONYMOUS_422,
+    Answer,
+    FakeApi,
+    FakeTime,
+    Hang,
+    Reset,
+    Seen,
+    Step,
+    ok,
+    status,
+    store_on,
+)
+
+OPS = (Op("test", "/metadata/uid", "u"), Op("replace", "/metadata/labels/a", "b"))
+POD = ok(kind="Pod", metadata={"name": "p"})
+SLOW_DOWN = status(429, "slow down", Retry_After="1")
+
+Outcomes = dict[int, MigratorError | None]
+
+
+def send(
+    store: KubeStore, count: int, *, at_once: int = 4, before: Callable[[int], object] = lambda _: None
+) -> Outcomes:
+    """Send so many patches as one stream; ``before`` is told of each right before it is sent."""
+    numbers = iter(range(count))
+
+    def take() -> tuple[int, Write] | None:
+        number = next(numbers, None)
+        if number is None:
+            return None
+        before(number)
+        return number, Write(PODS, "a", f"p-{number}", OPS)
+
+    return dict(store.patches(take, at_once=at_once))
+
+
+class Meeting:
+    """Answers only when so many requests are there at once; counts how many ever were."""
+
+    def __init__(self, count: int) -> None:
+        self.most = 0
+        self._here = 0
+        self._wanted = count
+        self._lock = threading.Lock()
+        self._met = threading.Event()
+
+    def __call__(self, _seen: Seen) -> Step:
+        """A step of the server."""
+        with self._lock:
+            self._here += 1
+            self.most = max(self.most, self._here)
+            if self._here == self._wanted:
+                self._met.set()
+        self._met.wait(20)
+        with self._lock:
+            self._here -= 1
+        return POD
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., FakeApi]]:
+    """Start servers that answer given steps."""
+    running: list[Any] = []
+
+    def start(*steps: Step) -> FakeApi:
+        context = FakeApi(*steps).running()
+        running.append(context)
+        return context.__enter__()
+
+    yield start
+    for context in running:
+        context.__exit__(None, None, None)
+
+
+Serve = Callable[..., FakeApi]
+
+
+def test_patches_are_under_way_at_the_same_time(serve: Serve) -> None:
+    """As many as are allowed, and never more."""
+    meeting = Meeting(4)
+    api = serve(meeting)
+    assert send(store_on(api.url), 13, at_once=4) == dict.fromkeys(range(13))
+    assert meeting.most == 4
+    assert sorted(seen.path for seen in api.seen) == sorted(f"/api/v1/namespaces/a/pods/p-{n}" for n in range(13))
+
+
+def test_each_patch_has_its_own_outcome(serve: Serve) -> None:
+    """What became of one says nothing of another, whatever the order of the answers."""
+    api = serve(
+        lambda seen: {"p-1": ANONYMOUS_422, "p-3": Reset, "p-5": Answer(200, b"<html>")}.get(seen.path[-3:], POD)
+    )
+    found = send(store_on(api.url), 8)
+    assert {number: type(error) for number, error in found.items() if error} == {
+        1: FailedTest,
+        3: LostReply,
+        5: LostReply,
+    }
+    assert sorted(found) == list(range(8))
+    assert len(api.seen) == 8
+
+
+def test_one_that_waits_keeps_no_other_from_being_sent(serve: Serve) -> None:
+    """A throttled patch is sent again when the server wants it, and the others go on meanwhile."""
+    throttled = iter([SLOW_DOWN])
+    api = serve(lambda seen: next(throttled, POD) if seen.path.endswith("p-0") else POD)
+    time = FakeTime()
+    assert send(store_on(api.url, time=time), 6, at_once=2) == dict.fromkeys(range(6))
+    assert [seen.path[-3:] for seen in api.seen].count("p-0") == 2
+    assert api.seen[-1].path.endswith("p-0")
+    assert sum(time.slept) >= 1.0
+
+
+def test_the_hold_is_asked_right_before_each_patch(serve: Serve) -> None:
+    """After its end nothing more is sent, and every patch that was not sent is told so."""
+    api = serve(POD)
+    left = [30.0]
+
+    def before(number: int) -> None:
+        left[0] = 0.0 if number == 5 else left[0]
+
+    found = send(store_on(api.url).within(lambda: left[0]), 9, at_once=1, before=before)
+    assert len(api.seen) == 5
+    assert [type(found[number]) for number in range(9)] == [type(None)] * 5 + [LeaseLost] * 4
+
+
+def test_a_connection_takes_no_time_from_the_hold(serve: Serve) -> None:
+    """The hold is asked after the connection is made: a slow handshake sends nothing late."""
+    api = serve(POD)
+    store = store_on(api.url)
+    asked: list[str] = []
+    connect = store._transport._connections.connector()
+    original, store._transport.connector = connect.connect, lambda: connect  # type: ignore[method-assign]
+    connect.connect = lambda timeout: (asked.append("connected"), original(timeout))[1]  # type: ignore[method-assign]
+
+    def left() -> float:
+        asked.append("asked")
+        return 30.0
+
+    send(store.within(left), 1)
+    assert asked == ["connected", "asked"]
+
+
+def test_what_take_raises_ends_the_stream_after_what_is_under_way(serve: Serve) -> None:
+    """A bug is passed on as it is, when nothing is under way any more that could be applied later."""
+    ended = threading.Event()
+
+    def slowly(_seen: Seen) -> Step:
+        ended.wait(0.3)
+        ended.set()
+        return POD
+
+    def fail(number: int) -> None:
+        if number == 3:
+            raise ZeroDivisionError
+
+    api = serve(slowly)
+    told: list[int] = []
+    store = store_on(api.url, on_request=lambda _method, _path, code, _seconds: told.append(code))
+    with pytest.raises(ZeroDivisionError):
+        send(store, 9, at_once=4, before=fail)
+    assert told == [200] * 3
+    assert len(api.seen) == 3
+
+
+def test_a_stream_that_is_closed_waits_for_what_is_under_way_and_sends_nothing_again(serve: Serve) -> None:
+    """Throttled, it would be sent again; closed, it is not."""
+    throttled = iter([POD])
+    api = serve(lambda _seen: next(throttled, SLOW_DOWN))
+    numbers = iter(range(9))
+    store = store_on(api.url)
+    found = store.patches(lambda: (number := next(numbers), Write(PODS, "a", f"p-{number}", OPS)), at_once=3)
+    next(found)
+    sent = len(api.seen)
+    found.close()
+    assert len(api.seen) <= sent + 3
+
+
+def test_a_server_that_never_answers_is_not_waited_for_twice(serve: Serve) -> None:
+    """All that hangs runs out at the same time, each as a lost reply."""
+    api = serve(Hang)
+    found = send(store_on(api.url, request_timeout=0.3), 4)
+    assert [type(error) for error in found.values()] == [LostReply] * 4
+    assert len(api.seen) == 4
+
+
+def test_the_rate_limit_counts_patches_and_takes_none_early(serve: Serve) -> None:
+    """A patch is taken when it may be sent, so that nothing that was checked waits."""
+    api = serve(POD)
+    time = FakeTime()
+    taken: list[float] = []
+    store = store_on(api.url, time=time, limit=lambda clock: RateLimit(2, clock=clock, sleep=clock.sleep))
+    send(store, 6, before=lambda _: taken.append(time() - 100.0))
+    assert taken == pytest.approx([0.0, 0.0, 0.5, 1.0, 1.5, 2.0])
+
+
+def test_a_retry_whose_time_is_over_is_not_sent(serve: Serve) -> None:
+    """Whoever reads between two outcomes may take long: what is due meanwhile is given up, not sent late."""
+    api = serve(lambda seen: SLOW_DOWN if seen.path.endswith("p-0") else POD)
+    time = FakeTime()
+    numbers = iter(range(3))
+
+    def take() -> tuple[int, Write] | None:
+        number = next(numbers, None)
+        return None if number is None else (number, Write(PODS, "a", f"p-{number}", OPS))
+
+    found: Outcomes = {}
+    for number, error in store_on(api.url, time=time).patches(take, at_once=2):
+        found[number] = error
+        time.now += 20.0
+    assert (found[1], found[2], type(found[0])) == (None, None, Unreachable)
+    assert [seen.path[-3:] for seen in api.seen].count("p-0") == 1
+
+
+def test_nothing_is_sent_in_a_dry_run_of_the_client(serve: Serve) -> None:
+    """Every patch succeeds."""
+    api = serve(POD)
+    assert send(store_on(api.url, dry_run=DryRun.CLIENT), 3) == dict.fromkeys(range(3))
+    assert api.seen == []
+
+
+# --- how many -------------------------------------------------------------------------------------------------------
+
+
+def rounds(window: Window, count: int, seconds: Callable[[int], float]) -> list[int]:
+    """The window after each of so many rounds, in which answers take ``seconds(size)``."""
+    sizes = []
+    for _ in range(count):
+        for _ in range(window.size):
+            window.answered(seconds(window.size))
+        sizes.append(window.size)
+    return sizes
+
+
+def test_the_window_grows_while_latency_does_not() -> None:
+    """One more after each round, up to the limit."""
+    assert rounds(Window(12, first=8), 6, lambda _: 0.01) == [9, 10, 11, 12, 12, 12]
+
+
+def test_the_window_of_a_server_that_is_busy_stays_where_latency_begins_to_grow() -> None:
+    """A server that does a fixed number a second answers later the more it is asked at a time."""
+    sizes = rounds(Window(64, first=8), 50, lambda size: size * 0.01)
+    assert max(sizes) <= 11
+    assert min(sizes) >= 8
+
+
+def test_the_window_shrinks_when_others_make_the_server_slow() -> None:
+    """Down to where it began, and not below: latency alone says little."""
+    window = Window(32, first=8)
+    rounds(window, 10, lambda _: 0.01)
+    assert window.size == 18
+    assert rounds(window, 20, lambda _: 0.1)[-1] == 8
+
+
+def test_throttling_halves_the_window_once_for_all_that_was_under_way() -> None:
+    """Eight answers of one moment are one message; the next is another. Then it grows again."""
+    window = Window(32, first=8)
+    for sent in range(8):
+        window.throttled(sent / 10, 1.0)
+    assert window.size == 4
+    for _ in range(4):
+        window.throttled(2.0, 3.0)
+        window.throttled(4.0, 5.0)
+    assert window.size == 1
+    assert rounds(window, 8, lambda _: 0.5)[-1] == 9
+
+
+@pytest.mark.parametrize("most", [0, 1, 5])
+def test_the_window_is_never_above_its_limit(most: int) -> None:
+    """Nor empty."""
+    assert set(rounds(Window(most, first=8), 5, lambda _: 0.01)) == {max(most, 1)}

@@ -1,0 +1,261 @@
+"""A response in its framing, and a connection of the official client without its pool."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import io
+import random
+import select
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import urllib3
+from kubernetes.client import ApiClient, Configuration
+from urllib3.exceptions import HTTPError, ProtocolError
+
+from migrator.stores.kube.wire import Connection, Connector, Exchange, Received
+from tests.support.fake_api import Answer, FakeApi, ok
+
+WHOLE = {
+    "a length": b"HTTP/1.1 200 OK\r\nContent-Type: a\r\nContent-Length: 5\r\n\r\nhello",
+    "no body": b"HTTP/1.1 204 No Content\r\n\r\n",
+    "an empty body": b"HTTP/1.1 409 Conflict\r\ncontent-length:0\r\n\r\n",
+    "no reason": b"HTTP/1.1 200\r\nContent-Length: 1\r\n\r\nx",
+    "chunks": b"HTTP/1.1 422 No\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n7;a=b\r\n, cruel\r\n0\r\n\r\n",
+    "chunks with trailers": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n1\r\nx\r\n0\r\nA: b\r\nC: d\r\n\r\n",
+    "an interim response": b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi",
+    "a header twice": b"HTTP/1.1 429 Slow\r\nRetry-After: 3\r\nWarning: a\r\nwarning: b\r\nContent-Length: 0\r\n\r\n",
+}
+BROKEN = {
+    "another protocol": b"SSH-2.0-OpenSSH\r\n\r\n",
+    "HTTP/2": b"HTTP/2 200\r\n\r\n",
+    "two lengths": b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx",
+    "a length that is not a number": b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
+    "another coding": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+    "a header without a colon": b"HTTP/1.1 200 OK\r\nnonsense\r\n\r\n",
+    "a chunk without a size": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
+    "a chunk with another end": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nxyz0\r\n\r\n",
+    "headers that do not end": b"HTTP/1.1 200 OK\r\nA: " + b"x" * 70_000,
+}
+
+
+def asked() -> Exchange:
+    """One whose request was sent."""
+    exchange = Exchange()
+    exchange.request("PATCH", "/", {"Host": "a"}, b"")
+    return exchange
+
+
+def read(data: bytes, *, pieces: int, seed: int) -> Received | None:
+    """A response that comes in so many pieces."""
+    reader, cuts = asked(), sorted(random.Random(seed).choices(range(len(data) + 1), k=pieces - 1))  # noqa: S311
+    received = None
+    for begin, end in zip([0, *cuts], [*cuts, len(data)], strict=True):
+        if begin < end:
+            assert received is None, "whole before its end"
+            received = reader.feed(data[begin:end])
+    return received
+
+
+class Playback:
+    """A socket for http.client."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def makefile(self, _mode: str) -> io.BytesIO:
+        """What comes out of it."""
+        return io.BytesIO(self._data)
+
+
+@pytest.mark.parametrize("what", WHOLE)
+def test_a_response_is_what_the_standard_library_reads(what: str) -> None:
+    """In whatever pieces it comes: status, body and headers are those that http.client finds in it."""
+    response = http.client.HTTPResponse(Playback(WHOLE[what]), method="PATCH")  # type: ignore[arg-type]
+    response.begin()
+    expected = response.status, response.read()
+    headers = {name: ", ".join(response.headers.get_all(name) or ()).lower() for name in response.headers}
+    for seed in range(30):
+        received = read(WHOLE[what], pieces=1 + seed, seed=seed)
+        assert received is not None
+        assert (received.status, received.data) == expected
+        assert {name: received.headers[name].lower() for name in headers} == headers
+        assert received.reusable
+    every = asked()
+    assert [every.feed(bytes([byte])) for byte in WHOLE[what][:-1]] == [None] * (len(WHOLE[what]) - 1)
+
+
+@pytest.mark.parametrize("what", WHOLE)
+def test_a_response_that_is_cut_is_an_error(what: str) -> None:
+    """Wherever it is cut: a part of a response is never taken for the whole."""
+    for end in range(1, len(WHOLE[what])):
+        reader = asked()
+        assert reader.feed(WHOLE[what][:end]) is None
+        with pytest.raises(ProtocolError):
+            reader.feed(b"")
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_what_is_not_a_response_is_an_error(what: str) -> None:
+    """It is refused, not guessed at."""
+    with pytest.raises(ProtocolError):
+        asked().feed(BROKEN[what])
+
+
+def test_a_response_may_end_with_its_connection() -> None:
+    """Without a length it is whole when the connection ends, which then carries no other request."""
+    reader = asked()
+    assert reader.feed(b"HTTP/1.1 502 Bad Gateway\r\n\r\n<html>") is None
+    received = reader.feed(b"")
+    assert (received.status, received.data, received.reusable) == (502, b"<html>", False)
+
+
+@pytest.mark.parametrize(
+    ("head", "reusable"),
+    [
+        (b"HTTP/1.1 200 OK\r\nConnection: close\r\n", False),
+        (b"HTTP/1.0 200 OK\r\n", False),
+        (b"HTTP/1.1 200 OK\r\n", True),
+    ],
+)
+def test_a_connection_is_used_again_only_if_the_server_keeps_it(head: bytes, *, reusable: bool) -> None:
+    """RFC 9112, section 9.3."""
+    received = asked().feed(head + b"Content-Length: 1\r\n\r\nx")
+    assert received is not None
+    assert received.reusable is reusable
+
+
+def test_a_connection_with_bytes_to_spare_is_not_used_again() -> None:
+    """Nobody asked for them, so that they belong to no request."""
+    received = asked().feed(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nxHTTP/1.1 200")
+    assert received is not None
+    assert not received.reusable
+
+
+# --- connections ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def api() -> Iterator[FakeApi]:
+    """A server that says yes."""
+    with FakeApi(ok(kind="Pod")).running() as server:
+        yield server
+
+
+def connector(url: str, **settings: Any) -> Connector:
+    """What the transport connects with."""
+    configuration = Configuration()
+    configuration.host, configuration.proxy, configuration.no_proxy = url, None, None
+    for name, value in settings.items():
+        setattr(configuration, name, value)
+    return Connector(ApiClient(configuration).rest_client.pool_manager, url)
+
+
+def ask(connection: Connection, path: str, body: bytes = b"", **headers: str) -> Received:
+    """Send a request and wait for its response."""
+    connection.send("PATCH", path, headers, body, timeout=10.0)
+    received = None
+    while received is None:
+        select.select([connection], [], [], 10.0)
+        received = connection.receive()
+    return received
+
+
+def test_requests_follow_each_other_on_a_connection(api: FakeApi) -> None:
+    """Path, headers and body arrive as they were given, a body of megabytes too; the address may have a path."""
+    connection = connector(f"{api.url}/clusters/a/").connect(5.0)
+    for number, size in enumerate((1, 5_000_000)):
+        received = ask(connection, f"/p?n={number}", b'"' + b"x" * size + b'"', Accept="b")
+        assert (received.status, received.reusable) == (200, True)
+        seen = api.seen[number]
+        assert (seen.method, seen.path, seen.query) == ("PATCH", "/clusters/a/p", {"n": str(number)})
+        assert (seen.headers["Accept"], seen.headers["Host"]) == ("b", api.url.removeprefix("http://"))
+        assert len(seen.body) == size
+        assert connection.is_idle()
+    connection.close()
+
+
+def test_a_connection_that_the_server_ended_is_not_idle() -> None:
+    """So that no write is lost to it."""
+    with FakeApi(Answer(200, {}, {"Connection": "close"})).running() as api:
+        connection = connector(api.url).connect(5.0)
+        received = ask(connection, "/")
+        assert not received.reusable
+        select.select([connection], [], [], 10.0)
+        assert not connection.is_idle()
+        connection.close()
+
+
+def test_a_header_cannot_break_out_of_its_line(api: FakeApi) -> None:
+    """A token with a line break in it is a bug, not a second header."""
+    connection = connector(api.url).connect(5.0)
+    with pytest.raises(ValueError, match="not a request"):
+        connection.send("PATCH", "/", {"Authorization": "a\r\nB: c"}, b"", timeout=1.0)
+    connection.close()
+    assert api.seen == []
+
+
+def test_nobody_listening_is_an_error_before_sending() -> None:
+    """As from the pool."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{unused.getsockname()[1]}"
+    with pytest.raises(HTTPError):
+        connector(url).connect(1.0)
+
+
+class Tunnels:
+    """A proxy that takes CONNECT, and hands on plain requests."""
+
+    def __init__(self) -> None:
+        self.asked: list[bytes] = []
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listening.accept()
+                with client:
+                    self.asked.append(client.recv(65536))
+                    client.sendall(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
+
+    def close(self) -> None:
+        """Serve no more."""
+        self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()
+        self._thread.join()
+
+
+@pytest.fixture
+def proxy() -> Iterator[Tunnels]:
+    """A proxy that refuses, after it has seen who asks for what."""
+    tunnels = Tunnels()
+    yield tunnels
+    tunnels.close()
+
+
+def test_a_tls_server_is_reached_through_a_tunnel(proxy: Tunnels) -> None:
+    """With the proxy's own credentials, and nothing of the request is shown to the proxy."""
+    headers = urllib3.make_headers(proxy_basic_auth="a:b")
+    with pytest.raises(HTTPError):
+        connector("https://server.invalid:6443", proxy=proxy.url, proxy_headers=headers).connect(5.0)
+    assert proxy.asked[0].startswith(b"CONNECT server.invalid:6443 HTTP/1.")
+    assert b"Basic YTpi" in proxy.asked[0]
+
+
+def test_a_plain_server_is_asked_for_by_its_address(proxy: Tunnels) -> None:
+    """RFC 9112, section 3.2.2: the proxy sees the whole address, and is told who we are."""
+    headers = urllib3.make_headers(proxy_basic_auth="a:b")
+    connection = connector("http://server.invalid:8080/x", proxy=proxy.url, proxy_headers=headers).connect(5.0)
+    assert ask(connection, "/p").status == 403
+    connection.close()
+    assert proxy.asked[0].startswith(b"PATCH http://server.invalid:8080/x/p HTTP/1.1\r\n")
+    assert b"Host: server.invalid:8080\r\n" in proxy.asked[0]
+    assert b"Basic YTpi" in proxy.asked[0]
