@@ -1,13 +1,28 @@
-"""What became of a set since its migration, compared with what should be there now. Pure."""
+"""What is wrong with a snapshot after a migration, and what became of each set since. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from migrator.grove.model import PodClique, PodCliqueScalingGroup, PodCliqueSet, Ref, Tree
+from migrator.grove.model import (
+    PodClique,
+    PodCliqueScalingGroup,
+    PodCliqueSet,
+    Ref,
+    Snapshot,
+    Tree,
+)
+from migrator.grove.places import stored_hashes
+from migrator.hashing import layouts, schemes
+from migrator.hashing.schemes import Scheme
 from migrator.planning.baseline import pod_id, replicas_of
-from migrator.planning.tables import Baseline, CliqueBaseline, Replicas
+from migrator.planning.detect import Pair, Verdict, detect
+from migrator.planning.hashes import HashesOf
+from migrator.planning.lag import lagging
+from migrator.planning.options import Direction
+from migrator.planning.planner import template_digest
+from migrator.planning.tables import Baseline, CliqueBaseline, Replicas, Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +39,58 @@ class Problem:
     settles: bool = True
     lost_pods: bool = False
     owner: bool = False
+
+
+def problems_of(
+    snapshot: Snapshot,
+    way: Direction,
+    tables: Mapping[str, Table],
+    baselines: Mapping[str, Baseline],
+    *,
+    after_upgrade: bool,
+) -> Iterator[Problem]:
+    """Everything that is wrong with one snapshot, and what owners did.
+
+    With ``after_upgrade`` each set is compared with its table and its baseline, by uid.
+    """
+    for tree in snapshot.trees:
+        if tree.pcs.terminating:
+            continue
+        table = tables.get(tree.ref.uid)
+        edited = after_upgrade and table is not None and template_digest(tree.pcs) != table.template_digest
+        if edited:
+            said = f"{tree.ref} was edited since its migration: its pods are replaced as its owner wants"
+            yield Problem(tree.ref, "/spec/template", said, owner=True)
+            continue
+        yield from _values(tree, way.candidates, way.target_of)
+        if after_upgrade and tree.ref.uid in baselines:
+            yield from since(tree, baselines[tree.ref.uid])
+    if after_upgrade:
+        present = {tree.ref.uid for tree in snapshot.trees}
+        for table in tables.values():
+            if table.uid not in present and snapshot.trees:
+                ref = Ref("PodCliqueSet", table.namespace, table.name, table.uid)
+                yield Problem(ref, None, f"{ref} was there before the upgrade, and was deleted since", owner=True)
+
+
+def _values(tree: Tree, candidates: tuple[Scheme, ...], target_of: Callable[[Scheme], Scheme]) -> Iterator[Problem]:
+    hashes = HashesOf(tree.pcs)
+    stored = tuple(stored_hashes(tree))
+    if not stored:
+        return
+    found = detect(stored, on_delete=tree.pcs.on_delete, candidates=candidates, target_of=target_of, hashes=hashes)
+    pair = Pair(hashes(found.target), hashes(found.target), tree.pcs.on_delete)
+    other = [item for item in stored if pair.verdict(item) not in {Verdict.TARGET, Verdict.LEFTOVER}]
+    lags = lagging(tree, other)
+    read_elsewhere = (one for one in schemes.all_schemes() if one.minor in layouts.adopted())
+    before = {*candidates, *schemes.spoken_schemes(), *read_elsewhere}
+    for item in other:
+        # What no pod depends on stays as the old operator left it; a hash that was not migrated fails.
+        late = (item.ref.uid, item.field) in lags and not any(item.value == hashes(one).of(item) for one in before)
+        message = f"{item.ref}: {item.field} is {item.value}, not {found.target.name}'s {pair.target.of(item)}"
+        if late:
+            message += "; it lags behind, and no pod depends on it"
+        yield Problem(item.ref, item.field, message, owner=late)
 
 
 def since(tree: Tree, before: Baseline) -> Iterator[Problem]:

@@ -10,22 +10,20 @@ from migrator.errors import ForeignOperator, MigratorError, Refused
 from migrator.grove.model import TreePlan
 from migrator.planning.baseline import baseline_of, table_of
 from migrator.planning.options import direction
-from migrator.planning.patches import Batch, backward, forward
+from migrator.planning.patches import Batch, Patch, backward
 from migrator.planning.planner import is_of
 from migrator.planning.tables import RunRecord, Was
 from migrator.run import admission, operator, record, rights
 from migrator.run.context import Context, RunOptions
-from migrator.run.decisions import Lease, Sets
+from migrator.run.decisions import Lease, Sets, Step
 from migrator.run.execute import Executor, Outcome, TreeConflict
-from migrator.run.leases import OWN_LEASE, Heartbeat, Leases
-from migrator.run.observation import Observation, edited, foreign, owed, pending
+from migrator.run.leases import OWN_LEASE, QUIET, Heartbeat, Leases
+from migrator.run.observation import Observation, batches_of, edited, foreign, owed, pending
 from migrator.run.record import Recorded, Recorder
 from migrator.store import FIRST_AT_ONCE, LONGEST_WRITE, Store
 
 #: What stopping the operator, taking the Leases and starting the next one cost beside the patches, in seconds.
 _OVERHEAD: Final = 30.0
-#: How long a policy that was just created may not be enforced yet, in seconds.
-_POLICIES_LATE: Final = 10.0
 _SAMPLE: Final = 32
 _WATCH_EVERY: Final = 5.0
 
@@ -46,15 +44,7 @@ class Hands:
         self._context = context
         self._log = context.log
         self._plain = store
-        self.leases = Leases(
-            store,
-            home,
-            identity=context.identity,
-            clock=context.clock,
-            now=context.now,
-            log=context.log,
-            threaded=context.threads,
-        )
+        self.leases = Leases(store, home, context)
         self.store = store.within(self.leases.left)
         self.recorder = Recorder(self.store, home)
         self.written = Written()
@@ -78,12 +68,10 @@ class Hands:
 
     def _check_rights(self, seen: Observation) -> None:
         """Refuse to begin what we have no right to finish."""
-        batches = self._batches(seen)
-        patches = (patch for batch in batches for patch in batch.patches)
-        found, options = seen.control.found, self._options
-        names = operator.lease_names(found.operator, options.flags)
-        own = rights.of_hold(self._home, (OWN_LEASE, *names), found.operator, stops_it=options.stop_operator)
-        rights.check(self._plain, (*rights.of_patches(patches), *own), self._log)
+        installed, options = seen.control.found.operator, self._options
+        names = (OWN_LEASE, *operator.lease_names(installed, options.flags))
+        needed = rights.of_migration(self._patches(seen), self._home, names, installed, stops_it=options.stop_operator)
+        rights.check(self._plain, needed, self._log)
 
     def open_record(self, seen: Observation) -> None:
         """Record what the operator is, before it is stopped; but first prove that we may go on."""
@@ -117,24 +105,17 @@ class Hands:
 
     def _prove(self, seen: Observation) -> None:
         """Dry runs that must end as they should: label patches are accepted, and others denied; the rate is enough."""
-        batches, options, context = self._batches(seen), self._options, self._context
-        patches = [patch for batch in batches for patch in batch.patches]
+        patches, options, context = self._patches(seen), self._options, self._context
         if not patches:
             return
-        pods = [patch for patch in patches if patch.ref.kind == "Pod"]
-        sleep, clock = context.sleep, context.clock
-        asked, spent = admission.probe(self.store, patches[:_SAMPLE], clock=clock, sleep=sleep)
-        if context.namespace is not None and "GM-206" not in options.plan.allow:
-            until = clock() + _POLICIES_LATE
-            wrong = admission.check_policies(self.store, pods[:_SAMPLE])
-            while wrong is not None and clock() < until:  # API servers learn of new policies a little later
-                sleep(1.0)
-                wrong = admission.check_policies(self.store, pods[:_SAMPLE])
-            if wrong is not None:
-                raise Refused(f"GM-206: {wrong}; install them, or go on with --allow GM-206")
+        policies = context.namespace is not None and "GM-206" not in options.plan.allow
+        asked, spent = admission.probe(
+            self.store, patches[:_SAMPLE], clock=context.clock, sleep=context.sleep, policies=policies
+        )
         if options.max_downtime is None:
             return
-        waits = max((lease.wait for lease in seen.control.theirs if _is_orphan(lease.holder, seen)), default=0.0)
+        dead = [lease.wait for lease in seen.control.theirs if lease.wait > 0 and _is_orphan(lease.holder, seen)]
+        waits = max(dead, default=-QUIET) + QUIET
         expected = _OVERHEAD + waits + spent / max(asked, 1) * len(patches) / min(context.at_once, FIRST_AT_ONCE)
         limit = options.max_downtime
         self._log.info("downtime_expected", seconds=round(expected, 1), patches=len(patches), limit=limit)
@@ -175,8 +156,7 @@ class Hands:
         run = recorded.unfinished
         if run is None or sets is None:
             return
-        patches = [patch for batch in self._batches(seen) for patch in batch.patches]
-        admission.probe(self.store, patches, clock=self._context.clock, sleep=self._context.sleep)
+        admission.probe(self.store, self._patches(seen), clock=self._context.clock, sleep=self._context.sleep)
         if options.revert:
             self.recorder.save(replace(recorded.origins(), run=replace(run, state=record.REVERTING)))
             return
@@ -205,29 +185,22 @@ class Hands:
             keep_going=self._options.on_conflict == "skip",
         )
 
-    def backward_edited(self, seen: Observation) -> None:
-        """Bring back the sets whose spec moved in mid-way."""
-        if seen.sets is not None:
-            self._back(edited(seen.sets, seen.control.recorded))
-
-    def backward_half(self, seen: Observation) -> None:
-        """Bring back the sets that are half-written."""
-        if seen.sets is not None:
-            self._back(seen.sets.half)
-
-    def backward(self, seen: Observation) -> None:
-        """Bring back every set that the open run began."""
-        if seen.sets is not None:
-            self._back(seen.sets.back)
-
-    def _batches(self, seen: Observation) -> list[Batch]:
-        plans = pending(seen.sets.plan) if seen.sets is not None else []
-        return [backward(plan) if self._options.revert else forward(plan) for plan in plans]
-
-    def _back(self, plans: Sequence[TreePlan]) -> None:
+    def backward(self, seen: Observation, step: Step) -> None:
+        """Bring back every set that the open run began, or those that the step names."""
+        if seen.sets is None:
+            return
+        plans: Sequence[TreePlan] = seen.sets.half if step is Step.BACKWARD_HALF else seen.sets.back
+        if step is Step.BACKWARD_EDITED:
+            plans = edited(seen.sets, seen.control.recorded)
         self._log.warning("reverting", sets=len(plans))
         self._write([backward(plan) for plan in plans], check=self.leases.left, stopping=lambda: False)
         self._log.info("reverted", sets=len(plans))
+
+    def _batches(self, seen: Observation) -> list[Batch]:
+        return batches_of(seen.sets.plan, self._options) if seen.sets is not None else []
+
+    def _patches(self, seen: Observation) -> list[Patch]:
+        return [patch for batch in self._batches(seen) for patch in batch.patches]
 
     def _check(self) -> None:
         self.leases.left()

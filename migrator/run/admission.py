@@ -15,7 +15,6 @@ from typing import Any, Final
 from migrator import resources
 from migrator.errors import (
     ApiError,
-    ClusterError,
     LeaseLost,
     LostReply,
     NotAuthorised,
@@ -43,8 +42,9 @@ _GUARDED: Final[Mapping[str, Resource]] = {
     resource.kind: resource
     for resource in (resources.PODS, resources.POD_CLIQUES, resources.POD_GANG_MAPS, resources.POD_GANGS)
 }
-_FENCE_SECONDS: Final = 10.0
-_FENCE_PAUSE: Final = 0.25
+#: How long what was just created may not be enforced yet, in seconds, and how often that is looked at.
+_LATE: Final = 10.0
+_PAUSE: Final = 0.5
 
 REMEDY: Final = (
     "disable the authorizer with the old chart first (helm upgrade ... --set config.authorizer.enabled=false "
@@ -90,13 +90,19 @@ def own_pod(store: Store) -> str | None:
 
 
 def probe(
-    store: Store, patches: Sequence[Patch], *, clock: Callable[[], float], sleep: Callable[[float], None]
+    store: Store,
+    patches: Sequence[Patch],
+    *,
+    clock: Callable[[], float],
+    sleep: Callable[[float], None],
+    policies: bool = False,
 ) -> tuple[int, float]:
     """Send one planned label patch for each kind and namespace; returns how many were accepted, and how long that took.
 
-    A patch whose ``test`` fails never reaches a webhook and proves nothing, so the next one is tried. The policy of
-    the fence may not know yet that the Lease is ours: its denial is tried again for some seconds. Raises
-    :class:`~migrator.errors.Refused` where a webhook denies or cannot be called.
+    A patch whose ``test`` fails never reaches a webhook and proves nothing, so the next one is tried. With ``policies``
+    a patch that our own policies must deny is sent too. API servers learn a little later of policies, and that the
+    Lease of the fence is ours, so what is wrong is tried again for some seconds. Raises
+    :class:`~migrator.errors.Refused` where a webhook denies or cannot be called, and GM-206 without policies.
     """
     asked = store.in_dry_run(DryRun.SERVER)
     candidates: dict[tuple[str, str], list[Patch]] = {}
@@ -104,22 +110,28 @@ def probe(
         if not patch.subresource and patch.ref.kind in _GUARDED:
             candidates.setdefault((patch.ref.kind, patch.ref.namespace), []).append(patch)
     accepted, spent = 0, 0.0
-    until = clock() + _FENCE_SECONDS
+    until = clock() + _LATE
     for found in candidates.values():
         for patch in found:
             began = clock()
-            if _accepts(asked, patch, clock=clock, sleep=sleep, until=until):
+            while (answer := _answer(asked, patch, last=clock() >= until)) is None:
+                sleep(_PAUSE)
+            if answer:
                 accepted, spent = accepted + 1, spent + clock() - began
                 break
+    pods = [patch for patch in patches if patch.ref.kind == resources.PODS.kind]
+    while policies and (wrong := _unchecked(asked, pods)) is not None:
+        if clock() >= until:
+            raise Refused(f"GM-206: {wrong}; install them, or go on with --allow GM-206")
+        sleep(_PAUSE)
     return accepted, spent
 
 
-def check_policies(store: Store, pods: Iterable[Patch]) -> str | None:
-    """Try to annotate a pod, as a dry run: our own policy must deny that. Returns what is wrong, if anything is.
+def _unchecked(asked: Store, pods: Iterable[Patch]) -> str | None:
+    """Try to annotate a pod: our own policy must deny that. Returns what is wrong, if anything is.
 
     What the API server enforces counts, not its version.
     """
-    asked = store.in_dry_run(DryRun.SERVER)
     for patch in pods:
         ops = (
             Op("test", "/metadata/uid", patch.ref.uid),
@@ -142,26 +154,22 @@ def check_policies(store: Store, pods: Iterable[Patch]) -> str | None:
     return None
 
 
-def _accepts(
-    store: Store, patch: Patch, *, clock: Callable[[], float], sleep: Callable[[float], None], until: float
-) -> bool:
-    resource = _GUARDED[patch.ref.kind]
-    while True:
-        try:
-            store.patch(resource, patch.ref.namespace, patch.ref.name, patch.ops(None))
-        except (TestFailed, NotFound):
-            return False
-        except LeaseLost:
-            if clock() >= until:
-                raise
-            sleep(_FENCE_PAUSE)
-        except ClusterError as error:
-            if isinstance(error, Rejected) and error.denied_by:
-                said = f"a dry run of the label patch of {patch.ref} was denied: {error}; {REMEDY}"
-                raise Refused(f"GM-202: {said}") from error
+def _answer(asked: Store, patch: Patch, *, last: bool) -> bool | None:
+    """Whether a patch is accepted; ``None`` if that is not known yet, and this is not the ``last`` time to ask."""
+    try:
+        asked.patch(_GUARDED[patch.ref.kind], patch.ref.namespace, patch.ref.name, patch.ops(None))
+    except (TestFailed, NotFound):
+        return False
+    except LeaseLost:
+        if last:
             raise
-        else:
-            return True
+        return None
+    except Rejected as error:
+        if error.denied_by:
+            said = f"a dry run of the label patch of {patch.ref} was denied: {error}; {REMEDY}"
+            raise Refused(f"GM-202: {said}") from error
+        raise
+    return True
 
 
 def _authorizes(webhook: Mapping[str, Any]) -> bool:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from migrator.grove.model import Plan
-from migrator.planning.patches import backward, forward
 from migrator.run.context import Context, RunOptions
 from migrator.run.decisions import Point
-from migrator.run.observation import observe, pending, read_sets, refusals_of
+from migrator.run.observation import batches_of, glance, read_sets, refusals_of
 from migrator.run.operator import Operator
-from migrator.run.record import Recorder
 from migrator.store import Store
 
 
@@ -31,10 +29,7 @@ class Ahead:
 
 def look_ahead(store: Store, options: RunOptions, context: Context) -> Ahead:
     """Read what the run would read first; raises what the run would raise."""
-    control = observe(store, options, None, None, everywhere=True)
-    if control.found.home is not None:
-        control = replace(control, recorded=Recorder(store, control.found.home).load())
+    control = glance(store, options)
     plan = read_sets(store, options, context, control, Point.START).plan
-    batches = [backward(tree) if options.revert else forward(tree) for tree in pending(plan)]
-    patches = sum(len(batch.patches) for batch in batches)
+    patches = sum(len(batch.patches) for batch in batches_of(plan, options))
     return Ahead(control.found.operator, plan, patches, control.recorded.unfinished is not None)

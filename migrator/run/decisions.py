@@ -101,8 +101,7 @@ class Situation:
     ``noted``: the record says what the running operator is, so that it may be stopped. ``covered``: the tables of all
     sets that are to be written are recorded. ``owed``: the operator is at zero and should come back. ``backable``: no
     operator of the target was stopped or runs, so going back is an answer. ``tired``: what follows a reason to give up
-    failed too often. ``idle``: refusals may go away by waiting. ``hasty``: a second signal came. ``unclosable``: the
-    record could not be closed.
+    failed too often. ``idle``: refusals may go away by waiting.
     """
 
     revert: bool = False
@@ -122,8 +121,6 @@ class Situation:
     tired: bool = False
     skip: bool = False
     idle: bool = False
-    hasty: bool = False
-    unclosable: bool = False
     why: Why = Why.NONE
 
     @property
@@ -142,9 +139,23 @@ class Situation:
         return self.ours is Lease.OURS and self.theirs is Lease.OURS
 
     @property
+    def foreign(self) -> bool:
+        """Whether an operator is there that does not wait for the Lease, or will act on what it does not know."""
+        return self.fenced and not self.revert and self.operator in {Op.OTHER, Op.LOOSE}
+
+    @property
     def read(self) -> bool:
         """Whether the sets were read behind the fence."""
         return self.sets is not Sets.UNREAD and self.point is not Point.START
+
+    @property
+    def achieved(self) -> bool:
+        """Whether all that was asked for was read behind the fence, and no reason to give up speaks against it.
+
+        What is left is to put operator and record in order; what fails there does not undo anything.
+        """
+        against = self.foreign or self.why in {Why.ENDS_HERE, Why.FOREIGN}
+        return self.sets is Sets.DONE and self.read and not against
 
 
 class Goal(StrEnum):
@@ -165,7 +176,7 @@ def why(seen: Situation) -> Why:
         return Why.ENDS_HERE
     if seen.why is not Why.NONE:
         return seen.why
-    if seen.fenced and not seen.revert and seen.operator in {Op.OTHER, Op.LOOSE}:
+    if seen.foreign:
         return Why.FOREIGN
     if (
         seen.sets is Sets.REFUSED
@@ -187,11 +198,11 @@ def goal(seen: Situation) -> Goal:  # noqa: PLR0911 - a table
     reason = why(seen)
     if reason is Why.NONE:
         return Goal.ONWARD
-    if reason is Why.STOPPED and seen.sets is Sets.DONE and seen.read:
-        return Goal.ONWARD  # nothing is left but to close the record
-    if reason in {Why.ENDS_HERE, Why.STOPPED} or seen.revert or not seen.begun or seen.record not in _WROTE:
+    if seen.achieved and reason is not Why.ENDS_HERE and not seen.tired:
+        return Goal.ONWARD
+    if reason in {Why.ENDS_HERE, Why.STOPPED, Why.BUSY} or seen.revert or not seen.begun or seen.record not in _WROTE:
         return Goal.LEAVE
-    if seen.tired or not seen.backable or seen.operator is Op.LOOSE:
+    if seen.tired or not seen.backable or seen.operator is Op.LOOSE or seen.ours is Lease.HELD:
         return Goal.LEAVE
     if seen.live and not seen.stoppable and not seen.fenced:
         return Goal.LEAVE
@@ -236,7 +247,7 @@ def _onward(seen: Situation) -> Step:  # noqa: C901, PLR0911 - a table
         return Step.RESTORE_OPERATOR
     if seen.revert:
         return Step.FORGET_RECORD if seen.open else Step.END
-    return Step.CLOSE_RECORD if seen.open and not seen.unclosable else Step.END
+    return Step.CLOSE_RECORD if seen.open else Step.END
 
 
 def _is_loose(seen: Situation) -> bool:
@@ -274,9 +285,9 @@ def _back(seen: Situation) -> Step:
 
 
 def _leave(seen: Situation) -> Step:
-    if seen.sets is Sets.UNREAD and seen.point is Point.WRITTEN and not seen.tired and not seen.hasty:
+    if seen.sets is Sets.UNREAD and seen.point is Point.WRITTEN and not seen.tired:
         return Step.LOOK  # so that the exit code is of what is there
-    if seen.theirs is Lease.LOST or seen.begun or not seen.open or seen.tired:
+    if seen.theirs is Lease.LOST or (seen.begun and not seen.owed) or not seen.open or seen.tired:
         return Step.END
     if seen.ours is not Lease.OURS:
         if seen.record is not Rec.STOPPING or not seen.owed or why(seen) is not Why.REFUSED or seen.ours is Lease.LOST:
@@ -300,13 +311,14 @@ class Exit(IntEnum):
 def exit_code(reason: int, seen: Situation) -> int:
     """The exit code: the reason chooses, what is seen vetoes.
 
-    ``seen`` is of the last observation; what could not be read then counts as begun.
+    ``seen`` is of the last observation; what could not be read then counts as begun, and so does a revert that may have
+    written.
     """
     if reason == Exit.DONE:
         return reason if seen.sets is Sets.DONE and not (seen.revert and seen.owed) else Exit.STUCK
     if reason == Exit.LOST and seen.why is Why.BUSY and seen.ours is Lease.HELD:
         return Exit.LOST  # what is there is the work of the run that holds the Lease
-    if seen.begun:
+    if seen.begun or (seen.revert and seen.record is Rec.REVERTING):
         return Exit.LOST if reason == Exit.LOST and seen.whole and seen.sets is not Sets.UNREAD else Exit.STUCK
     if reason == Exit.LOST and Lease.LOST in {seen.ours, seen.theirs}:
         return reason  # the operator is whoever's who holds the Lease
@@ -314,5 +326,10 @@ def exit_code(reason: int, seen: Situation) -> int:
 
 
 def parks(code: int, seen: Situation) -> bool:
-    """Whether the operator's Leases must keep every operator out after the end."""
-    return code == Exit.STUCK or (seen.begun and code != Exit.DONE and seen.operator is not Op.GONE)
+    """Whether the operator's Leases must keep every operator out after the end.
+
+    Not the target's, if nothing was written since the fence: it finds what it found before it was stopped.
+    """
+    if code == Exit.STUCK:
+        return not (seen.operator is Op.TARGET and seen.point is Point.FENCED)
+    return seen.begun and code != Exit.DONE and seen.operator is not Op.GONE

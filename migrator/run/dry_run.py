@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from migrator.errors import NotAuthorised, Refused, UsageError, VerificationFailed
+from migrator.errors import NotAuthorised, UsageError, VerificationFailed
 from migrator.grove.model import Finding, Plan, Snapshot
 from migrator.planning.cluster_findings import operator_unseen, record_unseen
 from migrator.planning.options import PlanOptions
 from migrator.planning.outlook import Target, outlook
-from migrator.planning.patches import Batch, backward, forward
+from migrator.planning.patches import Batch
 from migrator.planning.planner import make_plan
 from migrator.planning.tables import Table
 from migrator.run import events, operator, rights
@@ -19,7 +19,7 @@ from migrator.run.context import Context, RunOptions, RunResult
 from migrator.run.decisions import Point
 from migrator.run.execute import Executor
 from migrator.run.leases import OWN_LEASE
-from migrator.run.observation import Control, observe, pending, read_sets, refusals_of, running, warnings_of
+from migrator.run.observation import Control, batches_of, glance, pending, read_sets, refused, running, warnings_of
 from migrator.run.operator import Flags
 from migrator.run.record import Recorder
 from migrator.run.snapshot import take
@@ -32,20 +32,19 @@ def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
     A file is written; a server-side dry run sends every patch with ``dryRun=All``.
     """
     seconds: dict[str, float] = {}
-    control, until = _control(store, options), context.clock() + (options.wait_for_idle or 0.0)
+    control, until = glance(store, options), context.clock() + (options.wait_for_idle or 0.0)
     while True:
         with events.timed("snapshot", seconds, context):
             plan = read_sets(store, options, context, control, Point.START).plan
-        refusals = refusals_of(plan)
-        if not refusals or context.clock() >= until or context.stop.is_set():
+        refusal = refused(plan)
+        if refusal is None or context.clock() >= until or context.stop.is_set():
             break
         context.sleep(options.interval)
     events.log_findings(plan, context.log)
-    if refusals:
-        more = f" (and {len(refusals) - 1} more refusals; `plan` lists them all)" if len(refusals) > 1 else ""
-        raise Refused(f"{refusals[0].code}: {refusals[0].message}{more}")
+    if refusal is not None:
+        raise refusal
     result = RunResult(plan, seconds=seconds)
-    batches = [backward(tree) if options.revert else forward(tree) for tree in pending(plan)]
+    batches = batches_of(plan, options)
     if store.is_cluster and batches:
         _check_rights(store, options, context, control, batches)
     if store.dry_run is DryRun.CLIENT:
@@ -72,23 +71,15 @@ def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
     return result
 
 
-def _control(store: Store, options: RunOptions) -> Control:
-    if not store.is_cluster:
-        return Control()
-    control = observe(store, options, None, None, everywhere=True)
-    if control.found.home is None:
-        return control
-    return replace(control, recorded=Recorder(store, control.found.home).load())
-
-
 def _check_rights(store: Store, options: RunOptions, context: Context, control: Control, batches: list[Batch]) -> None:
     home, installed = control.found.home, control.found.operator
     if home is None:
         raise UsageError("no Grove operator was found: say where it lives with --operator-namespace")
     names = (OWN_LEASE, *operator.lease_names(installed, options.flags))
-    own = rights.of_hold(home, names, installed, stops_it=options.stop_operator)
-    patches = (patch for batch in batches for patch in batch.patches)
-    rights.check(store, (*rights.of_patches(patches), *own), context.log)
+    patches = [patch for batch in batches for patch in batch.patches]
+    rights.check(
+        store, rights.of_migration(patches, home, names, installed, stops_it=options.stop_operator), context.log
+    )
 
 
 @dataclass(frozen=True, slots=True)

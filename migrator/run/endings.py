@@ -20,7 +20,7 @@ from migrator.errors import (
 )
 from migrator.run.decisions import Exit, Lease, Op, Point, Rec, Sets, Situation, Step, Why
 from migrator.run.execute import TreeConflict
-from migrator.run.observation import Control, SetsSeen, describe, refusals_of
+from migrator.run.observation import Control, SetsSeen, describe, refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,6 @@ class Memory:
     back_since: float | None = None
     point: Point = Point.START
     sets: SetsSeen | None = None
-    unclosable: bool = False
     unseen: Step | None = None
 
 
@@ -74,10 +73,9 @@ def cause_of(reason: Why, seen: Situation, control: Control, sets: SetsSeen | No
             if seen.operator is not Op.LOOSE
             else f"{describe(installed)} acts without waiting for the Lease: stop it, then run again"
         )
-    if reason is Why.REFUSED and sets is not None:
-        refusals = refusals_of(sets.plan)
-        more = f" (and {len(refusals) - 1} more refusals; `plan` lists them all)" if len(refusals) > 1 else ""
-        return Refused(f"{refusals[0].code}: {refusals[0].message}{more}")
+    refusal = refused(sets.plan) if sets is not None else None
+    if reason is Why.REFUSED and refusal is not None:
+        return refusal
     if reason is Why.BUSY:
         return overdue("an operator runs", control)
     return LeaseLost("the Lease is not ours any more: nothing more may be written")
@@ -96,8 +94,8 @@ def overdue(what: str, control: Control) -> LostRace:
 
 def reason_code(memory: Memory, seen: Situation) -> int:
     """The exit code that the reason chooses."""
-    told = memory.why is Why.STOPPED and seen.sets is Sets.DONE and not seen.begun
-    if memory.why is Why.NONE or (told and (seen.read or not seen.open)):
+    nothing_to_do = seen.sets is Sets.DONE and not seen.begun and not seen.open
+    if memory.why is Why.NONE or seen.achieved or (memory.why is Why.STOPPED and nothing_to_do):
         return Exit.DONE
     if memory.why is Why.CONFLICT and seen.skip and seen.begun:
         return Exit.LOST

@@ -21,11 +21,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-import structlog
-
 from migrator.errors import AlreadyExists, LeaseLost, LostReply, MigratorError, NotFound, TestFailed
 from migrator.exact_json import JSONObject
 from migrator.resources import LEASES, Op
+from migrator.run.context import Context
 from migrator.run.decisions import Lease
 from migrator.store import Store
 
@@ -37,7 +36,8 @@ HOLD: Final = 40.0
 RENEW_EVERY: Final = 5.0
 RETRY_EVERY: Final = 2.0
 
-#: How long a request of a holder that did not let go may still be under way (seconds): a taker keeps quiet for it.
+#: How long a request of a holder that did not let go may still be under way after its Lease is over (seconds): a taker
+#: keeps quiet for it.
 QUIET: Final = 15.0
 
 PARKED: Final = "grove-migrator: half migrated, run again"
@@ -133,28 +133,18 @@ class _State:
 class Leases:
     """The Leases of one namespace that a run holds or waits for.
 
-    ``identity`` is unique to this process. ``clock`` should be :func:`monotonic`; ``now`` is written into a Lease and
-    never compared. With ``threaded=False`` the owner calls :meth:`renew_if_due`.
+    The context's ``clock`` should be :func:`monotonic`; its ``now`` is written into a Lease and never compared. Without
+    ``threads`` the owner calls :meth:`renew_if_due`.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        namespace: str,
-        *,
-        identity: str,
-        clock: Callable[[], float],
-        now: Callable[[], datetime],
-        log: structlog.typing.FilteringBoundLogger,
-        threaded: bool = True,
-    ) -> None:
+    def __init__(self, store: Store, namespace: str, context: Context) -> None:
         self._store = store
         self._namespace = namespace
-        self._identity = identity
-        self._clock = clock
-        self._now = now
-        self._log = log
-        self._threaded = threaded
+        self._identity = context.identity
+        self._clock = context.clock
+        self._now = context.now
+        self._log = context.log
+        self._threaded = context.threads
         self._lock = threading.RLock()  # guards the state
         self._state = _State()
         self._beat: Heartbeat | None = None
@@ -170,11 +160,7 @@ class Leases:
             quiet = max(self.quiet_until - self._clock(), 0.0)
             standing = Lease.LOST if self._lost(term) else Lease.HELD if quiet else Lease.OURS
             return LeaseSeen(name, standing, self._identity, quiet)
-        asked = self._clock()
-        try:
-            record: LeaseRecord | None = LeaseRecord.of(self._store.get(LEASES, self._namespace, name))
-        except NotFound:
-            record = None
+        asked, record = self._clock(), self._read(name)
         if record is not None and self._adopt(name, record):
             return LeaseSeen(name, Lease.OURS, self._identity)
         return self._judge(name, record, asked)
@@ -207,15 +193,12 @@ class Leases:
     # --- taking -------------------------------------------------------------------------------------------------------
 
     def take(self, name: str) -> None:
-        """Take a Lease that :meth:`look` found free; whoever loses that race finds out by looking again.
+        """Take a Lease if it is free; whoever loses that race finds out by looking again.
 
         Raises what the store raises where the Lease cannot be read or created.
         """
-        try:
-            before: LeaseRecord | None = LeaseRecord.of(self._store.get(LEASES, self._namespace, name))
-        except NotFound:
-            before = None
-        if self._judge(name, before, self._clock()).standing is not Lease.FREE:
+        asked, before = self._clock(), self._read(name)
+        if self._judge(name, before, asked).standing is not Lease.FREE:
             return
         sent, moment = self._clock(), micro_time(self._moving())
         spec = {
@@ -239,7 +222,7 @@ class Leases:
         self._state.asked.pop(name, None)
         self._state.held[name] = _Term(record, sent, sent + RENEW_EVERY)
         if waited is not None:
-            self.quiet_until = max(self.quiet_until, self._clock() + QUIET)
+            self.quiet_until = max(self.quiet_until, waited.since + waited.record.seconds + QUIET)
         self._log.info("lease_held", lease=f"{self._namespace}/{name}", taken_over=waited is not None)
         if self._threaded and self._beat is None:
             self._beat = Heartbeat("lease-renewal", self.renew_if_due, RETRY_EVERY / 2)
@@ -293,12 +276,13 @@ class Leases:
     def _resolve(self, name: str, term: _Term) -> None:
         """Find out why a swap failed: a renewal of ours whose reply was lost, or another holder."""
         try:
-            found = LeaseRecord.of(self._store.get(LEASES, self._namespace, name))
-        except NotFound:
-            self._lose(name, term, "was deleted")
+            found = self._read(name)
         except MigratorError as error:
             self._log.warning("lease_read_failed", lease=name, error=str(error))
         else:
+            if found is None:
+                self._lose(name, term, "was deleted")
+                return
             if found.term != term.record.term:
                 self._lose(name, term, "was taken over by another holder")
                 return
@@ -343,12 +327,10 @@ class Leases:
             except MigratorError as error:
                 self._log.warning("lease_release_failed", lease=name, error=str(error))
                 try:
-                    found = LeaseRecord.of(self._store.get(LEASES, self._namespace, name))
-                except NotFound:
-                    return
+                    found = self._read(name)
                 except MigratorError:
                     continue
-                if found.term != record.term:
+                if found is None or found.term != record.term:
                     return
                 record = found
             else:
@@ -357,6 +339,12 @@ class Leases:
                 return
 
     # --- requests -----------------------------------------------------------------------------------------------------
+
+    def _read(self, name: str) -> LeaseRecord | None:
+        try:
+            return LeaseRecord.of(self._store.get(LEASES, self._namespace, name))
+        except NotFound:
+            return None
 
     def _create(self, name: str, spec: Mapping[str, Any]) -> LeaseRecord:
         body = {

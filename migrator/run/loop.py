@@ -13,14 +13,12 @@ from typing import Final
 from migrator.errors import (
     ClusterError,
     Interrupted,
-    LeaseLost,
-    MigratorError,
     Rejected,
     UsageError,
 )
 from migrator.grove.model import Plan
 from migrator.planning.options import direction
-from migrator.run import admission, events
+from migrator.run import admission, events, operator
 from migrator.run.actions import Hands
 from migrator.run.context import Context, RunOptions, RunResult
 from migrator.run.decisions import Exit, Lease, Point, Sets, Situation, Step, Why, decide, exit_code, parks, why
@@ -113,16 +111,14 @@ class _Run:
     # --- observing ----------------------------------------------------------------------------------------------------
 
     def _observe(self) -> None:
-        leases, recorder = (self._hands.leases, self._hands.recorder) if self._hands else (None, None)
-        everywhere = self._memory.sets is None
-        self._control = observe(self._store, self._options, leases, recorder, everywhere=everywhere)
-        if self._hands is None and self._control.found.home is not None:
+        found = operator.find(self._store, self._options.flags, everywhere=self._memory.sets is None)
+        if self._hands is None and found.home is not None:
             pod = admission.own_pod(self._store)
             if pod is not None:
                 self._context = replace(self._context, identity=f"{pod}_{self._context.run_id}")
-            self._hands = Hands(self._store, self._options, self._context, self._control.found.home)
-            leases, recorder = self._hands.leases, self._hands.recorder
-            self._control = observe(self._store, self._options, leases, recorder, everywhere=everywhere)
+            self._hands = Hands(self._store, self._options, self._context, found.home)
+        hands = self._hands
+        self._control = observe(found, self._options, hands.leases, hands.recorder) if hands else Control(found)
 
     @property
     def _seen(self) -> Observation:
@@ -131,15 +127,15 @@ class _Run:
     def _situation(self) -> Situation:
         found = situation(self._seen, self._options, why=self._memory.why, tired=self._tired)
         idle = self._context.clock() < self._memory.idle_until
-        hasty = isinstance(self._memory.cause, KeyboardInterrupt)
         owed = found.owed or self._memory.unseen is Step.STOP_OPERATOR
-        return replace(found, idle=idle, hasty=hasty, owed=owed, unclosable=self._memory.unclosable)
+        return replace(found, idle=idle, owed=owed)
 
     @property
     def _tired(self) -> bool:
         since = self._memory.back_since
         late = since is not None and self._context.clock() - since > TIME_TO_GO_BACK
-        return late or self._memory.backs > 2 * ATTEMPTS or self._memory.failed[1] >= ATTEMPTS
+        waited = self._memory.why is not Why.NONE and self._impatient
+        return late or waited or self._memory.backs > 2 * ATTEMPTS or self._memory.failed[1] >= ATTEMPTS
 
     def _judge(self) -> None:
         """Take note of what ends a run by being seen: a signal, the time, an operator."""
@@ -149,7 +145,7 @@ class _Run:
                 self._give_up(Why.STOPPED, Interrupted("interrupted"))
             elif context.deadline.remaining() <= 0:
                 self._give_up(Why.FAILED, overdue("--timeout is over", self._control))
-            elif self._waits_too_long():
+            elif self._impatient and decide(self._situation()) is Step.WAIT:
                 self._give_up(Why.BUSY, overdue(f"waited for {PATIENCE:.0f} s", self._control))
             elif memory.tries > ATTEMPTS:
                 self._give_up(Why.FAILED, ClusterError("values that were written do not stay as they were written"))
@@ -158,10 +154,10 @@ class _Run:
         if reason is not Why.NONE and (self._memory.why is Why.NONE or reason is Why.ENDS_HERE is not self._memory.why):
             self._give_up(reason, cause_of(reason, seen, self._control, self._memory.sets))
 
-    def _waits_too_long(self) -> bool:
+    @property
+    def _impatient(self) -> bool:
         since = self._memory.waiting
-        late = since is not None and self._context.clock() - since > PATIENCE
-        return late and decide(self._situation()) is Step.WAIT
+        return since is not None and self._context.clock() - since > PATIENCE
 
     # --- acting -------------------------------------------------------------------------------------------------------
 
@@ -202,26 +198,16 @@ class _Run:
                     hands.forward(now)
                 case Step.BACKWARD_EDITED:
                     self._memory = replace(self._memory, point=Point.FENCED, backs=self._memory.backs + 1)
-                    hands.backward_edited(now)
+                    hands.backward(now, step)
                 case Step.BACKWARD_HALF | Step.BACKWARD:
                     self._memory = replace(self._memory, went_back=True, backs=self._memory.backs + 1)
-                    (hands.backward if step is Step.BACKWARD else hands.backward_half)(now)
+                    hands.backward(now, step)
                 case Step.RESTORE_OPERATOR:
                     hands.restore_operator(now, seen.sets, begun=seen.begun)
                 case Step.CLOSE_RECORD:
-                    self._close(hands, now)
+                    hands.close_record(now)
                 case _:
                     hands.forget_record(now)
-
-    def _close(self, hands: Hands, now: Observation) -> None:
-        """What is complete does not fail where the record cannot say so; a rerun closes it."""
-        try:
-            hands.close_record(now)
-        except LeaseLost:
-            raise
-        except MigratorError as error:
-            self._log.warning("record_not_closed", error=str(error), next="run again: it closes the record")
-            self._memory = replace(self._memory, unclosable=True)
 
     def _look(self, seen: Situation) -> None:
         point = Point.WRITTEN
@@ -286,26 +272,33 @@ class _Run:
     # --- the end ------------------------------------------------------------------------------------------------------
 
     def _end(self) -> RunResult:
-        """Let go of the Leases, and say what the cluster's state is."""
+        """Say what the cluster's state is."""
         memory, seen = self._memory, self._situation()
         code = exit_code(reason_code(memory, seen), seen)
-        if self._hands is not None:
-            self._hands.let_go(park=parks(code, seen))
+        try:
+            self._take_leave(code, seen)
+        except (Exception, KeyboardInterrupt) as late:  # noqa: BLE001 - what the cluster's state is stays so
+            self._log.warning("not_left_in_order", error=str(late), next="the Leases are free in a minute")
         if code == Exit.DONE:
             return self._done()
         error = error_of(code, memory, seen)
-        if code == Exit.REFUSED and memory.sets is not None:
-            events.refused(self._store, memory.sets.plan, self._context)
         self._log.error("run_failed", code=getattr(error, "code", "bug"), exit_code=code, error=str(error))
         raise error from (memory.cause if memory.cause is not error else None)
 
+    def _take_leave(self, code: int, seen: Situation) -> None:
+        """Let go of the Leases, and write Events."""
+        if self._hands is not None:
+            self._hands.let_go(park=parks(code, seen))
+        if code == Exit.REFUSED and self._memory.sets is not None:
+            events.refused(self._store, self._memory.sets.plan, self._context)
+        if code == Exit.DONE and not self._options.revert:
+            events.migrated(self._store, self._result.plan, self._context)
+
     def _done(self) -> RunResult:
-        """Write Events; log whether the operator is up, with which image, and what is next."""
+        """Log whether the operator is up, with which image, and what is next."""
         result, hands = self._result, self._hands
         if hands is not None:
             result.patches, result.trees = hands.written.patches, hands.written.trees
-        if not self._options.revert:
-            events.migrated(self._store, result.plan, self._context)
         installed = self._control.found.operator
         if installed is not None and installed.deployment:
             result.operator_replicas, result.operator_image = installed.replicas, installed.image
@@ -315,6 +308,8 @@ class _Run:
             following = "the old operator may run" if up else "start the old operator"
         else:
             following = "grove-migrator verify --after-upgrade" if up else "start the target's operator (helm upgrade)"
+        if self._control.recorded.unfinished is not None and hands is not None:
+            self._log.warning("record_not_closed", next="run again: it closes the record")
         replicas, image = result.operator_replicas, result.operator_image
         self._log.info("operator", replicas=replicas, image=image, up=up, next=following)
         return result

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from migrator.errors import Refused
 from migrator.gc_paused import uncollected
 from migrator.grove.model import Change, Finding, Plan, Severity, Snapshot, Tree, TreePlan, TreeState
 from migrator.grove.places import stored_hashes
@@ -13,6 +14,7 @@ from migrator.planning.detect import Pair
 from migrator.planning.guards.base import refuse, warn
 from migrator.planning.images import is_target, other_digest, release_in
 from migrator.planning.options import Direction, Selection, direction
+from migrator.planning.patches import Batch, backward, forward
 from migrator.planning.planner import changes_of, is_of, make_plan, template_digest
 from migrator.planning.revert import make_revert
 from migrator.planning.tables import Table, Was
@@ -71,15 +73,22 @@ class Observation:
     point: Point = Point.START
 
 
-def observe(
-    store: Store, options: RunOptions, leases: Leases | None, recorder: Recorder | None, *, everywhere: bool
-) -> Control:
-    """Read the control part; raises what the store raises."""
-    found = operator.find(store, options.flags, everywhere=everywhere)
-    if leases is None or recorder is None:
-        return Control(found)
-    names = operator.lease_names(found.operator, options.flags)
-    return Control(found, recorder.load(), leases.look(OWN_LEASE), tuple(map(leases.look, names)))
+def observe(found: Found, options: RunOptions, leases: Leases, recorder: Recorder) -> Control:
+    """Read the control part beside the operators that were found; raises what the store raises.
+
+    While our Lease is ours nobody else writes the record, so what we read or wrote last is what stands there.
+    """
+    own = leases.look(OWN_LEASE)
+    recorded = recorder.load(again=own.standing is not Lease.OURS)
+    return Control(found, recorded, own, tuple(map(leases.look, operator.lease_names(found.operator, options.flags))))
+
+
+def glance(store: Store, options: RunOptions) -> Control:
+    """The same for whoever takes no part: operators and record, and no Lease."""
+    if not store.is_cluster:
+        return Control()
+    found = operator.find(store, options.flags)
+    return Control(found, Recorder(store, found.home).load() if found.home is not None else Recorded())
 
 
 def read_sets(store: Store, options: RunOptions, context: Context, control: Control, point: Point) -> SetsSeen:
@@ -239,6 +248,20 @@ def refusals_of(plan: Plan) -> list[Finding]:
     return sorted(own + others, key=lambda finding: finding.code != "GM-205")  # what follows from it comes after it
 
 
+def refused(plan: Plan) -> Refused | None:
+    """The error for the first of them."""
+    found = refusals_of(plan)
+    if not found:
+        return None
+    more = f" (and {len(found) - 1} more refusals; `plan` lists them all)" if len(found) > 1 else ""
+    return Refused(f"{found[0].code}: {found[0].message}{more}")
+
+
+def batches_of(plan: Plan, options: RunOptions) -> list[Batch]:
+    """What is to be written to them."""
+    return [backward(tree) if options.revert else forward(tree) for tree in pending(plan)]
+
+
 def edited(seen: SetsSeen, recorded: Recorded) -> list[TreePlan]:
     """The sets of the open run whose spec moved in mid-way, as they are brought back."""
     tables = recorded.of_open_run()
@@ -255,7 +278,10 @@ def pending(plan: Plan) -> list[TreePlan]:
 
 
 def owed(seen: Observation, options: RunOptions, sets: Sets, *, begun: bool) -> int | None:
-    """The replicas that the operator should get back now, if it is the one that was stopped and reads what is there."""
+    """The replicas that the operator should get back now, if it is the one that was stopped and reads what is there.
+
+    The target's reads what was written by an earlier run, and had it before its eyes when this one stopped it.
+    """
     control = seen.control
     run, installed = control.recorded.unfinished or control.recorded.run, control.found.operator
     if run is None or installed is None or not installed.deployment or installed.replicas or not options.stop_operator:
@@ -266,7 +292,7 @@ def owed(seen: Observation, options: RunOptions, sets: Sets, *, begun: bool) -> 
     elif sets is Sets.DONE:
         was = run.stopped if speaks else None
     else:
-        was = None if begun else run.stopped
+        was = run.stopped if not begun or (speaks and seen.point is Point.FENCED) else None
     if control.recorded.unfinished is None and not (options.revert and sets is Sets.DONE):
         return None
     return was.replicas if was is not None and was.replicas and was.image == installed.image else None

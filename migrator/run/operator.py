@@ -138,7 +138,8 @@ class _SeenPod:
 def find(store: Store, flags: Flags, *, everywhere: bool = True) -> Found:
     """Find the installation.
 
-    Without ``everywhere`` Deployments of other namespaces are found by the chart's labels only, which is cheap. Raises
+    Without ``everywhere`` Deployments of other namespaces are found by the chart's labels only, which is cheap, and
+    nobody is warned of pods there. Raises
     :class:`~migrator.errors.UsageError` for a named Deployment that does not exist or flags that contradict what is
     found, and :class:`~migrator.errors.NotAuthorised` where a right is missing: an operator that may not be seen is
     never taken for absent.
@@ -156,7 +157,8 @@ def find(store: Store, flags: Flags, *, everywhere: bool = True) -> Found:
     blocking = (w for raw in configurations for w in webhooks(raw) if w.fails_closed)
     places = {place for place in (home, chosen.namespace if chosen else None) if place}
     seen = [found for place in sorted(places) for found in _pods(store, place, chosen, service)]
-    findings += _elsewhere(store, places)
+    if everywhere:
+        findings += _elsewhere(store, places)
     operator = None
     if chosen is not None or seen:
         operator, problem = _operator(store, flags, chosen, seen)
@@ -256,7 +258,7 @@ def _deployments(store: Store, flags: Flags, service: _Service, *, everywhere: b
 def _choose(
     deployments: Sequence[_Deployment], flags: Flags, service: _Service
 ) -> tuple[_Deployment | None, list[Finding]]:
-    """The operator's Deployment, and what is to be said of others."""
+    """The operator's Deployment, and findings about others."""
     candidates = [d for d in deployments if d.recognised or _selected(service, d.namespace, d.labels)]
     chosen = candidates
     if flags.deployment is not None:
@@ -323,7 +325,9 @@ def _operator(
         if configured is not None:
             lease = (flags.lease_name or configured.lease_name) if configured.enabled else None
         elif flags.lease_name is None:
-            problem = refuse("GM-122", None, None, _UNKNOWN_LEASE.format(home))
+            said = "mounts no readable OperatorConfiguration (config.yaml of a ConfigMap), so its Lease is not known"
+            refusal = f"the operator in namespace {home} {said}: name it with --lease-name"
+            problem = refuse("GM-122", None, None, refusal)
     except Refused as error:
         if flags.lease_name is None:
             problem = refuse("GM-122", None, None, str(error))
@@ -338,12 +342,6 @@ def _operator(
         lease_name=lease,
         settled=chosen.settled if chosen is not None else True,
     ), problem
-
-
-_UNKNOWN_LEASE: Final = (
-    "the operator in namespace {} mounts no readable OperatorConfiguration (config.yaml of a ConfigMap), so its Lease "
-    "is not known: name it with --lease-name"
-)
 
 
 def _pod(raw: JSONObject) -> _SeenPod | None:

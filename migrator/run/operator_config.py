@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import yaml
@@ -52,6 +53,7 @@ def read(store: Store, namespace: str, pod_spec: Mapping[str, Any]) -> LeaderEle
     return None
 
 
+@lru_cache(maxsize=1)
 def parse(text: str, *, origin: str) -> LeaderElection:
     """Read an OperatorConfiguration; ``origin`` says where it stands.
 

@@ -148,11 +148,14 @@ class Recorder:
         self._known: str | None = None  # the record's text as we last read or wrote it
         self._loaded = Recorded()
 
-    def load(self) -> Recorded:
+    def load(self, *, again: bool = True) -> Recorded:
         """Read the runs and the tables; empty where nothing was ever recorded.
 
-        Tables are read again only where the run record has changed. One that changes while they are read is read anew.
+        Without ``again`` what was read or written last is enough. Tables are read again only where the run record has
+        changed. One that changes while they are read is read anew.
         """
+        if self._known is not None and not again:
+            return self._loaded
         for attempt in range(_ATTEMPTS):
             current = self._current()
             if current.text != self._known:
@@ -199,13 +202,12 @@ class Recorder:
             self._sweep((*document.tables, *document.baselines))
 
     def delete_all(self) -> None:
-        """Forget everything, the run record first: pieces that nothing names are no record."""
+        """Forget everything, the run record first: a piece that nothing names is not a record, and may stay."""
         current = self._unmoved()
         if current.uid:
             self._delete(RUN_NAME, current.uid)
         self._known, self._loaded = "", Recorded()
-        for name, uid in self._pieces():
-            self._delete(name, uid)
+        self._sweep(())
 
     def _unmoved(self) -> _Current:
         """The record, if it still is what we read or wrote last: what others write meanwhile is not ours to replace."""

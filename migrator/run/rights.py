@@ -122,6 +122,13 @@ def of_patches(patches: Iterable[Patch]) -> tuple[Right, ...]:
     return tuple(found)
 
 
+def of_migration(
+    patches: Iterable[Patch], namespace: str, leases: Iterable[str], operator: Operator | None, *, stops_it: bool
+) -> tuple[Right, ...]:
+    """What these writes take, and in ``namespace`` Leases and record; and to stop the operator."""
+    return (*of_patches(patches), *of_hold(namespace, leases, operator, stops_it=stops_it))
+
+
 def of_hold(namespace: str, leases: Iterable[str], operator: Operator | None, *, stops_it: bool) -> tuple[Right, ...]:
     """What stopping the operator, the Leases and the record take; the record is in ``namespace``."""
     found = [Right(verb, resources.LEASES, "", namespace, name) for name in leases for verb in ("get", "patch")]

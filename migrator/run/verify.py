@@ -8,13 +8,11 @@ verified.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from migrator.errors import (
-    DecodeError,
-    InputError,
     LostRace,
     MigratorError,
     NotAuthorised,
@@ -24,16 +22,12 @@ from migrator.errors import (
     VerificationFailed,
 )
 from migrator.exact_json import JSONObject
-from migrator.grove.model import Ref, SetHashes, Snapshot, Tree
+from migrator.grove.model import Ref, Snapshot
 from migrator.grove.places import stored_hashes
-from migrator.hashing import layouts, podcliqueset, schemes
-from migrator.hashing.schemes import Scheme
-from migrator.planning.aftermath import Problem, since
-from migrator.planning.detect import Pair, Verdict, detect
+from migrator.planning.aftermath import Problem, problems_of
 from migrator.planning.images import is_target, other_digest
-from migrator.planning.lag import lagging
 from migrator.planning.options import AUTO, Direction, PlanOptions, direction
-from migrator.planning.planner import is_of, template_digest
+from migrator.planning.planner import is_of
 from migrator.planning.revert import make_revert
 from migrator.planning.tables import Baseline, Table
 from migrator.resources import EVENTS, POD_CLIQUE_SETS
@@ -102,7 +96,7 @@ def verify(store: Store, options: VerifyOptions, context: Context, *, namespace:
     and goes. ``namespace`` is where the record is if no operator is found. Raises
     :class:`~migrator.errors.VerificationFailed` with the problems of the last snapshot.
     """
-    known = _read(store, options, namespace)
+    known, way = _read(store, options, namespace), options.way
     if options.after_upgrade and not known.tables:
         raise UsageError(
             "--after-upgrade compares with the record of a run, and there is none in the operator's namespace"
@@ -112,7 +106,7 @@ def verify(store: Store, options: VerifyOptions, context: Context, *, namespace:
     while True:
         attempts += 1
         snapshot = take(store)
-        found = tuple(problems_of(snapshot, options, known.tables, known.baselines))
+        found = tuple(problems_of(snapshot, way, known.tables, known.baselines, after_upgrade=options.after_upgrade))
         if store.is_cluster and not snapshot.trees:
             found += tuple(_nothing_there(store, known.tables))
         if options.after_upgrade:
@@ -182,15 +176,7 @@ def close(store: Store, closing: Closing, context: Context) -> None:
 
 def _forget(store: Store, home: str, context: Context) -> None:
     """Delete the record under our Lease: a run that is at work needs it."""
-    leases = Leases(
-        store,
-        home,
-        identity=context.identity,
-        clock=context.clock,
-        now=context.now,
-        log=context.log,
-        threaded=context.threads,
-    )
+    leases = Leases(store, home, context)
     seen = leases.look(OWN_LEASE)
     if seen.standing is Lease.FREE:
         leases.take(OWN_LEASE)
@@ -224,31 +210,6 @@ def _read(store: Store, options: VerifyOptions, namespace: str | None) -> _Known
         return _Known()
 
 
-def problems_of(
-    snapshot: Snapshot, options: VerifyOptions, tables: Mapping[str, Table], baselines: Mapping[str, Baseline]
-) -> Iterator[Problem]:
-    """Everything that is wrong with one snapshot, and what owners did."""
-    way = options.way
-    for tree in snapshot.trees:
-        if tree.pcs.terminating:
-            continue
-        table = tables.get(tree.ref.uid)
-        edited = options.after_upgrade and table is not None and template_digest(tree.pcs) != table.template_digest
-        if edited:
-            said = f"{tree.ref} was edited since its migration: its pods are replaced as its owner wants"
-            yield Problem(tree.ref, "/spec/template", said, owner=True)
-            continue
-        yield from _values(tree, way.candidates, way.target_of)
-        if options.after_upgrade and tree.ref.uid in baselines:
-            yield from since(tree, baselines[tree.ref.uid])
-    if options.after_upgrade:
-        present = {tree.ref.uid for tree in snapshot.trees}
-        for table in tables.values():
-            if table.uid not in present and snapshot.trees:
-                ref = Ref("PodCliqueSet", table.namespace, table.name, table.uid)
-                yield Problem(ref, None, f"{ref} was there before the upgrade, and was deleted since", owner=True)
-
-
 def _nothing_there(store: Store, tables: Mapping[str, Table]) -> Iterator[Problem]:
     """No set at all is proof of nothing where the record names some, or where Grove's CRDs are missing."""
     ref = Ref("PodCliqueSet", "", "")
@@ -280,37 +241,6 @@ def _no_operator(store: Store, options: VerifyOptions) -> Iterator[Problem]:
 def _is_of(image: str, way: Direction, options: VerifyOptions) -> bool:
     speak = (way.target_of(scheme) for scheme in way.candidates)
     return any(is_target(image, scheme, options.target_image, options.target_digests) for scheme in speak)
-
-
-def _values(tree: Tree, candidates: tuple[Scheme, ...], target_of: Callable[[Scheme], Scheme]) -> Iterator[Problem]:
-    known: dict[Scheme, SetHashes] = {}
-    hasher = podcliqueset.SetHasher({"spec": tree.pcs.spec})
-
-    def hashes(scheme: Scheme) -> SetHashes:
-        if scheme not in known:
-            try:
-                computed = hasher.under(scheme)
-            except DecodeError as error:
-                raise InputError(f"{tree.ref}: {error}") from error
-            known[scheme] = SetHashes(computed.generation_hash, computed.pod_template_hashes)
-        return known[scheme]
-
-    stored = tuple(stored_hashes(tree))
-    if not stored:
-        return
-    found = detect(stored, on_delete=tree.pcs.on_delete, candidates=candidates, target_of=target_of, hashes=hashes)
-    pair = Pair(hashes(found.target), hashes(found.target), tree.pcs.on_delete)
-    other = [item for item in stored if pair.verdict(item) not in {Verdict.TARGET, Verdict.LEFTOVER}]
-    lags = lagging(tree, other)
-    read_elsewhere = (one for one in schemes.all_schemes() if one.minor in layouts.adopted())
-    before = {*candidates, *schemes.spoken_schemes(), *read_elsewhere}
-    for item in other:
-        # What no pod depends on stays as the old operator left it; a hash that was not migrated fails.
-        late = (item.ref.uid, item.field) in lags and not any(item.value == hashes(one).of(item) for one in before)
-        message = f"{item.ref}: {item.field} is {item.value}, not {found.target.name}'s {pair.target.of(item)}"
-        if late:
-            message += "; it lags behind, and no pod depends on it"
-        yield Problem(item.ref, item.field, message, owner=late)
 
 
 def _with_events(store: Store, problems: Iterable[Problem], snapshot: Snapshot) -> tuple[Problem, ...]:

@@ -12,7 +12,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-import structlog
 
 from migrator.errors import AlreadyExists, LeaseLost, Refused, TestFailed
 from migrator.exact_json import JSONObject
@@ -46,9 +45,9 @@ from migrator.run.context import Context
 from migrator.run.decisions import Lease
 from migrator.run.leases import OWN_LEASE, PARKED, Leases, micro_time, monotonic
 from migrator.run.record import RUN_NAME, Recorded, Recorder
-from migrator.store import Deadline
 from migrator.stores.kube.store import KubeStore, connect
 from tests.support import operator_installation as installed
+from tests.support.small_cluster import context_of
 
 pytestmark = pytest.mark.controlplane
 
@@ -57,7 +56,6 @@ CLUSTER_ROLE_BINDINGS = Resource(
     "rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False
 )
 LEASE = "grove-operator-leader-election"
-LOG = structlog.wrap_logger(structlog.ReturnLogger())
 
 
 @pytest.fixture
@@ -77,9 +75,7 @@ def namespace(store: KubeStore) -> Iterator[str]:
 
 def leases_of(store: KubeStore, namespace: str, identity: str) -> Leases:
     """Leases with real clocks."""
-    return Leases(
-        store, namespace, identity=identity, clock=monotonic, now=lambda: datetime.now(UTC), log=LOG, threaded=True
-    )
+    return Leases(store, namespace, context_of(monotonic, lambda: datetime.now(UTC), identity, threads=True))
 
 
 def spec_of(store: KubeStore, namespace: str, name: str = OWN_LEASE) -> dict[str, Any]:
@@ -333,16 +329,7 @@ def label_patch(store: KubeStore, namespace: str) -> Patch:
 @pytest.fixture
 def context() -> Context:
     """A context with real clocks."""
-    return Context(
-        clock=monotonic,
-        now=lambda: datetime.now(UTC),
-        sleep=time.sleep,
-        identity="grove-migrator_1",
-        run_id="r",
-        log=LOG,
-        stop=threading.Event(),
-        deadline=Deadline(monotonic),
-    )
+    return context_of(monotonic, lambda: datetime.now(UTC), "grove-migrator_1", threads=True)
 
 
 def test_the_authorizer_is_seen_and_proven(store: KubeStore, webhook: str, label_patch: Patch) -> None:
@@ -365,7 +352,8 @@ def test_the_authorizer_is_seen_and_proven(store: KubeStore, webhook: str, label
 
 def test_without_our_policies_the_probe_says_so(store: KubeStore, label_patch: Patch) -> None:
     """A dry run that annotates a pod is accepted where nothing denies it, and nothing is stored."""
-    assert "was accepted" in str(admission.check_policies(store, [label_patch]))
+    with pytest.raises(Refused, match=r"GM-206: a dry run that annotates .* was accepted"):
+        admission.probe(store, [label_patch], clock=monotonic, sleep=time.sleep, policies=True)
     assert "annotations" not in store.get(PODS, label_patch.ref.namespace, "p")["metadata"]
     assert admission.own_pod(store) is None
 

@@ -11,7 +11,7 @@ from migrator import resources
 from migrator.errors import NotAuthorised
 from migrator.store import DryRun
 from tests.simulation import cluster
-from tests.simulation.points import GROVE, first
+from tests.simulation.points import GROVE, first, of_trees
 from tests.simulation.truth import DONE, FAILED, LOST, REFUSED, REVERTED, STUCK, lies
 from tests.simulation.world import (
     KILLED,
@@ -90,6 +90,23 @@ def test_replicas_that_somebody_else_set_to_zero_stay() -> None:
     world = World(replicas=0)
     begin_update(world)
     assert (world.run().code, world.replicas) == (REFUSED, 0)
+
+
+def test_told_to_end_when_all_is_written_it_does_not_let_the_old_operator_in() -> None:
+    """GitOps puts the old operator back at the last write, where a SIGTERM comes too: the Leases are not let go of."""
+    world = World()
+
+    def awake(image: str) -> None:
+        assert image != cluster.OLD_IMAGE or world.grove() == world.before, "the old operator is awake"
+
+    def restore(write: Write) -> None:
+        world.deploy(replicas=1)
+        write.process.stop.set()
+
+    world.on_awake = awake
+    ending = world.run(do_at(of_trees()[-1].number, "after", restore))
+    assert ending.code == STUCK, str(ending)
+    world.advance(300)
 
 
 # --- operators that no Lease keeps out ------------------------------------------------------------------------------
@@ -248,12 +265,12 @@ def test_two_runs_exclude_each_other_whatever_their_flags() -> None:
     def meanwhile(write: Write) -> None:
         def sleep(seconds: float) -> None:
             world.advance(seconds)
-            write.process._renew()
+            write.process.renew()
 
         other = world.start(sleep=sleep)
         seen.append((other.run(revert=True, source=cluster.SOURCE, lease_name="another"), other))
 
-    ending = world.run(do_at(first("pods") + 1, "after", meanwhile))
+    ending = world.run(do_at(of_trees()[1].number, "after", meanwhile))
     assert seen[0][0].code == LOST, str(seen[0][0])
     assert not [write for write in seen[0][1].writes if write.resource in GROVE]
     assert ending.code == DONE, str(ending)

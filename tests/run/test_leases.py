@@ -14,8 +14,7 @@ from migrator.errors import LeaseLost, LostReply, NotAuthorised, Unreachable
 from migrator.resources import LEASES
 from migrator.run.decisions import Lease
 from migrator.run.leases import DURATION, HOLD, OWN_LEASE, PARKED, QUIET, RENEW_EVERY, Leases, monotonic
-from tests.simulation.world import _QUIET as SILENT
-from tests.support.small_cluster import START, Clock, SmallCluster
+from tests.support.small_cluster import START, Clock, SmallCluster, context_of
 
 NAMESPACE, OPERATORS = "grove-system", "grove-operator-leader-election"
 
@@ -32,11 +31,9 @@ def cluster() -> SmallCluster:
     return SmallCluster()
 
 
-def leases_of(cluster: SmallCluster, clock: Clock, identity: str = "we_1", **options: Any) -> Leases:
+def leases_of(cluster: SmallCluster, clock: Clock, identity: str = "we_1") -> Leases:
     """Leases without a thread, kept alive by their owner."""
-    return Leases(
-        cluster, NAMESPACE, identity=identity, clock=clock, now=clock.now, log=SILENT, threaded=False, **options
-    )
+    return Leases(cluster, NAMESPACE, context_of(clock, clock.now, identity))
 
 
 def put_lease(
@@ -319,9 +316,7 @@ def test_a_lease_that_was_lost_is_left_alone(cluster: SmallCluster, clock: Clock
 
 def test_the_thread_renews_and_ends(cluster: SmallCluster) -> None:
     """In the background, for as long as the Lease is held."""
-    leases = Leases(
-        cluster, NAMESPACE, identity="we_1", clock=monotonic, now=lambda: datetime.now(UTC), log=SILENT, threaded=True
-    )
+    leases = Leases(cluster, NAMESPACE, context_of(monotonic, lambda: datetime.now(UTC), threads=True))
     leases.take(OWN_LEASE)
     assert any(thread.name == "lease-renewal" for thread in threading.enumerate())
     leases.let_go(park=False)

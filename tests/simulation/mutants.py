@@ -14,29 +14,32 @@ from functools import partial
 from typing import Any, Final
 from unittest import mock
 
-from migrator.errors import LostReply, MigratorError, TestFailed
+from migrator.errors import LostReply, MigratorError, Refused, TestFailed
 from migrator.grove import places
 from migrator.grove.model import Change, Place, PodCliqueSet, SetHashes, StoredHash
 from migrator.planning import patches, planner, revert
 from migrator.planning.detect import Verdict
+from migrator.planning.options import Direction
 from migrator.planning.patches import Patch
 from migrator.resources import Op as PatchOp
-from migrator.run import actions, loop, observation
-from migrator.run.decisions import Op, Point
+from migrator.run import actions, decisions, loop, observation, operator
+from migrator.run.decisions import Goal, Lease, Op, Point, Rec, Situation, Why
 from migrator.run.execute import Executor
-from migrator.run.leases import Leases
+from migrator.run.leases import Leases, LeaseSeen
 from migrator.run.observation import Control, SetsSeen
 from migrator.run.record import Recorded, Recorder
 from tests.run import test_holes
 from tests.simulation import (
     cluster,
+    products,
+    test_machine,
     test_migrate_crash,
     test_migrate_edit,
     test_migrate_faults,
     test_migrate_lease,
     test_migrate_operator,
 )
-from tests.simulation.machine import Machine, Mishap, explore, look
+from tests.simulation.machine import Machine, Mishap, explore, history
 from tests.simulation.points import first
 
 Check = Callable[[], object]
@@ -49,14 +52,6 @@ class Mutant:
     name: str
     apply: Callable[[], AbstractContextManager[object]]
     check: Check
-
-
-def history(*steps: Callable[[Machine], object]) -> None:
-    """Let these things happen to the state machine, in this order; after each all must hold that always must."""
-    machine = Machine()
-    for step in steps:
-        step(machine)
-        look(machine)
 
 
 def found_by_itself() -> None:
@@ -192,6 +187,45 @@ def _the_reason_alone() -> AbstractContextManager[object]:
     return mock.patch.object(loop, "exit_code", lambda reason, _seen: reason)
 
 
+def _every_lease_is_free() -> AbstractContextManager[object]:
+    return mock.patch.object(Leases, "_judge", lambda _self, name, *_seen: LeaseSeen(name, Lease.FREE))
+
+
+def _nobody_is_foreign() -> AbstractContextManager[object]:
+    return mock.patch.object(Situation, "foreign", property(lambda _seen: False))
+
+
+def _waits_for_ever() -> AbstractContextManager[object]:
+    """Who waited too long for a living holder still wants to go back, and waits for that."""
+    original = decisions.goal
+
+    def goal(seen: Situation) -> Goal:
+        busy = seen.why is Why.BUSY
+        return Goal.BACK if busy and seen.begun and seen.ours is Lease.HELD else original(seen)
+
+    return mock.patch.object(decisions, "goal", goal)
+
+
+def _records_are(found: Rec, taken_for: Rec) -> AbstractContextManager[object]:
+    original = observation.record_of
+
+    def record_of(recorded: Recorded, way: Direction) -> Rec:
+        kept = original(recorded, way)
+        return taken_for if kept is found else kept
+
+    return mock.patch.object(observation, "record_of", record_of)
+
+
+def _only_the_open_run_counts() -> AbstractContextManager[object]:
+    return mock.patch.object(Recorded, "origins", lambda recorded: recorded)
+
+
+def _overtaken() -> None:
+    """A second run while the first one writes, and lives."""
+    number = next(s.number for s in products.steps("forward") if s.kind == "write" and s.target.startswith("pods/"))
+    products.overtaken("forward", "forward", number, "after", products.Tally(), alive=True)
+
+
 @contextlib.contextmanager
 def _both(*contexts: AbstractContextManager[object]) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
@@ -214,6 +248,52 @@ def _marked_meanwhile(machine: Machine) -> None:
 
 
 MUTANTS: Final = (
+    Mutant(
+        "a Lease that another holds is taken",
+        _every_lease_is_free,
+        test_holes.test_two_runs_exclude_each_other_whatever_their_flags,
+    ),
+    Mutant("a second run waits for ever", _waits_for_ever, _overtaken),
+    Mutant(
+        "the old operator is let in when all is written",
+        _nobody_is_foreign,
+        test_holes.test_told_to_end_when_all_is_written_it_does_not_let_the_old_operator_in,
+    ),
+    Mutant(
+        "operators are known by the chart's labels only",
+        lambda: mock.patch.object(operator, "_selected", return_value=False),
+        test_holes.test_an_operator_under_its_own_labels_is_seen,
+    ),
+    Mutant(
+        "an exception ends with its own exit code",
+        _the_reason_alone,
+        partial(test_holes.test_no_exception_hides_what_was_written, KeyboardInterrupt),
+    ),
+    Mutant(
+        "a SIGTERM is a refusal",
+        lambda: mock.patch.object(loop, "Interrupted", Refused),
+        test_holes.test_sigterm_while_waiting_for_idle_is_no_refusal,
+    ),
+    Mutant(
+        "a dry run does not look at operators",
+        lambda: mock.patch.object(observation, "in_the_way", return_value=[]),
+        test_holes.test_a_dry_run_ends_as_the_run_would,
+    ),
+    Mutant(
+        "the record of other schemes does not stand in the way",
+        partial(_records_are, Rec.OTHER, Rec.NONE),
+        test_holes.test_a_half_written_migration_of_other_schemes_refuses_before_anything,
+    ),
+    Mutant(
+        "a run that may not look goes on",
+        lambda: mock.patch.object(loop, "ATTEMPTS", 10**6),
+        test_holes.test_a_run_whose_token_is_void_ends,
+    ),
+    Mutant(
+        "what an earlier run wrote is taken for what was there",
+        _only_the_open_run_counts,
+        partial(test_machine.test_a_revert_undoes_every_run, killed=False),
+    ),
     Mutant(
         "Leases are let go of beside half-migrated sets",
         _leases_are_never_parked,

@@ -8,8 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.conftest import SEED
-from tests.simulation.machine import NO_RECORD, Machine, Mishap, Tally, explore
-from tests.simulation.mutants import history
+from tests.simulation.machine import NO_RECORD, Machine, Mishap, Tally, explore, history
 from tests.simulation.truth import DONE, LOST, REFUSED, REVERTED, STUCK
 from tests.simulation.world import KILLED
 from tests.support.counts import record

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from migrator import resources
-from migrator.run.leases import DURATION, OWN_LEASE, RENEW_EVERY
+from migrator.run.leases import DURATION, OWN_LEASE, QUIET, RENEW_EVERY
 from tests.simulation import cluster
 from tests.simulation.points import CHOICE, of_trees, tree_points
 from tests.simulation.truth import DONE, LOST, STUCK, lies
@@ -65,12 +65,12 @@ def test_a_pause_longer_than_the_lease_ends_the_run(moment: Moment, *, every: bo
 
 
 def test_a_dead_holder_is_waited_for() -> None:
-    """A rerun waits out the Lease of a run that was killed, and the time of its last request, before it writes."""
+    """A rerun waits out the Lease of a run that was killed, and the time of its last request, and not much longer."""
     world = World()
     dead = world.start(fault=kill_at(of_trees()[5].number, "after"))
     dead.run()
     assert world.holder == dead.name
-    moved = world.seconds
+    moved = begun = world.seconds
     successor = world.start()
     first: list[float] = []
 
@@ -81,6 +81,7 @@ def test_a_dead_holder_is_waited_for() -> None:
     successor._fault = note
     assert successor.run().code == DONE
     assert first[0] >= moved + DURATION - RENEW_EVERY
+    assert first[0] < begun + DURATION + QUIET + RENEW_EVERY * 4
 
 
 def test_a_living_holder_is_not_waited_for_for_ever() -> None:

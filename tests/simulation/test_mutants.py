@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.mutants import MUTANTS, Mutant, history
+from tests.simulation.machine import history
+from tests.simulation.mutants import MUTANTS, Mutant
 from tests.simulation.points import undisturbed
 from tests.support.counts import record
 

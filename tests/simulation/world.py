@@ -6,10 +6,11 @@ own in the product, happens at the next request or sleep. So a schedule gives on
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any, Final, Literal, TypeVar
@@ -17,15 +18,16 @@ from typing import Any, Final, Literal, TypeVar
 import structlog
 
 from migrator import resources
-from migrator.errors import MigratorError
+from migrator.errors import Interrupted, MigratorError
 from migrator.exact_json import JSONObject
 from migrator.planning.options import PlanOptions
 from migrator.resources import Op, Resource
-from migrator.run import loop
+from migrator.run import loop, verify
 from migrator.run.context import Context, RunOptions, RunResult
 from migrator.run.leases import micro_time
 from migrator.run.operator import Flags
 from migrator.run.record import Recorder
+from migrator.run.verify import VerifyOptions
 from migrator.store import Deadline, DryRun, Listing, in_turn
 from migrator.store import Write as SeamWrite
 from tests.simulation import cluster
@@ -74,6 +76,18 @@ class Write:
     def target(self) -> str:
         """``pods/web-0``, ``deployments/grove-operator/scale``."""
         return "/".join(filter(None, (self.resource.plural, self.name, self.subresource)))
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One request or sleep of a process, reads, dry runs and renewals included; ``number`` counts from 1."""
+
+    number: int
+    moment: Moment
+    kind: Literal["read", "dry run", "write", "sleep"]
+    verb: str
+    target: str
+    process: Process
 
 
 Fault = Callable[[Write], None]
@@ -222,8 +236,12 @@ class Process:
         read_fault: Callable[[int], None] | None = None,
         gate: Callable[[], None] = lambda: None,
         sleep: Callable[[float], None] | None = None,
+        at: Callable[[Step], None] = lambda _step: None,
     ) -> None:
         self.world = world
+        self.skew = timedelta()
+        self.steps = 0
+        self._at = at
         self.beats: list[Callable[[], object]] = []
         self.stop = threading.Event()
         self.writes: list[Write] = []
@@ -250,9 +268,17 @@ class Process:
         flags = Flags(lease_name=more.pop("lease_name", None))
         store = View(self.world.store, self).in_dry_run(more.pop("dry_run", DryRun.NONE))
         options = RunOptions(plan=plan, stop_operator=more.pop("stop_operator", True), flags=flags, **more)
-        context = Context(
+        return self._ended(lambda: loop.run(store, options, self._context(timeout)))
+
+    def verify(self, *, target: str = cluster.TARGET) -> Ending:
+        """``grove-migrator verify --after-upgrade``."""
+        options = VerifyOptions(target, after_upgrade=True)
+        return self._ended(lambda: verify.verify(View(self.world.store, self), options, self._context(None)))
+
+    def _context(self, timeout: float | None) -> Context:
+        return Context(
             clock=lambda: self.world.seconds,
-            now=self.world.now,
+            now=lambda: self.world.now() + self.skew,
             sleep=self.sleep,
             identity=self._name,
             run_id=self._name,
@@ -262,12 +288,17 @@ class Process:
             threads=False,
             beats=self.beats,
         )
+
+    def _ended(self, command: Callable[[], object]) -> Ending:
         try:
-            return Ending(0, result=loop.run(store, options, context))
+            result = command()
+            return Ending(0, result=result if isinstance(result, RunResult) else None)
         except MigratorError as error:
             return Ending(error.exit_code, error)
         except Exception as error:  # noqa: BLE001 - as the command line does: a bug is 1
             return Ending(1, error)
+        except KeyboardInterrupt as error:
+            return Ending(1, Interrupted(str(error)))
         except Killed:
             return Ending(KILLED)
 
@@ -279,27 +310,37 @@ class Process:
     def sleep(self, seconds: float) -> None:
         """Sleep; the Lease is renewed meanwhile."""
         self._live()
-        self._sleep(seconds)
-        self._live()
-        self._renew()
+        with self._step("sleep", "sleep", ""):
+            self._sleep(seconds)
+            self._live()
+        self.renew()
 
-    def read(self, call: Callable[[], V], resource: Resource) -> V:
+    @contextlib.contextmanager
+    def _step(self, kind: Literal["read", "dry run", "write", "sleep"], verb: str, target: str) -> Iterator[None]:
+        self.steps += 1
+        step = Step(self.steps, "before", kind, verb, target, self)
+        self._at(step)
+        yield
+        self._at(replace(step, moment="after"))
+
+    def read(self, call: Callable[[], V], resource: Resource, verb: str = "list", name: str = "") -> V:
         """Send a read, of which the fault is given the number, from 1; a dry run counts as one."""
         self._live()
         if resource != resources.LEASES:
-            self._renew()
+            self.renew()
         self._gate()
         self._live()
         self.world.advance(LATENCY)
         self.reads += 1
         self._read_fault(self.reads)
-        return call()
+        with self._step("read" if verb in {"list", "get"} else "dry run", verb, f"{resource.plural}/{name}"):
+            return call()
 
-    def write(self, call: Callable[[], V], resource: Resource, name: str, subresource: str) -> V:
+    def write(self, call: Callable[[], V], resource: Resource, name: str, subresource: str, verb: str = "patch") -> V:
         """Send a write, and let the fault strike before and after it."""
         self._live()
         if resource != resources.LEASES:
-            self._renew()
+            self.renew()
         with self._lock:
             self._gate()
             self._live()
@@ -307,11 +348,13 @@ class Process:
             write = Write(len(self.writes) + 1, "before", resource, name, subresource, self)
             self.writes.append(write)
             self._fault(write)
-            answer = call()
-            self._fault(Write(write.number, "after", resource, name, subresource, self))
+            with self._step("write", verb, write.target):
+                answer = call()
+                self._fault(replace(write, moment="after"))
             return answer
 
-    def _renew(self) -> None:
+    def renew(self) -> None:
+        """Do what threads of its own do in the product."""
         for beat in self.beats:
             beat()
 
@@ -357,12 +400,14 @@ class View:
 
     def get(self, resource: Resource, namespace: str, name: str, *, subresource: str = "") -> JSONObject:
         """See the store."""
-        return self.process.read(lambda: self._inner.get(resource, namespace, name, subresource=subresource), resource)
+        return self.process.read(
+            lambda: self._inner.get(resource, namespace, name, subresource=subresource), resource, "get", name
+        )
 
     def create(self, resource: Resource, namespace: str, body: JSONObject) -> JSONObject:
         """See the store."""
         name = str(body["metadata"].get("name") or "")
-        return self._write(lambda: self._inner.create(resource, namespace, body), resource, name)
+        return self._write(lambda: self._inner.create(resource, namespace, body), resource, name, verb="create")
 
     def patch(
         self, resource: Resource, namespace: str, name: str, ops: Sequence[Op], *, subresource: str = ""
@@ -384,12 +429,14 @@ class View:
 
     def delete(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
         """See the store."""
-        self._write(lambda: self._inner.delete(resource, namespace, name, uid), resource, name)
+        self._write(lambda: self._inner.delete(resource, namespace, name, uid), resource, name, verb="delete")
 
-    def _write(self, call: Callable[[], V], resource: Resource, name: str, subresource: str = "") -> V:
+    def _write(
+        self, call: Callable[[], V], resource: Resource, name: str, subresource: str = "", verb: str = "patch"
+    ) -> V:
         if self.dry_run is not DryRun.NONE:
-            return self.process.read(call, resource)
-        return self.process.write(call, resource, name, subresource)
+            return self.process.read(call, resource, verb, name)
+        return self.process.write(call, resource, name, subresource, verb)
 
 
 @dataclass

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import logging
+import threading
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+
+import structlog
 
 from migrator.errors import LostReply
 from migrator.exact_json import JSONObject
 from migrator.resources import Resource
+from migrator.run.context import Context
+from migrator.store import Deadline
 from tests.support.memory_store import MemoryStore, Request
 
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -39,6 +46,26 @@ class Clock:
         self.seconds += seconds
         for observer in list(self.on_sleep):
             observer(seconds)
+
+
+def context_of(
+    clock: Callable[[], float], now: Callable[[], datetime], identity: str = "we_1", *, threads: bool = False
+) -> Context:
+    """Surroundings with these clocks, and without a log."""
+    log = structlog.wrap_logger(
+        structlog.ReturnLogger(), wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL)
+    )
+    return Context(
+        clock=clock,
+        now=now,
+        sleep=time.sleep,
+        identity=identity,
+        run_id=identity,
+        log=log,
+        stop=threading.Event(),
+        deadline=Deadline(clock),
+        threads=threads,
+    )
 
 
 class SmallCluster(MemoryStore):

@@ -97,8 +97,8 @@ does not.
 
 **alpha.1 to alpha.3** elect no leader, whatever their configuration says: the field of `leaderElection` has no JSON
 name there (`operator/api/config/v1alpha1/types.go:OperatorConfiguration`), so the key is not read, and there is no
-Lease. A test shows it. For these releases the run holds a Lease of its own, and what keeps operators out is that none
-has a pod.
+Lease. A test shows it. A run holds its own Lease and the default one all the same, which keeps out a target that
+elects a leader. What keeps these releases out is that none has a pod: the run looks for pods until its end.
 
 An update in which alpha.3 finds no pod to replace was seen to stay in flight: the PodCliques' updates end at once, and
 nothing makes the operator store their generation hashes. A migration gives no cause for it, since it begins no update.

@@ -1,0 +1,261 @@
+"""Every mishap, and every whole second command, at every step of a first one: requests, reads, renewals and sleeps."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import cache
+from typing import Final, Literal
+
+from migrator.errors import ApiError, Conflict, LostReply, NotAuthorised, Rejected, TestFailed, Unreachable
+from migrator.resources import LEASES
+from migrator.run.leases import OWN_LEASE
+from tests.simulation import cluster
+from tests.simulation.points import GROVE
+from tests.simulation.truth import DONE, FAILED, LOST, REFUSED, REVERTED, STUCK, lies
+from tests.simulation.world import KILLED, MOMENTS, Ending, Moment, Process, Step, World
+
+Command = Literal["forward", "revert", "verify"]
+COMMANDS: Final[tuple[Command, ...]] = ("forward", "revert", "verify")
+NO_RECORD: Final = 2
+_YEAR: Final = timedelta(days=365)
+_LONGER_THAN_A_LEASE: Final = 70.0
+_SHORTER_THAN_A_HOLD: Final = 20.0
+_STEPS: Final = 2000  # more than any command takes that ends by itself
+
+
+@dataclass(frozen=True, slots=True)
+class Mishap:
+    """Something that happens to a process at one step; ``kinds`` are the steps to which it can.
+
+    ``lasts``: at every step from then on.
+    """
+
+    name: str
+    strike: Callable[[Process], object]
+    kinds: frozenset[str] = frozenset({"read", "dry run", "write", "sleep"})
+    moments: tuple[Moment, ...] = ("before",)
+    lasts: bool = False
+
+    def may(self, step: Step) -> bool:
+        """Whether it can happen there: only a patch fails by a test, only what writes is rejected."""
+        patched = self.name in {"a failed test", "a conflict"} and step.verb != "patch"
+        return step.kind in self.kinds and step.moment in self.moments and not patched
+
+
+def _fails(error: Callable[[], BaseException]) -> Callable[[Process], object]:
+    def strike(_process: Process) -> None:
+        raise error()
+
+    return strike
+
+
+def _steal(process: Process) -> None:
+    for name in (OWN_LEASE, cluster.LEASE):
+        process.world.hand_lease_to("another_1", seconds=600, name=name)
+    process.world.advance(_LONGER_THAN_A_LEASE)
+
+
+def _jump(by: timedelta) -> Callable[[Process], object]:
+    def strike(process: Process) -> None:
+        process.skew += by
+
+    return strike
+
+
+_REQUESTS: Final = frozenset({"read", "dry run", "write"})
+_WRITES: Final = frozenset({"write"})
+_SENT: Final = frozenset({"write", "dry run"})
+MISHAPS: Final = (
+    Mishap("a kill", Process.kill, moments=MOMENTS),
+    Mishap("a lost reply", _fails(lambda: LostReply("no answer")), _SENT, MOMENTS),
+    Mishap("an outage", _fails(lambda: Unreachable("HTTP 503, 8 times")), _REQUESTS),
+    Mishap("a lasting outage", _fails(lambda: Unreachable("HTTP 503, at every request")), _REQUESTS, lasts=True),
+    Mishap("a bug of the server", _fails(lambda: ApiError("HTTP 400", status=400)), _REQUESTS),
+    Mishap("a missing right", _fails(lambda: NotAuthorised("HTTP 403")), _REQUESTS),
+    Mishap("a void token", _fails(lambda: NotAuthorised("HTTP 401")), _REQUESTS, lasts=True),
+    Mishap("a rejection", _fails(lambda: Rejected("is invalid", status=422, reason="Invalid")), _SENT),
+    Mishap("a failed test", _fails(lambda: TestFailed("a test does not hold", status=422)), _SENT),
+    Mishap("a conflict", _fails(lambda: Conflict("modified", status=409, reason="Conflict")), _WRITES),
+    Mishap("a bug of ours", _fails(lambda: ValueError("timeout"))),
+    Mishap("too little memory", _fails(MemoryError)),
+    Mishap("SIGTERM", lambda process: process.stop.set(), moments=MOMENTS),
+    Mishap("two signals", _fails(KeyboardInterrupt)),
+    Mishap("a short pause", lambda process: process.world.advance(_SHORTER_THAN_A_HOLD)),
+    Mishap("a long pause", lambda process: process.world.advance(_LONGER_THAN_A_LEASE)),
+    Mishap("a pause in which others take the Leases", _steal),
+    Mishap("a clock that jumps ahead", _jump(_YEAR)),
+    Mishap("a clock that jumps back", _jump(-_YEAR)),
+)
+
+
+@dataclass
+class Tally:
+    """What was tried."""
+
+    histories: int = 0
+    runs: int = 0
+    endings: Counter[int] = field(default_factory=Counter)
+
+    def count(self, *endings: Ending) -> None:
+        """One more history, of so many commands."""
+        self.histories += 1
+        self.runs += len(endings)
+        self.endings[endings[0].code] += 1
+
+
+def prepared(command: Command) -> World:
+    """A cluster in which the command makes sense, and whose operators must know what they see when they are awake."""
+    world = World()
+    before, after = world.before, world.after
+    if command != "forward":
+        assert world.run().code == DONE
+    if command == "verify":
+        world.deploy(replicas=1, image=cluster.NEW_IMAGE)
+        world.advance(60)
+
+    looked: set[tuple[str, str]] = set()
+
+    def awake(image: str) -> None:
+        known = before if image == cluster.OLD_IMAGE else after
+        if (image, world.store.version) not in looked:
+            looked.add((image, world.store.version))
+            assert world.grove() == known, f"{image} is awake beside hashes that it does not know"
+
+    world.on_awake = awake
+    return world
+
+
+def perform(process: Process, command: Command) -> Ending:
+    """Do it."""
+    return process.verify() if command == "verify" else process.run(revert=command == "revert")
+
+
+@cache
+def steps(command: Command) -> tuple[Step, ...]:
+    """The steps of a command that nothing disturbs, each before and after."""
+    found: list[Step] = []
+    assert perform(prepared(command).start(at=found.append), command).code == DONE
+    return tuple(found)
+
+
+def chosen(command: Command, mishap: Mishap, *, every: int = 1, first: int = 0) -> Iterator[tuple[int, Moment]]:
+    """At which steps it happens: at every one, or at one of so many."""
+    able = [(step.number, step.moment) for step in steps(command) if mishap.may(step)]
+    yield from able[first % every :: every]
+
+
+def strikes(mishap: Mishap, number: int, moment: Moment) -> Callable[[Step], None]:
+    """The mishap, at that step; afterwards nothing may go on for ever."""
+
+    def at(step: Step) -> None:
+        assert step.number < _STEPS, "the command does not end"
+        if (step.number, step.moment) == (number, moment) or (
+            mishap.lasts and step.number > number and mishap.may(step)
+        ):
+            mishap.strike(step.process)
+
+    return at
+
+
+def suffer(command: Command, mishap: Mishap, number: int, moment: Moment, tally: Tally) -> None:
+    """One history: what the exit code says is so, and what comes next ends well."""
+    world = prepared(command)
+    process = world.start(at=strikes(mishap, number, moment))
+    ending = perform(process, command)
+    truthful(world, process, command, ending)
+    for name in (OWN_LEASE, cluster.LEASE):
+        if world.lease(name).get("spec", {}).get("holderIdentity") == "another_1":
+            world.hand_lease_to("", seconds=1, name=name)
+    again = put_right(world, command, back=(number + len(moment)) % 2 == 0)
+    tally.count(ending, *again)
+
+
+def truthful(world: World, process: Process, command: Command, ending: Ending) -> None:
+    """What the exit code of the only command that ran says is so."""
+    wrote = any(write.resource in GROVE for write in process.writes)
+    found = world.grove()
+    if command == "forward":
+        assert lies(world, ending) == []
+    elif command == "revert":
+        assert world.wrongs == []
+        if ending.code == DONE:
+            assert (found == world.before, world.replicas) == (True, 1), str(ending)
+        elif ending.code in {FAILED, NO_RECORD, REFUSED}:
+            assert (found == world.after, world.replicas) == (True, 0), str(ending)
+        else:
+            assert ending.code in {LOST, STUCK, KILLED}, str(ending)
+    else:
+        assert (found == world.after, world.replicas, wrote) == (True, 1, False), str(ending)
+        assert {write.resource.plural for write in process.writes} <= {LEASES.plural, "configmaps"}
+    if ending.code in {FAILED, NO_RECORD, REFUSED}:
+        assert not wrote, str(ending)
+
+
+def put_right(world: World, command: Command, *, back: bool) -> list[Ending]:
+    """After anything a rerun, or the way back, ends well; nothing is ever left that neither can mend."""
+    endings = []
+    if command == "verify":
+        ending = world.start().verify()
+        assert ending.code in {DONE, NO_RECORD}, str(ending)
+        assert (world.grove() == world.after, world.replicas) == (True, 1)
+        return [ending]
+    if back:
+        ending = world.run(revert=True)
+        assert ending.code in {DONE, NO_RECORD}, str(ending)
+        assert (world.grove() == world.before, world.replicas) == (True, 1), str(ending)
+        endings.append(ending)
+    ending = world.run()
+    assert (ending.code, world.grove() == world.after, world.replicas) == (DONE, True, 0), str(ending)
+    endings.append(ending)
+    if not back:
+        ending = world.run(revert=True)
+        assert (ending.code, world.grove() == world.before, world.replicas) == (DONE, True, 1), str(ending)
+        endings.append(ending)
+    return endings
+
+
+def overtaken(first: Command, second: Command, number: int, moment: Moment, tally: Tally, *, alive: bool) -> None:
+    """A whole second command while the first stands at one of its steps, or, ``alive``, renews its Leases there."""
+    world = prepared(first)
+    met: list[Ending] = []
+
+    def at(step: Step) -> None:
+        assert step.number < _STEPS, "the command does not end"
+        if (step.number, step.moment) != (number, moment) or met:
+            return
+        met.append(Ending(KILLED))
+
+        def sleep(seconds: float) -> None:
+            world.advance(seconds)
+            if alive:
+                step.process.renew()
+
+        other = world.start(sleep=sleep)
+        met[:] = [perform(other, second)]
+        if met[0].code == DONE and second != "verify":
+            assert world.grove() == (world.after if second == "forward" else world.before), str(met[0])
+        if met[0].code in {FAILED, NO_RECORD, REFUSED}:
+            assert not [write for write in other.writes if write.resource in GROVE], str(met[0])
+
+    process = world.start(at=at)
+    ending = perform(process, first)
+    assert met
+    assert world.wrongs == [], (str(ending), str(met[0]))
+    if ending.code == DONE and first != "verify":
+        assert world.grove() == (world.after if first == "forward" else world.before), (str(ending), str(met[0]))
+    if ending.code in {FAILED, NO_RECORD, REFUSED}:
+        assert not [write for write in process.writes if write.resource in GROVE], str(ending)
+    assert ending.code in {DONE, FAILED, NO_RECORD, REFUSED, LOST, REVERTED, STUCK, 7}, str(ending)
+    world.advance(_LONGER_THAN_A_LEASE)
+    last = world.run()
+    assert (last.code, world.grove() == world.after) == (DONE, True), str(last)
+    recorded = bool(world.records)
+    back = world.run(revert=True, source=cluster.SOURCE)
+    assert back.code == DONE, str(back)
+    if recorded:  # without a record nobody knows which values were the target's before
+        assert world.grove() == world.before
+    assert world.replicas == (1 if world.image == cluster.OLD_IMAGE else 0)
+    tally.count(ending, met[0], last, back)

@@ -1,0 +1,47 @@
+"""Whatever happens at whatever step: the exit code is the cluster's state, no operator sees what it does not know."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation import products
+from tests.simulation.products import COMMANDS, MISHAPS, Command, Mishap, Tally
+from tests.simulation.world import MOMENTS, Moment
+from tests.support.counts import record
+
+#: In a bounded run one step of so many.
+SPARSE = 41
+
+EVERY = pytest.mark.parametrize(
+    "every", [SPARSE, pytest.param(1, marks=[pytest.mark.slow, pytest.mark.timeout(7200)])], ids=["chosen", "all"]
+)
+
+
+@EVERY
+@pytest.mark.parametrize("mishap", MISHAPS, ids=lambda mishap: mishap.name)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_mishap_at_any_step_is_told_truthfully(command: Command, mishap: Mishap, every: int) -> None:
+    """At every request and sleep: the exit code says what is there, and a rerun or a revert ends well."""
+    tally = Tally()
+    for number, moment in products.chosen(command, mishap, every=every, first=7 * MISHAPS.index(mishap)):
+        products.suffer(command, mishap, number, moment, tally)
+    record("product_mishaps", tally.histories)
+    record("product_runs", tally.runs)
+
+
+@EVERY
+@pytest.mark.parametrize("alive", [False, True], ids=["stands still", "renews"])
+@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("second", COMMANDS)
+@pytest.mark.parametrize("first", COMMANDS)
+def test_a_second_command_at_any_step_of_the_first(
+    first: Command, second: Command, moment: Moment, every: int, *, alive: bool
+) -> None:
+    """Both end truthfully, whoever has the Leases, and all that they leave is finished or undone by the next."""
+    tally = Tally()
+    numbers = [step.number for step in products.steps(first) if step.moment == moment]
+    offset = 5 * COMMANDS.index(second) + 3 * alive
+    for number in numbers[offset % every :: every]:
+        products.overtaken(first, second, number, moment, tally, alive=alive)
+    record("product_double_runs", tally.histories)
+    record("product_runs", tally.runs)
