@@ -11,7 +11,7 @@ PYTEST  := $(BIN)/python -m pytest $(PLUGINS)
 PARALLEL := -n auto --dist loadfile
 
 # The first build takes minutes, which no test should be charged for.
-BUILD_PROGRAMS = @$(BIN)/python -m tests.support.go_programs
+BUILD_PROGRAMS = @$(BIN)/python -m testbed.go_programs
 
 .DEFAULT_GOAL := help
 .PHONY: help demo quick test test-all test-upgrade test-wheel node-test node-upgrade coverage lint audit format e2e bench lock clean

@@ -21,7 +21,7 @@ from typing import Any, Final
 from benchmarks import dump, growth, hashing, instant, run, startup
 from benchmarks.page import RESULTS, reached
 from benchmarks.rows import Row
-from tests.support.go_programs import GoProgramError, go
+from testbed.go_programs import GoProgramError, go
 
 PARTS: Final = ("startup", "hashing", "growth", "dump", "instant", "run")
 _PODS: Final = 1_000

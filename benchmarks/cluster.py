@@ -30,11 +30,11 @@ from migrator.run.snapshot import take
 from migrator.store import LONGEST_WRITE, Write, in_turn
 from migrator.stores.kube import store as kube_store
 from migrator.stores.kube.transport import Request
-from tests.support.controlplane.client import Client
-from tests.support.controlplane.crds import apply_crds
-from tests.support.controlplane.server import ControlPlane
-from tests.support.controlplane.trees import load
-from tests.support.operator_installation import LEASE, NAMESPACE, deployment, image
+from testbed.controlplane.client import Client
+from testbed.controlplane.crds import apply_crds
+from testbed.controlplane.server import ControlPlane
+from testbed.controlplane.trees import load
+from testbed.operator_installation import LEASE, NAMESPACE, deployment, image
 
 K = TypeVar("K")
 Stream = IO[bytes] | int | None

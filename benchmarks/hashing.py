@@ -22,8 +22,8 @@ from typing import Final
 from benchmarks.mixes import MIXES
 from benchmarks.rows import Row
 from migrator.hashing.schemes import all_schemes
-from tests.oracle.build import oracle_binary
-from tests.support.go_programs import GoProgramError
+from testbed.go_programs import GoProgramError
+from testbed.oracle import oracle_binary
 
 ROUNDS: Final = 3
 _MINOR: Final = "1.35"

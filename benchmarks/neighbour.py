@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Final
 
-from tests.support.controlplane.client import Client
+from testbed.controlplane.client import Client
 
 _PAUSE: Final = 0.05
 

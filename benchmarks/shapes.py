@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from migrator.hashing import podcliqueset, schemes
-from tests.support import workloads
-from tests.support.trees import State, grow
+from testbed import workloads
+from testbed.trees import State, grow
 
 Object = dict[str, Any]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 
-from tests.support.controlplane.fixtures import api, control_plane, managed_control_plane, namespace
+from testbed.controlplane.fixtures import api, control_plane, managed_control_plane, namespace
 
 __all__ = ["api", "control_plane", "managed_control_plane", "namespace"]
 

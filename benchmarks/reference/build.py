@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from tests.support.go_programs import GoProgram
+from testbed.go_programs import GoProgram
 
 _HERE: Final = Path(__file__).resolve().parent
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from testbed.controlplane.server import ControlPlane
 from tests.simulation.live import LiveCluster
-from tests.support.controlplane.server import ControlPlane
 
 
 @pytest.fixture

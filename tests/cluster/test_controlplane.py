@@ -12,10 +12,10 @@ from kubernetes import client as official
 from kubernetes import config
 from kubernetes.config.incluster_config import InClusterConfigLoader
 
-from tests.support.controlplane.client import MERGE_PATCH, AnswerError, Client, Object, eventually
-from tests.support.controlplane.crds import apply_crds
-from tests.support.controlplane.options import Options
-from tests.support.controlplane.server import ControlPlane
+from testbed.controlplane.client import MERGE_PATCH, AnswerError, Client, Object, eventually
+from testbed.controlplane.crds import apply_crds
+from testbed.controlplane.options import Options
+from testbed.controlplane.server import ControlPlane
 
 pytestmark = pytest.mark.controlplane
 

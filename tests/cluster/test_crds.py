@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.crds.generate import CONTROLLER_GEN, crds
-from tests.support.crds.lines import LINES, load
+from testbed.crds.generate import CONTROLLER_GEN, crds
+from testbed.crds.lines import LINES, load
 
 KINDS = {"PodCliqueSet", "PodClique", "PodCliqueScalingGroup", "PodGang"}
 

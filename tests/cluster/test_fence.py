@@ -46,7 +46,7 @@ from migrator.run.decisions import Lease
 from migrator.run.leases import OWN_LEASE, PARKED, Leases, micro_time, monotonic
 from migrator.run.record import RUN_NAME, Recorded, Recorder
 from migrator.stores.kube.store import KubeStore, connect
-from tests.support import operator_installation as installed
+from testbed import operator_installation as installed
 from tests.support.small_cluster import context_of
 
 pytestmark = pytest.mark.controlplane

@@ -6,8 +6,8 @@ import pytest
 
 from migrator.hashing.podcliqueset import hash_pod_clique_set
 from migrator.hashing.schemes import by_name
-from tests.support import workloads
-from tests.support.trees import Object, State, grow, of_kind
+from testbed import workloads
+from testbed.trees import Object, State, grow, of_kind
 
 
 def grown(state: State) -> list[Object]:

@@ -24,13 +24,13 @@ from migrator.run.operator import Flags
 from migrator.store import Deadline
 from migrator.stores.kube import store as kube_store
 from migrator.stores.kube.store import KubeStore
-from tests.support import workloads
-from tests.support.controlplane.client import Client
-from tests.support.controlplane.crds import apply_crds
-from tests.support.controlplane.server import ControlPlane
-from tests.support.controlplane.trees import GROVE, load
+from testbed import workloads
+from testbed.controlplane.client import Client
+from testbed.controlplane.crds import apply_crds
+from testbed.controlplane.server import ControlPlane
+from testbed.controlplane.trees import GROVE, load
+from testbed.trees import Object, State, grow
 from tests.support.counts import record
-from tests.support.trees import Object, State, grow
 
 pytestmark = pytest.mark.controlplane
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from tests.support.controlplane.build import CONTROL_PLANE
+from testbed.controlplane.build import CONTROL_PLANE
 
 LIMIT = 150 << 10
 READ = r"""

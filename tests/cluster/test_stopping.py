@@ -11,11 +11,11 @@ from typing import Final
 import pytest
 
 from migrator.run.leases import PARKED
+from testbed.controlplane.server import ControlPlane
 from tests.simulation import proxy
 from tests.simulation.live import LiveCluster
 from tests.simulation.proxy import Exchange, Seen
 from tests.simulation.truth import DONE, FAILED, LOST, REVERTED, STUCK, lies
-from tests.support.controlplane.server import ControlPlane
 from tests.support.counts import record
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.faults]

@@ -28,7 +28,7 @@ from migrator.store import FIELD_MANAGER, DryRun, Store, Write
 from migrator.stores.dump.store import DumpStore
 from migrator.stores.kube import store as kube_store
 from migrator.stores.kube.store import KubeStore
-from tests.support.controlplane.server import ControlPlane
+from testbed.controlplane.server import ControlPlane
 from tests.support.memory_store import SELF_SUBJECT_REVIEWS, MemoryStore
 
 pytestmark = pytest.mark.controlplane

@@ -8,12 +8,12 @@ import pytest
 
 from migrator.hashing.podcliqueset import PodCliqueSetHashes, hash_pod_clique_set
 from migrator.hashing.schemes import by_name
-from tests.support import workloads
-from tests.support.controlplane.client import Client, Object
-from tests.support.controlplane.crds import apply_crds
-from tests.support.controlplane.server import ControlPlane
-from tests.support.controlplane.trees import plant
-from tests.support.trees import State, of_kind
+from testbed import workloads
+from testbed.controlplane.client import Client, Object
+from testbed.controlplane.crds import apply_crds
+from testbed.controlplane.server import ControlPlane
+from testbed.controlplane.trees import plant
+from testbed.trees import State, of_kind
 
 pytestmark = pytest.mark.controlplane
 

@@ -15,8 +15,8 @@ from migrator.resources import Op
 from migrator.run import operator_config
 from migrator.stores.dump import patching
 from migrator.stores.kube.responses import may_have_been_applied
+from testbed.workloads import standalone
 from tests.support.memory_store import MemoryStore
-from tests.support.workloads import standalone
 
 
 @pytest.mark.parametrize(("status", "doubtful"), [(500, True), (504, True), (409, False), (429, False), (200, False)])

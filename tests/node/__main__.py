@@ -13,10 +13,10 @@ import sys
 import time
 from typing import Final
 
+from testbed.controlplane.build import CONTROL_PLANE
+from testbed.go_programs import GoProgramError
 from tests.node import images, machine, traces
 from tests.node.programs import CONTAINERD, NODE
-from tests.support.controlplane.build import CONTROL_PLANE
-from tests.support.go_programs import GoProgramError
 
 #: The kernel ends all of it when this process ends, however that happens.
 _NAMESPACES: Final = (

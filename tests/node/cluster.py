@@ -16,17 +16,17 @@ from typing import Any, Final, Self
 import yaml
 
 from migrator.hashing import podcliqueset, schemes
+from testbed import workloads
+from testbed.controlplane.client import Object, eventually
+from testbed.controlplane.options import Options
+from testbed.controlplane.server import ControlPlane
+from testbed.controlplane.trees import load
+from testbed.gangs import MAPPED
+from testbed.trees import State, grow
 from tests.cluster.manifests.site import NAMESPACE, NEW, OLD, WORKLOADS, Site, documents, of_kind
 from tests.node import images
 from tests.node.real import IMAGE_VOLUME, SANDBOX, Node
 from tests.node.scenarios import Row
-from tests.support import workloads
-from tests.support.controlplane.client import Object, eventually
-from tests.support.controlplane.options import Options
-from tests.support.controlplane.server import ControlPlane
-from tests.support.controlplane.trees import load
-from tests.support.gangs import MAPPED
-from tests.support.trees import State, grow
 from tests.upgrade.watch import Watch
 
 JOB: Final = "grove-migrator"

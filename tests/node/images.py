@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from tests.support.go_programs import cache_directory
+from testbed.go_programs import cache_directory
 from tests.support.paths import ROOT
 
 #: What a pod of a workload, and the sandbox of any pod, runs: it ends as soon as it is asked to.

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import yaml
 
-from tests.cluster.helm.programs import PROGRAMS
+from testbed.controlplane.server import ControlPlane
+from testbed.helm import PROGRAMS
 from tests.node import images
 from tests.node.cluster import Machine
 from tests.node.programs import NODE
-from tests.support.controlplane.server import ControlPlane
 from tests.upgrade.builds import REPOSITORY, Build
 from tests.upgrade.kind.commands import run
 

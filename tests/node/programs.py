@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from tests.support.controlplane.build import CONTROL_PLANE
-from tests.support.go_programs import GoProgram
+from testbed.controlplane.build import CONTROL_PLANE
+from testbed.go_programs import GoProgram
 
 NODE: Final = GoProgram("node", CONTROL_PLANE.directory, "./node", ldflags=CONTROL_PLANE.ldflags)
 CONTAINERD: Final = GoProgram(

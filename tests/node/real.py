@@ -14,11 +14,11 @@ from urllib.parse import urlsplit
 
 import yaml
 
+from testbed.controlplane.client import Client, eventually
+from testbed.controlplane.options import tail
+from testbed.controlplane.server import ControlPlane
 from tests.node import inside, traces
 from tests.node.programs import CONTAINERD, NODE
-from tests.support.controlplane.client import Client, eventually
-from tests.support.controlplane.options import tail
-from tests.support.controlplane.server import ControlPlane
 
 NAME: Final = "grove-node"
 #: On by default from Kubernetes 1.35 on.

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from testbed.controlplane.client import eventually
 from tests.cluster.helm.cluster import OPERATOR, RIGHTS, Cluster
 from tests.cluster.helm.release import Helm
 from tests.cluster.helm.wrapper import packed, wrapper
@@ -18,7 +19,6 @@ from tests.node import images
 from tests.node.cluster import Scene
 from tests.node.test_job import SECONDS, container_id
 from tests.oracle.operator_build import Program, built
-from tests.support.controlplane.client import eventually
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(600)]
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from testbed.controlplane.client import MERGE_PATCH, eventually
 from tests.cluster.manifests.site import ACCOUNT, NAMESPACE, WORKLOADS, documents
 from tests.node.cluster import Ended, Scene
-from tests.support.controlplane.client import MERGE_PATCH, eventually
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(600)]
 

@@ -13,8 +13,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.oracle.build import HERE, NEWEST
-from tests.support.go_programs import environment, go
+from testbed.go_programs import environment, go
+from testbed.oracle import HERE, NEWEST
 
 MINOR = re.compile(r"1\.(\d+)(-preview)?")
 _REQUIRED = re.compile(r"k8s\.io/api (v\S+)")

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from tests.oracle.build import oracle_binary
+from testbed.oracle import oracle_binary
 
 Reply = dict[str, Any]
 

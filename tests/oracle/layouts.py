@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from migrator.hashing import layouts
-from tests.oracle.build import MINORS, oracle_binary
+from testbed.oracle import MINORS, oracle_binary
 
 LAYOUTS = Path(layouts.__file__).parent
 

@@ -9,10 +9,10 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.oracle.build import HERE
-from tests.support.go_programs import GoProgramError, cache_directory, environment, go
+from testbed.go_programs import GoProgramError, cache_directory, environment, go
+from testbed.oracle import HERE
 
-SOURCE = HERE / "operator"
+SOURCE = Path(__file__).resolve().parent / "operator"
 #: Go versions that the module proxy serves; the one on PATH is `local`.
 OLDEST, OLD, LOCAL, NEWEST_GO = "go1.24.11", "go1.25.5", "local", "go1.27.3"
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from tests.oracle.build import HERE, MINORS
+from testbed.oracle import HERE, MINORS
 from tests.oracle.layouts import layout
 
 CHANGES = HERE.parents[1] / "docs" / "how-it-works.md"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from testbed.go_programs import go
+from testbed.oracle import HERE, MINORS, NEWEST
 from tests.oracle import add_minor
-from tests.oracle.build import HERE, MINORS, NEWEST
-from tests.support.go_programs import go
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from testbed.go_programs import GoProgramError
 from tests.oracle import build, client
-from tests.support.go_programs import GoProgramError
 
 
 def test_an_unknown_minor_is_refused() -> None:

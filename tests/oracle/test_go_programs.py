@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import go_programs
-from tests.support.go_programs import GoProgram, GoProgramError, go
+from testbed import go_programs
+from testbed.go_programs import GoProgram, GoProgramError, go
 
 
 @pytest.fixture(autouse=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from testbed.oracle import MINORS
 from tests.oracle import layouts, pages
-from tests.oracle.build import MINORS
 from tests.oracle.golden import generate, vectors
 from tests.support.layout_walk import types
 

@@ -17,7 +17,7 @@ from migrator.hashing.podcliqueset import hash_pod_clique_set
 from migrator.hashing.schemes import Scheme
 from migrator.operators import binary
 from migrator.operators.binary import OperatorBinary
-from tests.oracle.build import MINORS
+from testbed.oracle import MINORS
 from tests.oracle.client import random_lines
 from tests.oracle.operator_build import LOCAL, NEWEST_GO, OLD, OLDEST, Program, built
 from tests.support.counts import record

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from migrator.hashing import podcliqueset, schemes
-from tests.support.controlplane import crds
-from tests.support.controlplane.client import Object
+from testbed.controlplane import crds
+from testbed.controlplane.client import Object
 from tests.support.paths import ROOT
 from tests.upgrade import samples
 from tests.upgrade.builds import BUILDS, Build

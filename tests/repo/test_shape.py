@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 from tests.support.paths import ROOT
@@ -35,20 +34,10 @@ def test_files_and_classes_of_the_product_stay_small() -> None:
                 assert node.end_lineno - node.lineno < _LINES_OF_A_CLASS, f"{path}: {node.name}"
 
 
-def test_scripts_import_no_tests() -> None:
-    """What builds documents and manifests and locks works without the tests; the product does too."""
-    for path, tree, _ in modules("migrator", "scripts"):
+def test_only_tests_import_tests() -> None:
+    """The product, its scripts, its benchmarks and what they share with the tests work without them."""
+    for path, tree, _ in modules("migrator", "scripts", "benchmarks", "testbed"):
         for node in ast.walk(tree):
             names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             assert not [name for name in names if name.partition(".")[0] == "tests"], path
-
-
-def test_modules_with_tests_are_imported_by_no_benchmark() -> None:
-    """Benchmarks use the same API server, trees and oracles as the tests, never a test."""
-    for path, tree, _ in modules("benchmarks"):
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tests."):
-                home = Path(*(node.module or "").split("."))
-                assert home.parts[:2] in {("tests", "support"), ("tests", "oracle")}, path
-                assert not home.name.startswith(("test_", "conftest")), path

@@ -10,6 +10,7 @@ import pytest
 from migrator import resources
 from migrator.errors import NotAuthorised
 from migrator.store import DryRun
+from testbed.trees import Object
 from tests.simulation import cluster
 from tests.simulation.points import GROVE, first, of_trees
 from tests.simulation.truth import DONE, FAILED, LOST, REFUSED, REVERTED, STUCK, lies
@@ -24,7 +25,6 @@ from tests.simulation.world import (
     operator_pod,
     raise_at,
 )
-from tests.support.trees import Object
 
 LOST_LABELS = {"app": "own"}
 _MANY = 500  # reads, more than any run here makes

@@ -13,7 +13,7 @@ from migrator.hashing import schemes
 from migrator.planning.images import is_target
 from migrator.resources import CONFIG_MAPS, DEPLOYMENTS, PODS, SERVICES, VALIDATING_WEBHOOK_CONFIGURATIONS
 from migrator.run import operator
-from tests.support.operator_installation import LABELS, NAMESPACE, configuration, image
+from testbed.operator_installation import LABELS, NAMESPACE, configuration, image
 from tests.support.small_cluster import SmallCluster
 
 IMAGE = image("v0.1.0-alpha.9")

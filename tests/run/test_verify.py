@@ -21,11 +21,11 @@ from migrator.run.operator import Flags
 from migrator.run.record import Recorder
 from migrator.run.verify import VerifyOptions, VerifyResult, close, closing, verify
 from migrator.store import Deadline
+from testbed import workloads
+from testbed.trees import State, grow
 from tests.simulation import cluster
 from tests.simulation.world import _QUIET, operator_pod
-from tests.support import workloads
 from tests.support.memory_store import MemoryStore
-from tests.support.trees import State, grow
 
 SOURCE, TARGET, NAMESPACE = "legacy-1.34", "legacy-1.35", "grove-system"
 Change = Callable[[dict[str, Any]], object]

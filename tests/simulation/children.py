@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, Protocol
 
+from testbed.trees import Hashes, Object, grow, of_kind
 from tests.simulation.cluster import Key, key_of
 from tests.support.memory_store import copied
-from tests.support.trees import Hashes, Object, grow, of_kind
 
 _GROUPS: Final = "PodCliqueScalingGroup"
 _PART_OF: Final = "app.kubernetes.io/part-of"

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from migrator.hashing import podcliqueset, schemes
-from tests.support import operator_installation as installation
-from tests.support import workloads
+from testbed import operator_installation as installation
+from testbed import workloads
+from testbed.trees import Object, State, grow
 from tests.support.memory_store import copied
-from tests.support.trees import Object, State, grow
 
 SOURCE: Final = "legacy-1.34"
 TARGET: Final = "legacy-1.35"

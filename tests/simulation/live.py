@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from migrator import resources
+from testbed.controlplane.client import Client
+from testbed.controlplane.crds import apply_crds
+from testbed.controlplane.server import ControlPlane
+from testbed.controlplane.trees import GROVE, load
+from testbed.trees import Object
 from tests.simulation import cluster
 from tests.simulation.proxy import Proxy, Schedule, Seen
 from tests.simulation.truth import LOST, STUCK
-from tests.support.controlplane.client import Client
-from tests.support.controlplane.crds import apply_crds
-from tests.support.controlplane.server import ControlPlane
-from tests.support.controlplane.trees import GROVE, load
 from tests.support.paths import ROOT
-from tests.support.trees import Object
 
 #: Seconds. A process that is starved of a busy machine's time for two thirds of the first loses its Lease.
 LEASE_SECONDS: Final = 2

@@ -16,10 +16,10 @@ from itertools import count
 from typing import Any, Final
 
 from migrator.hashing import podcliqueset, schemes
+from testbed.trees import Object
 from tests.simulation import children
 from tests.simulation.cluster import HASH_LABEL, Key
 from tests.support.memory_store import copied
-from tests.support.trees import Object
 
 POD_CLIQUE_LABEL: Final = "grove.io/podclique"
 _ENDED: Final = "updateEndedAt"
@@ -384,12 +384,12 @@ class _Set:
 
     @property
     def generation_hash(self) -> str:
-        """See :class:`tests.support.trees.Hashes`."""
+        """See :class:`testbed.trees.Hashes`."""
         return self.generation
 
     @property
     def pod_template_hashes(self) -> Mapping[str, str]:
-        """See :class:`tests.support.trees.Hashes`."""
+        """See :class:`testbed.trees.Hashes`."""
         return self.templates
 
     def _started(self) -> Object:

@@ -25,7 +25,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import yaml
 
-from tests.support.controlplane.server import ControlPlane
+from testbed.controlplane.server import ControlPlane
 
 _CHANGING: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _QUESTIONS: Final = ("/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/")

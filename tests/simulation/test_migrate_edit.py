@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from migrator import resources
+from testbed.trees import Object
 from tests.simulation import cluster
 from tests.simulation.operators import would_roll
 from tests.simulation.points import CHOICE, of_trees, tree_points
 from tests.simulation.truth import DONE, LOST, REVERTED
 from tests.simulation.world import KILLED, MOMENTS, Moment, World, do_at, kill_at
 from tests.support.counts import record
-from tests.support.trees import Object
 
 Objects = dict[cluster.Key, Object]
 

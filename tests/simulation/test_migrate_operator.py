@@ -9,6 +9,7 @@ import pytest
 from migrator import resources
 from migrator.errors import Reverted
 from migrator.run.leases import PARKED
+from testbed.trees import Object
 from tests.simulation import cluster
 from tests.simulation.points import CHOICE, GROVE, first, points, tree_points
 from tests.simulation.truth import DONE, FAILED, REFUSED, REVERTED, STUCK, lies
@@ -23,7 +24,6 @@ from tests.simulation.world import (
     operator_pod,
 )
 from tests.support.counts import record
-from tests.support.trees import Object
 
 
 @pytest.fixture

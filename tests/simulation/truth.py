@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
+from testbed.trees import Object
 from tests.simulation import cluster
 from tests.simulation.world import KILLED
-from tests.support.trees import Object
 
 DONE: Final = 0
 FAILED: Final = 1

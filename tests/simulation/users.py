@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from migrator import resources
+from testbed.trees import Object
 from tests.simulation import cluster
 from tests.simulation.world import RESOURCES, World
-from tests.support.trees import Object
 
 NAMES: Final = ("web", "disagg", "patient")
 FOREIGN: Final = "f0re16n"

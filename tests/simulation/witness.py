@@ -11,13 +11,13 @@ from typing import Any, Final
 from migrator import resources
 from migrator.hashing import podcliqueset, schemes
 from migrator.run.leases import OWN_LEASE
+from testbed.trees import Object
 from tests.simulation import cluster
 from tests.simulation.cluster import HASH_LABEL, Key, set_of
 from tests.simulation.operators import clique_of, containers_of
 from tests.simulation.points import GROVE
 from tests.simulation.world import World, Write
 from tests.support.memory_store import copied
-from tests.support.trees import Object
 
 Objects = Mapping[Key, Object]
 Path = tuple[str, ...]

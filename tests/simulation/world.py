@@ -30,10 +30,10 @@ from migrator.run.record import Recorder
 from migrator.run.verify import VerifyOptions
 from migrator.store import Deadline, DryRun, Listing, in_turn
 from migrator.store import Write as SeamWrite
+from testbed.trees import Object
 from tests.simulation import cluster
 from tests.simulation.operators import ALPHA_11, Line, Operator
 from tests.support.memory_store import MemoryStore, copied
-from tests.support.trees import Object
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -24,9 +24,9 @@ from migrator.planning.options import PlanOptions, Selection
 from migrator.planning.planner import make_plan
 from migrator.planning.revert import make_revert
 from migrator.planning.tables import Table
-from tests.support import trees
-from tests.support.gangs import MAPPED
-from tests.support.trees import PROGRESS, STARTED, State, grow
+from testbed import trees
+from testbed.gangs import MAPPED
+from testbed.trees import PROGRESS, STARTED, State, grow
 
 JSON = dict[str, Any]
 

@@ -17,10 +17,10 @@ from typing import Final
 from migrator.hashing.podcliqueset import hash_pod_clique_set
 from migrator.hashing.schemes import by_name
 from migrator.stores.dump.store import read_documents
-from tests.support import trees
-from tests.support.controlplane.crds import apply_crds
-from tests.support.controlplane.server import ControlPlane
-from tests.support.controlplane.trees import load
+from testbed import trees
+from testbed.controlplane.crds import apply_crds
+from testbed.controlplane.server import ControlPlane
+from testbed.controlplane.trees import load
 from tests.support.paths import ROOT
 
 SOURCE: Final = ROOT / "examples" / "podcliquesets.yaml"

@@ -13,8 +13,8 @@ from typing import Final
 
 from migrator.hashing import schemes
 from migrator.hashing.podcliqueset import hash_pod_clique_set
-from tests.support.trees import Object, State, as_list, grow, of_kind
-from tests.support.workloads import clique, disaggregated, pod_clique_set, standalone
+from testbed.trees import Object, State, as_list, grow, of_kind
+from testbed.workloads import clique, disaggregated, pod_clique_set, standalone
 
 SETS: Final = 37
 SOURCE: Final = "legacy-1.34"

@@ -18,7 +18,7 @@ import yaml
 from migrator import cli
 from migrator.cli import wiring
 from migrator.resources import DEPLOYMENTS, POD_CLIQUE_SETS, PODS
-from tests.support import operator_installation as installation
+from testbed import operator_installation as installation
 from tests.support.memory_store import MemoryStore, Request
 from tests.support.paths import ROOT
 

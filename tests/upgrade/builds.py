@@ -18,7 +18,7 @@ REPOSITORY: Final = "grove-operator"
 class Build:
     """One build: the name is its directory and its image's tag.
 
-    ``crds`` is the line of tests/support/crds that it is installed with, ``scheme`` what it hashes with. ``leads``:
+    ``crds`` is the line of testbed/crds that it is installed with, ``scheme`` what it hashes with. ``leads``:
     whether its chart grants rights on Leases. A build that is no release is known to the tool by its scheme and image.
     ``empty_updates``: it begins one of every standalone PodClique without ``updateProgress``, and replaces nothing.
     """

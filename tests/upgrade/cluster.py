@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from tests.support.controlplane.client import Client, Object
+from testbed.controlplane.client import Client, Object
 from tests.upgrade.builds import Build
 from tests.upgrade.photo import Photo
 from tests.upgrade.watch import PodDiary

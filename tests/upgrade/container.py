@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from tests.support.controlplane.client import AnswerError, Client, Object
-from tests.support.controlplane.server import ControlPlane
+from testbed.controlplane.client import AnswerError, Client, Object
+from testbed.controlplane.server import ControlPlane
 from tests.upgrade.volumes import Volumes, private_mounts
 
 _REFRESH_SECONDS: Final = 0.5

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from migrator.stores.dump.store import read_documents
-from tests.support.controlplane.client import eventually
+from testbed.controlplane.client import eventually
 from tests.support.paths import ROOT
 from tests.upgrade.builds import BUILDS
 from tests.upgrade.lab import Lab

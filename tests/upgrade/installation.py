@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tests.support.controlplane.client import Object
+from testbed.controlplane.client import Object
 from tests.upgrade.builds import Build
 
 NAMESPACE: Final = "grove-system"

@@ -11,10 +11,10 @@ from typing import Final, Self
 
 import urllib3
 
-from tests.support.controlplane.client import Object
-from tests.support.controlplane.crds import apply_crds
-from tests.support.controlplane.options import Options, Ready
-from tests.support.controlplane.server import ControlPlane
+from testbed.controlplane.client import Object
+from testbed.controlplane.crds import apply_crds
+from testbed.controlplane.options import Options, Ready
+from testbed.controlplane.server import ControlPlane
 from tests.upgrade import builds, installation
 from tests.upgrade.builds import Build
 from tests.upgrade.cluster import WORKLOADS, Ran

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tests.support.controlplane.client import Object
+from testbed.controlplane.client import Object
 from tests.upgrade import photo, samples
 from tests.upgrade.builds import BUILDS, Build
 from tests.upgrade.cluster import Cluster

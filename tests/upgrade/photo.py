@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tests.support.controlplane.client import Object
+from testbed.controlplane.client import Object
 
 GROVE: Final = "grove.io/v1alpha1"
 SET: Final = "PodCliqueSet"

@@ -17,8 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from tests.support.controlplane.client import AnswerError, Object
-from tests.support.controlplane.server import ControlPlane
+from testbed.controlplane.client import AnswerError, Object
+from testbed.controlplane.server import ControlPlane
 from tests.upgrade.container import Container, Program, Span, State
 from tests.upgrade.watch import DELETED, Handler, Watch
 

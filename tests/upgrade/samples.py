@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tests.support import workloads
-from tests.support.controlplane.client import Object
+from testbed import workloads
+from testbed.controlplane.client import Object
 from tests.upgrade.cluster import WORKLOADS
 
 #: The set under OnDelete.

@@ -15,8 +15,8 @@ from typing import Final
 
 import urllib3
 
-from tests.support.controlplane.client import Client, Object, eventually
-from tests.support.controlplane.options import Ready
+from testbed.controlplane.client import Client, Object, eventually
+from testbed.controlplane.options import Ready
 from tests.support.paths import ROOT
 from tests.upgrade import installation, photo
 from tests.upgrade.builds import Build

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.controlplane.client import Object, eventually
+from testbed.controlplane.client import Object, eventually
 from tests.upgrade import dynamo_cluster
 from tests.upgrade.builds import BUILDS
 from tests.upgrade.lab import Lab

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from testbed import workloads
+from testbed.controlplane.client import Object, eventually
 from tests.oracle.golden import cases
-from tests.support import workloads
-from tests.support.controlplane.client import Object, eventually
 from tests.support.counts import record
 from tests.upgrade import photo, samples
 from tests.upgrade.builds import BUILDS, Build

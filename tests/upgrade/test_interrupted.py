@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.controlplane.client import eventually
+from testbed.controlplane.client import eventually
 from tests.support.paths import ROOT
 from tests.upgrade import photo
 from tests.upgrade.builds import Build

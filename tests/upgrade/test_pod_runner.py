@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.controlplane.client import Client, Object, eventually
-from tests.support.controlplane.server import ControlPlane
+from testbed.controlplane.client import Client, Object, eventually
+from testbed.controlplane.server import ControlPlane
 from tests.upgrade.container import Program
 from tests.upgrade.pod_runner import PodRunner
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from migrator.grove.trees import DUMP_COMMAND
-from tests.support import workloads
-from tests.support.controlplane.client import JSON_PATCH, Object, eventually
+from testbed import workloads
+from testbed.controlplane.client import JSON_PATCH, Object, eventually
 from tests.upgrade import photo
 from tests.upgrade.builds import BUILDS
 from tests.upgrade.cluster import WORKLOADS

@@ -15,8 +15,8 @@ from typing import Final
 import pytest
 
 from migrator.planning.hazards import NEW
-from tests.support import workloads
-from tests.support.controlplane.client import Object
+from testbed import workloads
+from testbed.controlplane.client import Object
 from tests.upgrade import photo
 from tests.upgrade.cluster import WORKLOADS
 from tests.upgrade.lab import Lab

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from tests.support.controlplane.client import Client, Object
-from tests.support.controlplane.server import ControlPlane
+from testbed.controlplane.client import Client, Object
+from testbed.controlplane.server import ControlPlane
 
 _FIELD: Final = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]")
 

@@ -11,9 +11,9 @@ from typing import Final
 
 import urllib3
 
-from tests.support.controlplane.client import Object
-from tests.support.controlplane.options import Ready
-from tests.support.controlplane.server import ControlPlane
+from testbed.controlplane.client import Object
+from testbed.controlplane.options import Ready
+from testbed.controlplane.server import ControlPlane
 
 ADDED: Final = "ADDED"
 MODIFIED: Final = "MODIFIED"

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from testbed.controlplane.client import Object, eventually
 from tests.cluster.helm.release import Helm
 from tests.cluster.manifests.site import Site
-from tests.support.controlplane.client import Object, eventually
 
 OPERATOR: Final = Path(__file__).resolve().parent / "chart"
 RIGHTS: Final = "rbac.authorization.k8s.io/v1"

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from testbed.controlplane.client import eventually
+from testbed.controlplane.crds import apply_crds
+from testbed.controlplane.options import Options
+from testbed.controlplane.server import ControlPlane
+from testbed.gangs import MAPPED
 from tests.cluster.helm.cluster import Cluster
 from tests.cluster.helm.release import Helm, Release
 from tests.cluster.manifests.audit import Audit
 from tests.cluster.manifests.container import Container
 from tests.cluster.manifests.kubelet import Kubelet
 from tests.cluster.manifests.site import NAMESPACE, WORKLOADS, Site
-from tests.support.controlplane.client import eventually
-from tests.support.controlplane.crds import apply_crds
-from tests.support.controlplane.options import Options
-from tests.support.controlplane.server import ControlPlane
-from tests.support.gangs import MAPPED
 
 
 @pytest.fixture(scope="package")

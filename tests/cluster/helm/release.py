@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from scripts.render_manifests import AFTER
-from tests.cluster.helm.programs import PROGRAMS
+from testbed.controlplane.client import Object, eventually
+from testbed.helm import PROGRAMS
 from tests.cluster.manifests.kubelet import Kubelet
 from tests.cluster.manifests.site import MANIFESTS, NAMESPACE, Site
-from tests.support.controlplane.client import Object, eventually
 
 CHART: Final = Path(__file__).resolve().parent / "chart"
 NAME: Final = "grove"

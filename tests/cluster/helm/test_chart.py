@@ -12,9 +12,9 @@ import yaml
 from migrator import __version__
 from migrator.cli import cli
 from scripts import render_chart
+from testbed.controlplane.client import Object
 from tests.cluster.helm.wrapper import EXAMPLES, OURS, packed, run, wrapper
 from tests.cluster.manifests.site import NAMESPACE, documents, of_kind
-from tests.support.controlplane.client import Object
 
 OLD, NEW = "v0.1.0-alpha.8", "v0.1.0-alpha.12-rc1"
 HOOK: Final = ("mode=hook", "helmTimeout=35m", "operator.image.repository=example.test/grove-operator")

@@ -6,9 +6,9 @@ from typing import Final
 
 import pytest
 
+from testbed.controlplane.client import eventually
 from tests.cluster.helm.release import NAME, Release, Way, hooks
 from tests.cluster.manifests.site import NAMESPACE, NEW, OLD, documents
-from tests.support.controlplane.client import eventually
 
 pytestmark = pytest.mark.controlplane
 

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import pytest
 
+from testbed.controlplane.client import MERGE_PATCH, Object, eventually
 from tests.cluster.helm.release import Release, Way, hooks
 from tests.cluster.manifests.audit import Audit, used
 from tests.cluster.manifests.site import NAMESPACE, NEW, OLD, WORKLOADS, documents, grants
-from tests.support.controlplane.client import MERGE_PATCH, Object, eventually
 
 pytestmark = pytest.mark.controlplane
 

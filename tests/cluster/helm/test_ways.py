@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from testbed.helm import PROGRAMS
 from tests.cluster.helm.cluster import RIGHTS, Cluster
-from tests.cluster.helm.programs import PROGRAMS
 from tests.cluster.helm.wrapper import operator_chart, packed, platform_chart, wrapper
 from tests.cluster.manifests.site import MANIFESTS
 from tests.repo.pages import blocks

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import yaml
 
-from tests.cluster.helm.programs import PROGRAMS
+from testbed.helm import PROGRAMS
 from tests.support.paths import ROOT
 
 OURS: Final = ROOT / "charts" / "grove-migrator"

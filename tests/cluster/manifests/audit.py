@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from testbed.controlplane.client import Object
 from tests.cluster.manifests.site import USER, Grant
-from tests.support.controlplane.client import Object
 
 #: What every authenticated user may do.
 _QUESTIONS: Final = {"selfsubjectaccessreviews", "selfsubjectreviews"}

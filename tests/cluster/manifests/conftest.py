@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from testbed.controlplane.options import Options
+from testbed.controlplane.server import ControlPlane
 from tests.cluster.manifests.site import Pod, Site
-from tests.support.controlplane.options import Options
-from tests.support.controlplane.server import ControlPlane
 
 
 @pytest.fixture(scope="session")

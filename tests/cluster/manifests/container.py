@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Final
 
 from migrator.cli import termination
-from tests.support.controlplane.client import Object
-from tests.support.controlplane.server import ControlPlane
+from testbed.controlplane.client import Object
+from testbed.controlplane.server import ControlPlane
 from tests.support.paths import ROOT
 
 _MESSAGE_LIMIT: Final = 4096

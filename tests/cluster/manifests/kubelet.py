@@ -12,10 +12,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from testbed.controlplane.client import MERGE_PATCH, AnswerError, Client, Object
+from testbed.controlplane.server import ControlPlane
 from tests.cluster.manifests.container import Container, Ended, Image
 from tests.cluster.manifests.kubelet_logs import serving
-from tests.support.controlplane.client import MERGE_PATCH, AnswerError, Client, Object
-from tests.support.controlplane.server import ControlPlane
 
 _NODE: Final = "node"
 _LOOK_SECONDS: Final = 0.1

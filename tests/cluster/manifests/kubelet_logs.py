@@ -10,8 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tests.support.controlplane.client import MERGE_PATCH, Client
-from tests.support.controlplane.server import ControlPlane
+from testbed.controlplane.client import MERGE_PATCH, Client
+from testbed.controlplane.server import ControlPlane
 
 
 @contextmanager

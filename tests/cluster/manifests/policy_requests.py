@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+from testbed.controlplane.client import Object
+from testbed.gangs import ANCHOR_EPOCH
 from tests.cluster.manifests.site import NAMESPACE, USER, WORKLOADS
-from tests.support.controlplane.client import Object
-from tests.support.gangs import ANCHOR_EPOCH
 
 #: What a hash looks like: SafeEncodeString (k8s.io/apimachinery/pkg/util/rand) of a number, so no vowel and no 0 to 3.
 HASH: Final = "4b5c6d7f89"

@@ -20,15 +20,15 @@ from kubernetes.config import incluster_config
 from migrator import cli
 from migrator.cli import termination, wiring
 from migrator.hashing import podcliqueset, schemes
-from tests.support import operator_installation as installation
-from tests.support import workloads
-from tests.support.controlplane.client import Client, Object, eventually
-from tests.support.controlplane.crds import apply_crds
-from tests.support.controlplane.server import ControlPlane
-from tests.support.controlplane.trees import plant
-from tests.support.gangs import MAPPED
+from testbed import operator_installation as installation
+from testbed import workloads
+from testbed.controlplane.client import Client, Object, eventually
+from testbed.controlplane.crds import apply_crds
+from testbed.controlplane.server import ControlPlane
+from testbed.controlplane.trees import plant
+from testbed.gangs import MAPPED
+from testbed.trees import State
 from tests.support.paths import ROOT
-from tests.support.trees import State
 
 MANIFESTS: Final = ROOT / "manifests"
 NAMESPACE: Final = "grove-system"

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from testbed.controlplane.client import Client, Object, eventually
+from testbed.controlplane.options import Options
+from testbed.controlplane.server import ControlPlane
 from tests.cluster.manifests.container import Container
 from tests.cluster.manifests.kubelet import Kubelet
 from tests.cluster.manifests.site import NAMESPACE, documents
-from tests.support.controlplane.client import Client, Object, eventually
-from tests.support.controlplane.options import Options
-from tests.support.controlplane.server import ControlPlane
 
 pytestmark = pytest.mark.controlplane
 

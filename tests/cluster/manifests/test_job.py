@@ -18,13 +18,13 @@ from migrator.hashing import podcliqueset, schemes
 from migrator.resources import CONFIG_MAPS
 from migrator.resources import POD_CLIQUE_SETS as _PCS
 from migrator.stores.kube import store as kube_store
-from tests.support import workloads
-from tests.support.controlplane.client import Client
-from tests.support.controlplane.crds import apply_crds
-from tests.support.controlplane.server import ControlPlane
-from tests.support.controlplane.trees import load
+from testbed import workloads
+from testbed.controlplane.client import Client
+from testbed.controlplane.crds import apply_crds
+from testbed.controlplane.server import ControlPlane
+from testbed.controlplane.trees import load
+from testbed.trees import PROGRESS, State, grow
 from tests.support.paths import ROOT
-from tests.support.trees import PROGRESS, State, grow
 
 pytestmark = pytest.mark.controlplane
 

@@ -8,10 +8,10 @@ from typing import Final
 
 import pytest
 
+from testbed.controlplane.client import Object, eventually
 from tests.cluster.manifests.container import Container, Ended
 from tests.cluster.manifests.kubelet import Kubelet
 from tests.cluster.manifests.site import Site, documents, of_kind
-from tests.support.controlplane.client import Object, eventually
 
 pytestmark = pytest.mark.controlplane
 

@@ -9,12 +9,12 @@ from typing import Final
 
 import pytest
 
+from testbed.controlplane.client import Object, eventually
+from testbed.controlplane.options import Options
+from testbed.controlplane.server import ControlPlane
 from tests.cluster.manifests.container import Container, Ended
 from tests.cluster.manifests.kubelet import Kubelet
 from tests.cluster.manifests.site import Site, documents, of_kind
-from tests.support.controlplane.client import Object, eventually
-from tests.support.controlplane.options import Options
-from tests.support.controlplane.server import ControlPlane
 
 pytestmark = pytest.mark.controlplane
 

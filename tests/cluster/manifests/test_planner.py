@@ -11,10 +11,10 @@ import pytest
 import yaml
 
 from migrator import cli
+from testbed import workloads
+from testbed.controlplane.client import Object, eventually
 from tests.cluster.manifests.audit import Audit, used
 from tests.cluster.manifests.site import NAMESPACE, NEW, WORKLOADS, Site, documents, grants, of_kind
-from tests.support import workloads
-from tests.support.controlplane.client import Object, eventually
 
 pytestmark = pytest.mark.controlplane
 

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import pytest
 
+from testbed.controlplane.client import Answer, Object, eventually
 from tests.cluster.manifests.site import Site, documents, of_kind
-from tests.support.controlplane.client import Answer, Object, eventually
 
 pytestmark = pytest.mark.controlplane
 

@@ -12,9 +12,9 @@ from typing import Final
 
 import pytest
 
+from testbed.controlplane.client import JSON_PATCH, MERGE_PATCH, Answer, Client, Object, eventually
 from tests.cluster.manifests.policy_requests import BINDING, DENIED, LEASE, OTHER, PERMITTED, Request, made
 from tests.cluster.manifests.site import ACCOUNT, NAMESPACE, WORKLOADS, Grant, Site
-from tests.support.controlplane.client import JSON_PATCH, MERGE_PATCH, Answer, Client, Object, eventually
 
 pytestmark = pytest.mark.controlplane
 

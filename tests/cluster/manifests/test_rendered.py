@@ -13,9 +13,9 @@ import yaml
 
 from scripts.render_manifests import AFTER, IMAGE, VARIANTS, files
 from scripts.render_manifests import main as render
-from tests.cluster.helm.programs import PROGRAMS
+from testbed.controlplane.client import APPLY_PATCH, Answer, Object
+from testbed.helm import PROGRAMS
 from tests.cluster.manifests.site import MANIFESTS, NAMESPACE, Site, documents, of_kind
-from tests.support.controlplane.client import APPLY_PATCH, Answer, Object
 
 #: What each file says beside the base: annotations of hooks, and nothing else but what its heading tells.
 FILES: Final = [variant.name for variant in VARIANTS]

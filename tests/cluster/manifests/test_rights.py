@@ -11,9 +11,9 @@ import pytest
 
 from migrator.store import DryRun
 from migrator.stores.kube.store import KubeStore
+from testbed.controlplane.client import Object, eventually
 from tests.cluster.manifests.audit import Audit, used
 from tests.cluster.manifests.site import NEW, OLD, Grant, Pod, Site, arguments, documents, grants, role_of
-from tests.support.controlplane.client import Object, eventually
 
 pytestmark = pytest.mark.controlplane
 

@@ -16,11 +16,11 @@ from typing import Final
 
 import pytest
 
+from testbed.controlplane.client import JSON_PATCH, Answer, Client, Object, eventually
+from testbed.controlplane.options import Options
+from testbed.controlplane.server import ControlPlane
 from tests.cluster.manifests.policy_requests import EVENT, HASH, LEASE, made, replace
 from tests.cluster.manifests.site import ACCOUNT, NAMESPACE, WORKLOADS, Site, documents
-from tests.support.controlplane.client import JSON_PATCH, Answer, Client, Object, eventually
-from tests.support.controlplane.options import Options
-from tests.support.controlplane.server import ControlPlane
 
 pytestmark = pytest.mark.controlplane
 

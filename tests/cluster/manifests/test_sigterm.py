@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from testbed.controlplane.client import Object, eventually
 from tests.cluster.manifests.container import Container
 from tests.cluster.manifests.kubelet import Kubelet
 from tests.cluster.manifests.site import NAMESPACE, NEW, OLD, Site, documents, of_kind
-from tests.support.controlplane.client import Object, eventually
 
 pytestmark = pytest.mark.controlplane
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from testbed.controlplane.client import Client, Object
+from testbed.controlplane.options import Options
+from testbed.controlplane.server import ControlPlane
 from tests.cluster.manifests.site import MANIFESTS, documents, of_kind
 from tests.cluster.manifests.test_rendered import build, plain
-from tests.support.controlplane.client import Client, Object
-from tests.support.controlplane.options import Options
-from tests.support.controlplane.server import ControlPlane
 
 COMPONENTS = {"target-image": "--to-binary=/target", "target-scheme": "--to-binary=/target/scheme.json"}
 NAMESPACE = "restricted"

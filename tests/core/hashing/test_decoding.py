@@ -9,7 +9,7 @@ import pytest
 from migrator.errors import DecodeError
 from migrator.hashing import layouts, quantity, schemes
 from migrator.hashing.podcliqueset import hash_pod_clique_set, hash_template
-from tests.support.workloads import standalone
+from testbed.workloads import standalone
 
 LEGACY = schemes.by_name("legacy-1.34")
 

@@ -12,7 +12,7 @@ import pytest
 from migrator.errors import DecodeError
 from migrator.hashing import schemes
 from migrator.hashing.podcliqueset import dump_template, hash_pod_clique_set, hash_template
-from tests.oracle.build import MINORS
+from testbed.oracle import MINORS
 from tests.oracle.differential.compare import UNKNOWABLE, template_hash
 from tests.oracle.golden import vectors
 from tests.support.layout_walk import REFUSED, Place, document, filled, places, underlying

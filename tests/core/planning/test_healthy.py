@@ -14,9 +14,9 @@ from migrator.grove.trees import Objects, build
 from migrator.hashing import podcliqueset, schemes
 from migrator.planning.options import PlanOptions
 from migrator.planning.planner import make_plan
-from tests.support import workloads
+from testbed import workloads
+from testbed.trees import Object, State, grow, of_kind
 from tests.support.builders import NOW, refusals
-from tests.support.trees import Object, State, grow, of_kind
 
 SOURCE = schemes.by_name("legacy-1.34")
 OLD = "4445566677788899"

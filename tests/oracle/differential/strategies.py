@@ -7,7 +7,7 @@ from functools import cache
 
 from hypothesis import strategies as st
 
-from tests.oracle.build import NEWEST
+from testbed.oracle import NEWEST
 from tests.support.layout_walk import custom, fields, types, underlying
 
 Text = st.SearchStrategy[str]

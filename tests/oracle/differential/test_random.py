@@ -7,7 +7,7 @@ import os
 import pytest
 
 from migrator.exact_json import loads
-from tests.oracle.build import MINORS, NEWEST
+from testbed.oracle import MINORS, NEWEST
 from tests.oracle.client import ask, random_lines
 from tests.oracle.differential.compare import set_mismatch, template_mismatch
 from tests.support.counts import record

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from migrator.exact_json import loads
-from tests.oracle.build import MINORS
+from testbed.oracle import MINORS
 from tests.oracle.client import Oracle, line, running
 from tests.oracle.differential.compare import template_mismatch
 from tests.oracle.differential.strategies import templates

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from tests.oracle.build import MINORS
+from testbed.oracle import MINORS
 from tests.support.layout_walk import Place, document, fields, filled, places, underlying
 
 CASES = Path(__file__).resolve().parent / "cases"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests.oracle.build import MINORS, NEWEST
+from testbed.oracle import MINORS, NEWEST
 from tests.oracle.client import ask, line, random_lines
 from tests.oracle.golden import cases, vectors
 

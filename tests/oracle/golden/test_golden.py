@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from migrator.exact_json import loads
-from tests.oracle.build import MINORS
+from testbed.oracle import MINORS
 from tests.oracle.differential.compare import UNKNOWABLE, set_hashes, template_hash
 from tests.oracle.golden import vectors
 from tests.oracle.golden.vectors import SCHEMES, Vector

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from migrator.exact_json import loads
-from tests.oracle.build import MINORS
+from testbed.oracle import MINORS
 from tests.oracle.client import Reply
 
 HERE = Path(__file__).resolve().parent

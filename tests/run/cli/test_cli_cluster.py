@@ -20,7 +20,7 @@ from migrator.cli import log, wiring
 from migrator.errors import NotAuthorised, Unreachable
 from migrator.resources import POD_CLIQUE_SETS
 from migrator.store import MOST_AT_ONCE
-from tests.support import operator_installation as installation
+from testbed import operator_installation as installation
 from tests.support.memory_store import MemoryStore, Request
 from tests.support.paths import ROOT
 

@@ -19,10 +19,10 @@ from migrator.cli.guards import sections
 from migrator.planning.guards import CATALOGUE, HAZARDS
 from migrator.render.summary import CSV_COLUMNS
 from migrator.resources import POD_CLIQUE_SETS
-from tests.support import operator_installation as installation
+from testbed import operator_installation as installation
+from testbed.trees import as_list
 from tests.support.memory_store import MemoryStore
 from tests.support.paths import ROOT
-from tests.support.trees import as_list
 
 DUMP = ROOT / "examples" / "cluster.yaml"
 TO = ["--to", "v0.1.0-alpha.11"]

@@ -16,9 +16,9 @@ from migrator import cli
 from migrator.cli import termination, wiring
 from migrator.hashing import podcliqueset, schemes
 from migrator.resources import CONFIG_MAPS, EVENTS, LEASES
-from tests.support import trees
+from testbed import trees
+from testbed.workloads import disaggregated, standalone
 from tests.support.memory_store import MemoryStore
-from tests.support.workloads import disaggregated, standalone
 
 MARK = "s3cr3t"
 FROM, TO = "legacy-1.34", "v0.1.0-alpha.11"

@@ -56,5 +56,5 @@ class Local:
 
 
 def release_of(line: str) -> str:
-    """The release that a line of tests/support/crds is named after."""
+    """The release that a line of testbed/crds is named after."""
     return f"v0.1.0-{line}"

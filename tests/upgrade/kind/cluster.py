@@ -13,9 +13,9 @@ from typing import Any, Final, Self
 
 import yaml
 
-from tests.support.controlplane import crds
-from tests.support.controlplane.client import Client, Object, eventually
-from tests.support.controlplane.options import Ready
+from testbed.controlplane import crds
+from testbed.controlplane.client import Client, Object, eventually
+from testbed.controlplane.options import Ready
 from tests.support.paths import ROOT
 from tests.upgrade import installation
 from tests.upgrade.builds import REPOSITORY, Build

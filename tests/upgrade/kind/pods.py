@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Final
 
-from tests.support.controlplane.client import Object
+from testbed.controlplane.client import Object
 
 IMAGE: Final = "busybox:1.36"
 # Runs until it is asked to end, and ends then at once: a shell as process 1 would not. It ignores the args.

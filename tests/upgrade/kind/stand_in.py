@@ -10,9 +10,9 @@ from typing import Final
 
 import yaml
 
+from testbed.controlplane.server import ControlPlane
+from testbed.crds import lines
 from tests.cluster.manifests.site import NAMESPACE
-from tests.support.controlplane.server import ControlPlane
-from tests.support.crds import lines
 
 _LINE: Final = "v0.1.0-"
 

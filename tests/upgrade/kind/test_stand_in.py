@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import pytest
 
+from testbed.controlplane.options import Options
+from testbed.controlplane.server import ControlPlane
+from testbed.crds.lines import load
 from tests.cluster.manifests.container import Container
 from tests.cluster.manifests.kubelet import Kubelet
 from tests.cluster.manifests.site import NAMESPACE, NEW, OLD, Site
-from tests.support.controlplane.options import Options
-from tests.support.controlplane.server import ControlPlane
-from tests.support.crds.lines import load
 from tests.upgrade.builds import BUILDS
 from tests.upgrade.kind.cluster import KindCluster
 from tests.upgrade.kind.stand_in import StandIn

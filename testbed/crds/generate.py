@@ -1,4 +1,4 @@
-"""Generate the CRDs of all lines with controller-gen: ``python -m tests.support.crds.generate``.
+"""Generate the CRDs of all lines with controller-gen: ``python -m testbed.crds.generate``.
 
 This is how Grove's own CRDs come to be, so the schema of podSpec, its defaults and what gets pruned are the real
 ones. Descriptions are left out, they are most of the size.
@@ -17,8 +17,8 @@ from typing import Any, Final
 
 import yaml
 
-from tests.support.crds.lines import GENERATED, HERE, LINES, Line
-from tests.support.go_programs import GoProgram, environment
+from testbed.crds.lines import GENERATED, HERE, LINES, Line
+from testbed.go_programs import GoProgram, environment
 
 _TYPES: Final = HERE / "types"
 _GENERATOR: Final = "crd:maxDescLen=0,allowDangerousTypes=true"

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.controlplane.client import Client
-from tests.support.controlplane.options import Options
-from tests.support.controlplane.server import ControlPlane
+from testbed.controlplane.client import Client
+from testbed.controlplane.options import Options
+from testbed.controlplane.server import ControlPlane
 
 
 @pytest.fixture(scope="session")

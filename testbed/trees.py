@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from tests.support.gangs import MAPPED, gang_name, pod_gangs
+from testbed.gangs import MAPPED, gang_name, pod_gangs
 
 Object = dict[str, Any]
 

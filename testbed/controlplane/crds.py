@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from tests.support.controlplane.client import AnswerError, Client, Object, eventually
-from tests.support.controlplane.server import ControlPlane
-from tests.support.crds.lines import load
+from testbed.controlplane.client import AnswerError, Client, Object, eventually
+from testbed.controlplane.server import ControlPlane
+from testbed.crds.lines import load
 
 _CRD: Final = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 _GROUPS: Final = ("grove.io", "scheduler.grove.io")

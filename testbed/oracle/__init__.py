@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from tests.support.go_programs import GoProgram, GoProgramError
+from testbed.go_programs import GoProgram, GoProgramError
 
 HERE: Final = Path(__file__).resolve().parent
 MINORS: Final = tuple(

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from tests.support.go_programs import GoProgram, GoProgramError
+from testbed.go_programs import GoProgram, GoProgramError
 
 SOURCES: Final = Path(__file__).resolve().parent / "server"
 _KUBERNETES: Final = re.compile(r"^\s*k8s\.io/kubernetes (v(\d+)\.(\d+)\.\S+)$", re.MULTILINE)

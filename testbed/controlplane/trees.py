@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from migrator.resources import POD_CLIQUE_SCALING_GROUPS, POD_CLIQUE_SETS, POD_CLIQUES, PODS, Resource
-from tests.support.controlplane.client import Client, Object
-from tests.support.trees import Hashes, State, grow
+from testbed.controlplane.client import Client, Object
+from testbed.trees import Hashes, State, grow
 
 #: The kinds that every operator writes.
 GROVE: Final[tuple[Resource, ...]] = (POD_CLIQUE_SETS, POD_CLIQUE_SCALING_GROUPS, POD_CLIQUES, PODS)

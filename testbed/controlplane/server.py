@@ -10,10 +10,10 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
-from tests.support.controlplane.assets import Assets
-from tests.support.controlplane.client import Client
-from tests.support.controlplane.options import Options
-from tests.support.controlplane.program import Program
+from testbed.controlplane.assets import Assets
+from testbed.controlplane.client import Client
+from testbed.controlplane.options import Options
+from testbed.controlplane.program import Program
 
 
 class ControlPlane:
@@ -32,7 +32,7 @@ class ControlPlane:
         self.token = ""
         self.ca = Path()
         self.etcd = ""
-        self.crds: object = None  # what tests.support.controlplane.crds applied last
+        self.crds: object = None  # what testbed.controlplane.crds applied last
         self._process: Program | Assets | None = None
 
     def __enter__(self) -> Self:

@@ -9,8 +9,8 @@ import signal
 import subprocess
 from pathlib import Path
 
-from tests.support.controlplane.build import CONTROL_PLANE
-from tests.support.controlplane.options import READY_SECONDS, STOP_SECONDS, Options, Ready, tail
+from testbed.controlplane.build import CONTROL_PLANE
+from testbed.controlplane.options import READY_SECONDS, STOP_SECONDS, Options, Ready, tail
 
 
 class Program:
