@@ -6,6 +6,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -100,6 +101,7 @@ def context(
         clock=monotonic,
         now=lambda: datetime.now(UTC),
         sleep=lambda seconds: (stop.wait(seconds), None)[1],
+        rest=time.sleep,
         identity=f"{socket.gethostname()}_{run_id}",
         run_id=run_id,
         log=log.configure(

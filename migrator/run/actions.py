@@ -220,7 +220,7 @@ class Hands:
             outcomes = executor.run(batches, keep_going=keep_going)
         finally:
             if executor.doubtful and (not outcomes or any(outcome.error for outcome in outcomes)):
-                self._context.sleep(LONGEST_WRITE)  # whatever is still under way ends before anything is read
+                self._context.rest(LONGEST_WRITE)  # whatever is still under way ends before anything is read
         self.written.patches += sum(len(outcome.written) for outcome in outcomes)
         self.written.trees += sum(outcome.complete for outcome in outcomes)
         errors = [outcome.error for outcome in outcomes if outcome.error is not None]

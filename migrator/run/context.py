@@ -22,14 +22,15 @@ class Context:
 
     ``clock`` is monotonic, in seconds; ``now`` is the wall clock in UTC, for records and for gang termination
     only. ``identity`` is unique to this process: it is what the Lease names. ``run_id`` is in every log line and
-    in the record. ``stop`` is set by SIGTERM. ``deadline`` is the run's, shared with its store. ``namespace`` is
-    our own pod's, if we are one. ``at_once`` is how many patches may be under way. Without ``threads`` what goes on in
-    the background is left in ``beats``, to be called.
+    in the record. ``stop`` is set by SIGTERM; ``sleep`` ends early then, and ``rest`` does not. ``deadline`` is the
+    run's, shared with its store. ``namespace`` is our own pod's, if we are one. ``at_once`` is how many patches may be
+    under way. Without ``threads`` what goes on in the background is left in ``beats``, to be called.
     """
 
     clock: Callable[[], float]
     now: Callable[[], datetime]
     sleep: Callable[[float], None]
+    rest: Callable[[float], None]
     identity: str
     run_id: str
     log: structlog.typing.FilteringBoundLogger

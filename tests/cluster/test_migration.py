@@ -205,6 +205,7 @@ def _context() -> Context:
         clock=time.monotonic,
         now=lambda: datetime.now(UTC),
         sleep=time.sleep,
+        rest=time.sleep,
         identity=f"test-{time.monotonic_ns()}",
         run_id="test",
         log=structlog.get_logger(),

@@ -28,6 +28,7 @@ def context(clock: Callable[[], float] = lambda: 0.0) -> Context:
         clock=clock,
         now=lambda: datetime(2026, 1, 1, tzinfo=UTC),
         sleep=lambda _: None,
+        rest=lambda _: None,
         identity="here",
         run_id="here",
         log=log,

@@ -31,6 +31,7 @@ def context(logs: LogCapture) -> Context:
         clock=clock,
         now=lambda: START,
         sleep=clock.sleep,
+        rest=clock.sleep,
         identity="grove-migrator-x7k2p_1",
         run_id="r",
         log=structlog.wrap_logger(None, processors=[logs]),

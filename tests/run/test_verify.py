@@ -62,6 +62,7 @@ def context(clock: Clock) -> Context:
         clock=clock,
         now=lambda: datetime(2026, 3, 1, tzinfo=UTC),
         sleep=clock.sleep,
+        rest=clock.sleep,
         identity="verifier",
         run_id="test",
         log=_QUIET,

@@ -280,6 +280,7 @@ class Process:
             clock=lambda: self.world.seconds,
             now=lambda: self.world.now() + self.skew,
             sleep=self.sleep,
+            rest=self.rest,
             identity=self._name,
             run_id=self._name,
             log=_QUIET,
@@ -308,6 +309,10 @@ class Process:
         raise Killed
 
     def sleep(self, seconds: float) -> None:
+        """Sleep, but not once it was asked to stop."""
+        self.rest(0.0 if self.stop.is_set() else seconds)
+
+    def rest(self, seconds: float) -> None:
         """Sleep; the Lease is renewed meanwhile."""
         self._live()
         with self._step("sleep", "sleep", ""):
@@ -336,14 +341,25 @@ class Process:
         with self._step("read" if verb in {"list", "get"} else "dry run", verb, f"{resource.plural}/{name}"):
             return call()
 
-    def write(self, call: Callable[[], V], resource: Resource, name: str, subresource: str, verb: str = "patch") -> V:
-        """Send a write, and let the fault strike before and after it."""
+    def write(
+        self,
+        call: Callable[[], V],
+        resource: Resource,
+        name: str,
+        subresource: str,
+        verb: str,
+        *,
+        left: Callable[[], float],
+    ) -> V:
+        """Send a write, and let the fault strike before and after it; with nothing ``left`` it is never sent."""
         self._live()
         if resource != resources.LEASES:
             self.renew()
         with self._lock:
             self._gate()
             self._live()
+            if left() <= 0:
+                return call()  # which raises what the store raises
             self.world.advance(LATENCY)
             write = Write(len(self.writes) + 1, "before", resource, name, subresource, self)
             self.writes.append(write)
@@ -368,9 +384,10 @@ class View:
 
     is_cluster = True
 
-    def __init__(self, inner: MemoryStore, process: Process) -> None:
+    def __init__(self, inner: MemoryStore, process: Process, left: Callable[[], float] = lambda: 1.0) -> None:
         self._inner = inner
         self.process = process
+        self._left = left
 
     @property
     def dry_run(self) -> DryRun:
@@ -384,11 +401,11 @@ class View:
 
     def in_dry_run(self, mode: DryRun) -> View:
         """See the store."""
-        return View(self._inner.in_dry_run(mode), self.process)
+        return View(self._inner.in_dry_run(mode), self.process, self._left)
 
     def within(self, left: Callable[[], float]) -> View:
         """See the store."""
-        return View(self._inner.within(left), self.process)
+        return View(self._inner.within(left), self.process, left)
 
     def list(self, resource: Resource, project: Callable[[JSONObject], V], **options: Any) -> Listing[V]:
         """See the store."""
@@ -436,7 +453,7 @@ class View:
     ) -> V:
         if self.dry_run is not DryRun.NONE:
             return self.process.read(call, resource, verb, name)
-        return self.process.write(call, resource, name, subresource, verb)
+        return self.process.write(call, resource, name, subresource, verb, left=self._left)
 
 
 @dataclass
