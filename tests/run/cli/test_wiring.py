@@ -10,7 +10,7 @@ from migrator.cli.options import Session
 
 
 def test_a_stop_ends_a_sleep_and_not_a_rest() -> None:
-    """SIGTERM need not wait for a sleep; a write whose reply was lost may still land, and is waited for all the same."""
+    """SIGTERM need not wait for a sleep; a write in doubt may still land, and is waited for all the same."""
     stop = threading.Event()
     stop.set()
     context = wiring.context(Session(), stop)
