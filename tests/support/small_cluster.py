@@ -59,6 +59,7 @@ def context_of(
         clock=clock,
         now=now,
         sleep=time.sleep,
+        rest=time.sleep,
         identity=identity,
         run_id=identity,
         log=log,
