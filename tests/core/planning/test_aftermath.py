@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from migrator.planning.aftermath import since
+from migrator.planning.aftermath import problems_of, since
 from migrator.planning.baseline import baseline_of
-from tests.support.builders import World
+from migrator.planning.options import PlanOptions, direction
+from tests.support.builders import LATER, World
 
 
 def test_a_scaling_group_that_came_later_has_nothing_to_be_compared_with() -> None:
@@ -17,3 +18,16 @@ def test_a_scaling_group_that_came_later_has_nothing_to_be_compared_with() -> No
     now = world.snapshot().trees[0]
     assert [str(problem.ref) for problem in since(now, before)] == ["PodCliqueScalingGroup default/web-0-sg"]
     assert list(since(now, replace(before, scaling_groups={}))) == []
+
+
+def test_a_set_that_goes_or_has_not_begun_is_not_judged() -> None:
+    """A set that is being deleted ends with its hashes; one that no operator has seen yet stores none."""
+    way = direction(PlanOptions(source="legacy-1.34", target="legacy-1.35"))
+    world = World().grow()
+    assert list(problems_of(world.snapshot(), way, {}, {}, after_upgrade=False)) != []
+    world.pcs["metadata"]["deletionTimestamp"] = LATER
+    assert list(problems_of(world.snapshot(), way, {}, {}, after_upgrade=False)) == []
+    fresh = World().grow()
+    fresh.objects = [fresh.pcs]
+    fresh.pcs["status"] = {}
+    assert list(problems_of(fresh.snapshot(), way, {}, {}, after_upgrade=False)) == []
