@@ -45,8 +45,8 @@ def pod_spec(of: str) -> Object:
     }
 
 
-def deployment(of: str, *, replicas: int = 1, namespace: str = NAMESPACE) -> Object:
-    """The Deployment for an image, as its controller has seen it."""
+def deployment(of: str, *, replicas: int = 1, namespace: str = NAMESPACE, observed: bool = False) -> Object:
+    """The Deployment for an image; ``observed``, as where its controller has seen it."""
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -56,7 +56,7 @@ def deployment(of: str, *, replicas: int = 1, namespace: str = NAMESPACE) -> Obj
             "selector": {"matchLabels": dict(LABELS)},
             "template": {"metadata": {"labels": dict(LABELS)}, "spec": pod_spec(of)},
         },
-        "status": {"observedGeneration": 1},
+        **({"status": {"observedGeneration": 1}} if observed else {}),
     }
 
 

@@ -40,7 +40,7 @@ class Site:
     def install(self, release: str, replicas: int) -> None:
         """What Helm does to the Deployment, and the controllers to its pod."""
         image = installation.image(release)
-        deployment = installation.deployment(image, replicas=replicas)
+        deployment = installation.deployment(image, replicas=replicas, observed=True)
         deployment["metadata"]["annotations"] = RELEASE
         self.store.put(deployment)
         self._control()

@@ -69,7 +69,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
 def operator(*, replicas: int = 1) -> list[dict[str, Any]]:
     """An operator of the old release, with its pod."""
     image = installation.image("v0.1.0-alpha.9")
-    return [installation.deployment(image, replicas=replicas), installation.pod(image)]
+    return [installation.deployment(image, replicas=replicas, observed=True), installation.pod(image)]
 
 
 def test_plan_of_a_dump_as_json_is_the_contract(capsys: pytest.CaptureFixture[str]) -> None:

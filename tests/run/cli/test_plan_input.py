@@ -149,7 +149,7 @@ def test_without_a_target_the_page_has_a_row_for_each_scheme(
 
 def installed(release: str, *, replicas: int = 1) -> list[dict[str, Any]]:
     """An operator's Deployment."""
-    return [installation.deployment(installation.image(release), replicas=replicas)]
+    return [installation.deployment(installation.image(release), replicas=replicas, observed=True)]
 
 
 def test_the_running_operators_row_is_marked(
