@@ -15,7 +15,7 @@ LABELS: Final = {
     "app.kubernetes.io/name": "grove-operator",
     "app.kubernetes.io/part-of": "grove",
 }
-_CONFIG_MAP: Final = "grove-operator-cm-0a1b2c3d"
+_CONFIG_MAP: Final = "grove-operator-cm-0123abcd"
 
 
 def image(release: str) -> str:

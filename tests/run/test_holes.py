@@ -118,7 +118,7 @@ def without_election(world: World) -> None:
     def change(body: Object) -> None:
         body["data"]["config.yaml"] = body["data"]["config.yaml"].replace("enabled: true", "enabled: false")
 
-    world.store.edit(resources.CONFIG_MAPS, cluster.NAMESPACE, "grove-operator-cm-0a1b2c3d", change)
+    world.store.edit(resources.CONFIG_MAPS, cluster.NAMESPACE, "grove-operator-cm-0123abcd", change)
 
 
 @pytest.mark.parametrize(("image", "code"), [(cluster.OLD_IMAGE, REVERTED), (cluster.NEW_IMAGE, STUCK)])

@@ -20,7 +20,7 @@ IMAGE = image("v0.1.0-alpha.9")
 CONFIG = configuration()
 
 
-def pod_spec(image: str = IMAGE, *, config: str = "grove-operator-cm-0a1b2c3d") -> JSONObject:
+def pod_spec(image: str = IMAGE, *, config: str = "grove-operator-cm-0123abcd") -> JSONObject:
     """A pod spec as the chart renders it, with a sidecar in front."""
     return {
         "containers": [{"name": "sidecar", "image": "proxy:v9.9.9"}, {"name": "grove-operator", "image": image}],
@@ -67,7 +67,7 @@ def pod(name: str, **options: Any) -> JSONObject:
 def config_map(text: str = CONFIG, *, namespace: str = NAMESPACE) -> JSONObject:
     """The operator's configuration."""
     return {
-        "metadata": {"namespace": namespace, "name": "grove-operator-cm-0a1b2c3d"},
+        "metadata": {"namespace": namespace, "name": "grove-operator-cm-0123abcd"},
         "data": {"config.yaml": text},
     }
 
@@ -319,7 +319,7 @@ def test_a_given_lease_name_wins() -> None:
 @pytest.mark.parametrize("config", ["kind: [", "kind: Other", "[]", "kind: OperatorConfiguration\nleaderElection: 5"])
 def test_a_configuration_that_cannot_be_read_refuses(config: str) -> None:
     """A wrong guess about the Lease would let an operator start while we write."""
-    assert "ConfigMap grove-system/grove-operator-cm-0a1b2c3d" in refusals(installed(config))
+    assert "ConfigMap grove-system/grove-operator-cm-0123abcd" in refusals(installed(config))
 
 
 def test_an_absent_configuration_refuses() -> None:
