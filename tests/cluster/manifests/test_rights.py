@@ -75,7 +75,7 @@ def test_every_request_is_within_the_rules_and_every_rule_is_needed(
     site.fill()
     before = site.objects()
     monkeypatch.setattr(KubeStore, "patch", _first_of_each_kind_twice())
-    monkeypatch.setattr(KubeStore, "patches", lambda store, take, *, at_once: in_turn(store, take))  # noqa: ARG005
+    monkeypatch.setattr(KubeStore, "patches", _one_by_one)
     assert pod.run(arguments("job.yaml")).code == 0
     assert pod.run([*arguments("job.yaml"), "--revert"]).code == 0
     assert site.objects() == before
@@ -138,3 +138,9 @@ def _first_of_each_kind_twice() -> Any:
         return send(store, resource, *found, **options)
 
     return patch
+
+
+def _one_by_one(store: KubeStore, take: Any, *, at_once: int) -> Any:
+    """A stream of patches as single ones."""
+    del at_once
+    return in_turn(store, take)
