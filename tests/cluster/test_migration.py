@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +10,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-import structlog
 
 from migrator import resources
 from migrator import store as seam
@@ -19,9 +17,8 @@ from migrator.hashing import podcliqueset, schemes
 from migrator.hashing.schemes import Scheme
 from migrator.planning.options import PlanOptions
 from migrator.run import loop
-from migrator.run.context import Context, RunOptions, RunResult
+from migrator.run.context import RunOptions, RunResult
 from migrator.run.operator import Flags
-from migrator.store import Deadline
 from migrator.stores.kube import store as kube_store
 from migrator.stores.kube.store import KubeStore
 from testbed import workloads
@@ -31,6 +28,7 @@ from testbed.controlplane.server import ControlPlane
 from testbed.controlplane.trees import GROVE, load
 from testbed.trees import Object, State, grow
 from tests.support.counts import record
+from tests.support.small_cluster import context_of
 
 pytestmark = pytest.mark.controlplane
 
@@ -61,7 +59,11 @@ class Cluster:
         """A run as the command line starts it."""
         self.requests.clear()
         options = RunOptions(plan=PlanOptions(source=source, target=target), revert=revert, flags=Flags("default"))
-        return loop.run(self.store(), options, _context())
+        return loop.run(
+            self.store(),
+            options,
+            context_of(time.monotonic, lambda: datetime.now(UTC), f"test-{time.monotonic_ns()}", threads=True),
+        )
 
     def writes(self) -> list[tuple[str, str]]:
         """The requests that may change something; asking who we are is a POST that stores nothing."""
@@ -151,7 +153,11 @@ def test_a_dry_run_on_the_server_changes_nothing(cluster: Cluster, pair: tuple[s
     before = cluster.read()
     store = cluster.store().in_dry_run(seam.DryRun.SERVER)
     options = RunOptions(plan=PlanOptions(target=target), flags=Flags("default"))
-    result = loop.run(store, options, _context())
+    result = loop.run(
+        store,
+        options,
+        context_of(time.monotonic, lambda: datetime.now(UTC), f"test-{time.monotonic_ns()}", threads=True),
+    )
     assert result.patches > 0
     assert cluster.read() == before
 
@@ -198,17 +204,3 @@ def _empty(store: KubeStore) -> None:
             ours = resource in GROVE or metadata["name"].startswith("grove-migrator")
             if ours:
                 store.delete(resource, metadata["namespace"], metadata["name"], metadata["uid"])
-
-
-def _context() -> Context:
-    return Context(
-        clock=time.monotonic,
-        now=lambda: datetime.now(UTC),
-        sleep=time.sleep,
-        rest=time.sleep,
-        identity=f"test-{time.monotonic_ns()}",
-        run_id="test",
-        log=structlog.get_logger(),
-        stop=threading.Event(),
-        deadline=Deadline(time.monotonic),
-    )

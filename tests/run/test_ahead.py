@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
-
-import structlog
 
 from migrator.planning.options import PlanOptions
 from migrator.planning.tables import RunRecord
@@ -15,27 +12,15 @@ from migrator.run import loop
 from migrator.run.ahead import look_ahead
 from migrator.run.context import Context, RunOptions
 from migrator.run.record import STOPPING, Recorded, Recorder
-from migrator.store import Deadline
 from tests.support.memory_site import NEW, Site
+from tests.support.small_cluster import context_of
 
 OPTIONS = RunOptions(PlanOptions(target=NEW), stop_operator=True)
 
 
 def context(clock: Callable[[], float] = lambda: 0.0) -> Context:
     """A clock that stands still, and a log that nobody reads."""
-    log = structlog.wrap_logger(structlog.ReturnLogger())
-    return Context(
-        clock=clock,
-        now=lambda: datetime(2026, 1, 1, tzinfo=UTC),
-        sleep=lambda _: None,
-        rest=lambda _: None,
-        identity="here",
-        run_id="here",
-        log=log,
-        stop=threading.Event(),
-        deadline=Deadline(clock),
-        threads=False,
-    )
+    return context_of(clock, lambda: datetime(2026, 1, 1, tzinfo=UTC), "here", sleep=lambda _: None)
 
 
 def test_it_finds_what_the_run_finds_and_writes_nothing() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 import structlog
 from structlog.testing import LogCapture
@@ -13,8 +11,7 @@ from migrator.grove.model import Change, Finding, Place, Plan, PodCliqueSet, Ref
 from migrator.resources import EVENTS
 from migrator.run import events
 from migrator.run.context import Context
-from migrator.store import Deadline
-from tests.support.small_cluster import START, Clock, SmallCluster
+from tests.support.small_cluster import START, Clock, SmallCluster, context_of
 
 
 @pytest.fixture
@@ -27,17 +24,8 @@ def logs() -> LogCapture:
 def context(logs: LogCapture) -> Context:
     """A context whose log is captured."""
     clock = Clock()
-    return Context(
-        clock=clock,
-        now=lambda: START,
-        sleep=clock.sleep,
-        rest=clock.sleep,
-        identity="grove-migrator-x7k2p_1",
-        run_id="r",
-        log=structlog.wrap_logger(None, processors=[logs]),
-        stop=threading.Event(),
-        deadline=Deadline(clock),
-    )
+    log = structlog.wrap_logger(None, processors=[logs])
+    return context_of(clock, lambda: START, "grove-migrator-x7k2p_1", sleep=clock.sleep, log=log, threads=True)
 
 
 def tree_plan(name: str, state: TreeState, *findings: Finding) -> TreePlan:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -20,12 +19,12 @@ from migrator.run.leases import OWN_LEASE
 from migrator.run.operator import Flags
 from migrator.run.record import Recorder
 from migrator.run.verify import VerifyOptions, VerifyResult, close, closing, verify
-from migrator.store import Deadline
 from testbed import workloads
 from testbed.trees import State, grow
 from tests.simulation import cluster
-from tests.simulation.world import _QUIET, operator_pod
+from tests.simulation.world import operator_pod
 from tests.support.memory_store import MemoryStore
+from tests.support.small_cluster import context_of
 
 SOURCE, TARGET, NAMESPACE = "legacy-1.34", "legacy-1.35", "grove-system"
 Change = Callable[[dict[str, Any]], object]
@@ -58,18 +57,7 @@ def clock() -> Clock:
 @pytest.fixture
 def context(clock: Clock) -> Context:
     """Surroundings without a log."""
-    return Context(
-        clock=clock,
-        now=lambda: datetime(2026, 3, 1, tzinfo=UTC),
-        sleep=clock.sleep,
-        rest=clock.sleep,
-        identity="verifier",
-        run_id="test",
-        log=_QUIET,
-        stop=threading.Event(),
-        deadline=Deadline(clock),
-        threads=False,
-    )
+    return context_of(clock, lambda: datetime(2026, 3, 1, tzinfo=UTC), "verifier", sleep=clock.sleep)
 
 
 @pytest.fixture

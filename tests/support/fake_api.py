@@ -13,12 +13,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from kubernetes.client import Configuration
-from kubernetes.client.rest import RESTClientObject
+from kubernetes.client import ApiClient, Configuration
 
 from migrator import exact_json
 from migrator.store import Deadline, DryRun
-from migrator.stores.kube.kubeconfig import ApiClient
 from migrator.stores.kube.retry import RateLimit, Retry
 from migrator.stores.kube.store import KubeStore
 from migrator.stores.kube.transport import OnRequest, Timing, Transport
@@ -155,6 +153,10 @@ class FakeApi:
         return Handler
 
 
+#: Starts a server that answers given steps.
+Serve = Callable[..., FakeApi]
+
+
 class FakeTime:
     """A clock that only sleep moves."""
 
@@ -191,7 +193,7 @@ def store_on(
     configuration.proxy = None  # not the environment's proxy: the server is on the loopback
     configuration.retries = False
     transport = Transport(
-        ApiClient(configuration, RESTClientObject(configuration)),
+        ApiClient(configuration),
         request_timeout=request_timeout,
         retry=retry,
         limit=limit(time) if limit else None,

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import structlog
 
@@ -49,20 +50,26 @@ class Clock:
 
 
 def context_of(
-    clock: Callable[[], float], now: Callable[[], datetime], identity: str = "we_1", *, threads: bool = False
+    clock: Callable[[], float],
+    now: Callable[[], datetime],
+    identity: str = "we_1",
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+    log: Any = None,
+    threads: bool = False,
 ) -> Context:
-    """Surroundings with these clocks, and without a log."""
-    log = structlog.wrap_logger(
+    """Surroundings with these clocks; without ``log`` nothing is logged."""
+    silent = structlog.wrap_logger(
         structlog.ReturnLogger(), wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL)
     )
     return Context(
         clock=clock,
         now=now,
-        sleep=time.sleep,
-        rest=time.sleep,
+        sleep=sleep,
+        rest=sleep,
         identity=identity,
         run_id=identity,
-        log=log,
+        log=silent if log is None else log,
         stop=threading.Event(),
         deadline=Deadline(clock),
         threads=threads,

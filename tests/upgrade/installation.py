@@ -13,16 +13,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from testbed.controlplane.client import Object
+from testbed.operator_installation import LABELS as SELECTOR
+from testbed.operator_installation import LEASE, NAMESPACE
+from testbed.operator_installation import NAME as DEPLOYMENT
 from tests.upgrade.builds import Build
 
-NAMESPACE: Final = "grove-system"
-DEPLOYMENT: Final = "grove-operator"
-LEASE: Final = "grove-operator-leader-election"
-SELECTOR: Final = {
-    "app.kubernetes.io/component": "operator-deployment",
-    "app.kubernetes.io/name": "grove-operator",
-    "app.kubernetes.io/part-of": "grove",
-}
 _ACCOUNT: Final = "grove-operator"
 _CERTIFICATE: Final = "grove-webhook-server-cert"
 _TOKENS: Final = "/var/run/secrets/kubernetes.io/serviceaccount"

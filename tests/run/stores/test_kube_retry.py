@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
@@ -24,7 +24,19 @@ from migrator.resources import CONFIG_MAPS, LEASES, PODS, Op
 from migrator.store import Deadline, DryRun, Write
 from migrator.stores.kube.retry import RateLimit, Retry
 from migrator.stores.kube.store import KubeStore
-from tests.support.fake_api import ANONYMOUS_422, Answer, FakeApi, FakeTime, Hang, Reset, Step, ok, status, store_on
+from tests.support.fake_api import (
+    ANONYMOUS_422,
+    Answer,
+    FakeApi,
+    FakeTime,
+    Hang,
+    Reset,
+    Serve,
+    Step,
+    ok,
+    status,
+    store_on,
+)
 
 OPS = (Op("test", "/metadata/uid", "u"), Op("replace", "/metadata/labels/a", "b"))
 POD = ok(kind="Pod", metadata={"name": "p"})
@@ -65,23 +77,6 @@ def delete(store: KubeStore) -> Any:
 
 Act = Callable[[KubeStore], Any]
 PATCHES = pytest.mark.parametrize("patch", [patch, streamed])
-Serve = Callable[..., FakeApi]
-
-
-@pytest.fixture
-def serve() -> Iterator[Serve]:
-    """Start servers that answer given steps."""
-    running = []
-
-    def start(*steps: Step) -> FakeApi:
-        context = FakeApi(*steps).running()
-        api = context.__enter__()
-        running.append(context)
-        return api
-
-    yield start
-    for context in running:
-        context.__exit__(None, None, None)
 
 
 @pytest.mark.parametrize("act", [get, patch, streamed, create, delete])

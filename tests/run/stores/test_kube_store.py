@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -22,25 +21,9 @@ from migrator.resources import (
 )
 from migrator.store import DryRun
 from migrator.stores.kube.store import MAX_LIST_STARTS
-from tests.support.fake_api import Answer, FakeApi, Seen, Step, ok, status, store_on
+from tests.support.fake_api import Answer, Seen, Serve, ok, status, store_on
 
 OPS = (Op("test", "/a", None), Op("add", "/b", JSONNumber("1e3")), Op("remove", "/c"))
-Serve = Callable[..., FakeApi]
-
-
-@pytest.fixture
-def serve() -> Iterator[Serve]:
-    """Start a server that answers given steps."""
-    running = []
-
-    def start(*steps: Step) -> FakeApi:
-        context = FakeApi(*steps).running()
-        running.append(context)
-        return context.__enter__()
-
-    yield start
-    for context in running:
-        context.__exit__(None, None, None)
 
 
 def page(*names: str, version: str = "7", more: str | None = None) -> Answer:

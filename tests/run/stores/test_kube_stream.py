@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
@@ -17,11 +16,11 @@ from migrator.stores.kube.store import KubeStore
 from tests.support.fake_api import (
     ANONYMOUS_422,
     Answer,
-    FakeApi,
     FakeTime,
     Hang,
     Reset,
     Seen,
+    Serve,
     Step,
     ok,
     status,
@@ -72,24 +71,6 @@ class Meeting:
         with self._lock:
             self._here -= 1
         return POD
-
-
-@pytest.fixture
-def serve() -> Iterator[Callable[..., FakeApi]]:
-    """Start servers that answer given steps."""
-    running: list[Any] = []
-
-    def start(*steps: Step) -> FakeApi:
-        context = FakeApi(*steps).running()
-        running.append(context)
-        return context.__enter__()
-
-    yield start
-    for context in running:
-        context.__exit__(None, None, None)
-
-
-Serve = Callable[..., FakeApi]
 
 
 def test_patches_are_under_way_at_the_same_time(serve: Serve) -> None:

@@ -1,0 +1,17 @@
+"""Servers of a few lines, which end with the test that started them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from tests.support.fake_api import FakeApi, Serve
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """Start servers that answer given steps."""
+    with ExitStack() as running:
+        yield lambda *steps: running.enter_context(FakeApi(*steps).running())
