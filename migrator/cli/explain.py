@@ -14,10 +14,11 @@ from migrator.cli.operators import from_binary_option, named_by_binaries, to_bin
 from migrator.cli.options import (
     ClusterFlags,
     cluster_options,
-    complete_scheme,
     log_options,
     output_option,
+    source_option,
     suggestion,
+    target_option,
 )
 from migrator.errors import NotFound, UsageError
 from migrator.resources import DEFAULT_NAMESPACE
@@ -43,22 +44,10 @@ _COLOURS: Final = {"  + ": "green", "  - ": "red", "  ~ ": "yellow"}
     metavar="FILE",
     help="Read PodCliqueSets from a file instead of a cluster, as `hash` does; - is stdin.",
 )
-@click.option(
-    "--from",
-    "source",
-    default="auto",
-    show_default=True,
-    metavar="SCHEME|RELEASE|auto",
-    shell_complete=complete_scheme,
-    help="The scheme to start from; auto takes the one whose generation hash the set stores.",
-)
-@click.option(
-    "--to",
-    "target",
-    metavar="SCHEME|RELEASE|canonical",
-    shell_complete=complete_scheme,
-    help="The scheme to compare with. Without it: every other scheme that a release speaks. Only builds of Grove's "
-    "pull request #566 speak the canonical schemes.",
+@source_option("The scheme to start from; auto takes the one whose generation hash the set stores.")
+@target_option(
+    "The scheme to compare with. Without it: every other scheme that a release speaks. Only builds of Grove's "
+    "pull request #566 speak the canonical schemes."
 )
 @output_option("table", "json", meaning="A small diff, or one JSON object on a line, for each set and scheme.")
 @to_binary_option

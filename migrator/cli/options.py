@@ -168,6 +168,26 @@ def output_option(*forms: str, default: str | None = "table", meaning: str = "Ou
     )
 
 
+def source_option(meaning: str) -> Decorator:
+    """``--from``; the command receives it as ``source``."""
+    return click.option(
+        "--from",
+        "source",
+        default="auto",
+        show_default=True,
+        metavar="SCHEME|RELEASE|auto",
+        shell_complete=complete_scheme,
+        help=meaning,
+    )
+
+
+def target_option(meaning: str) -> Decorator:
+    """``--to``; the command receives it as ``target``, ``None`` where none was given."""
+    return click.option(
+        "--to", "target", metavar="SCHEME|RELEASE|canonical", shell_complete=complete_scheme, help=meaning
+    )
+
+
 def operator_options(command: Command) -> Command:
     """Where the operator is, if it is not found, and which one is the next.
 

@@ -19,9 +19,10 @@ from migrator.cli.options import (
     Seconds,
     Session,
     cluster_options,
-    complete_scheme,
     log_options,
     output_option,
+    source_option,
+    target_option,
 )
 
 if TYPE_CHECKING:
@@ -58,22 +59,10 @@ EXIT_CHANGES = 10
     help="Read what kubectl get printed instead of a cluster (YAML or JSON, gzip too; - is stdin). Several are read "
     "together.",
 )
-@click.option(
-    "--from",
-    "source",
-    default="auto",
-    show_default=True,
-    metavar="SCHEME|RELEASE|auto",
-    shell_complete=complete_scheme,
-    help="What the operator stores now; auto finds it for each set.",
-)
-@click.option(
-    "--to",
-    "target",
-    metavar="SCHEME|RELEASE|canonical",
-    shell_complete=complete_scheme,
-    help="What the next operator expects. Without it: a line for each scheme that a release speaks. Only builds of "
-    "Grove's pull request #566 speak the canonical schemes.",
+@source_option("What the operator stores now; auto finds it for each set.")
+@target_option(
+    "What the next operator expects. Without it: a line for each scheme that a release speaks. Only builds of "
+    "Grove's pull request #566 speak the canonical schemes."
 )
 @output_option(
     "table",

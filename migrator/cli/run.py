@@ -18,10 +18,11 @@ from migrator.cli.options import (
     Seconds,
     Session,
     cluster_options,
-    complete_scheme,
     log_options,
     operator_options,
     output_option,
+    source_option,
+    target_option,
 )
 from migrator.errors import Interrupted, MigratorError, UsageError
 from migrator.render.text import printable
@@ -56,22 +57,8 @@ if TYPE_CHECKING:
     metavar="OUT",
     help="With -f: write the migrated dump to this file, in the form of the input; - is stdout.",
 )
-@click.option(
-    "--to",
-    "target",
-    metavar="SCHEME|RELEASE|canonical",
-    shell_complete=complete_scheme,
-    help="What the next operator expects.",
-)
-@click.option(
-    "--from",
-    "source",
-    default="auto",
-    show_default=True,
-    metavar="SCHEME|RELEASE|auto",
-    shell_complete=complete_scheme,
-    help="What the operator stores now; auto finds it for each set.",
-)
+@target_option("What the next operator expects.")
+@source_option("What the operator stores now; auto finds it for each set.")
 @click.option(
     "--dry-run",
     "dry_run",

@@ -18,10 +18,11 @@ from migrator.cli.options import (
     Seconds,
     Session,
     cluster_options,
-    complete_scheme,
     log_options,
     operator_options,
     output_option,
+    source_option,
+    target_option,
 )
 from migrator.errors import LostRace, UsageError, VerificationFailed
 from migrator.render.text import printable
@@ -49,22 +50,8 @@ if TYPE_CHECKING:
     metavar="DUMP",
     help="Read what kubectl get printed instead of a cluster (YAML or JSON, gzip too; - is stdin).",
 )
-@click.option(
-    "--to",
-    "target",
-    metavar="SCHEME|RELEASE|canonical",
-    shell_complete=complete_scheme,
-    help="What every stored hash must be.",
-)
-@click.option(
-    "--from",
-    "source",
-    default="auto",
-    show_default=True,
-    metavar="SCHEME|RELEASE|auto",
-    shell_complete=complete_scheme,
-    help="What was stored before: the layout that `--to canonical` is meant over, if no release speaks it.",
-)
+@target_option("What every stored hash must be.")
+@source_option("What was stored before: the layout that `--to canonical` is meant over, if no release speaks it.")
 @click.option(
     "--settle",
     type=Seconds(),
