@@ -68,9 +68,7 @@ class Hands:
 
     def _check_rights(self, seen: Observation) -> None:
         """Refuse to begin what we have no right to finish."""
-        installed, options = seen.control.found.operator, self._options
-        names = (OWN_LEASE, *operator.lease_names(installed, options.flags))
-        needed = rights.of_migration(self._patches(seen), self._home, names, installed, stops_it=options.stop_operator)
+        needed = rights.of_migration(self._patches(seen), self._home, seen.control.found.operator, self._options)
         rights.check(self._plain, needed, self._log)
 
     def open_record(self, seen: Observation) -> None:

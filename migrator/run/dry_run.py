@@ -18,7 +18,6 @@ from migrator.run import events, operator, rights
 from migrator.run.context import Context, RunOptions, RunResult
 from migrator.run.decisions import Point
 from migrator.run.execute import Executor
-from migrator.run.leases import OWN_LEASE
 from migrator.run.observation import Control, batches_of, glance, pending, read_sets, refused, running, warnings_of
 from migrator.run.operator import Flags
 from migrator.run.record import Recorder
@@ -75,11 +74,8 @@ def _check_rights(store: Store, options: RunOptions, context: Context, control: 
     home, installed = control.found.home, control.found.operator
     if home is None:
         raise UsageError("no Grove operator was found: say where it lives with --operator-namespace")
-    names = (OWN_LEASE, *operator.lease_names(installed, options.flags))
     patches = [patch for batch in batches for patch in batch.patches]
-    rights.check(
-        store, rights.of_migration(patches, home, names, installed, stops_it=options.stop_operator), context.log
-    )
+    rights.check(store, rights.of_migration(patches, home, installed, options), context.log)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,9 @@ from migrator.errors import ApiError, LostReply, NotAuthorised
 from migrator.planning.patches import RESOURCES, Patch
 from migrator.resources import Resource
 from migrator.run import record
-from migrator.run.operator import Operator
+from migrator.run.context import RunOptions
+from migrator.run.leases import OWN_LEASE
+from migrator.run.operator import Operator, lease_names
 from migrator.store import DryRun, Store
 
 _REVIEWS: Final = Resource(
@@ -123,10 +125,11 @@ def of_patches(patches: Iterable[Patch]) -> tuple[Right, ...]:
 
 
 def of_migration(
-    patches: Iterable[Patch], namespace: str, leases: Iterable[str], operator: Operator | None, *, stops_it: bool
+    patches: Iterable[Patch], namespace: str, operator: Operator | None, options: RunOptions
 ) -> tuple[Right, ...]:
-    """What these writes take, and in ``namespace`` Leases and record; and to stop the operator."""
-    return (*of_patches(patches), *of_hold(namespace, leases, operator, stops_it=stops_it))
+    """What these writes take, and in ``namespace`` Leases and record; and to stop the operator, if that is asked."""
+    leases = (OWN_LEASE, *lease_names(operator, options.flags))
+    return (*of_patches(patches), *of_hold(namespace, leases, operator, stops_it=options.stop_operator))
 
 
 def of_hold(namespace: str, leases: Iterable[str], operator: Operator | None, *, stops_it: bool) -> tuple[Right, ...]:
