@@ -35,17 +35,13 @@ def loads(text: str | bytes) -> Any:  # noqa: ANN401 - any JSON value
     return json.loads(decoded, parse_float=JSONNumber, parse_int=_integer, parse_constant=_refuse)
 
 
-def decoder(*, strict: bool = True) -> json.JSONDecoder:
-    """What parses as :func:`loads` does; if ``strict``, no key may be set twice.
+def decoder() -> json.JSONDecoder:
+    """What parses files, which people and other programs write: :func:`loads`, but no key may be set twice.
 
-    That is for files, which people and other programs write: Go merges the values of such a key in a way of its own.
-    An API server prints none.
+    Go merges the values of such a key in a way of its own. An API server prints none.
     """
     return json.JSONDecoder(
-        object_pairs_hook=_object if strict else None,
-        parse_float=JSONNumber,
-        parse_int=_integer,
-        parse_constant=_refuse,
+        object_pairs_hook=_object, parse_float=JSONNumber, parse_int=_integer, parse_constant=_refuse
     )
 
 

@@ -7,29 +7,19 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import urllib3
 import yaml
 from kubernetes import config
-from kubernetes.client import Configuration
-from kubernetes.client.rest import RESTClientObject
+from kubernetes.client import ApiClient, Configuration
 from kubernetes.config import ConfigException
 from urllib3.exceptions import InsecureRequestWarning
 
 from migrator.errors import NotAuthorised, UsageError
 
 _DEFAULT: Final = "~/.kube/config"
-
-
-@dataclass(frozen=True, slots=True)
-class ApiClient:
-    """The two parts of the official ``ApiClient`` that are used; the class itself brings every model along."""
-
-    configuration: Any
-    rest_client: RESTClientObject
 
 
 def api_client(kubeconfig: str | None, context: str | None, *, connections: int) -> ApiClient:
@@ -58,7 +48,7 @@ def api_client(kubeconfig: str | None, context: str | None, *, connections: int)
     if not configuration.verify_ssl:
         urllib3.disable_warnings(InsecureRequestWarning)  # kubectl does not repeat it with every request either
     try:
-        return ApiClient(configuration, RESTClientObject(configuration))
+        return ApiClient(configuration)
     except (OSError, ValueError) as error:
         raise UsageError(f"the certificates of the kubeconfig cannot be used: {error}") from error
 

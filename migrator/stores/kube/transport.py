@@ -19,6 +19,7 @@ from typing import Any, Final, NoReturn
 from urllib.parse import urlencode
 
 import urllib3
+from kubernetes.client import ApiClient
 from kubernetes.config import ConfigException
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, LocationValueError, ProxyError, SSLError
 from urllib3.response import BaseHTTPResponse
@@ -28,7 +29,6 @@ from migrator import __version__
 from migrator.errors import AlreadyExists, Conflict, LeaseLost, LostReply, NotAuthorised, TestFailed, Unreachable
 from migrator.store import LONGEST_WRITE, Deadline
 from migrator.stores.kube import responses
-from migrator.stores.kube.kubeconfig import ApiClient
 from migrator.stores.kube.retry import RateLimit, Retry
 from migrator.stores.kube.wire import Connector
 
