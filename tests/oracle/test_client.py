@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from testbed import oracle
 from testbed.go_programs import GoProgramError
-from tests.oracle import build, client
+from tests.oracle import client
 
 
 def test_an_unknown_minor_is_refused() -> None:
     """A minor without an oracle is refused with the known ones listed."""
     with pytest.raises(GoProgramError, match=r"no oracle for k8s.io/api 1.20; there is one for 1.33, "):
-        build.oracle_binary("1.20")
+        oracle.oracle_binary("1.20")
 
 
 def test_lines_keep_their_bytes_and_never_break() -> None:
