@@ -137,7 +137,7 @@ def test_the_files_of_a_release_can_be_made_here(tmp_path: Path) -> None:
         (tmp_path / script).mkdir()
         command = [sys.executable, "-m", f"scripts.{script}", "--image", image, "--into", str(tmp_path / script)]
         subprocess.run(command, cwd=ROOT, check=True)
-    for name in ("job.yaml", "argo-cd.yaml", "revert.yaml"):
+    for name in ("job.yaml", "revert.yaml"):
         assert f"image: {image}\n" in (tmp_path / "render_manifests" / name).read_text(encoding="utf-8")
     values = yaml.safe_load((tmp_path / "stamp_chart" / "grove-migrator" / "values.yaml").read_text(encoding="utf-8"))
     assert "@".join((values["image"]["repository"], values["image"]["digest"])) == image
