@@ -23,11 +23,18 @@ helms = pytest.mark.parametrize("helm", ["helm3", "helm4"])
 
 
 def template(
-    helm: str, chart: Path, *values: str, namespace: str = NAMESPACE, file: Path | None = None, fails: str = ""
+    helm: str,
+    chart: Path,
+    *values: str,
+    namespace: str = NAMESPACE,
+    file: Path | None = None,
+    fails: str = "",
+    upgrade: bool = True,
 ) -> list[Object]:
     """What a chart renders with these values; or, if it is to fail, nothing, once the message has these words."""
     settings = [word for value in values for word in ("--set", value)] + (["--values", str(file)] if file else [])
-    done = run(helm, "template", "grove-migrator", str(chart), "--namespace", namespace, "--is-upgrade", *settings)
+    settings += ["--is-upgrade"] if upgrade else []
+    done = run(helm, "template", "grove-migrator", str(chart), "--namespace", namespace, *settings)
     if fails:
         assert done.returncode != 0
         assert fails in done.stderr
