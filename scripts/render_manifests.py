@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from migrator import __version__
+
 MANIFESTS: Final = Path(__file__).resolve().parent.parent / "manifests"
 BASE: Final = MANIFESTS / "base"
 
@@ -26,7 +28,7 @@ PARTS: Final = ("serviceaccount.yaml", "policy.yaml", "rbac.yaml", "job.yaml")
 JOB: Final = PARTS[-1]
 
 #: The image as the base names it, once.
-IMAGE: Final = "grove-migrator:0.1.0"
+IMAGE: Final = f"grove-migrator:{__version__}"
 
 _SEPARATOR: Final = "---\n"
 HOW_MADE: Final = "# Made by `python -m scripts.render_manifests` from manifests/base: change it there.\n"

@@ -11,6 +11,7 @@ from typing import Final
 import pytest
 import yaml
 
+from migrator import __version__
 from scripts.render_manifests import IMAGE, VARIANTS, files
 from scripts.render_manifests import main as render
 from testbed.controlplane.client import APPLY_PATCH, Answer, Object
@@ -99,7 +100,7 @@ def test_an_overlay_moves_everything_to_another_namespace_and_image(tmp_path: Pa
         ("- ../base\n", f"- {os.path.relpath(MANIFESTS / 'base', tmp_path)}\n"),
         ("namespace: grove-system ", "namespace: elsewhere "),
         ("newName: grove-migrator ", "newName: registry.example/gm "),
-        ("newTag: 0.1.0 ", "newTag: 9.9.9 "),
+        (f"newTag: {__version__} ", "newTag: 9.9.9 "),
         ("# - ../fence\n", f"- {os.path.relpath(MANIFESTS / 'fence', tmp_path)}\n"),
     ):
         assert text.count(old) == 1
