@@ -82,14 +82,14 @@ def test_flux_is_stopped_for_an_upgrade_by_hand_and_goes_on(served: Site, cluste
     """
     release = example("flux/helmrelease.yaml")
     release["metadata"]["namespace"] = cluster.site.namespace
-    served.admin.apply(release, manager="kustomize-controller")
+    before = served.admin.apply(release, manager="kustomize-controller")["spec"]
     reader = Reader(cluster, "helm4", RELEASE=release["metadata"]["name"])
     names = (release["apiVersion"], release["kind"], release["metadata"]["name"], cluster.site.namespace)
     suspend, resume = blocks("upgrade", "Flux")
     for block, suspended in ((suspend, True), (resume, False)):
         reader.type(block)
         found = served.admin.get(*names)
-        assert found["spec"] == {**release["spec"], "suspend": suspended}
+        assert found["spec"] == {**before, "suspend": suspended}
         managers = {entry["manager"] for entry in found["metadata"]["managedFields"]}
         assert not [name for name in managers if name.startswith("kubectl")]
     served.admin.delete(release)
