@@ -1,7 +1,7 @@
-"""Hazards of upgrades that are not a matter of hashes. Data, and how it is asked. Pure.
+"""Hazards of upgrades that have nothing to do with hashes: the table, and its evaluation. Pure.
 
-An advisory never refuses, and none is given where the releases are known and not concerned. Hashes name the scheme of
-the operator that runs, not its release: where the release is not known, the advisory names the releases concerned.
+An advisory never refuses. None is given if the releases are known and not concerned. Hashes show the scheme of the
+running operator, not its release. If the release is not known, the advisory names the releases concerned.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ THREAD: Final = "public thread"
 
 @dataclass(frozen=True, slots=True)
 class Advisory:
-    """One hazard.
+    """One hazard of the trees that ``predicate`` names.
 
-    It concerns upgrades from a build older than ``before`` (any, where that is ``None``) to one of ``since`` up to
-    ``until`` (the newest, where that is ``None``), of trees for which the predicate of that name holds.
+    It concerns upgrades from a build older than ``before`` (``None``: from any build) to a build from ``since`` up to
+    ``until`` (``None``: up to the newest).
     """
 
     id: str
@@ -155,8 +155,8 @@ ADVISORIES: Final = (
 def advise(tree: Tree, *, sources: Iterable[str], targets: Iterable[str]) -> Iterator[Advice]:
     """Every advisory that concerns an upgrade of this tree.
 
-    ``sources`` are the builds that may run now and ``targets`` those that may come: all that speak a scheme, where
-    no release was named.
+    ``sources`` are the builds that may be running, ``targets`` those that may come next. Where no release is known
+    they are all builds that speak the scheme.
     """
     sources, targets = tuple(sources), tuple(targets)
     for advisory in ADVISORIES:
@@ -182,7 +182,7 @@ def _range(advisory: Advisory) -> str:
 
 
 def unknown_target(snapshot: Snapshot, options: PlanOptions, release: str, running: str | None) -> Plan:
-    """What can be said about a release whose hashes are not known: its hazards."""
+    """The plan for a release whose hashes are not known: its hazards."""
     selected = [tree for tree in snapshot.trees if options.selection.matches(tree.pcs) and not tree.pcs.terminating]
     finding = warn(
         "GM-310",
@@ -199,7 +199,7 @@ def unknown_target(snapshot: Snapshot, options: PlanOptions, release: str, runni
 
 
 def advise_plan(plan: TreePlan, options: PlanOptions, running: str | None) -> Iterator[Advice]:
-    """Every advisory that concerns the upgrade of a planned tree; ``running`` is the release that runs."""
+    """Every advisory that concerns the upgrade of a planned tree; ``running`` is the running release."""
     if plan.tree.pcs.terminating:
         return iter(())
     target = schemes.by_name(plan.target)
@@ -208,7 +208,7 @@ def advise_plan(plan: TreePlan, options: PlanOptions, running: str | None) -> It
 
 
 def _sources(tree: Tree, options: PlanOptions, running: str | None, source: str | None = None) -> tuple[str, ...]:
-    """The builds that may run now: the one that was seen or named, or all that give the hash which the set stores."""
+    """The builds that may be running: the one that was seen or named, else all that compute the set's stored hash."""
     if running is not None:
         return (running,)
     if options.source != AUTO:

@@ -1,4 +1,4 @@
-"""What a plan costs, and whom: totals by namespace and label, the operator's pause, GPU-hours. Pure."""
+"""The costs of an upgrade: totals by namespace and label, the operator's pause, GPU-hours. Pure."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Final
 from migrator.grove.model import BlastRadius, Plan, TreePlan, TreeState
 from migrator.planning.patches import patches_of
 
-#: What a run is assumed to write in a second, where nobody has measured the cluster; docs/performance.md has figures.
+#: The patches that a run is assumed to write in a second, if nobody has measured it; docs/performance.md has figures.
 PATCHES_PER_SECOND: Final = 100
 
-#: How long a recreated pod is assumed to be away, in seconds, where nobody says.
+#: How long a recreated pod is assumed to be away by default, in seconds.
 RELOAD_SECONDS: Final = 600.0
 
-#: What sets without the label are put together under.
+#: The name of the share of sets without the label.
 UNLABELLED: Final = "(without it)"
 
 _SHORT: Final = 120
@@ -24,7 +24,7 @@ _SHORT: Final = 120
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The sets of one namespace, or with one value of a label: how many, and what is recreated of them."""
+    """The sets of one namespace or one value of a label: their number, and the pods that are recreated."""
 
     name: str
     sets: int
@@ -49,7 +49,7 @@ def patches(plan: Plan) -> int:
 
 
 def gpu_hours(blast: BlastRadius, reload_seconds: float) -> float:
-    """For how long GPUs stand idle if each recreated pod is away for so long."""
+    """The GPU-hours that are lost if each recreated pod is away for ``reload_seconds``."""
     return blast.gpus * reload_seconds / 3600
 
 

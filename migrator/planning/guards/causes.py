@@ -29,7 +29,7 @@ _GPU: Final = "nvidia.com/gpu"
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What accounts for template hashes of one PodClique and its pods; ``values`` is ``None`` for all of them."""
+    """The cause of foreign template hashes of one PodClique and its pods; ``values`` is ``None`` for all of them."""
 
     finding: Finding
     values: frozenset[str] | None = None
@@ -40,7 +40,7 @@ class Cause:
 
 
 def causes(case: Case) -> Mapping[str, Cause]:
-    """What accounts for foreign template hashes, by uid of the PodClique."""
+    """The causes of foreign template hashes, by uid of the PodClique."""
     labels = {stored.ref.uid for stored in case.foreign if stored.place is Place.CLIQUE_LABEL}
     found: dict[str, Cause] = {}
     for pod_clique in case.tree.pod_cliques:
@@ -61,8 +61,8 @@ def _not_in_template(case: Case, pod_clique: PodClique) -> Cause | None:
             "GM-109",
             pod_clique.ref,
             POINTER_TEMPLATE_HASH_LABEL,
-            f"{pod_clique.ref} is {what}, which the template of {case.tree.ref} does not have: the operator is "
-            "still removing it, or the object is foreign; its template hashes and those of its pods prove nothing",
+            f"{pod_clique.ref} is of {what}, which the template of {case.tree.ref} does not have: the operator is "
+            "still removing it, or did not make it; its template hashes and those of its pods prove nothing",
         )
     )
 
@@ -96,17 +96,17 @@ def _suffix_trap(case: Case, pod_clique: PodClique) -> Cause | None:
 
 
 def _way_out(case: Case, clique: str, match: str) -> str:
-    """What the webhook allows: cliques are never renamed, and reordered under AnyOrder only.
+    """The remedy that the webhook allows: cliques are never renamed, and reordered under AnyOrder only.
 
     Grove: ``operator/internal/webhook/admission/pcs/validation/podcliqueset.go:validatePodCliqueUpdate``.
     """
     if case.tree.pcs.template.get("cliqueStartupType") in {IN_ORDER, EXPLICIT}:
         return (
-            "under this cliqueStartupType Grove's webhook forbids to rename or reorder cliques: recreate the set with "
-            "other names, or accept that the upgrade replaces its pods (--skip-refused)"
+            "under this cliqueStartupType Grove's webhook does not allow cliques to be renamed or reordered: recreate "
+            "the set with other names, or accept that the upgrade replaces its pods (--skip-refused)"
         )
     return (
-        f"put {clique} before {match} in the PodCliqueSet (Grove's webhook forbids to rename cliques) and let the "
+        f"put {clique} before {match} in the PodCliqueSet (Grove's webhook does not allow other names) and let the "
         "operator roll that out before the upgrade"
     )
 

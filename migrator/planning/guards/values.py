@@ -1,4 +1,4 @@
-"""Guards on the stored values themselves: what is neither the source's nor the target's hash."""
+"""Guards on the stored values themselves: those that are neither the source's nor the target's hash."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ _REMEDY: Final = {
 def never_reconciled(case: Case) -> Iterator[Finding]:
     """Children under a set without a generation hash.
 
-    The operator stores its own there and rolls nothing (``podcliqueset/reconcilespec.go:processGenerationHashChange``);
-    so do the next one's, whose hashes the children then have.
+    The operator stores its own hash there and rolls nothing
+    (``podcliqueset/reconcilespec.go:processGenerationHashChange``). So does the next operator, whose hashes the
+    migrated children then hold.
     """
     pcs = case.tree.pcs
     if pcs.generation_hash is None:
@@ -41,8 +42,8 @@ def never_reconciled(case: Case) -> Iterator[Finding]:
 def foreign(case: Case) -> Iterator[Finding]:
     """A stored value that neither scheme gives for the current spec.
 
-    Values that :func:`migrator.planning.guards.causes.causes` accounts for are reported there, once. Values that
-    cannot cost a pod are left as they are, with a warning.
+    Values with a cause (:func:`migrator.planning.guards.causes.causes`) are reported once, by their cause. Values on
+    which no pod depends are left as they are, with a warning.
     """
     if not case.foreign:
         return
@@ -65,14 +66,14 @@ def foreign(case: Case) -> Iterator[Finding]:
 
 
 def unknown_places(case: Case) -> Iterator[Finding]:
-    """A source hash where no known operator keeps one: migrated without it, the tree would be migrated half."""
+    """A source hash in a place that no known operator uses: without it the tree would be only half migrated."""
     for seen in case.sightings:
         yield refuse(
             "GM-136",
             seen.ref,
             seen.field,
             f"{seen.ref} holds {seen.value}, a hash of {case.tree.ref} under {case.source.name}, at {seen.field}, "
-            "which is not a known place: this operator keeps hashes that this migrator does not know of; report it, "
+            "which is not a known place: this migrator does not know where this operator keeps its hashes; report it, "
             "and upgrade this set without the migrator",
         )
 
@@ -127,8 +128,8 @@ def unrecorded(case: Case) -> Iterator[Finding]:
             "GM-129",
             case.tree.ref,
             None,
-            f"{case.tree.ref}: {case.target_values} values already are {case.target.name}'s and no record "
-            "says who wrote them; they are kept, by this run and by a revert of it",
+            f"{case.tree.ref}: {case.target_values} values are {case.target.name}'s already and no record "
+            "shows who wrote them; they are kept, by this run and by a revert of it",
         )
 
 

@@ -1,4 +1,4 @@
-"""Guards on the workload's own state: what the next operator would do whatever the hashes are."""
+"""Guards on the workload's own state, by which the next operator acts whatever the hashes are."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from migrator.planning.hazards import NEW, moment
 #: in every set, as alpha.1's stores 30 seconds, so it is hardly ever absent.
 DEFAULT_TERMINATION_DELAY: Final = "4h0m0s"
 
-#: Not an error: operators up to alpha.8 record it for a PodClique while they replace its pods one by one
-#: (``operator/internal/errors/errors.go``, ``podclique/reconcilespec.go:syncPCLQResources``).
+#: A code that is not an error: operators up to alpha.8 record it for a PodClique while they replace its pods one by
+#: one (``operator/internal/errors/errors.go``, ``podclique/reconcilespec.go:syncPCLQResources``).
 _COME_BACK: Final = "ERR_CONTINUE_RECONCILE_AND_REQUEUE"
 
 
@@ -45,14 +45,14 @@ def gated(case: Case) -> Iterator[Finding]:
             until = "until the operator is back"
             if pod_clique.labels.get(LABEL_SET_REPLICA_INDEX) in empty:
                 until = (
-                    "that alpha.12 never opens, because their PodGangMap has no entries (Grove issue 809); see GM-133"
+                    "that alpha.12 never removes, because their PodGangMap has no entries (Grove issue 809); see GM-133"
                 )
             waiting = f"{number} pod{'s wait' if number > 1 else ' waits'} behind a scheduling gate {until}"
             yield warn("GM-114", pod_clique.ref, "/status/scheduleGatedReplicas", f"{pod_clique.ref}: {waiting}")
 
 
 def scaling(case: Case) -> Iterator[Finding]:
-    """Children that do not exist yet, or exist still; the operator acts on them at its start."""
+    """Children that are missing or surplus; the operator acts on them at its start."""
     tree = case.tree
     for pod_clique in tree.pod_cliques:
         live, wanted = sum(1 for pod in pod_clique.pods if not pod.terminating), pod_clique.spec.get("replicas")
@@ -138,7 +138,7 @@ def operator_errors(case: Case) -> Iterator[Finding]:
 
 
 def ownership(case: Case) -> Iterator[Finding]:
-    """Objects whose labels name another owner than their controller: joined by the controller, and reported.
+    """Objects whose labels name another owner than their controller; the controller decides their tree.
 
     Operators before alpha.12 find the pods of a PodClique by label *and* controller, so they miss such a pod.
     """
@@ -223,7 +223,7 @@ def _some(child: tuple[str, str], number: int) -> str:
 
 
 def _seconds_left(delay: object, since: object, now: datetime) -> float | None:
-    """How long until gang termination; ``None``, which is at once, where the operator cannot know either."""
+    """The seconds until gang termination; ``None`` if the operator cannot know them either and acts at once."""
     began = moment(since)
     try:
         seconds = durations.parse(str(delay))
