@@ -283,7 +283,7 @@ def _layer(data: bytes, system: str = "linux") -> bytes:
         (_platforms("arm64", binary("arm64", "canonical")), "hash differently"),
         (
             _two_images(),
-            "has 2 images .one, two.: name the one that is meant, .grove-migrator scheme ARCHIVE --image NAME",
+            "has 2 images .one, two.: select one with .grove-migrator scheme ARCHIVE --image NAME",
         ),
         (tar(docker(OPERATOR, states=[digest(b"?")])), "layer 1 is not the sha256:"),
         (tar(docker(OPERATOR, states=[])), "lacks layers"),
