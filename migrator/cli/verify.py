@@ -148,20 +148,15 @@ def _close(store: Store, found: Closing, surroundings: Context, *, yes: bool) ->
 
 
 def _print(form: str, target: str, result: VerifyResult | None, problems: Sequence[Problem]) -> None:
+    from migrator.render.summary import object_json  # noqa: PLC0415 - --help needs none of it
+
     if form == "json":
         document: dict[str, Any] = {
             "to": target,
             "podCliqueSets": result.trees if result else None,
             "storedHashes": result.stored if result else None,
             "problems": [
-                {
-                    "kind": problem.ref.kind,
-                    "namespace": problem.ref.namespace or None,
-                    "name": problem.ref.name,
-                    "field": problem.field,
-                    "message": problem.message,
-                }
-                for problem in problems
+                {**object_json(problem.ref), "field": problem.field, "message": problem.message} for problem in problems
             ],
         }
         output.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")

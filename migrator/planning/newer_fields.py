@@ -13,6 +13,8 @@ def newer_fields(spec: Mapping[str, Any], older: str, newer: str) -> tuple[str, 
 
     The spec must be one that could be hashed.
     """
+    if older == newer:
+        return ()
     unseen = set(_unknown_fields(spec, newer))
     return tuple(pointer for pointer in _unknown_fields(spec, older) if pointer not in unseen)
 

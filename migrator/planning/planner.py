@@ -194,8 +194,8 @@ class _Planner:
             target_values=sum(1 for item, v in verdicts if v is Verdict.TARGET and item.value != pair.source.of(item)),
             known=any(verdict in {Verdict.SOURCE, Verdict.TARGET} for _, verdict in verdicts),
             recorded=recorded,
-            unknown_fields=() if done else _newer_fields(tree.pcs, found.closest, found.target),
-            lost_fields=() if done else _newer_fields(tree.pcs, found.target, found.closest),
+            unknown_fields=() if done else newer_fields(tree.pcs.spec, found.closest.minor, found.target.minor),
+            lost_fields=() if done else newer_fields(tree.pcs.spec, found.target.minor, found.closest.minor),
             now=self._now,
             downtime=self._options.downtime,
         )
@@ -228,13 +228,11 @@ class _Planner:
         """The plan of a tree whose hashes are not those of ``--from``: no change and one finding."""
         pair = Pair(hashes(other), hashes(found.target), tree.pcs.on_delete)
         at_stake = stakes(tree, pair, source=other, target=found.target, behaviour=self._behaviour(found.target))
-        finding = refuse(
-            "GM-135",
-            tree.ref,
-            POINTER_SET_GENERATION,
+        message = (
             f"{tree.ref} holds the hashes of {other.name} ({span(speakers(other))}), not those of --from "
-            f"{self._options.source}; leave out --from, or give --from {other.name}",
+            f"{self._options.source}; leave out --from, or give --from {other.name}"
         )
+        finding = refuse("GM-135", tree.ref, POINTER_SET_GENERATION, message)
         return TreePlan(
             tree=tree,
             source=None,
@@ -301,13 +299,11 @@ def _restore(decided: TreePlan, stored: tuple[StoredHash, ...], table: Table) ->
     """
     tree = decided.tree
     pair = Pair(table.target_hashes, table.source_hashes, tree.pcs.on_delete)
-    finding = refuse(
-        "GM-130",
-        tree.ref,
-        "/spec/template",
+    message = (
         f"{tree.ref} was edited after its migration had begun at generation {table.generation}: it is brought "
-        "back to the old hashes; start the old operator, let it roll the edit out, and run again",
+        "back to the old hashes; start the old operator, let it roll the edit out, and run again"
     )
+    finding = refuse("GM-130", tree.ref, "/spec/template", message)
     return TreePlan(
         tree=tree,
         source=table.target,
@@ -332,12 +328,6 @@ def _unfinished(pcs: PodCliqueSet, table: Table, hashes: HashesOf) -> bool:
     old = {table.source_hashes.generation, hashes(schemes.by_name(table.source)).generation}
     new = {table.target_hashes.generation, hashes(schemes.by_name(table.target)).generation}
     return pcs.generation_hash in old - new
-
-
-def _newer_fields(pcs: PodCliqueSet, older: Scheme, newer: Scheme) -> tuple[str, ...]:
-    if older.minor == newer.minor:
-        return ()
-    return newer_fields(pcs.spec, older.minor, newer.minor)
 
 
 def is_of(table: Table, way: Direction) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -33,16 +32,6 @@ class Share:
     with_migration: BlastRadius
 
 
-def by_namespace(plan: Plan) -> list[Share]:
-    """A share for each namespace, most GPUs first."""
-    return _shares(plan.trees, lambda tree: tree.tree.ref.namespace)
-
-
-def by_label(plan: Plan, key: str) -> list[Share]:
-    """A share for each value that the PodCliqueSets have under this label, most GPUs first."""
-    return _shares(plan.trees, lambda tree: tree.tree.pcs.labels.get(key) or UNLABELLED)
-
-
 def patches(plan: Plan) -> int:
     """How many requests a run sends to write what is planned."""
     return sum(len(patches_of(tree.changes)) for tree in plan.trees if tree.state is TreeState.MIGRATE)
@@ -61,11 +50,13 @@ def spoken(seconds: float) -> str:
     return f"{minutes} min" if minutes <= _SHORT else f"{math.ceil(minutes / 60)} h"
 
 
-def _shares(trees: Iterable[TreePlan], name_of: Callable[[TreePlan], str]) -> list[Share]:
+def shares(plan: Plan, label: str | None = None) -> list[Share]:
+    """A share for each namespace, or for each value of a label of the PodCliqueSets, most GPUs first."""
     members: dict[str, list[TreePlan]] = {}
-    for tree in trees:
-        members.setdefault(name_of(tree), []).append(tree)
-    shares = [
+    for tree in plan.trees:
+        name = tree.tree.ref.namespace if label is None else tree.tree.pcs.labels.get(label) or UNLABELLED
+        members.setdefault(name, []).append(tree)
+    found = [
         Share(
             name=name,
             sets=len(group),
@@ -77,4 +68,4 @@ def _shares(trees: Iterable[TreePlan], name_of: Callable[[TreePlan], str]) -> li
         )
         for name, group in members.items()
     ]
-    return sorted(shares, key=lambda share: (-share.without.gpus, -share.without.pods, share.name))
+    return sorted(found, key=lambda share: (-share.without.gpus, -share.without.pods, share.name))

@@ -50,9 +50,9 @@ def render(
     that gets totals of its own.
     """
     why = _explained(plan)
-    shares = [("namespace", figures.by_namespace(plan))]
+    shares = [("namespace", figures.shares(plan))]
     if group_by is not None:
-        shares.append((f"label {group_by}", figures.by_label(plan, group_by)))
+        shares.append((f"label {group_by}", figures.shares(plan, group_by)))
     return _template("page.html").render(
         plan=plan,
         headline=report.headline(plan),
@@ -153,18 +153,14 @@ def _tiles(plan: Plan) -> list[tuple[str, int, str]]:
     summary = report.summary(plan)
     refused = sum(1 for tree in plan.trees if tree.state is TreeState.REFUSED)
     warnings = grouped(report.warnings_of(plan))
+    remarks = [report.count(summary[key], "finding") if summary[key] else "" for key in ("refusals", "warnings")]
     return [
         ("PodCliqueSets", summary["podCliqueSets"], ""),
         ("pods in them", summary["pods"], ""),
         ("stored hashes to change", summary["changes"], ""),
-        ("sets refused", refused, _findings(summary["refusals"])),
-        ("kinds of warning", len(warnings), _findings(summary["warnings"])),
+        ("sets refused", refused, remarks[0]),
+        ("kinds of warning", len(warnings), remarks[1]),
     ]
-
-
-def _findings(number: int) -> str:
-    """``66 findings``; empty for none."""
-    return report.count(number, "finding") if number else ""
 
 
 def _costs(plan: Plan, reload_seconds: float) -> list[tuple[str, str, str]]:

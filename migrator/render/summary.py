@@ -85,9 +85,7 @@ def plan_json(plan: Plan, origin: Origin | None = None) -> dict[str, Any]:
         "to": plan.requested_target,
         "summary": summary(plan) if plan.known else {},
         "trees": [_tree(tree) for tree in in_order(plan.trees)],
-        "refusals": [_finding(finding) for finding in refusals_of(plan)],
-        "warnings": [_finding(finding) for finding in warnings_of(plan)],
-        "advisories": [advice_json(advice) for advice in plan.advisories],
+        **_found(plan),
         **(origin.as_json() if origin else {}),
     }
 
@@ -100,9 +98,7 @@ def target_json(target: Target) -> dict[str, Any]:
         "releases": list(target.releases),
         "running": target.running,
         "summary": summary(plan),
-        "refusals": [_finding(finding) for finding in refusals_of(plan)],
-        "warnings": [_finding(finding) for finding in warnings_of(plan)],
-        "advisories": [advice_json(advice) for advice in plan.advisories],
+        **_found(plan),
     }
 
 
@@ -154,18 +150,12 @@ def csv_rows(plan: Plan) -> Iterator[tuple[str | int, ...]]:
         )
 
 
-def advice_json(advice: Advice) -> dict[str, Any]:
-    """A hazard as JSON."""
-    ref = advice.ref
+def object_json(ref: Ref | None) -> dict[str, str | None]:
+    """The keys that name an object in JSON."""
     return {
-        "id": advice.id,
         "kind": ref.kind if ref else None,
         "namespace": (ref.namespace or None) if ref else None,
         "name": ref.name if ref else None,
-        "message": advice.message,
-        "source": advice.source,
-        "remedy": advice.remedy,
-        "confidence": advice.confidence,
     }
 
 
@@ -365,13 +355,29 @@ def _change(change: Change) -> dict[str, Any]:
     }
 
 
+def _found(plan: Plan) -> dict[str, Any]:
+    return {
+        "refusals": [_finding(finding) for finding in refusals_of(plan)],
+        "warnings": [_finding(finding) for finding in warnings_of(plan)],
+        "advisories": [_advice(advice) for advice in plan.advisories],
+    }
+
+
+def _advice(advice: Advice) -> dict[str, Any]:
+    return {
+        "id": advice.id,
+        **object_json(advice.ref),
+        "message": advice.message,
+        "source": advice.source,
+        "remedy": advice.remedy,
+        "confidence": advice.confidence,
+    }
+
+
 def _finding(finding: Finding) -> dict[str, Any]:
-    ref = finding.ref
     return {
         "code": finding.code,
-        "kind": ref.kind if ref else None,
-        "namespace": (ref.namespace or None) if ref else None,
-        "name": ref.name if ref else None,
+        **object_json(finding.ref),
         "field": finding.field,
         "message": finding.message,
         **({"follows": finding.follows} if finding.follows else {}),

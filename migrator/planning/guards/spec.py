@@ -20,22 +20,18 @@ def fields(case: Case) -> Iterator[Finding]:
     """A field that only one of the two struct layouts has is a real change of the template."""
     pcs = case.tree.pcs
     for pointer in case.unknown_fields:
-        yield refuse(
-            "GM-125",
-            pcs.ref,
-            pointer,
+        message = (
             f"{pcs.ref} sets {pointer}, which the {case.source.minor} structs of the running operator ignore and "
             f"the {case.target.minor} structs see: the upgrade really changes the pods, and rewriting hashes would "
-            "hide that; remove the field before the upgrade and add it again afterwards",
+            "hide that; remove the field before the upgrade and add it again afterwards"
         )
+        yield refuse("GM-125", pcs.ref, pointer, message)
     for pointer in case.lost_fields:
-        yield warn(
-            "GM-134",
-            pcs.ref,
-            pointer,
+        message = (
             f"{pcs.ref} sets {pointer}, which the {case.target.minor} structs ignore: its pods keep the effect of "
-            "the field until they are recreated, and lack it from then on",
+            "the field until they are recreated, and lack it from then on"
         )
+        yield warn("GM-134", pcs.ref, pointer, message)
 
 
 CHECKS: Final = (template, fields)

@@ -98,13 +98,11 @@ def observed_generation(case: Case) -> Iterator[Finding]:
         if item.generation and (not isinstance(observed, int) or observed < item.generation):
             what = f"{item.ref}: the operator has seen {_seen(observed)}, the newest generation is {item.generation}"
             if ambiguous and item.ref == tree.ref:
-                yield refuse(
-                    "GM-105",
-                    item.ref,
-                    "/status/observedGeneration",
+                message = (
                     f"{what}; its hash may be a canonical operator's, or a legacy operator's that has not seen a "
-                    f"reordered list yet; {_WAIT}",
+                    f"reordered list yet; {_WAIT}"
                 )
+                yield refuse("GM-105", item.ref, "/status/observedGeneration", message)
                 continue
             yield warn("GM-105", item.ref, "/status/observedGeneration", f"{what}; {meaning}")
 
@@ -129,13 +127,11 @@ def conditions(case: Case) -> Iterator[Finding]:
     if condition(pcs, "PodGangMigrationInProgress").get("status") == "True":
         yield _in_flight(case, "GM-119", pcs.ref, "/status/conditions", "condition PodGangMigrationInProgress is True")
     if pcs.status.get("currentRevision"):
-        yield refuse(
-            "GM-120",
-            pcs.ref,
-            "/status/currentRevision",
+        message = (
             f"{pcs.ref} is kept by ControllerRevisions (status.currentRevision): such an operator adopts old "
-            "hashes by itself; upgrade without the migrator",
+            "hashes by itself; upgrade without the migrator"
         )
+        yield refuse("GM-120", pcs.ref, "/status/currentRevision", message)
 
 
 def _update(case: Case, code: str, ref: Ref, status: Mapping[str, Any], selected: str) -> Iterator[Finding]:

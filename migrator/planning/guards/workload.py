@@ -57,12 +57,8 @@ def scaling(case: Case) -> Iterator[Finding]:
     for pod_clique in tree.pod_cliques:
         live, wanted = sum(1 for pod in pod_clique.pods if not pod.terminating), pod_clique.spec.get("replicas")
         if isinstance(wanted, int) and wanted != live:
-            yield warn(
-                "GM-115",
-                pod_clique.ref,
-                "/spec/replicas",
-                f"{pod_clique.ref}: replicas {wanted}, pods {live}; the operator acts on that when it is back",
-            )
+            message = f"{pod_clique.ref}: replicas {wanted}, pods {live}; the operator acts on that when it is back"
+            yield warn("GM-115", pod_clique.ref, "/spec/replicas", message)
     members: dict[str | None, set[tuple[str, str]]] = defaultdict(set)
     for child in tree.pod_cliques:
         index = child.labels.get(LABEL_SCALING_GROUP_REPLICA_INDEX, "")
@@ -91,14 +87,12 @@ def gang_termination(case: Case) -> Iterator[Finding]:
             continue
         left = _seconds_left(text, since, case.now)
         if left is None or left <= case.downtime:
-            yield refuse(
-                "GM-116",
-                item.ref,
-                "/status/conditions",
+            message = (
                 f"{what}, and its termination delay of {text} ends within the expected downtime of "
                 f"{case.downtime:.0f} s: the next operator would delete the gang; bring its pods back first, or "
-                "raise spec.template.terminationDelay",
+                "raise spec.template.terminationDelay"
             )
+            yield refuse("GM-116", item.ref, "/status/conditions", message)
         else:
             message = f"{what}; gang termination ends it in {left:.0f} s unless it recovers"
             yield warn("GM-116", item.ref, "/status/conditions", message)
@@ -117,14 +111,12 @@ def unscheduled(case: Case) -> Iterator[Finding]:
         if scheduled.get("status") != "False" or since is None or created is None:
             continue
         if (since - created).total_seconds() > NEW:
-            yield warn(
-                "GM-127",
-                pod_clique.ref,
-                "/status/scheduledReplicas",
+            message = (
                 f"{pod_clique.ref} once ran and has no pod scheduled now: operators from alpha.12-rc1 on count that as "
                 "a breach from their start, and end the gang after the termination delay, with or without this "
-                "migration",
+                "migration"
             )
+            yield warn("GM-127", pod_clique.ref, "/status/scheduledReplicas", message)
 
 
 def operator_errors(case: Case) -> Iterator[Finding]:
@@ -152,13 +144,11 @@ def ownership(case: Case) -> Iterator[Finding]:
                 yield _disagrees(pod_clique, label, pod_clique.labels.get(label), owner)
         for pod in pod_clique.pods:
             if pod.pod_clique_label not in {None, pod_clique.ref.name}:
-                yield warn(
-                    "GM-132",
-                    pod.ref,
-                    "/metadata/labels/grove.io~1podclique",
+                message = (
                     f"{pod.ref} is labelled as of PodClique {pod.pod_clique_label}, but its controller is "
-                    f"{pod_clique.ref.name}; it is migrated with its controller",
+                    f"{pod_clique.ref.name}; it is migrated with its controller"
                 )
+                yield warn("GM-132", pod.ref, "/metadata/labels/grove.io~1podclique", message)
 
 
 def _disagrees(pod_clique: PodClique, label: str, found: str | None, owner: str | None) -> Finding:
@@ -209,12 +199,8 @@ def _pending(
     if extra:
         parts.append(f"still has {_some(extra[0], len(extra))}")
     if parts:
-        yield warn(
-            "GM-115",
-            ref,
-            "/spec/replicas",
-            f"{ref} {' and '.join(parts)}; the operator acts on that when it is back",
-        )
+        message = f"{ref} {' and '.join(parts)}; the operator acts on that when it is back"
+        yield warn("GM-115", ref, "/spec/replicas", message)
 
 
 def _some(child: tuple[str, str], number: int) -> str:
