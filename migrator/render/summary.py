@@ -330,6 +330,9 @@ def _cliques(tree: TreePlan, new: str) -> str:
 
 
 def _tree(tree: TreePlan) -> dict[str, Any]:
+    changes = sorted(
+        tree.changes, key=lambda change: (change.ref.namespace, change.ref.name, change.ref.kind, change.field)
+    )
     return {
         "namespace": tree.tree.ref.namespace,
         "name": tree.tree.ref.name,
@@ -339,15 +342,13 @@ def _tree(tree: TreePlan) -> dict[str, Any]:
         "pods": tree.blast.pods,
         "runningPods": tree.blast.running,
         "gpus": tree.blast.gpus,
-        "changes": [_change(change) for change in sorted(tree.changes, key=_change_order)],
+        "changes": [_change(change) for change in changes],
     }
 
 
 def _change(change: Change) -> dict[str, Any]:
     return {
-        "kind": change.ref.kind,
-        "namespace": change.ref.namespace,
-        "name": change.ref.name,
+        **object_json(change.ref),
         "uid": change.ref.uid,
         "field": change.field,
         "old": change.old,
@@ -382,10 +383,6 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "message": finding.message,
         **({"follows": finding.follows} if finding.follows else {}),
     }
-
-
-def _change_order(change: Change) -> tuple[str, ...]:
-    return (change.ref.namespace, change.ref.name, change.ref.kind, change.field)
 
 
 def _findings(plan: Plan) -> Iterator[Finding]:

@@ -325,7 +325,7 @@ def test_the_running_build_must_be_the_one_that_was_read(
         assert verify(migrated, options, context).problems == ()
         return
     with pytest.raises(
-        VerificationFailed, match=r"operator pod .*new-1 .* but the binary that was read is of sha256:aaa"
+        VerificationFailed, match=r"operator pod .*new-1 .* but the binary was read from sha256:aaa"
     ):
         verify(migrated, options, context)
     assert records(migrated)
