@@ -141,7 +141,7 @@ def known(path: str) -> OperatorScheme:
 
 
 def agree(flag: str, name: str | None, binary: str, found: OperatorScheme) -> None:
-    """Raise :class:`~migrator.errors.UsageError` if a name contradicts what the binary says."""
+    """Raise :class:`~migrator.errors.UsageError` if a name contradicts the binary."""
     from migrator.hashing import schemes  # noqa: PLC0415
 
     if name is None or schemes.unread_release(name) is not None or (name == schemes.CANONICAL == found.algorithm):

@@ -76,8 +76,8 @@ def stakes(tree: Tree, pair: Pair, *, source: Scheme, target: Scheme, behaviour:
     """Count the pods of a tree that an operator of scheme ``target`` recreates, without and with the migration.
 
     Only live pods count: neither terminating nor failed nor succeeded ones. GPUs claimed by dynamic resource
-    allocation do not count. A canonical operator accepts the legacy hash of its own layout (PR #566), so it recreates
-    nothing of a set that stores that hash.
+    allocation do not count. A canonical operator accepts the legacy hash of its own layout (PR #566), so it does not
+    recreate pods of a set that stores that hash.
     """
     pcs = tree.pcs
     if pcs.terminating:

@@ -324,9 +324,7 @@ def test_the_running_build_must_be_the_one_that_was_read(
     if good:
         assert verify(migrated, options, context).problems == ()
         return
-    with pytest.raises(
-        VerificationFailed, match=r"operator pod .*new-1 .* but the binary was read from sha256:aaa"
-    ):
+    with pytest.raises(VerificationFailed, match=r"operator pod .*new-1 .* but the binary was read from sha256:aaa"):
         verify(migrated, options, context)
     assert records(migrated)
 

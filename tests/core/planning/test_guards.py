@@ -604,7 +604,9 @@ def test_a_clique_that_the_template_lacks_refuses_once() -> None:
     world.pcs["spec"]["template"]["cliques"][0]["name"] = "renamed"
     found = world.decide()
     assert refusals(found.findings) == [("GM-109", "web-0-front", POINTER)]
-    assert "is of clique front, which the template of PodCliqueSet default/web does not have" in found.findings[0].message
+    assert (
+        "is of clique front, which the template of PodCliqueSet default/web does not have" in found.findings[0].message
+    )
 
 
 def test_a_clique_whose_labels_do_not_tell_refuses() -> None:
