@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import pkgutil
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from migrator.grove.model import Advice, Plan, Snapshot, Tree, TreePlan
+from migrator.grove.model import Advice, Plan, Ref, Snapshot, Tree, TreePlan
 from migrator.hashing import schemes
+from migrator.planning import hazards
 from migrator.planning.guards.base import warn
 from migrator.planning.hashes import HashesOf
-from migrator.planning.hazards import PREDICATES
 from migrator.planning.lineage import builds, builds_of, is_before, speakers
 from migrator.planning.options import AUTO, PlanOptions
 
@@ -31,7 +31,7 @@ class Advisory:
 
     id: str
     since: str
-    predicate: str
+    predicate: Callable[[Tree], Iterator[Ref]]
     effect: str
     source: str
     remedy: str
@@ -45,7 +45,7 @@ class Advisory:
 
 
 ADVISORIES: Final = tuple(
-    Advisory(**entry)
+    Advisory(**{**entry, "predicate": getattr(hazards, entry["predicate"])})
     for entry in tomllib.loads((pkgutil.get_data(__package__, "advisories.toml") or b"").decode())["advisory"]
 )
 
@@ -68,7 +68,7 @@ def advise(tree: Tree, *, sources: Iterable[str], targets: Iterable[str]) -> Ite
         if len(hit) < len(targets):
             limits.append(f"you go to {_range(advisory)}")
         where = f" (if {' and '.join(limits)})" if limits else ""
-        for ref in PREDICATES[advisory.predicate](tree):
+        for ref in advisory.predicate(tree):
             message = f"{ref}: {advisory.effect}{where}"
             yield Advice(advisory.id, ref, message, advisory.source, advisory.remedy, advisory.confidence)
 

@@ -164,20 +164,11 @@ def _replicas(
     if now.update_started is not None and now.update_started != before.update_started:
         ended = (item.status.get("updateProgress") or {}).get("updateEndedAt")
         if not (may_end and ended):
-            yield Problem(
-                item.ref,
-                "/status/updateProgress",
-                f"{item.ref}: an update began at {now.update_started}, after the migration: the operator found "
-                "something to change",
-                settles=may_end,
-            )
+            began = f"an update began at {now.update_started}, after the migration: the operator found a change"
+            yield Problem(item.ref, "/status/updateProgress", f"{item.ref}: {began}", settles=may_end)
     updated, replicas = now.updated or 0, now.replicas or 0
     was_updated, was_replicas = before.updated or 0, before.replicas or 0
     wanted = replicas if was_updated == was_replicas else min(was_updated, replicas)
     if updated < wanted:
-        yield Problem(
-            item.ref,
-            "/status/updatedReplicas",
-            f"{item.ref}: updatedReplicas is {updated} of {replicas}, before the upgrade it was {was_updated} of "
-            f"{was_replicas}",
-        )
+        fell = f"{updated} of {replicas}, before the upgrade it was {was_updated} of {was_replicas}"
+        yield Problem(item.ref, "/status/updatedReplicas", f"{item.ref}: updatedReplicas is {fell}")

@@ -1,11 +1,11 @@
-"""Predicates of trees for the hazards of an upgrade, one for each hazard. Pure.
+"""Predicates of trees for the hazards of an upgrade, by the names in ``advisories.toml``. Pure.
 
 A predicate yields the objects concerned, or the set itself if the hazard concerns all of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -19,8 +19,6 @@ from migrator.grove.model import (
     Ref,
     Tree,
 )
-
-Predicate = Callable[[Tree], Iterator[Ref]]
 
 _ANNOTATION_AUTO_MNNVL: Final = "grove.io/auto-mnnvl"
 _KAI: Final = "kai-scheduler"
@@ -120,23 +118,6 @@ def stray_without_progress(tree: Tree) -> Iterator[Ref]:
         label = clique.labels.get(LABEL_POD_TEMPLATE_HASH)
         if clique.standalone and not clique.status.get("updateProgress"):
             yield from (pod.ref for pod in clique.pods if pod.live and pod.template_hash not in {None, label})
-
-
-#: Predicates by the name that an advisory gives.
-PREDICATES: Final[Mapping[str, Predicate]] = {
-    predicate.__name__: predicate
-    for predicate in (
-        at_zero_beside_live,
-        cliques_at_zero,
-        groups_at_zero,
-        foreign_gang,
-        auto_mnnvl,
-        unnamed_topology,
-        kai_without_queue,
-        kai,
-        stray_without_progress,
-    )
-}
 
 
 def _replicas_with_live_pods(tree: Tree) -> set[str | None]:

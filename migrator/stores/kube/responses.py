@@ -26,7 +26,6 @@ from migrator.errors import (
 )
 
 OK: Final = range(200, 300)
-BAD_REQUEST: Final = 400
 UNAUTHORISED: Final = 401
 FORBIDDEN: Final = 403
 NOT_FOUND: Final = 404
