@@ -211,7 +211,7 @@ def change_groups(tree: TreePlan) -> list[ChangeGroup]:
 def headline(plan: Plan) -> str:
     """One sentence: the pods that the upgrade recreates without the migration, and with it."""
     if not plan.known:
-        return f"the hashes of {plan.requested_target} are not known, so nobody can tell whether it recreates pods"
+        return f"the hashes of {plan.requested_target} are not known, so it may recreate pods"
     if not plan.trees and not plan.cluster_blast.pods:
         return "nothing to do: no PodCliqueSets"
     if not plan.cluster_blast.pods and all(tree.state is TreeState.DONE for tree in plan.trees):

@@ -69,7 +69,7 @@ CATALOGUE: Final = {
         Guard("GM-132", "Labels and owner of an object disagree"),
         Guard("GM-133", "A PodGangMap has no entries"),
         Guard("GM-134", "The template has fields that the target operator does not know"),
-        Guard("GM-135", "These hashes are another operator's than the one of --from"),
+        Guard("GM-135", "The hashes are not those of the operator in --from"),
         Guard("GM-136", "A hash is stored in an unknown place"),
         Guard("GM-137", "A kind of Grove's objects may not be listed", overridable=True),
         Guard("GM-138", "The dump lacks kinds that the cluster must have"),

@@ -62,14 +62,11 @@ def terminating(case: Case) -> Iterator[Finding]:
     for item in (*children(tree), *tree.pod_gang_maps):
         if item.terminating:
             to_do = _WAIT if case.old_is_left else "nothing old is left to replace, and it does not stand in the way"
-            yield judge(
-                "GM-106",
-                item.ref,
-                _DELETION,
+            message = (
                 f"{item.ref} is being deleted, by an update, a scale-in or gang termination; {to_do}; if its node is "
-                "lost, delete its pods with --force, so that the deletion can end",
-                refuses=case.old_is_left,
+                "lost, delete its pods with --force, so that the deletion can end"
             )
+            yield judge("GM-106", item.ref, _DELETION, message, refuses=case.old_is_left)
     for pod_clique in tree.pod_cliques:
         for pod in pod_clique.pods:
             if pod.terminating:

@@ -30,13 +30,9 @@ def never_reconciled(case: Case) -> Iterator[Finding]:
     """
     pcs = case.tree.pcs
     if pcs.generation_hash is None:
-        yield judge(
-            "GM-104",
-            pcs.ref,
-            POINTER_SET_GENERATION,
-            f"{pcs.ref} has children, but no status.currentGenerationHash; let the running operator reconcile it",
-            refuses=case.old_is_left or not case.explained,
-        )
+        message = f"{pcs.ref} has children, but no status.currentGenerationHash; let the running operator reconcile it"
+        refuses = case.old_is_left or not case.explained
+        yield judge("GM-104", pcs.ref, POINTER_SET_GENERATION, message, refuses=refuses)
 
 
 def foreign(case: Case) -> Iterator[Finding]:

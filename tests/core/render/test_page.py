@@ -217,7 +217,7 @@ def test_hazards_have_a_section_of_their_own() -> None:
     world.pcs["metadata"]["annotations"] = {"grove.io/auto-mnnvl": "enabled"}
     made = world.plan(source="v0.1.0-alpha.8", target="v0.1.0-alpha.9")
     text = Page(render(made)).text
-    assert "Hazards of this upgrade beside its hashes" in text
+    assert "Other hazards of this upgrade" in text
     assert "GM-305 Automatic MNNVL ends" in text
     assert "recreate the set with mnnvl-group" in text
     assert "Hazards of this upgrade" not in Page(render(World().grow().plan())).text
