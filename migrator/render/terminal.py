@@ -39,7 +39,7 @@ _KINDS: Final = {
     "Pod": "pod",
 }
 
-#: What needs somebody comes last: a terminal shows the end.
+#: The order on a terminal, which shows the end: sets that need somebody come last.
 _ORDER: Final = (TreeState.DONE, TreeState.SKIPPED, TreeState.MIGRATE, TreeState.REFUSED)
 _STYLES: Final = {
     TreeState.REFUSED: "bold red",
@@ -100,7 +100,7 @@ def print_plan(plan: Plan, stream: TextIO, *, colour: bool) -> None:
 
 
 def targets_text(rows: Sequence[TargetRow]) -> str:
-    """One line for each possible target of an upgrade, and what is to be known of each."""
+    """One line for each possible target of an upgrade, with hazards, remarks and the next step."""
     if not any(row.sets for row in rows):
         return "nothing to do: no PodCliqueSets\n"
     table = [
@@ -188,7 +188,7 @@ def _branch(plan: TreePlan, arrow: str) -> Tree:
 
 
 def _finding(group: FindingGroup, arrow: str, namespace: str = "") -> Tree:
-    """The guard's title; below it what was found, of which objects, and what to do.
+    """The guard's title; below it the objects, the findings and the remedies.
 
     ``namespace`` is left out of names.
     """
@@ -217,7 +217,7 @@ def _finding(group: FindingGroup, arrow: str, namespace: str = "") -> Tree:
 
 
 def _advice(code: str, title: str, advice: Advice, refs: tuple[Ref, ...], arrow: str) -> Tree:
-    """A hazard: what it is about, of which objects, and what to do."""
+    """A hazard's title; below it the objects, the effect and the remedy."""
     from rich.text import Text  # noqa: PLC0415 - only a terminal needs it
     from rich.tree import Tree  # noqa: PLC0415
 

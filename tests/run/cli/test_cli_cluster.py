@@ -254,7 +254,7 @@ def test_the_way_back_gives_the_very_same_dump(tmp_path: Path, capsys: pytest.Ca
     assert capsys.readouterr().out.splitlines() == [
         "migrated 3 sets with 51 patches",
         "put back 3 sets with 51 patches",
-        "nothing to do: every value is as it should be",
+        "nothing to do: every value is already as it must be",
     ]
 
 
@@ -388,7 +388,7 @@ def test_a_mistyped_set_is_answered_with_one_that_there_is(
     """Nobody has to look up the name of a set."""
     assert cli.invoke(["explain", "embeder", *TO]) == 2
     assert cluster.writes() == []
-    assert "there is no PodCliqueSet embeder. Did you mean embedder?" in capsys.readouterr().err
+    assert "PodCliqueSet embeder does not exist. Did you mean embedder?" in capsys.readouterr().err
 
 
 def test_explain_on_a_terminal_is_coloured_like_a_diff(
