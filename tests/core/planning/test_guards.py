@@ -521,7 +521,7 @@ def test_on_delete_excuses_a_pod_without_label() -> None:
 
 
 def test_on_delete_progress_is_never_in_flight() -> None:
-    """Under OnDelete updateEndedAt is set at once, so half-replaced pods are no update in flight."""
+    """Under OnDelete updateEndedAt is set at once, so half-replaced pods are not an update in flight."""
     world = World().grow(on_delete=True)
     world.edit("front", "app:2")
     after = world.hashes("legacy-1.34")
