@@ -12,8 +12,8 @@ from typing import Final
 from scripts.render_manifests import AFTER
 from testbed.controlplane.client import Object, eventually
 from testbed.helm import PROGRAMS
-from tests.cluster.manifests.kubelet import Kubelet
 from tests.cluster.manifests.site import MANIFESTS, NAMESPACE, Site
+from tests.support.pods.kubelet import Kubelet
 
 CHART: Final = Path(__file__).resolve().parent / "chart"
 NAME: Final = "grove"

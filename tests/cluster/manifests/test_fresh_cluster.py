@@ -10,9 +10,9 @@ import pytest
 from testbed.controlplane.client import Client, Object, eventually
 from testbed.controlplane.options import Options
 from testbed.controlplane.server import ControlPlane
-from tests.cluster.manifests.container import Container
-from tests.cluster.manifests.kubelet import Kubelet
 from tests.cluster.manifests.site import NAMESPACE, documents
+from tests.support.pods.kubelet import Kubelet
+from tests.support.pods.own_image import own_image
 
 pytestmark = pytest.mark.controlplane
 
@@ -30,8 +30,7 @@ def test_the_first_sync_ends_well(fresh: ControlPlane, tmp_path_factory: pytest.
     admin = fresh.client()
     assert admin.list("apiextensions.k8s.io/v1", "CustomResourceDefinition") == []
     admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-    images = {"grove-migrator": Container.run}
-    with Kubelet(fresh, NAMESPACE, tmp_path_factory.mktemp("pods"), images) as kubelet:
+    with Kubelet(fresh, tmp_path_factory.mktemp("pods"), own_image, namespace=NAMESPACE) as kubelet:
         for item in sorted(documents("argo-cd.yaml"), key=_wave):
             admin.apply(item)
         eventually(lambda: _conditions(admin) & {"Complete", "Failed"}, what="the Job is not over", seconds=180)

@@ -109,7 +109,7 @@ def test_plan_exits_0_whatever_it_finds_unless_asked(tmp_path: Path, capsys: pyt
 
 
 def test_a_canonical_target_says_who_speaks_it(capsys: pytest.CaptureFixture[str]) -> None:
-    """A user who asks for canonical is warned that no release uses it."""
+    """A user who asks for canonical reads that no release uses it."""
     assert cli.invoke(["plan", "-f", str(DUMP), "--to", "canonical"]) == 0
     captured = capsys.readouterr()
     assert "canonical-1.34" in captured.out
