@@ -10,7 +10,9 @@ import pytest
 from testbed.controlplane.client import Client, Object, eventually
 from testbed.controlplane.options import Options
 from testbed.controlplane.server import ControlPlane
-from tests.cluster.manifests.site import NAMESPACE, documents
+from tests.cluster.helm.test_chart import template
+from tests.cluster.helm.wrapper import OURS
+from tests.cluster.manifests.site import NAMESPACE, NEW
 from tests.support.pods.kubelet import Kubelet
 from tests.support.pods.own_image import own_image
 
@@ -31,7 +33,7 @@ def test_the_first_sync_ends_well(fresh: ControlPlane, tmp_path_factory: pytest.
     assert admin.list("apiextensions.k8s.io/v1", "CustomResourceDefinition") == []
     admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     with Kubelet(fresh, tmp_path_factory.mktemp("pods"), own_image, namespace=NAMESPACE) as kubelet:
-        for item in sorted(documents("argo-cd.yaml"), key=_wave):
+        for item in sorted(template("helm4", OURS, "mode=argocd", f"target={NEW}"), key=_wave):
             admin.apply(item)
         eventually(lambda: _conditions(admin) & {"Complete", "Failed"}, what="the Job is not over", seconds=180)
         assert "Complete" in _conditions(admin), kubelet.containers[0].log
