@@ -1,4 +1,4 @@
-"""How a control plane runs, whoever provides its programs."""
+"""How a control plane runs, wherever its programs come from."""
 
 from __future__ import annotations
 

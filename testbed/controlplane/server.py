@@ -63,7 +63,7 @@ class ControlPlane:
         return ControlPlane(directory, replace(self.options, etcd=self.etcd, controller_manager=False, audit_log=None))
 
     def stop(self) -> None:
-        """Stop in order; one that does not run is no error."""
+        """Stop in order; one that does not run is not an error."""
         self._end(kill=False)
 
     def kill(self) -> None:

@@ -31,12 +31,12 @@ class Line:
 
 
 _LINES: Final = (
-    Line("alpha.3", "k8s-1.33", ("alpha3", "podgangalpha3")),
-    Line("alpha.6", "go", ("alpha6", "podgang")),
+    Line("alpha.3", "k8s-1.33", ("alpha3", "named", "podgangalpha3")),
+    Line("alpha.6", "go", ("alpha6", "named", "podgang")),
     Line("alpha.8", "go", ("alpha8", "podgang")),
-    Line("alpha.9", "go", ("alpha9", "podgang", "topology")),
-    Line("alpha.11", "k8s-1.35", ("alpha11", "podgang", "topology")),
-    Line("podgangmap", "k8s-1.35", ("alpha11", "podgang", "topology", "podgangmap")),
+    Line("alpha.9", "go", ("alpha9", "counted", "podgang", "topology")),
+    Line("alpha.11", "k8s-1.35", ("alpha11", "counted", "podgang", "topology")),
+    Line("podgangmap", "k8s-1.35", ("alpha11", "counted", "podgang", "topology", "podgangmap")),
 )
 LINES: Final = {line.name: line for line in _LINES}
 

@@ -1,4 +1,4 @@
-"""Two processes that migrate one cluster at once: only one of them writes hashes, whoever comes first."""
+"""Two processes that migrate one cluster at once: only one of them writes hashes, whichever comes first."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def check_together(live: LiveCluster, first: Migrator, second: Migrator) -> None
 
 
 def check_in_turn(live: LiveCluster, first: Migrator, second: Migrator) -> None:
-    """Both end, one perhaps for want of its Lease: then the other may write, but never while the first still does."""
+    """Both end, one perhaps because it lost its Lease; the other writes only after the last write of the first."""
     said = check_truth(live, first, second)
     spans = sorted((run.hash_writes[0].at, run.hash_writes[-1].at) for run in (first, second) if run.hash_writes)
     assert all(earlier[1] < later[0] for earlier, later in pairwise(spans)), said
@@ -117,7 +117,7 @@ def test_one_of_two_runs_writes_whatever_the_seed(patient: LiveCluster, number: 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(50))
 def test_two_runs_that_may_lose_their_leases_write_in_turn(live: LiveCluster, number: int) -> None:
-    """With Leases so short that a hesitation loses them: whoever writes, the other does not at that time."""
+    """With Leases so short that a short pause loses them, the two never write at the same time."""
     check_in_turn(live, *start_both(live, f"{os.environ[SEED]} short {number}"))
 
 

@@ -218,7 +218,7 @@ def test_a_killed_server_comes_back_with_its_data(own: ControlPlane) -> None:
 
 
 def test_the_kubeconfig_is_the_administrators(control_plane: ControlPlane) -> None:
-    """The kubeconfig alone is enough for whoever reads it to do everything."""
+    """The kubeconfig alone is enough to do everything."""
     connect: Any = config.new_client_from_config
     with connect(str(control_plane.kubeconfig)) as administrator:
         names = [str(item.metadata) for item in official.CoreV1Api(administrator).list_namespace().items]

@@ -52,9 +52,6 @@ from tests.support.small_cluster import context_of
 pytestmark = pytest.mark.controlplane
 
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
-CLUSTER_ROLE_BINDINGS = Resource(
-    "rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False
-)
 LEASE = "grove-operator-leader-election"
 
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 
 from migrator import resources
 from migrator import store as seam
 from migrator.hashing import podcliqueset, schemes
-from migrator.hashing.schemes import Scheme
 from migrator.planning.options import PlanOptions
 from migrator.run import loop
 from migrator.run.context import RunOptions, RunResult
@@ -29,6 +27,7 @@ from testbed.controlplane.trees import GROVE, load
 from testbed.trees import Object, State, grow
 from tests.support.counts import record
 from tests.support.small_cluster import context_of
+from tests.support.translation import new_hashes, translated
 
 pytestmark = pytest.mark.controlplane
 
@@ -118,8 +117,8 @@ def test_every_value_becomes_the_targets_and_nothing_else_changes(cluster: Clust
     before = cluster.read()
     result = cluster.run("auto", target)
     after = cluster.read()
-    expected = _translated(before, schemes.by_name(source), schemes.by_name(target))
-    assert after == expected
+    words = new_hashes(before.values(), schemes.by_name(source), schemes.by_name(target))
+    assert after == translated(before, words)
     assert result.trees == 3
     assert {plan.source for plan in result.plan.trees} == {source}
     record("integration_pairs", 1)
@@ -176,26 +175,6 @@ def _sets(line: str) -> list[tuple[Object, State]]:
             State(line, updated=True, leftovers={"frontend": OLD} if on_delete else {}),
         ),
     ]
-
-
-def _translated(objects: Mapping[tuple[str, str, str], Object], source: Scheme, target: Scheme) -> dict[Any, Object]:
-    """What the objects must be: each source hash, wherever it stands as a whole value, by the target's."""
-    words: dict[str, str] = {}
-    for (kind, _, _), item in objects.items():
-        if kind == "PodCliqueSet":
-            old = podcliqueset.hash_pod_clique_set(item, source)
-            new = podcliqueset.hash_pod_clique_set(item, target)
-            words[old.generation_hash] = new.generation_hash
-            words |= {old.pod_template_hashes[name]: value for name, value in new.pod_template_hashes.items()}
-
-    def translate(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: translate(item) for key, item in value.items()}
-        if isinstance(value, list):
-            return [translate(item) for item in value]
-        return words.get(value, value) if isinstance(value, str) else value
-
-    return {key: translate(item) for key, item in objects.items()}
 
 
 def _empty(store: KubeStore) -> None:

@@ -300,7 +300,7 @@ def test_absent_things_are_not_found(cluster: KubeStore) -> None:
 
 
 def test_create_and_delete(cluster: KubeStore) -> None:
-    """A name is taken once; a delete needs the uid, and what is gone already is no error."""
+    """A name is taken once; a delete needs the uid, and to delete what is gone already is not an error."""
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "record"}, "data": {"a": "1"}}
     cluster.create(CONFIG_MAPS, NAMESPACE, body)
     with pytest.raises(AlreadyExists):

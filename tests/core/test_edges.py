@@ -80,7 +80,7 @@ def test_a_struct_of_a_layout_may_hold_what_json_never_fills() -> None:
 
 
 def test_only_json_is_read_and_written() -> None:
-    """NaN is no JSON, and a value of Python's own has no JSON text."""
+    """NaN is not JSON, and a value of Python's own has no JSON text."""
     with pytest.raises(ValueError, match="NaN is not JSON"):
         exact_json.loads("[NaN]")
     with pytest.raises(TypeError, match="set is not a JSON value"):
@@ -96,7 +96,7 @@ def test_a_patch_through_a_scalar_changes_nothing() -> None:
 
 
 def test_a_layout_without_the_root_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A layout in which a pod template is no struct is an error that tells the minor."""
+    """A layout in which a pod template is not a struct is an error that names the minor."""
     monkeypatch.setattr(spew, "load", lambda _: {spew.ROOT: "string"})
     with pytest.raises(TypeError, match=r"is not a struct in the layout of 1\.33"):
         spew.root.__wrapped__("1.33")

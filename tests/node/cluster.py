@@ -27,7 +27,7 @@ from tests.cluster.manifests.site import NAMESPACE, NEW, OLD, WORKLOADS, Site, d
 from tests.node import images
 from tests.node.real import IMAGE_VOLUME, SANDBOX, Node
 from tests.node.scenarios import Row
-from tests.upgrade.watch import Watch
+from tests.support.watch import Watch
 
 JOB: Final = "grove-migrator"
 #: Nobody binds pods of the sets: they are as an operator leaves them, and no container of theirs runs.

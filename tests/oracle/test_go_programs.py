@@ -65,7 +65,7 @@ def test_a_build_is_cached_until_its_sources_change(hello: GoProgram) -> None:
 
 
 def test_a_build_that_fails_says_why(hello: GoProgram) -> None:
-    """The compiler's own words reach whoever reads the test's failure, and nothing is cached."""
+    """The failure of the test holds the compiler's own words, and nothing is cached."""
     (hello.directory / "main.go").write_text("package main\n\nfunc main() { missing() }\n")
     with pytest.raises(GoProgramError, match="undefined: missing"):
         hello.binary()

@@ -122,7 +122,7 @@ def test_a_release_is_installed_from_where_it_was_published(
 def test_what_has_no_chart_is_not_installed(tmp_path: Path) -> None:
     """A build that is not a release is refused by name before anything is run."""
     recorder = Recorder()
-    with pytest.raises(ValueError, match="is no release of Grove"):
+    with pytest.raises(ValueError, match="is not a release of Grove"):
         KindCluster(tmp_path, "x", run=recorder).install(BUILDS["v0.1.0-alpha.3-k8s-1.34"])
     assert recorder.commands == []
 

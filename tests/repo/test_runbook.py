@@ -30,7 +30,7 @@ CONFIG_MAP = "grove-operator-scheme"
 
 
 class Typist(Site):
-    """A cluster with an operator, and whoever types the commands of the page."""
+    """A cluster with an operator, and a person who types the commands of the page."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__()

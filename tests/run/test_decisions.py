@@ -30,7 +30,6 @@ from tests.support.counts import record
 BOTH = (False, True)
 LIVE = {Op.TARGET, Op.LOOSE, Op.OTHER}
 WROTE = {Rec.WRITING, Rec.REVERTING}
-OPEN = {Rec.STOPPING, *WROTE}
 BACK = {Step.BACKWARD, Step.BACKWARD_EDITED, Step.BACKWARD_HALF}
 READING = {Step.LOOK, Step.WAIT, Step.END}
 

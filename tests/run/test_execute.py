@@ -73,7 +73,7 @@ class Sink:
 
 
 def tree(name: str, pods: int = 3) -> Batch:
-    """A set with a few pods, a PodClique and a scaling group, whose hashes shall change."""
+    """A set with a few pods, a PodClique and a scaling group, whose hashes are to change."""
     kinds = [("Pod", f"{name}-pod-{n}") for n in range(pods)]
     kinds += [("PodClique", f"{name}-clique"), ("PodCliqueScalingGroup", f"{name}-group"), ("PodCliqueSet", name)]
     changes = [Change(Ref(kind, "a", own, own), *_PLACES[kind], "old", "new") for kind, own in kinds]
@@ -211,7 +211,7 @@ def test_the_check_comes_before_every_patch_and_every_repetition() -> None:
 
 
 def test_what_is_under_way_when_a_bug_ends_the_run_is_in_doubt() -> None:
-    """Whoever reads afterwards must wait for it."""
+    """A patch that is in flight then counts as in doubt: a reader must wait for it."""
 
     def fail(name: str) -> None:
         if name == "t0-pod-1":

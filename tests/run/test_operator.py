@@ -137,7 +137,7 @@ def test_an_installation_is_found_by_its_labels() -> None:
 
 
 def test_nothing_installed_is_none() -> None:
-    """Neither a Deployment nor a pod: there is no operator."""
+    """Without a Deployment and without a pod there is no operator."""
     assert find(SmallCluster((DEPLOYMENTS, deployment(name="web", labels={"app": "web"}) | {"spec": {}}))) is None
 
 

@@ -15,6 +15,7 @@ from testbed import operator_installation as installation
 from testbed import workloads
 from testbed.trees import Object, State, grow
 from tests.support.memory_store import copied
+from tests.support.translation import new_hashes, translated
 
 SOURCE: Final = "legacy-1.34"
 TARGET: Final = "legacy-1.35"
@@ -75,7 +76,7 @@ def grown(source: str = SOURCE, *, line: str = "alpha.9") -> list[Object]:
 def trees(source: str = SOURCE, target: str = TARGET, *, line: str = "alpha.9") -> list[Object]:
     """Every object of the three sets under ``source``, a few values of ``target`` among them."""
     objects = grown(source, line=line)
-    words = _words(objects, source, target)
+    words = _new_hashes(objects, source, target)
     found = {(item["kind"], item["metadata"]["name"]): item for item in objects}
     ready = next(item for (kind, name), item in found.items() if kind == "Pod" and name.startswith("web-0-frontend"))
     ready["metadata"]["labels"][HASH_LABEL] = words[ready["metadata"]["labels"][HASH_LABEL]]
@@ -119,16 +120,7 @@ def by_key(objects: Iterable[Object]) -> dict[Key, Object]:
 
 def migrated(before: Mapping[Key, Object], source: str = SOURCE, target: str = TARGET) -> dict[Key, Object]:
     """What the objects must be after the migration: every source hash, where it is a whole value, the target's."""
-    words = _words(before.values(), source, target)
-
-    def translate(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: translate(item) for key, item in value.items()}
-        if isinstance(value, list):
-            return [translate(item) for item in value]
-        return words.get(value, value) if isinstance(value, str) else value
-
-    return {key: translate(item) for key, item in before.items()}
+    return translated(before, _new_hashes(before.values(), source, target))
 
 
 def strays(found: Mapping[Key, Object], before: Mapping[Key, Object], after: Mapping[Key, Object]) -> list[str]:
@@ -169,16 +161,8 @@ def _strays(found: Any, before: Any, after: Any, path: str) -> Iterator[str]:
         yield f"{path}: {found!r} is neither {before!r} nor {after!r}"
 
 
-def _words(objects: Iterable[Object], source: str, target: str) -> dict[str, str]:
-    """Each source hash of the sets among the objects, and the target's in its place."""
-    words: dict[str, str] = {}
-    old, new = schemes.by_name(source), schemes.by_name(target)
-    for pcs in (item for item in objects if item["kind"] == "PodCliqueSet"):
-        before = podcliqueset.hash_pod_clique_set(pcs, old)
-        after = podcliqueset.hash_pod_clique_set(pcs, new)
-        words[before.generation_hash] = after.generation_hash
-        words |= {before.pod_template_hashes[name]: value for name, value in after.pod_template_hashes.items()}
-    return words
+def _new_hashes(objects: Iterable[Object], source: str, target: str) -> dict[str, str]:
+    return new_hashes(objects, schemes.by_name(source), schemes.by_name(target))
 
 
 def names(objects: Sequence[Object], kind: str) -> list[str]:

@@ -19,7 +19,7 @@ class Build:
     """One build: the name is its directory and its image's tag.
 
     ``crds`` is the line of testbed/crds that it is installed with, ``scheme`` what it hashes with. ``leads``:
-    whether its chart grants rights on Leases. A build that is no release is known to the tool by its scheme and image.
+    whether its chart grants rights on Leases. The tool knows a build that is not a release by its scheme and image.
     ``empty_updates``: it begins one of every standalone PodClique without ``updateProgress``, and replaces nothing.
     """
 

@@ -9,8 +9,8 @@ from typing import Final, Protocol
 
 from testbed.controlplane.client import Client, Object
 from tests.upgrade.builds import Build
+from tests.upgrade.diary import PodDiary
 from tests.upgrade.photo import Photo
-from tests.upgrade.watch import PodDiary
 
 WORKLOADS: Final = "serving"
 

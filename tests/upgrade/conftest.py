@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.pods.container import isolation
 from tests.upgrade import builds
-from tests.upgrade.container import isolation
 
 
 @pytest.fixture(scope="session")

@@ -129,7 +129,7 @@ def _configuration(settings: Settings) -> Object:
                 "authorizer": {
                     "enabled": True,
                     "reconcilerServiceAccountUserName": f"system:serviceaccount:{NAMESPACE}:{_ACCOUNT}",
-                    # The pod runner and the garbage collector are part of the cluster, as kubelet is.
+                    # The kubelet and the garbage collector are part of the cluster.
                     "exemptServiceAccountUserNames": [
                         "admin",
                         "system:serviceaccount:kube-system:generic-garbage-collector",

@@ -1,4 +1,4 @@
-"""A cluster in which real Grove operators run: real API server, real controllers, and a pod runner for nodes."""
+"""A cluster in which real Grove operators run: real API server, real controllers, and an imitated kubelet for nodes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from testbed.controlplane.client import Object
 from testbed.controlplane.crds import apply_crds
 from testbed.controlplane.options import Options, Ready
 from testbed.controlplane.server import ControlPlane
+from tests.support.pods.container import Program, image_of
+from tests.support.pods.kubelet import Kubelet
 from tests.upgrade import builds, installation
 from tests.upgrade.builds import Build
 from tests.upgrade.cluster import WORKLOADS, Ran
-from tests.upgrade.container import Program
-from tests.upgrade.pod_runner import PodRunner
 from tests.upgrade.served import ServedCluster
 
 # With this the API server calls a webhook at what its Service is an alias of; else it wants Endpoints, which refuse
@@ -53,8 +53,8 @@ class Lab(ServedCluster):
         self._ends.callback(self.client.close)
         for name in (installation.NAMESPACE, WORKLOADS):
             self.client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        self.runner = self._ends.enter_context(
-            PodRunner(self.control_plane, self._directory / "pods", _program, observe=self._observe)
+        self.kubelet = self._ends.enter_context(
+            Kubelet(self.control_plane, self._directory / "pods", _program, observe=self._observe)
         )
         return self
 
@@ -95,7 +95,7 @@ class Lab(ServedCluster):
 
     def ended(self, build: Build) -> float:
         """When the last process of a build ended, on the monotonic clock."""
-        return max(span.ended or 0 for span in self.runner.spans(build.image))
+        return max(span.ended or 0 for span in self.kubelet.spans(build.image))
 
     def create_set(self, pcs: Object) -> None:
         """Create a PodCliqueSet as it is: here nodes can run anything."""
@@ -116,11 +116,11 @@ class Lab(ServedCluster):
             return ""
 
     def _log(self) -> str:
-        return self.runner.log(installation.DEPLOYMENT)
+        return self.kubelet.log(installation.DEPLOYMENT)
 
 
-def _program(image: str) -> Program | None:
-    build = builds.of_image(image)
+def _program(pod: Object) -> Program | None:
+    build = builds.of_image(image_of(pod))
     if build is None:
         return None
     binary = build.binary()

@@ -21,8 +21,8 @@ from tests.support.paths import ROOT
 from tests.upgrade import installation, photo
 from tests.upgrade.builds import Build
 from tests.upgrade.cluster import WORKLOADS, Ran
+from tests.upgrade.diary import PodDiary
 from tests.upgrade.photo import Photo
-from tests.upgrade.watch import PodDiary
 
 RUN_SECONDS: Final = 300
 _QUIET_SECONDS: Final = 3.0

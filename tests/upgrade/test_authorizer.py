@@ -29,11 +29,11 @@ def test_an_upgrade_with_the_authorizer_on_switches_it_off_first(pair: Pair, tmp
         lab.install(source)
         lab.client.create(samples.busybox())
         before = lab.settle(lambda now: now.of(photo.SET))
-        processes = len(lab.runner.spans(source.image))
+        processes = len(lab.kubelet.spans(source.image))
         with lab.diary() as diary:
             refused = lab.tool("run", *target.target, "--stop-operator")
             assert refused.code == _REFUSED, refused.err
-            assert len(lab.runner.spans(source.image)) == processes
+            assert len(lab.kubelet.spans(source.image)) == processes
             lab.switch_off_authorizer()
             assert lab.settle().pods() == before.pods()
             run = lab.tool("run", *target.target, "--stop-operator")

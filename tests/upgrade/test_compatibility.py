@@ -51,7 +51,7 @@ def test_every_scenario_on_a_node_has_a_row_and_no_other() -> None:
 
 
 def test_every_result_is_of_a_pair_and_shows_what_it_must() -> None:
-    """No result is of a pair that is no more, and each recreated pods without the tool and none with it."""
+    """Every result is of a pair of today; without the tool the pair recreated pods, with it none."""
     pairs = {pair.name: pair for pair in PAIRS}
     for name, result in results().items():
         assert (result["without"] > 0) is pairs[name].recreates, name

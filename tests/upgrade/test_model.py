@@ -57,9 +57,9 @@ def generation_hash(now: Photo) -> Iterable[Change]:
 def one_pod_of_each(now: Photo) -> Iterable[Change]:
     """K1, K2 and K3: besides, the PodCliques' hashes are foreign, and one pod of each carries another, and must go.
 
-    Without the last of these, alpha.3 has nothing to replace, and was seen to leave the update of such a set in flight
-    for want of an event: the PodCliques' updates end at once, and nobody stores their generation hashes. The model does
-    not follow it there.
+    Without the last of these, alpha.3 has nothing to replace, and was seen to leave the update of such a set in flight,
+    because no event comes: the PodCliques' updates end at once, and nobody stores their generation hashes. The model
+    does not follow it there.
     """
     yield from generation_hash(now)
     pods = _of_set(now, photo.POD, "busybox")

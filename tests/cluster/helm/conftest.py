@@ -16,9 +16,9 @@ from testbed.gangs import MAPPED
 from tests.cluster.helm.cluster import Cluster
 from tests.cluster.helm.release import Helm, Release
 from tests.cluster.manifests.audit import Audit
-from tests.cluster.manifests.container import Container
-from tests.cluster.manifests.kubelet import Kubelet
 from tests.cluster.manifests.site import NAMESPACE, WORKLOADS, Site
+from tests.support.pods.kubelet import Kubelet
+from tests.support.pods.own_image import own_image
 
 
 @pytest.fixture(scope="package")
@@ -39,8 +39,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 @pytest.fixture
 def kubelet(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubelet]:
     """A kubelet that runs our image as this repository's command line."""
-    images = {"grove-migrator": Container.run}
-    with Kubelet(site.server, NAMESPACE, tmp_path_factory.mktemp("pods"), images) as running:
+    with Kubelet(site.server, tmp_path_factory.mktemp("pods"), own_image, namespace=NAMESPACE) as running:
         yield running
 
 
@@ -57,7 +56,7 @@ def release(site: Site, kubelet: Kubelet, tmp_path_factory: pytest.TempPathFacto
     found = Release(site, kubelet, Helm(site.server.kubeconfig, tmp_path_factory.mktemp("helm-home")))
     yield found
     found.uninstall()
-    for job in site.admin.list("batch/v1", "Job", NAMESPACE):  # hooks are no part of a release
+    for job in site.admin.list("batch/v1", "Job", NAMESPACE):  # hooks do not belong to a release
         site.admin.delete(job)
     eventually(lambda: not site.admin.list("v1", "Pod", NAMESPACE), what="pods of the release are still there")
 
@@ -76,7 +75,7 @@ def cluster(site: Site, namespace: str, tmp_path: Path) -> Iterator[Cluster]:
     there.clear()
     home = tmp_path / "home"
     home.mkdir()
-    with Kubelet(site.server, namespace, tmp_path / "pods", {"grove-migrator": Container.run}):
+    with Kubelet(site.server, tmp_path / "pods", own_image, namespace=namespace):
         found = Cluster(there, Helm(site.server.kubeconfig, home), tmp_path)
         yield found
         found.clear()

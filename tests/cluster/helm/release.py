@@ -15,8 +15,8 @@ from testbed.controlplane.client import Object, eventually
 from testbed.helm import PROGRAMS
 from tests.cluster.helm.test_chart import template
 from tests.cluster.helm.wrapper import OURS
-from tests.cluster.manifests.kubelet import Kubelet
 from tests.cluster.manifests.site import NAMESPACE, NEW, Site
+from tests.support.pods.kubelet import Kubelet
 
 CHART: Final = Path(__file__).resolve().parent / "chart"
 NAME: Final = "grove"

@@ -1,4 +1,4 @@
-"""Whoever upgrades with Helm gets the operator back that a run has stopped: no field of its Deployment is ours."""
+"""An upgrade with Helm starts the operator again that a run has stopped: no field of its Deployment is ours."""
 
 from __future__ import annotations
 

@@ -29,6 +29,7 @@ from testbed.controlplane.trees import plant
 from testbed.gangs import MAPPED
 from testbed.trees import State
 from tests.support.paths import ROOT
+from tests.support.translation import new_hashes, translated
 
 MANIFESTS: Final = ROOT / "manifests"
 NAMESPACE: Final = "grove-system"
@@ -229,13 +230,8 @@ class Site:
 
     def expected(self, objects: Mapping[tuple[str, str], Object], old: str, new: str) -> dict[Any, Object]:
         """What objects must be after a migration: each old hash, wherever it is a whole value, by the new one."""
-        words: dict[str, str] = {}
-        for (kind, _), item in objects.items():
-            if kind == "PodCliqueSet":
-                before, after = _hashes(old)(item), _hashes(new)(item)
-                words[before.generation_hash] = after.generation_hash
-                words |= {value: after.pod_template_hashes[n] for n, value in before.pod_template_hashes.items()}
-        return {key: _translated(item, words) for key, item in objects.items()}
+        words = new_hashes(objects.values(), schemes.resolve(old), schemes.resolve(new))
+        return translated(objects, words)
 
     def job_pod(self, name: str = "grove-migrator-tests") -> Object:
         """A pod of the Job, for a token to be bound to; nothing runs it, not even where there is a node."""
@@ -310,14 +306,6 @@ class Pod:
 def _hashes(release: str) -> Any:
     scheme = schemes.resolve(release)
     return lambda pcs: podcliqueset.hash_pod_clique_set(pcs, scheme)
-
-
-def _translated(value: Any, words: Mapping[str, str]) -> Any:
-    if isinstance(value, dict):
-        return {key: _translated(item, words) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_translated(item, words) for item in value]
-    return words.get(value, value) if isinstance(value, str) else value
 
 
 _recording: list[list[str]] = []

@@ -12,9 +12,9 @@ from testbed.controlplane.options import Options
 from testbed.controlplane.server import ControlPlane
 from tests.cluster.helm.test_chart import template
 from tests.cluster.helm.wrapper import OURS
-from tests.cluster.manifests.container import Container
-from tests.cluster.manifests.kubelet import Kubelet
 from tests.cluster.manifests.site import NAMESPACE, NEW
+from tests.support.pods.kubelet import Kubelet
+from tests.support.pods.own_image import own_image
 
 pytestmark = pytest.mark.controlplane
 
@@ -32,8 +32,7 @@ def test_the_first_sync_ends_well(fresh: ControlPlane, tmp_path_factory: pytest.
     admin = fresh.client()
     assert admin.list("apiextensions.k8s.io/v1", "CustomResourceDefinition") == []
     admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-    images = {"grove-migrator": Container.run}
-    with Kubelet(fresh, NAMESPACE, tmp_path_factory.mktemp("pods"), images) as kubelet:
+    with Kubelet(fresh, tmp_path_factory.mktemp("pods"), own_image, namespace=NAMESPACE) as kubelet:
         for item in sorted(template("helm4", OURS, "mode=argocd", f"target={NEW}"), key=_wave):
             admin.apply(item)
         eventually(lambda: _conditions(admin) & {"Complete", "Failed"}, what="the Job is not over", seconds=180)

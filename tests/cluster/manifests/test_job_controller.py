@@ -9,27 +9,27 @@ from typing import Final
 import pytest
 
 from testbed.controlplane.client import Object, eventually
-from tests.cluster.manifests.container import Container, Ended
-from tests.cluster.manifests.kubelet import Kubelet
 from tests.cluster.manifests.site import Site, documents, of_kind
+from tests.support.pods.container import Program
+from tests.support.pods.kubelet import Kubelet
 
 pytestmark = pytest.mark.controlplane
 
-#: By the name of a Job: how the first of its pods ends. Every later one ends well.
+#: By the name of a Job: the exit code of the first of its pods. Every later one ends well.
 FIRST: Final = {
-    "done": Ended(0),
-    "cluster-away": Ended(1),
-    "usage": Ended(2),
-    "refused": Ended(3),
-    "race-lost": Ended(4),
-    "reverted": Ended(5),
-    "interrupted": Ended(6),
-    "killed": Ended(137),
-    "terminated": Ended(143),
-    "evicted": Ended(137, disrupted=True),
-    "evicted-and-interrupted": Ended(6, disrupted=True),
-    "evicted-and-refused": Ended(3, disrupted=True),
-    "evicted-and-reverted": Ended(5, disrupted=True),
+    "done": 0,
+    "cluster-away": 1,
+    "usage": 2,
+    "refused": 3,
+    "race-lost": 4,
+    "reverted": 5,
+    "interrupted": 6,
+    "killed": 137,
+    "terminated": 143,
+    "evicted": 137,
+    "evicted-and-interrupted": 6,
+    "evicted-and-refused": 3,
+    "evicted-and-reverted": 5,
 }
 NAMESPACE: Final = "job-controller"
 
@@ -39,14 +39,20 @@ def jobs(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[
     """The manifest's Job once for each way in which its first pod can end, after all of them are over."""
     left = dict(FIRST)
 
-    def end(container: Container) -> Ended:
-        return left.pop(container.pod["metadata"]["labels"]["job-name"], Ended(0))
+    def program(pod: Object) -> Program:
+        name = pod["metadata"]["labels"]["job-name"]
+        code = left.pop(name, None)
+        if code is not None and name.startswith("evicted"):
+            disruption = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+            status = {"status": {"conditions": [disruption]}}
+            assert site.admin.patch(pod, status, subresource="status").status == 200
+        return Program(("sh", "-c", f"exit {code or 0}"))
 
     site.admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     account = of_kind(documents("base/serviceaccount.yaml"), "ServiceAccount")[0]
     site.admin.apply(_moved(account, account["metadata"]["name"]))
     [job] = of_kind(documents("base/job.yaml"), "Job")
-    with Kubelet(site.server, NAMESPACE, tmp_path_factory.mktemp("pods"), {"grove-migrator": end}):
+    with Kubelet(site.server, tmp_path_factory.mktemp("pods"), program, namespace=NAMESPACE):
         for name in FIRST:
             site.admin.create(_moved(job, name))
         eventually(lambda: len(_over(site)) == len(FIRST), what="Jobs are not over", seconds=120)
@@ -71,10 +77,10 @@ def _over(site: Site) -> dict[str, Object]:
 
 @pytest.mark.parametrize("name", ["usage", "refused", "reverted"])
 def test_what_another_attempt_cannot_mend_fails_the_job_at_once(jobs: dict[str, Object], name: str) -> None:
-    """After 2, 3 and 5 there is no second pod, and the Job says which exit code it was."""
+    """After 2, 3 and 5 there is no second pod, and the Job names the exit code."""
     over = jobs[name]["over"]
     assert (over["type"], over["reason"], jobs[name]["failed"]) == ("Failed", "PodFailurePolicy", 1)
-    assert f"exit code {FIRST[name].code}" in over["message"]
+    assert f"exit code {FIRST[name]}" in over["message"]
     assert "succeeded" not in jobs[name]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -13,10 +12,10 @@ from testbed.controlplane.client import Object, eventually
 from testbed.controlplane.options import Options
 from testbed.controlplane.server import ControlPlane
 from tests.cluster.helm.reader import shell
-from tests.cluster.manifests.container import Container, Ended
-from tests.cluster.manifests.kubelet import Kubelet
 from tests.cluster.manifests.site import Site, documents, of_kind
 from tests.repo.pages import blocks
+from tests.support.pods.container import Program
+from tests.support.pods.kubelet import Kubelet
 
 pytestmark = pytest.mark.controlplane
 
@@ -27,7 +26,7 @@ NAME: Final = "grove-migrator"
 #: What a lost node needs beside the Job controller: pods of nodes that are out of service are given up.
 CONTROLLERS: Final = (
     "job-controller,pod-garbage-collector-controller,serviceaccount-controller,namespace-controller,"
-    "garbage-collector-controller"
+    "garbage-collector-controller,root-ca-certificate-publisher-controller"
 )
 
 
@@ -57,7 +56,7 @@ def home(site: Site) -> Iterator[Site]:
 def lose(home: Site, directory: Path, **spec: object) -> Object:
     """Run the Job's first pod on a node that is lost then, and delete the pod as the node's taint does; the pod."""
     job = {**_manifest(), "spec": {**_manifest()["spec"], **spec}}
-    with Kubelet(home.server, NAMESPACE, directory, {NAME: _until_killed}):
+    with Kubelet(home.server, directory, lambda _: None, namespace=NAMESPACE):
         home.admin.create(job)
         eventually(lambda: [pod["status"]["phase"] for pod in _pods(home)] == ["Running"], what="no pod runs")
     [pod] = _pods(home)
@@ -91,7 +90,7 @@ def test_a_node_out_of_service_lets_another_pod_finish(home: Site, tmp_path: Pat
     type_in(home, 0, tmp_path, NODE="node")
     try:
         eventually(lambda: _job(home).get("failed") == 1, what="the lost pod is not given up")
-        with Kubelet(home.server, NAMESPACE, tmp_path / "next", {NAME: lambda _: Ended(0)}):
+        with Kubelet(home.server, tmp_path / "next", lambda _: Program(("true",)), namespace=NAMESPACE):
             eventually(lambda: "Complete" in _conditions(home), what="the Job is not complete")
     finally:
         home.admin.delete(node)
@@ -121,12 +120,6 @@ def _manifest() -> Object:
     [job] = of_kind(documents("base/job.yaml"), "Job")
     job["metadata"]["namespace"] = NAMESPACE
     return job
-
-
-def _until_killed(container: Container) -> Ended:
-    while not container._killed:
-        time.sleep(0.05)
-    return Ended(137)
 
 
 def _pods(home: Site) -> list[Object]:

@@ -94,8 +94,8 @@ def accounts(site: Site) -> Iterator[Accounts]:
     )
     found = Accounts(site.admin, ours, others, [*site.planted, *beside, *crds])
     probe = Request("may it?", "Namespace/serving", {"metadata": {"labels": {"x": "y"}}})
-    eventually(lambda: found.send(found.others, probe).status == 200, what="the other account is no administrator")
-    eventually(lambda: by_policy(found.send(found.ours, probe)), what="our account is no administrator")
+    eventually(lambda: found.send(found.others, probe).status == 200, what="the other account is not an administrator")
+    eventually(lambda: by_policy(found.send(found.ours, probe)), what="our account is not an administrator")
     yield found
     ours.close()
     others.close()

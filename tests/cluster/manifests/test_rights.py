@@ -32,7 +32,7 @@ def audit(audit_log: Path) -> Audit:
 
 @pytest.fixture(scope="module")
 def untouched(site: Site) -> Object:
-    """A cluster to migrate, filled once; whoever uses it must leave it as it is."""
+    """A cluster to migrate, filled once; every test must leave it as it is."""
     site.fill()
     return {"objects": site.objects(), "operators": _uids(site)}
 

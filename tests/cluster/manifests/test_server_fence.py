@@ -173,7 +173,7 @@ def test_a_lease_that_nobody_holds_lets_nobody_write(held: Fenced, holder: str) 
 
 
 def test_a_lease_without_a_spec_lets_nobody_write(held: Fenced) -> None:
-    """Fields that are absent are no error of the policy but a denial with its own words."""
+    """Absent fields do not make the policy fail: it denies with its own words."""
     lease = held.site.admin.get(LEASE, "Lease", ACCOUNT, NAMESPACE)
     assert held.site.admin.patch(lease, [{"op": "remove", "path": "/spec"}]).status == 200
     eventually(lambda: not held.allowed(FIRST), what="the former holder may still write")
@@ -190,7 +190,7 @@ def test_a_missing_lease_stops_nobody(held: Fenced) -> None:
 
 
 def test_nobody_else_is_fenced(held: Fenced) -> None:
-    """The administrator writes what he likes, whoever holds the Lease, and without one."""
+    """The administrator may write anything, whether or not anybody holds a Lease."""
     for holder in (f"{SECOND}_run-2", None):
         held.hold(holder)
         eventually(lambda wanted=holder is None: held.allowed(FIRST) is wanted, what="the Lease is not seen")
@@ -237,7 +237,7 @@ def test_a_binding_without_a_namespace_would_ask_a_tenants_lease(held: Fenced) -
 
 
 def test_a_fence_that_is_deleted_and_created_again_goes_by_the_lease_of_then(tmp_path: Path) -> None:
-    """The trap, and why the fence is no hook: the API server never looks at the Lease again before it restarts.
+    """The trap, and why the fence is not a hook: the API server never looks at the Lease again before it restarts.
 
     A former holder may write, and the present one may not.
     """

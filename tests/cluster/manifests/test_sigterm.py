@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from testbed.controlplane.client import Object, eventually
-from tests.cluster.manifests.container import Container
-from tests.cluster.manifests.kubelet import Kubelet
 from tests.cluster.manifests.site import NAMESPACE, NEW, OLD, Site, documents, of_kind
+from tests.support.pods.kubelet import Kubelet
+from tests.support.pods.own_image import own_image
 
 pytestmark = pytest.mark.controlplane
 
@@ -22,7 +22,7 @@ _SETS = 8
 def kubelet(site: Site, tmp_path: Path) -> Iterator[Kubelet]:
     """A cluster to migrate, with a kubelet that runs our image as this repository's command line."""
     site.fill()
-    with Kubelet(site.server, NAMESPACE, tmp_path / "pods", {"grove-migrator": Container.run}) as running:
+    with Kubelet(site.server, tmp_path / "pods", own_image, namespace=NAMESPACE) as running:
         yield running
     site.admin.delete(_job())
     site.clear()
@@ -41,7 +41,8 @@ def test_a_pod_that_is_deleted_never_fails_the_job(site: Site, kubelet: Kubelet,
     path = site.admin.kind("v1", "Pod").path(NAMESPACE, kubelet.containers[0].name)
     site.admin.call("DELETE", path, {"gracePeriodSeconds": 300})
     eventually(lambda: _status(site).get("succeeded"), what="the Job is not complete", seconds=180)
-    assert (_status(site)["failed"], [found.code for found in kubelet.ended]) == (1, [code, 0])
+    codes = [span.code for container in kubelet.containers for span in container.spans]
+    assert (_status(site)["failed"], codes) == (1, [code, 0])
     assert site.objects() == site.expected(before, OLD, NEW)
 
 

@@ -136,16 +136,20 @@ WRONG = [
 ]
 
 
+def put(body: Any, path: str, value: object) -> None:
+    """Write a value at a path, into the first entry of a list on the way."""
+    *steps, last = path.split(".")
+    for step in steps:
+        body = body.setdefault(step, {})
+        body = body[0] if isinstance(body, list) else body
+    body[last] = value
+
+
 @pytest.mark.parametrize(("kind", "path", "shape", "value"), WRONG)
 def test_a_wrong_shape_is_refused_with_its_path(kind: str, path: str, shape: str, value: object) -> None:
     """A file may hold anything: what is looked into later is checked once, and named."""
     body = raw(kind)
-    *steps, last = path.split(".")
-    at: Any = body
-    for step in steps:
-        at = at.setdefault(step, {})
-        at = at[0] if isinstance(at, list) else at
-    at[last] = value
+    put(body, path, value)
     name = TRIMS[kind][1]
     with pytest.raises(InputError, match=f"^{kind} default/{name}: {path} is not {shape}$"):
         TRIMS[kind][0](body)
@@ -155,12 +159,7 @@ def test_a_wrong_shape_is_refused_with_its_path(kind: str, path: str, shape: str
 def test_null_is_absent_everywhere(kind: str, path: str) -> None:
     """Null stands for absent, as in Go, whatever shape would be wanted."""
     body = raw(kind)
-    *steps, last = path.split(".")
-    at: Any = body
-    for step in steps:
-        at = at.setdefault(step, {})
-        at = at[0] if isinstance(at, list) else at
-    at[last] = None
+    put(body, path, None)
     assert TRIMS[kind][0](body).ref.name == TRIMS[kind][1]
 
 

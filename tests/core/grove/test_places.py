@@ -57,7 +57,7 @@ def test_both_progress_fields_hold_hashes(progress: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("value", [None, "", 5])
 def test_an_absent_hash_is_no_stored_hash(value: object) -> None:
-    """Absent, null and empty values, and what is no text, hold no hash and are left as they are."""
+    """Absent, null and empty values, and values that are not text, hold no hash and are left as they are."""
     world = World().grow(pods=1, maps=True)
     for item in world.objects:
         labels = item["metadata"]["labels"]

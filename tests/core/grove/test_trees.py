@@ -127,7 +127,7 @@ def test_pod_gangs_and_their_maps_need_not_be_installed() -> None:
 
 @pytest.mark.parametrize("maps", [True, False])
 def test_a_kind_that_may_not_be_listed_is_named(*, maps: bool) -> None:
-    """PodGangs hold no hash that is known where there are no maps: that is said; with maps it is an error."""
+    """Without maps, PodGangs hold no hash, and that they may not be listed is only named; with maps it is an error."""
     store = Lists(World().grow(maps=maps), errors={"PodGang": NotAuthorised("podgangs: forbidden")})
     if maps:
         with pytest.raises(NotAuthorised):
@@ -206,7 +206,7 @@ def test_a_complete_dump_is_accepted() -> None:
     ],
 )
 def test_a_dump_without_a_kind_is_incomplete(kind: str, missing: str) -> None:
-    """A dump that lacks what its sets must have is refused by name; on a cluster the same is no error."""
+    """A dump that lacks objects of its sets is refused by name; on a cluster the same is not an error."""
     world = World().grow()
     world.objects = [o for o in world.objects if o["kind"] != kind]
     with pytest.raises(IncompleteDump) as caught:

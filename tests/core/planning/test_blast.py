@@ -116,7 +116,7 @@ def test_a_canonical_operator_accepts_the_legacy_hash_of_its_layout() -> None:
 
 
 def test_a_canonical_operator_accepts_no_stray_hash() -> None:
-    """What is no legacy hash of the current spec is recreated by a canonical operator too."""
+    """A pod whose hash is not a legacy hash of the current spec is recreated by a canonical operator too."""
     world = World().grow()
     world.edit("front", "app:2")
     assert blast(world, target="canonical-1.34").pods == 6

@@ -50,7 +50,7 @@ def test_each_spoken_scheme_is_recognised(scheme: str) -> None:
 
 @pytest.mark.parametrize("scheme", ["legacy-1.36", "canonical-1.33", "canonical-1.36"])
 def test_a_scheme_that_no_build_speaks_is_found_by_name_only(scheme: str) -> None:
-    """Schemes that no build has spoken are no candidates of ``auto``."""
+    """Schemes that no build uses are not candidates of ``auto``."""
     world = World().grow(scheme=scheme)
     assert find(world).source is None
     assert names(find(world, [scheme])) == (scheme, "legacy-1.35", False, scheme)

@@ -143,7 +143,7 @@ def test_equal_hashes_are_said_to_be_equal() -> None:
 
 
 def test_a_set_without_cliques_is_explained_too() -> None:
-    """No template is no crash."""
+    """An object without a template is explained without an error."""
     assert explain({"spec": {}}, scheme("legacy-1.34"), scheme("legacy-1.35")).cliques == ()
 
 

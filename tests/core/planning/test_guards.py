@@ -521,7 +521,7 @@ def test_on_delete_excuses_a_pod_without_label() -> None:
 
 
 def test_on_delete_progress_is_never_in_flight() -> None:
-    """Under OnDelete updateEndedAt is set at once, so half-replaced pods are no update in flight."""
+    """Under OnDelete updateEndedAt is set at once, so half-replaced pods are not an update in flight."""
     world = World().grow(on_delete=True)
     world.edit("front", "app:2")
     after = world.hashes("legacy-1.34")
@@ -739,37 +739,34 @@ def test_gated_pods_whose_map_is_empty_wait_for_ever() -> None:
     assert ("GM-133", "web-1", "/spec/entries") in warnings(world.findings())
 
 
+def spec(kind: str, name: str, **fields: object) -> Edit:
+    """Other values in the spec of one object."""
+    return lambda world: world.of(kind, name)["spec"].update(fields)
+
+
 @pytest.mark.parametrize(
     ("edit", "name", "message"),
     [
         (lambda w: w.remove("web-0-front-0"), "web-0-front", "replicas 2, pods 1"),
+        (spec("PodClique", "web-0-front", replicas=1), "web-0-front", "replicas 1, pods 2"),
         (
-            lambda w: w.of("PodClique", "web-0-front")["spec"].update(replicas=1),
-            "web-0-front",
-            "replicas 1, pods 2",
-        ),
-        (
-            lambda w: w.of("PodCliqueScalingGroup", "web-0-sg")["spec"].update(replicas=4),
+            spec("PodCliqueScalingGroup", "web-0-sg", replicas=4),
             "web-0-sg",
             "lacks work of replica 2 and 1 more child;",
         ),
+        (spec("PodCliqueScalingGroup", "web-0-sg", replicas=1), "web-0-sg", "still has work of replica 1;"),
         (
-            lambda w: w.of("PodCliqueScalingGroup", "web-0-sg")["spec"].update(replicas=1),
-            "web-0-sg",
-            "still has work of replica 1;",
-        ),
-        (
-            lambda w: w.of("PodCliqueScalingGroup", "web-0-sg")["spec"].update(replicas=2_000_000_000),
+            spec("PodCliqueScalingGroup", "web-0-sg", replicas=2_000_000_000),
             "web-0-sg",
             "lacks work of replica 2 and 1999999997 more children;",
         ),
         (lambda w: w.remove("web-0-sg-0-work"), "web-0-sg", "lacks work of replica 0;"),
-        (lambda w: w.pcs["spec"].update(replicas=2), "web", "lacks front of replica 1 and 1 more child;"),
-        (lambda w: w.pcs["spec"].update(replicas=0), "web", "still has front of replica 0 and 1 more child;"),
-        (lambda w: w.pcs["spec"].update(replicas=-1), "web", "still has front of replica 0 and 1 more child;"),
+        (spec("PodCliqueSet", "web", replicas=2), "web", "lacks front of replica 1 and 1 more child;"),
+        (spec("PodCliqueSet", "web", replicas=0), "web", "still has front of replica 0 and 1 more child;"),
+        (spec("PodCliqueSet", "web", replicas=-1), "web", "still has front of replica 0 and 1 more child;"),
         (lambda w: w.remove("web-0-front"), "web", "lacks front of replica 0;"),
         (
-            lambda w: w.of("PodCliqueScalingGroup", "web-0-sg")["spec"].update(cliqueNames=["other"]),
+            spec("PodCliqueScalingGroup", "web-0-sg", cliqueNames=["other"]),
             "web-0-sg",
             "lacks other of replica 0 and 1 more child and still has work of replica 0 and 1 more child;",
         ),

@@ -114,7 +114,7 @@ def test_json_has_exactly_the_keys_of_the_contract_in_its_order() -> None:
 
 
 def test_json_counts_objects_and_only_pods_that_stay() -> None:
-    """Terminating pods are no pods; findings of trees and of the cluster count alike."""
+    """Terminating pods are not counted; findings of trees and of the cluster count alike."""
     made = plan(
         tree_plan("a", tree=tree("a", pods=5, terminating=2), findings=(finding(Severity.REFUSAL, "a"),)),
         tree_plan("b", TreeState.DONE),
@@ -352,7 +352,7 @@ def test_a_finding_of_no_object_is_its_own_sentence() -> None:
 
 
 def test_every_refused_set_has_its_codes_in_the_table() -> None:
-    """Whoever greps for a set sees why it is refused; without refusals there is no such column."""
+    """The line of a set has the reason of its refusal, for grep; without refusals there is no such column."""
     refused = tree_plan("odd", TreeState.REFUSED, findings=(finding(Severity.REFUSAL, "odd"), *many(1)))
     lines = plan_text(plan(refused, tree_plan("fine"))).splitlines()
     assert "REFUSED BY" in lines[2]

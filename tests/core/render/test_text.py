@@ -12,7 +12,7 @@ def test_columns_are_aligned_and_cut_nothing_off() -> None:
 
 
 def test_a_table_without_rows_is_its_header() -> None:
-    """No rows is no error."""
+    """A table without rows is not an error."""
     assert columns(("NAME", "STATE"), []) == "NAME   STATE\n"
 
 

@@ -57,7 +57,7 @@ def test_the_vectors_tell_all_schemes_apart() -> None:
         assert len(reordered) > len(taken) // 5
 
 
-if SHARED is not None:  # asked for; nobody has to have them, so without the variable there is no such test
+if SHARED is not None:  # only on request: without the variable there is no such test
 
     @pytest.mark.parametrize("name", ["templates.jsonl", "podcliquesets.jsonl"])
     def test_vectors_from_elsewhere(name: str) -> None:

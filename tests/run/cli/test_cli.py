@@ -8,6 +8,7 @@ import pty
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -226,15 +227,20 @@ def test_kubectl_completes_the_plugin_by_the_script_of_the_reference(tmp_path: P
     assert "v0.1.0-alpha.11" in offered("plan", "--to", "")
 
 
+def failing(error: BaseException) -> Callable[..., None]:
+    """A function that raises this, whatever it is called with."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    return fail
+
+
 def test_an_error_of_ours_exits_with_its_code(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every MigratorError decides its exit code and its reason."""
-
-    def fail(*_: object, **__: object) -> None:
-        raise NotReverted("two of five sets could not be put back")
-
-    monkeypatch.setattr(wiring, "context", fail)
+    monkeypatch.setattr(wiring, "context", failing(NotReverted("two of five sets could not be put back")))
     assert cli.invoke(["plan"]) == 6
     event = failure(capsys)
     assert (event["code"], event["exit_code"]) == ("not-reverted", 6)
@@ -245,11 +251,7 @@ def test_a_bug_is_one_sentence_that_quotes_nothing(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An unexpected exception is exit 1 with its place, but without its text, which may quote a template."""
-
-    def fail(*_: object, **__: object) -> None:
-        raise KeyError("s3cret")
-
-    monkeypatch.setattr(wiring, "context", fail)
+    monkeypatch.setattr(wiring, "context", failing(KeyError("s3cret")))
     assert cli.invoke(["plan"]) == 1
     event = failure(capsys)
     assert (event["code"], event["exit_code"]) == ("bug", 1)
@@ -260,23 +262,15 @@ def test_a_bug_is_one_sentence_that_quotes_nothing(
 def test_verbose_shows_the_traceback_of_a_bug(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With -v whoever looks for a bug sees where it is."""
-
-    def fail(*_: object, **__: object) -> None:
-        raise KeyError("key")
-
-    monkeypatch.setattr(wiring, "context", fail)
+    """With -v the traceback of an unexpected error is printed."""
+    monkeypatch.setattr(wiring, "context", failing(KeyError("key")))
     assert cli.invoke(["plan", "-v"]) == 1
     assert "Traceback" in capsys.readouterr().err
 
 
 def test_an_interruption_is_no_traceback(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C while reading is one sentence."""
-
-    def interrupt(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(wiring, "context", interrupt)
+    monkeypatch.setattr(wiring, "context", failing(KeyboardInterrupt()))
     assert cli.invoke(["plan"]) == 1
     assert failure(capsys)["code"] == "interrupted"
 
@@ -330,7 +324,7 @@ def test_other_durations_are_refused(text: str) -> None:
 
 
 def test_all_namespaces_wins_over_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in kubectl, -A makes -n irrelevant; a timeout of 0 is no limit."""
+    """As in kubectl, -A makes -n irrelevant; a timeout of 0 means that there is none."""
     seen: list[Any] = []
 
     def remember(flags: Any, **_: object) -> None:

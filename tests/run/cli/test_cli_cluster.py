@@ -98,7 +98,7 @@ def test_plan_of_a_dump_as_json_is_the_contract(capsys: pytest.CaptureFixture[st
 
 
 def test_plan_exits_0_whatever_it_finds_unless_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Changes or refusals are no error of `plan`; --detailed-exitcode makes them 10 and 3, 3 before 10."""
+    """Changes and refusals are not errors of `plan`; --detailed-exitcode makes them 10 and 3, 3 before 10."""
     refused = edited(tmp_path / "refused.json", revised)
     done = str(tmp_path / "done.yaml")
     assert cli.invoke(["run", "-f", str(DUMP), "--write", done, *TO]) == 0
@@ -109,7 +109,7 @@ def test_plan_exits_0_whatever_it_finds_unless_asked(tmp_path: Path, capsys: pyt
 
 
 def test_a_canonical_target_says_who_speaks_it(capsys: pytest.CaptureFixture[str]) -> None:
-    """Whoever asks for canonical is told that no release speaks it."""
+    """A user who asks for canonical reads that no release uses it."""
     assert cli.invoke(["plan", "-f", str(DUMP), "--to", "canonical"]) == 0
     captured = capsys.readouterr()
     assert "canonical-1.34" in captured.out
@@ -303,7 +303,7 @@ def test_a_dry_run_on_a_dump_shows_the_plan_and_writes_nothing(
 def test_the_summary_is_the_last_event_and_counts_what_was_done(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whoever reads one line reads the last: outcome, counts and seconds, every line with one run_id."""
+    """The last line alone is enough: it has outcome, counts and seconds; every line has the same run_id."""
     assert cli.invoke(["run", "-f", str(DUMP), "--write", str(tmp_path / "out.yaml"), *TO]) == 0
     logged = events(capsys.readouterr().err)
     assert len({event["run_id"] for event in logged}) == 1
@@ -355,7 +355,7 @@ def test_nothing_to_do_is_success(monkeypatch: pytest.MonkeyPatch, capsys: pytes
 
 
 def test_an_incomplete_dump_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Pods that are missing from a dump are no pods that do not exist: exit 2."""
+    """Pods that a dump lacks may exist in the cluster: exit 2."""
     path = dump(tmp_path / "d.json", [item for item in objects() if item["kind"] != "Pod"])
     assert cli.invoke(["plan", "-f", path, *TO]) == 2
     assert events(capsys.readouterr().err)[-1]["code"] == "incomplete-dump"

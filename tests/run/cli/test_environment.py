@@ -40,7 +40,7 @@ def test_the_commands_own_variable_comes_first(
 
 
 def test_a_cluster_in_the_environment_does_not_contradict_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever always works with one context can still read a dump."""
+    """A user whose environment names a context can still read a dump."""
     monkeypatch.setenv("GROVE_MIGRATOR_CONTEXT", "prod")
     assert cli.invoke(["plan", "-f", DUMP, *TO]) == 0
 

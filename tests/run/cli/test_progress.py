@@ -95,9 +95,9 @@ def test_reading_is_counted_and_gone_when_it_is_over() -> None:
     ("expected", "said"), [(0, "patches sent 8"), (9, "patches sent 8 of 9"), (5, "patches sent 8")]
 )
 def test_patches_are_counted_and_neither_the_lease_nor_probes_are(expected: int, said: str) -> None:
-    """Renewals of the Lease and dry runs beside the run are no progress; threads may patch at once and none is lost.
+    """Renewals of the Lease and dry runs do not count as progress; of patches that threads send at once none is lost.
 
-    Of a number that was wrong nothing is said.
+    A number that was wrong is not printed.
     """
     stream = Terminal()
     with progress.shown(stream, WATCHED) as shown:

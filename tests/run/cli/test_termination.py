@@ -79,7 +79,7 @@ def test_a_summary_that_cannot_be_written_changes_nothing(monkeypatch: pytest.Mo
 
 
 def test_a_pod_uses_the_usual_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Whoever has a ServiceAccount's namespace beside it is a pod."""
+    """A process beside the namespace file of a ServiceAccount runs in a pod."""
     namespace, usual = tmp_path / "namespace", tmp_path / "log"
     namespace.write_text("grove-system")
     monkeypatch.delenv(termination.VARIABLE, raising=False)

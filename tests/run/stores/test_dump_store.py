@@ -558,7 +558,7 @@ def test_a_value_is_read_to_its_end() -> None:
 
 
 def test_what_nothing_looks_at_is_not_kept(tmp_path: Path) -> None:
-    """Of a pod its containers go, of a PodClique all of its pod spec that is no hash; what is written is whole."""
+    """Of a pod the containers are left out, of a PodClique all of the pod spec but hashes; what is written is whole."""
     spec = {"containers": [{"image": "x" * 10_000, "name": "55fbb579647fbb4475c4"}]}
     clique = {
         **PCS,

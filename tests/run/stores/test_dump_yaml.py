@@ -48,7 +48,7 @@ def read(text: str) -> Any:
         ("18446744073709551615", 2**64 - 1),
         ("-9223372036854775808", -(2**63)),
         ("0xFFFFFFFFFFFFFFFFF", "0xFFFFFFFFFFFFFFFFF"),
-        # what is no integer may still be a float, and floats print as Go prints them
+        # a scalar that is not an integer may still be a float, and floats print as Go prints them
         ("08", 8),
         ("18446744073709551616", 18446744073709552000),
         ("1e3", 1000),
@@ -134,7 +134,7 @@ def test_structures(text: str, value: Any) -> None:
     ],
 )
 def test_what_kubectl_would_refuse(text: str, message: str) -> None:
-    """What is no YAML, or has no JSON, is refused with its line."""
+    """Text that is not YAML, or that has no JSON form, is refused with its line."""
     with pytest.raises(yaml_text.YAMLValueError) as caught:
         list(yaml_text.documents(text))
     assert message in str(caught.value)

@@ -101,7 +101,7 @@ def test_retry_after_is_honoured(serve: Serve) -> None:
 @pytest.mark.parametrize("lost", [Reset, CUT, GARBAGE])
 @pytest.mark.parametrize("act", [patch, streamed, create])
 def test_a_write_whose_answer_is_lost_is_not_repeated(serve: Serve, act: Act, lost: Step) -> None:
-    """After a write may have been applied nothing more is sent: whoever asked must look."""
+    """After a write that may have been applied nothing more is sent: the caller must look."""
     api = serve(lost, POD)
     with pytest.raises(LostReply):
         act(store_on(api.url))
@@ -215,7 +215,7 @@ def closed_port() -> str:
 @pytest.mark.parametrize("act", [get, patch, streamed])
 @pytest.mark.parametrize("address", [closed_port, lambda: "http://no-such-host.invalid"])
 def test_no_server_at_all_ends_soon(act: Act, address: Callable[[], str]) -> None:
-    """A wrong address is reported within a second of waiting, and a write that was never sent is no lost reply."""
+    """A wrong address is reported within a second of waiting, and a write that was never sent is not a lost reply."""
     time = FakeTime()
     with pytest.raises(Unreachable, match="gave up after 3 attempts"):
         act(store_on(address(), time=time))
@@ -244,7 +244,7 @@ def test_a_server_that_restarts_is_waited_for(act: Act) -> None:
 
 @PATCHES
 def test_attempts_of_a_write_share_the_time_of_one(serve: Serve, patch: Act) -> None:
-    """Whoever takes our Lease over waits one request timeout: no attempt of ours begins later."""
+    """A process that takes our Lease over waits one request timeout: no attempt of ours begins later."""
     api = serve(status(429, "slow down", Retry_After="2"))
     time = FakeTime()
     with pytest.raises(Unreachable):
@@ -290,7 +290,7 @@ def test_the_rate_limit_counts_every_request_but_those_for_leases(serve: Serve) 
 
 
 def test_every_request_is_reported(serve: Serve) -> None:
-    """Method, path and status of each attempt are told, 0 where there was no answer."""
+    """Method, path and status of each attempt are reported, 0 where there was no answer."""
     api = serve(POD, Reset, THROTTLED, POD)
     told: list[tuple[str, str, int]] = []
     store = store_on(api.url, on_request=lambda method, path, code, _seconds: told.append((method, path, code)))
@@ -323,7 +323,7 @@ def test_nothing_is_sent_again_past_the_end_of_the_hold(serve: Serve, patch: Act
 
 @PATCHES
 def test_what_may_have_been_applied_before_the_hold_ended_is_a_lost_reply(serve: Serve, patch: Act) -> None:
-    """A timeout of the server says nothing: whoever asks must look."""
+    """A timeout of the server leaves open what happened: the caller must look."""
     api = serve(status(504, "timed out", Retry_After="4"), POD)
     time = FakeTime()
     with pytest.raises(LostReply):

@@ -183,7 +183,7 @@ def test_an_expired_list_begins_again(serve: Serve) -> None:
 
 
 def test_pages_of_different_versions_are_no_list(serve: Serve) -> None:
-    """A page of another resource version is no part of this snapshot: begin again."""
+    """A page of another resource version does not belong to this snapshot: the listing begins again."""
     api = serve(page("a", more="t"), page("b", version="8"), page("a", version="8", more="t"), page("b", version="8"))
     assert store_on(api.url).list(PODS, name).resource_version == "8"
     assert len(api.seen) == 4
@@ -216,7 +216,7 @@ def test_a_failure_in_mid_list_fails_the_list(serve: Serve) -> None:
 
 @pytest.mark.parametrize("body", [{}, {"status": "up"}, {"kind": "PodList", "items": "none"}, {"items": [1]}])
 def test_what_is_no_list_is_no_empty_list(serve: Serve, body: dict[str, Any]) -> None:
-    """An answer of something that is no API server must not look like a cluster without pods."""
+    """An answer of a server that is not an API server must not look like a cluster without pods."""
     with pytest.raises(ClusterError, match="not a list of objects"):
         store_on(serve(ok(**body)).url).list(PODS, name)
 

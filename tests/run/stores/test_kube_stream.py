@@ -192,7 +192,7 @@ def test_the_rate_limit_counts_patches_and_takes_none_early(serve: Serve) -> Non
 
 
 def test_a_retry_whose_time_is_over_is_not_sent(serve: Serve) -> None:
-    """Whoever reads between two outcomes may take long: what is due meanwhile is given up, not sent late."""
+    """A reader may take long between two outcomes: an attempt that is due meanwhile is given up, not sent late."""
     api = serve(lambda seen: SLOW_DOWN if seen.path.endswith("p-0") else POD)
     time = FakeTime()
     numbers = iter(range(3))

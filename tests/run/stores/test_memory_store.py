@@ -43,7 +43,7 @@ def swap(path: str, old: Any, new: Any) -> tuple[Op, Op]:
 
 
 def test_label_patch_moves_the_version_and_not_the_generation() -> None:
-    """A label is no spec: resourceVersion moves, generation stays."""
+    """A label does not belong to the spec: resourceVersion changes, generation stays."""
     store = MemoryStore(clique())
     before = store.read(POD_CLIQUES, "a", "c")["metadata"]
     store.patch(POD_CLIQUES, "a", "c", swap(HASH, "old", "new"))

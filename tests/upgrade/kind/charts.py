@@ -22,7 +22,7 @@ class Charts(Protocol):
         ...
 
     def values(self, build: Build) -> tuple[str, ...]:
-        """What an installation must be told, as arguments of helm; raises ValueError where there is no chart."""
+        """What an installation needs, as arguments of helm; raises ValueError where there is no chart."""
         ...
 
 
@@ -36,7 +36,7 @@ class Published:
     def values(self, build: Build) -> tuple[str, ...]:
         """None: a published chart names its own image."""
         if not build.release:
-            raise ValueError(f"{build.name} is no release of Grove: there is no chart of it")
+            raise ValueError(f"{build.name} is not a release of Grove: it has no chart")
         return ()
 
 

@@ -17,13 +17,13 @@ from testbed.controlplane import crds
 from testbed.controlplane.client import Client, Object, eventually
 from testbed.controlplane.options import Ready
 from tests.support.paths import ROOT
+from tests.support.watch import DELETED, Watch
 from tests.upgrade import installation
 from tests.upgrade.builds import REPOSITORY, Build
 from tests.upgrade.cluster import WORKLOADS, Ran
 from tests.upgrade.kind import charts, job, pods
 from tests.upgrade.kind.commands import CommandError, Run, run
 from tests.upgrade.served import ServedCluster
-from tests.upgrade.watch import DELETED, Watch
 
 _NAMESPACE: Final = installation.NAMESPACE
 _RELEASE: Final = "grove"

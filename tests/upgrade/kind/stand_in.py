@@ -20,7 +20,7 @@ _LINE: Final = "v0.1.0-"
 class StandIn:
     """Does what the commands of KindCluster do, as far as an API server shows it; ``log`` has a pod's log by name."""
 
-    def __init__(self, server: ControlPlane, log: Callable[[str], str | None]) -> None:
+    def __init__(self, server: ControlPlane, log: Callable[[str], str]) -> None:
         self.commands: list[tuple[str, ...]] = []
         self._server, self._log = server, log
         self._admin = server.client()
@@ -58,5 +58,5 @@ class StandIn:
                 for item in yaml.safe_load_all(Path(path).read_text(encoding="utf-8")):
                     self._admin.apply(item)
             case ("logs", pod):
-                return self._log(pod) or ""
+                return self._log(pod)
         return ""

@@ -1,4 +1,4 @@
-"""What KindCluster does with an API server, where there is no kind: kind, helm and kubectl are stood in for."""
+"""What KindCluster does with an API server: stand-ins take the place of kind, helm and kubectl."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 from testbed.controlplane.options import Options
 from testbed.controlplane.server import ControlPlane
 from testbed.crds.lines import load
-from tests.cluster.manifests.container import Container
-from tests.cluster.manifests.kubelet import Kubelet
 from tests.cluster.manifests.site import NAMESPACE, NEW, OLD, Site
+from tests.support.pods.kubelet import Kubelet
+from tests.support.pods.own_image import own_image
 from tests.upgrade.builds import BUILDS
 from tests.upgrade.kind.cluster import KindCluster
 from tests.upgrade.kind.stand_in import StandIn
@@ -40,7 +40,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     admin = server.client()
     site = Site(server, admin, directory)
     site.prepare()
-    with Kubelet(server, NAMESPACE, directory / "pods", {"grove-migrator": Container.run}) as kubelet:
+    with Kubelet(server, directory / "pods", own_image, namespace=NAMESPACE) as kubelet:
         machine = StandIn(server, kubelet.log)
         with KindCluster(directory / "kind", IMAGE, run=machine) as cluster:
             site.fill()

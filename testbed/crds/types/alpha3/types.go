@@ -13,8 +13,7 @@ import (
 
 // Spec is the spec of a PodCliqueSet.
 type Spec struct {
-	// +kubebuilder:default=0
-	Replicas                 int32                             `json:"replicas,omitempty"`
+	common.Replicated        `json:",inline"`
 	Template                 Template                          `json:"template"`
 	ReplicaSpreadConstraints []corev1.TopologySpreadConstraint `json:"replicaSpreadConstraints,omitempty"`
 }
@@ -53,28 +52,4 @@ type PodCliqueSet struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 	Spec              Spec      `json:"spec"`
 	Status            SetStatus `json:"status,omitempty"`
-}
-
-// PodClique is a group of equal pods.
-// +kubebuilder:object:root=true
-// +kubebuilder:subresource:status
-// +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.hpaPodSelector
-// +kubebuilder:resource:shortName={pclq}
-type PodClique struct {
-	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata,omitempty"`
-	Spec              common.PodCliqueSpec     `json:"spec"`
-	Status            common.NamedCliqueStatus `json:"status,omitempty"`
-}
-
-// PodCliqueScalingGroup is a group of PodCliques that scale together.
-// +kubebuilder:object:root=true
-// +kubebuilder:subresource:status
-// +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
-// +kubebuilder:resource:shortName={pcsg}
-type PodCliqueScalingGroup struct {
-	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata,omitempty"`
-	Spec              common.ScalingGroupSpec        `json:"spec"`
-	Status            common.NamedScalingGroupStatus `json:"status,omitempty"`
 }

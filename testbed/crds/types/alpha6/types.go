@@ -12,9 +12,8 @@ import (
 
 // Spec is the spec of a PodCliqueSet.
 type Spec struct {
-	// +kubebuilder:default=0
-	Replicas int32    `json:"replicas,omitempty"`
-	Template Template `json:"template"`
+	common.Replicated `json:",inline"`
+	Template          Template `json:"template"`
 }
 
 // Template is spec.template.
@@ -35,28 +34,4 @@ type PodCliqueSet struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 	Spec              Spec                  `json:"spec"`
 	Status            common.NamedSetStatus `json:"status,omitempty"`
-}
-
-// PodClique is a group of equal pods.
-// +kubebuilder:object:root=true
-// +kubebuilder:subresource:status
-// +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.hpaPodSelector
-// +kubebuilder:resource:shortName={pclq}
-type PodClique struct {
-	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata,omitempty"`
-	Spec              common.PodCliqueSpec     `json:"spec"`
-	Status            common.NamedCliqueStatus `json:"status,omitempty"`
-}
-
-// PodCliqueScalingGroup is a group of PodCliques that scale together.
-// +kubebuilder:object:root=true
-// +kubebuilder:subresource:status
-// +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
-// +kubebuilder:resource:shortName={pcsg}
-type PodCliqueScalingGroup struct {
-	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata,omitempty"`
-	Spec              common.ScalingGroupSpec        `json:"spec"`
-	Status            common.NamedScalingGroupStatus `json:"status,omitempty"`
 }

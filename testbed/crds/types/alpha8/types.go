@@ -13,10 +13,8 @@ import (
 
 // Spec is the spec of a PodCliqueSet.
 type Spec struct {
-	// +kubebuilder:default=0
-	Replicas       int32                  `json:"replicas,omitempty"`
-	UpdateStrategy *common.UpdateStrategy `json:"updateStrategy,omitempty"`
-	Template       Template               `json:"template"`
+	common.UpdatedSpec `json:",inline"`
+	Template           Template `json:"template"`
 }
 
 // Template is spec.template.

@@ -13,10 +13,8 @@ import (
 
 // Spec is the spec of a PodCliqueSet.
 type Spec struct {
-	// +kubebuilder:default=0
-	Replicas       int32                  `json:"replicas,omitempty"`
-	UpdateStrategy *common.UpdateStrategy `json:"updateStrategy,omitempty"`
-	Template       Template               `json:"template"`
+	common.UpdatedSpec `json:",inline"`
+	Template           Template `json:"template"`
 }
 
 // Template is spec.template.
@@ -53,15 +51,9 @@ type Placed struct {
 
 // TopologyConstraint names the level within which a replica is placed.
 type TopologyConstraint struct {
-	TopologyName string `json:"topologyName,omitempty"`
-	PackDomain   Domain `json:"packDomain"`
+	TopologyName string        `json:"topologyName,omitempty"`
+	PackDomain   common.Domain `json:"packDomain"`
 }
-
-// Domain is a level of the cluster's topology.
-// +kubebuilder:validation:MinLength=1
-// +kubebuilder:validation:MaxLength=63
-// +kubebuilder:validation:Pattern=`^[a-z][a-z0-9-]*$`
-type Domain string
 
 // PodCliqueSet is what users write.
 // +kubebuilder:object:root=true
@@ -73,28 +65,4 @@ type PodCliqueSet struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 	Spec              Spec                    `json:"spec"`
 	Status            common.CountedSetStatus `json:"status,omitempty"`
-}
-
-// PodClique is a group of equal pods.
-// +kubebuilder:object:root=true
-// +kubebuilder:subresource:status
-// +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.hpaPodSelector
-// +kubebuilder:resource:shortName={pclq}
-type PodClique struct {
-	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata,omitempty"`
-	Spec              common.PodCliqueSpec       `json:"spec"`
-	Status            common.CountedCliqueStatus `json:"status,omitempty"`
-}
-
-// PodCliqueScalingGroup is a group of PodCliques that scale together.
-// +kubebuilder:object:root=true
-// +kubebuilder:subresource:status
-// +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
-// +kubebuilder:resource:shortName={pcsg}
-type PodCliqueScalingGroup struct {
-	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata,omitempty"`
-	Spec              common.ScalingGroupSpec          `json:"spec"`
-	Status            common.CountedScalingGroupStatus `json:"status,omitempty"`
 }

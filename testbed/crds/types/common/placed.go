@@ -24,3 +24,9 @@ type TopologyConstraint struct {
 	// +kubebuilder:validation:Enum=region;zone;datacenter;block;rack;host;numa
 	PackDomain string `json:"packDomain"`
 }
+
+// Domain is a level of the cluster's topology from alpha.9 on: any word.
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=63
+// +kubebuilder:validation:Pattern=`^[a-z][a-z0-9-]*$`
+type Domain string

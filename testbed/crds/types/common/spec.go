@@ -73,6 +73,18 @@ type ScalingGroupSpec struct {
 	CliqueNames  []string `json:"cliqueNames"`
 }
 
+// Replicated is the part of a PodCliqueSet's spec that no release changed, besides the template.
+type Replicated struct {
+	// +kubebuilder:default=0
+	Replicas int32 `json:"replicas,omitempty"`
+}
+
+// UpdatedSpec is a PodCliqueSet's spec from alpha.8 on, without its template.
+type UpdatedSpec struct {
+	Replicated     `json:",inline"`
+	UpdateStrategy *UpdateStrategy `json:"updateStrategy,omitempty"`
+}
+
 // UpdateStrategy says whether the operator replaces pods itself.
 type UpdateStrategy struct {
 	// +kubebuilder:default=RollingRecreate

@@ -14,23 +14,32 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from migrator.cli import termination
 from testbed.controlplane.client import AnswerError, Client, Object
 from testbed.controlplane.server import ControlPlane
-from tests.upgrade.volumes import Volumes, private_mounts
+from tests.support.pods.volumes import PROBE, Volumes, private_mounts
 
 _REFRESH_SECONDS: Final = 0.5
 _RESTART_SECONDS: Final = 0.5
 _POLL_SECONDS: Final = 0.05
 _MESSAGE_BYTES: Final = 4096
+_FALLBACK_CHARACTERS: Final = 2048  # of the log
+#: Where a container finds its token, CA and namespace.
+SERVICE_ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 _INHERITED: Final = ("PATH", "HOME", "LANG", "TMPDIR")
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What stands for an image: a command, to which the container's arguments are added, and its environment."""
+    """What stands for an image: a command, to which the container's arguments are added, and its environment.
+
+    ``without_mounts`` is the command for machines that permit no private mounts; its first argument is the directory
+    of the ServiceAccount's files.
+    """
 
     command: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
+    without_mounts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +61,18 @@ class State:
     final: bool = False
 
 
+def image_of(pod: Object) -> str:
+    """The image of a pod's first container."""
+    return str(pod["spec"]["containers"][0]["image"])
+
+
 @functools.cache
 def isolation() -> tuple[str, ...] | None:
     """The command that gives a process mounts of its own; None where this machine does not permit it."""
     mapped = () if os.geteuid() == 0 else ("--user", "--map-root-user")
     command = ("unshare", *mapped, "--mount", "--propagation", "private")
     try:
-        probe = subprocess.run(
-            [*command, "sh", "-c", "mount -t tmpfs tmpfs /mnt"], capture_output=True, check=False, timeout=30
-        )
+        probe = subprocess.run([*command, "sh", "-c", PROBE], capture_output=True, check=False, timeout=30)
     except OSError:
         return None
     return command if probe.returncode == 0 else None
@@ -81,10 +93,10 @@ class Container:
     ) -> None:
         [self._container] = pod["spec"]["containers"]
         self.pod = pod
-        self.log = directory / "log.txt"
         self.spans: list[Span] = []
         self._control_plane = control_plane
         self._program = program
+        self._process: subprocess.Popen[bytes] | None = None
         self._directory = directory
         self._report = report
         self._volumes = Volumes(control_plane, client, pod, directory / "volumes")
@@ -92,6 +104,17 @@ class Container:
         self._grace: float | None = None
         self._asked = threading.Event()
         self._thread = threading.Thread(target=self._live, daemon=True)
+
+    @property
+    def name(self) -> str:
+        """The pod's name."""
+        return str(self.pod["metadata"]["name"])
+
+    @property
+    def log(self) -> str:
+        """What it has printed so far, on both channels."""
+        path = self._directory / "log.txt"
+        return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
 
     def start(self) -> None:
         """Start; from now on every change of state is reported."""
@@ -102,6 +125,11 @@ class Container:
         """Ask it to end, by SIGTERM, and by SIGKILL when the grace period (in seconds) is over."""
         self._grace = grace if self._grace is None else min(self._grace, grace)
         self._asked.set()
+
+    def kill(self) -> None:
+        """End the process that runs by SIGKILL, as the kernel does where memory is short."""
+        if self._process is not None:
+            self._process.kill()
 
     def join(self, seconds: float) -> None:
         """Wait until it has ended and that was reported."""
@@ -114,19 +142,19 @@ class Container:
             policy = self.pod["spec"].get("restartPolicy", "Always")
             ends = self._asked.is_set() or policy == "Never" or (policy == "OnFailure" and code == 0)
             if ends:
-                self._report(self.pod, State(restarts, code, self._termination_message(), final=True))
+                self._report(self.pod, State(restarts, code, self._termination_message(code), final=True))
                 return
             restarts += 1
-            self._report(self.pod, State(restarts, code, self._termination_message()))
+            self._report(self.pod, State(restarts, code, self._termination_message(code)))
             self._asked.wait(_RESTART_SECONDS)
 
     def _run_once(self, restarts: int) -> int:
         """Run one process to its end, and return its exit code: 128 and the signal's number if one ended it."""
         if not self._prepare():
             return 128 + signal.SIGTERM
-        with self.log.open("ab") as output:
+        with (self._directory / "log.txt").open("ab") as output:
             # The process is killed with the thread that started it (prctl(2), PR_SET_PDEATHSIG), which is this one.
-            process = subprocess.Popen(
+            process = self._process = subprocess.Popen(
                 self._command(), env=self._environment(), stdin=subprocess.DEVNULL, stdout=output, stderr=output
             )
         self.spans.append(Span(time.monotonic()))
@@ -167,12 +195,15 @@ class Container:
         process.wait()
 
     def _command(self) -> list[str]:
-        isolated = isolation()
+        isolated, arguments = isolation(), self._container.get("args") or ()
+        mounts = self._volumes.mounts(self._container)
         if isolated is None:
-            raise RuntimeError("this machine permits no private mounts (unshare --mount)")
-        path = self._container.get("terminationMessagePath") or "/dev/termination-log"
-        script = private_mounts(self._directory, self._volumes.mounts(self._container), (path, self._message))
-        arguments = self._container.get("args") or ()
+            if not self._program.without_mounts:
+                return [*self._program.command, *arguments]
+            return [*self._program.without_mounts, str(mounts[SERVICE_ACCOUNT]), *arguments]
+        mounts[self._container.get("terminationMessagePath") or "/dev/termination-log"] = self._message
+        read_only = (self._container.get("securityContext") or {}).get("readOnlyRootFilesystem", False)
+        script = private_mounts(self._directory, mounts, read_only=read_only)
         return [*isolated, "sh", "-c", script, "sh", *self._program.command, *arguments]
 
     def _environment(self) -> dict[str, str]:
@@ -180,10 +211,14 @@ class Container:
         return {
             **{name: os.environ[name] for name in _INHERITED if name in os.environ},
             **self._program.environment,
+            **({} if isolation() else {termination.VARIABLE: str(self._message)}),
             "KUBERNETES_SERVICE_HOST": str(server.hostname),
             "KUBERNETES_SERVICE_PORT": str(server.port),
             **self._volumes.environment(self._container),
         }
 
-    def _termination_message(self) -> str:
-        return self._message.read_bytes()[:_MESSAGE_BYTES].decode(errors="replace")
+    def _termination_message(self, code: int) -> str:
+        text = self._message.read_bytes()[:_MESSAGE_BYTES].decode(errors="replace")
+        if not text and code and self._container.get("terminationMessagePolicy") == "FallbackToLogsOnError":
+            return self.log[-_FALLBACK_CHARACTERS:]
+        return text

@@ -15,20 +15,20 @@ from testbed.controlplane.server import ControlPlane
 
 
 @contextmanager
-def serving(server: ControlPlane, node: str, log_of: Callable[[str], str | None]) -> Iterator[None]:
+def serving(server: ControlPlane, node: str, log_of: Callable[[str], str]) -> Iterator[None]:
     """A Node object whose kubelet serves logs on 127.0.0.1; ``log_of`` has them by the pod's name."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             """Answer /containerLogs/<namespace>/<pod>/<container>."""
             parts = urlsplit(self.path).path.strip("/").split("/")
-            log = log_of(parts[2]) if parts[0] == "containerLogs" and len(parts) == 4 else None
-            self.send_response(200 if log is not None else 404)
+            found = parts[0] == "containerLogs" and len(parts) == 4
+            self.send_response(200 if found else 404)
             self.end_headers()
-            self.wfile.write((log or "").encode())
+            self.wfile.write(log_of(parts[2]).encode() if found else b"")
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Print nothing."""
 
     listener = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     listener.socket = _tls(server.directory / "pki").wrap_socket(listener.socket, server_side=True)

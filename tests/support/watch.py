@@ -6,7 +6,6 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Final
 
 import urllib3
@@ -98,24 +97,3 @@ class Watch:
                 self._known[uid] = item
             self._handle(change["type"], item)
         return str(item["metadata"]["resourceVersion"])
-
-
-@dataclass(slots=True)
-class PodDiary:
-    """What happened to the pods of some namespaces since it was opened: who came, who was asked to go, who went."""
-
-    namespaces: frozenset[str]
-    created: list[str] = field(default_factory=list)
-    deleted: list[str] = field(default_factory=list)
-    _leaving: set[str] = field(default_factory=set)
-
-    def note(self, change: str, pod: Object) -> None:
-        """Write a change down; a pod that is asked to go counts as deleted from then on, and once."""
-        metadata = pod["metadata"]
-        if metadata.get("namespace") not in self.namespaces:
-            return
-        if change == ADDED:
-            self.created.append(metadata["name"])
-        if (change == DELETED or metadata.get("deletionTimestamp")) and metadata["uid"] not in self._leaving:
-            self._leaving.add(metadata["uid"])
-            self.deleted.append(metadata["name"])

@@ -12,6 +12,12 @@ from typing import Any, Final
 from testbed.controlplane.client import Client, Object
 from testbed.controlplane.server import ControlPlane
 
+_DEVICES: Final = ("null", "zero", "random", "urandom")
+#: Succeeds where this machine permits the mounts of `private_mounts`.
+PROBE: Final = (
+    "mount -t tmpfs tmpfs /mnt && mkdir /mnt/upper /mnt/work && mount -o remount,bind,ro / && "
+    "mount -t overlay overlay -o lowerdir=/run,upperdir=/mnt/upper,workdir=/mnt/work /run"
+)
 _FIELD: Final = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]")
 
 
@@ -68,7 +74,7 @@ class Volumes:
         elif "downwardAPI" in volume:
             yield from self._source({"downwardAPI": volume["downwardAPI"]})
         elif "emptyDir" not in volume:
-            raise ValueError(f"volume {volume['name']} is of a kind that this runner does not know: {sorted(volume)}")
+            raise ValueError(f"volume {volume['name']} is of a kind that this kubelet does not know: {sorted(volume)}")
 
     def _source(self, source: Object) -> Iterator[tuple[str, bytes]]:
         if "serviceAccountToken" in source:
@@ -83,7 +89,7 @@ class Volumes:
             secret = self._get("Secret", source["secret"]["name"]).get("data") or {}
             yield from _selected(source["secret"], {name: base64.b64decode(text) for name, text in secret.items()})
         else:
-            raise ValueError(f"a projected volume has a source that this runner does not know: {sorted(source)}")
+            raise ValueError(f"a projected volume has a source that this kubelet does not know: {sorted(source)}")
 
     def _get(self, kind: str, name: str) -> Object:
         return self._client.get("v1", kind, name, self._pod["metadata"]["namespace"])
@@ -91,7 +97,7 @@ class Volumes:
     def _service_account_token(self) -> str:
         if not self._token:
             account = self._pod["spec"].get("serviceAccountName") or "default"
-            self._token = self._client.service_account_token(self._pod["metadata"]["namespace"], account)
+            self._token = self._client.service_account_token(self._pod["metadata"]["namespace"], account, pod=self._pod)
         return self._token
 
     def _field(self, path: str) -> str:
@@ -114,26 +120,35 @@ def _selected(reference: Object, data: dict[str, bytes]) -> Iterator[tuple[str, 
         yield item["path"], data[item["key"]]
 
 
-def private_mounts(directory: Path, mounts: dict[str, Path], termination_log: tuple[str, Path]) -> str:
-    """The shell commands that make mounts seen by one process alone.
+def private_mounts(directory: Path, mounts: dict[str, Path], *, read_only: bool) -> str:
+    """The shell commands that make mounts seen by one process alone: what is to be seen where.
 
     A mount point that does not exist is made in a layer over its top-level directory, so the machine's own files stay
-    as they are. What lies on /tmp comes last: this runner's own directories are usually there.
+    as they are. /dev is made anew: in a layer that a user namespace owns, devices do not work. What lies on /tmp comes
+    last: the tests' own directories are usually there. With ``read_only`` nothing else on / can be written to.
     """
-    path, log = termination_log
-    wanted = {**{os.path.realpath(target): source for target, source in mounts.items()}, path: log}
-    lines = ["set -e"]
-    missing = [target for target in wanted if not Path(target).exists()]
-    for top in sorted({Path(target).parts[1] for target in missing}):
-        upper, work = directory / "layers" / top / "upper", directory / "layers" / top / "work"
-        upper.mkdir(parents=True, exist_ok=True)
-        work.mkdir(parents=True, exist_ok=True)
-        lines.append(f"mount -t overlay overlay -o 'lowerdir=/{top},upperdir={upper},workdir={work}' /{top}")
+    wanted = {os.path.realpath(target): source for target, source in mounts.items()}
+    layers = directory / "layers"
+    layers.mkdir(exist_ok=True)
+    lines = ["set -e", f"mount -t tmpfs tmpfs '{layers}'"]
+    for top in sorted({Path(target).parts[1] for target in wanted if not Path(target).exists()}):
+        layer = layers / top
+        lines.append(f"mkdir -p '{layer}/upper' '{layer}/work'")
+        if top == "dev":
+            lines += [
+                f": > '{layer}/upper/{name}'; mount --bind '/dev/{name}' '{layer}/upper/{name}'" for name in _DEVICES
+            ]
+            lines.append(f"mount --rbind '{layer}/upper' /dev")
+        else:
+            layered = f"lowerdir=/{top},upperdir={layer}/upper,workdir={layer}/work"
+            lines.append(f"mount -t overlay overlay -o '{layered}' /{top}")
     for target in sorted(wanted, key=lambda target: (target == "/tmp" or target.startswith("/tmp/"), target)):  # noqa: S108
         if wanted[target].is_dir():
             lines.append(f"mkdir -p '{target}'")
         else:
             lines.append(f"mkdir -p '{Path(target).parent}' && : > '{target}'")
         lines.append(f"mount --bind '{wanted[target]}' '{target}'")
+    if read_only:
+        lines.append("mount -o remount,bind,ro /")
     lines.append('exec setpriv --pdeathsig KILL -- "$@"')
     return "\n".join(lines)

@@ -1,9 +1,10 @@
 """Scheduler and kubelet of a cluster without nodes.
 
-Pods without scheduling gates are bound. A pod whose image stands for a program runs as that program, with the
-ServiceAccount's real token, the API server's CA and the pod's volumes at the paths where a container finds them.
-All others are workload: they are reported as Running and Ready, and nothing runs. A pod that is deleted ends as a
-kubelet ends it: SIGTERM, SIGKILL after the grace period, its last status, and then it is gone.
+Pods without scheduling gates and node selectors are bound. A pod for which there is a program runs as that program,
+with the ServiceAccount's real token, the API server's CA and the pod's volumes at the paths where a container finds
+them, and the API server gets its log. All others are workload: they are reported as Running and Ready, and nothing
+runs. A pod that is deleted ends as a kubelet ends it: SIGTERM, SIGKILL after the grace period, its last status, and
+then it is gone. When the kubelet itself ends, it is as if the node were lost: its processes end, and nobody reports it.
 """
 
 from __future__ import annotations
@@ -17,62 +18,78 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from testbed.controlplane.client import AnswerError, Object
+from testbed.controlplane.client import MERGE_PATCH, AnswerError, Object
 from testbed.controlplane.server import ControlPlane
-from tests.upgrade.container import Container, Program, Span, State
-from tests.upgrade.watch import DELETED, Handler, Watch
+from tests.support.pods.container import Container, Program, Span, State, image_of
+from tests.support.pods.logs import serving
+from tests.support.watch import DELETED, Handler, Watch
 
-NODE: Final = "node-1"
+NODE: Final = "node"
 _NO_LONGER_SO: Final = (404, 409, 422)  # the pod is gone, or is another one by now: a later event says which
 _GRACE_SECONDS: Final = 30.0
 
-#: Which program stands for an image; None for workload.
-Programs = Callable[[str], Program | None]
+#: Which program a pod runs as; None for workload.
+Programs = Callable[[Object], Program | None]
 
 
-class PodRunner:
-    """Runs the pods of one API server; a context manager. ``observe`` also sees every change of a pod, in order."""
+class Kubelet:
+    """Runs the pods of one API server, or of one namespace of it; a context manager.
+
+    ``containers`` are all that it has run, the oldest first. ``observe`` also sees every change of a pod, in order.
+    """
 
     def __init__(
-        self, control_plane: ControlPlane, directory: Path, programs: Programs, observe: Handler | None = None
+        self,
+        control_plane: ControlPlane,
+        directory: Path,
+        programs: Programs,
+        *,
+        namespace: str = "",
+        observe: Handler | None = None,
     ) -> None:
+        self.containers: list[Container] = []
         self._control_plane = control_plane
         self._directory = directory
         self._programs = programs
         self._observe = observe
         self._client = control_plane.client()
-        self._containers: dict[str, Container] = {}
-        self._history: list[Container] = []
+        self._running: dict[str, Container] = {}
         self._started: set[str] = set()
         self._numbers: Iterator[int] = itertools.count(1)
         self._addresses: dict[str, str] = {}
         self._lock = threading.Lock()
-        self._watch = Watch(control_plane, "/api/v1/pods", self._handle)
+        self._over = threading.Event()
+        self._watch = Watch(control_plane, self._client.kind("v1", "Pod").path(namespace or None), self._handle)
+        self._logs = serving(control_plane, NODE, self.log)
 
     def __enter__(self) -> Self:
+        self._logs.__enter__()
         self._watch.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._over.set()
         self._watch.stop()
-        for container in list(self._containers.values()):
-            container.stop(5)
-        for container in list(self._containers.values()):
+        for container in self.containers:
+            container.stop(0)
+        for container in self.containers:
             container.join(10)
+        self._logs.__exit__(None, None, None)
         self._client.close()
 
     def log(self, name: str) -> str:
         """What the pods whose name begins like this have printed, oldest first."""
-        logs = [found.log for found in self._history if found.pod["metadata"]["name"].startswith(name)]
-        return "".join(path.read_text(encoding="utf-8", errors="replace") for path in logs if path.exists())
+        return "".join(found.log for found in self.containers if found.name.startswith(name))
 
     def spans(self, image: str) -> list[Span]:
         """When processes of an image have run, oldest first."""
-        return [span for found in self._history if _image(found.pod) == image for span in found.spans]
+        return [span for found in self.containers if image_of(found.pod) == image for span in found.spans]
 
     def _handle(self, change: str, pod: Object) -> None:
         if self._observe is not None:
             self._observe(change, pod)
+        if self._over.is_set():
+            return
         try:
             self._step(change, pod)
         except AnswerError as error:
@@ -81,22 +98,33 @@ class PodRunner:
 
     def _step(self, change: str, pod: Object) -> None:
         metadata, spec = pod["metadata"], pod["spec"]
-        container = self._containers.get(metadata["uid"])
+        container = self._running.get(metadata["uid"])
+        waits = spec.get("schedulingGates") or spec.get("nodeSelector")  # the node has no labels
         if change == DELETED:
             if container is not None:
                 container.stop(0)
         elif metadata.get("deletionTimestamp"):
             if container is None:
-                self._client.delete(pod)
+                self._remove(pod)
             else:
                 container.stop(metadata.get("deletionGracePeriodSeconds", _GRACE_SECONDS))
-        elif spec.get("schedulingGates") or pod["status"].get("phase") in ("Succeeded", "Failed"):
+        elif waits or pod["status"].get("phase") in ("Succeeded", "Failed"):
             return
         elif not spec.get("nodeName"):
             self._bind(pod)
         elif metadata["uid"] not in self._started:
             self._started.add(metadata["uid"])
             self._start(pod)
+
+    def _remove(self, pod: Object) -> None:
+        """Remove a pod of which nothing runs.
+
+        One that was never bound is failed first, as the garbage collector of pods does with it
+        (kubernetes pkg/controller/podgc/gc_controller.go:gcUnscheduledTerminating).
+        """
+        if not pod["spec"].get("nodeName") and pod["status"].get("phase") == "Pending":
+            self._patch_status(pod, {"phase": "Failed"})
+        self._client.delete(pod)
 
     def _bind(self, pod: Object) -> None:
         metadata = pod["metadata"]
@@ -106,23 +134,25 @@ class PodRunner:
         self._client.call("POST", path, body)
 
     def _start(self, pod: Object) -> None:
-        program = self._programs(_image(pod))
+        program = self._programs(pod)
         if program is None:
             self._write_status(pod, State(0))
             return
         metadata = pod["metadata"]
         directory = self._directory / f"{metadata['namespace']}-{metadata['name']}-{metadata['uid'][:8]}"
         container = Container(self._control_plane, self._client, pod, program, directory=directory, report=self._report)
-        self._containers[metadata["uid"]] = container
-        self._history.append(container)
+        self._running[metadata["uid"]] = container
+        self.containers.append(container)
         container.start()
 
     def _report(self, pod: Object, state: State) -> None:
+        if self._over.is_set():
+            return
         with suppress(AnswerError):  # a pod that was deleted by force has no status any more
             self._write_status(pod, state)
         if not state.final:
             return
-        self._containers.pop(pod["metadata"]["uid"], None)
+        self._running.pop(pod["metadata"]["uid"], None)
         with suppress(AnswerError):
             metadata = pod["metadata"]
             now = self._client.get("v1", "Pod", metadata["name"], metadata["namespace"])
@@ -132,10 +162,13 @@ class PodRunner:
     def _write_status(self, pod: Object, state: State) -> None:
         metadata = pod["metadata"]
         now = self._client.get("v1", "Pod", metadata["name"], metadata["namespace"])
-        status = _status(now, state, address=self._address(metadata["uid"]))
+        self._patch_status(pod, _status(now, state, address=self._address(metadata["uid"])))
+
+    def _patch_status(self, pod: Object, status: Object) -> None:
+        metadata = pod["metadata"]
         path = self._client.kind("v1", "Pod").path(metadata["namespace"], metadata["name"], "status")
         body = {"metadata": {"uid": metadata["uid"]}, "status": status}
-        self._client.call("PATCH", path, body, content_type="application/merge-patch+json")
+        self._client.call("PATCH", path, body, content_type=MERGE_PATCH)
 
     def _address(self, uid: str) -> str:
         """The pod's own address, which nothing listens on."""
@@ -144,10 +177,6 @@ class PodRunner:
                 number = next(self._numbers)
                 self._addresses[uid] = f"10.244.{number // 250}.{number % 250 + 1}"
             return self._addresses[uid]
-
-
-def _image(pod: Object) -> str:
-    return str(pod["spec"]["containers"][0]["image"])
 
 
 def _status(pod: Object, state: State, *, address: str) -> Object:

@@ -1,4 +1,4 @@
-"""The pod runner does what scheduler and kubelet do, as far as operators and Jobs can tell."""
+"""The imitated kubelet does what scheduler and kubelet do, as far as operators and Jobs can tell."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pytest
 
 from testbed.controlplane.client import Client, Object, eventually
 from testbed.controlplane.server import ControlPlane
-from tests.upgrade.container import Program
-from tests.upgrade.pod_runner import PodRunner
+from tests.support.pods.container import Program, image_of
+from tests.support.pods.kubelet import Kubelet
 
 pytestmark = [pytest.mark.upgrade, pytest.mark.usefixtures("isolated")]
 
-NAMESPACE = "runner"
+NAMESPACE = "kubelet"
 TOKENS = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
@@ -36,14 +36,14 @@ def client(managed_control_plane: ControlPlane) -> Iterator[Client]:
 
 
 @pytest.fixture
-def runner(managed_control_plane: ControlPlane, client: Client, tmp_path: Path) -> Iterator[PodRunner]:
-    """A runner for which images that begin with "script:" are shell scripts; it ends before the namespace does."""
+def kubelet(managed_control_plane: ControlPlane, client: Client, tmp_path: Path) -> Iterator[Kubelet]:
+    """A kubelet for which images that begin with "script:" are shell scripts; it ends before the namespace does."""
     del client
 
-    def programs(image: str) -> Program | None:
-        return Program(("sh", "-c")) if image.startswith("script:") else None
+    def programs(pod: Object) -> Program | None:
+        return Program(("sh", "-c")) if image_of(pod).startswith("script:") else None
 
-    with PodRunner(managed_control_plane, tmp_path / "pods", programs) as found:
+    with Kubelet(managed_control_plane, tmp_path / "pods", programs) as found:
         yield found
 
 
@@ -73,36 +73,36 @@ def scale(client: Client, name: str, replicas: int) -> None:
     eventually(lambda: client.count("v1", "Pod", NAMESPACE) == replicas, what=f"there are not {replicas} pods")
 
 
-def test_a_container_finds_its_token_and_is_stopped_by_scaling_to_zero(client: Client, runner: PodRunner) -> None:
+def test_a_container_finds_its_token_and_is_stopped_by_scaling_to_zero(client: Client, kubelet: Kubelet) -> None:
     """A Deployment's process has the in-cluster files, and scaling to zero ends it by SIGTERM."""
     script = (
         f"cat {TOKENS}/namespace; echo; head -c 27 {TOKENS}/ca.crt; echo; wc -c < {TOKENS}/token; "
         "echo $KUBERNETES_SERVICE_HOST; trap 'echo told to end; exit 0' TERM; while :; do sleep 0.1; done"
     )
     client.create(deployment("tidy", pod_spec(script)))
-    eventually(lambda: "127.0.0.1" in runner.log("tidy"), what="the script does not run")
-    namespace, ca, size, host = runner.log("tidy").split("\n")[:4]
+    eventually(lambda: "127.0.0.1" in kubelet.log("tidy"), what="the script does not run")
+    namespace, ca, size, host = kubelet.log("tidy").split("\n")[:4]
     assert (namespace, ca, host) == (NAMESPACE, "-----BEGIN CERTIFICATE-----", "127.0.0.1")
     assert int(size) > 100
     scale(client, "tidy", 0)
-    assert runner.log("tidy").endswith("told to end\n")
-    assert [span.code for span in runner.spans("script:1")] == [0]
+    assert kubelet.log("tidy").endswith("told to end\n")
+    assert [span.code for span in kubelet.spans("script:1")] == [0]
     assert not Path(TOKENS).exists()
 
 
-def test_a_process_that_does_not_end_is_killed_after_the_grace_period(client: Client, runner: PodRunner) -> None:
+def test_a_process_that_does_not_end_is_killed_after_the_grace_period(client: Client, kubelet: Kubelet) -> None:
     """SIGTERM alone is not enough for some; the pod goes nevertheless."""
     script = "trap '' TERM; echo up; while :; do sleep 0.1; done"
     client.create(deployment("stubborn", pod_spec(script, terminationGracePeriodSeconds=1)))
-    eventually(lambda: "up" in runner.log("stubborn"), what="the script does not run")
+    eventually(lambda: "up" in kubelet.log("stubborn"), what="the script does not run")
     scale(client, "stubborn", 0)
-    assert [span.code for span in runner.spans("script:1")] == [137]
+    assert [span.code for span in kubelet.spans("script:1")] == [137]
 
 
-def test_a_container_that_ends_is_started_again(client: Client, runner: PodRunner) -> None:
+def test_a_container_that_ends_is_started_again(client: Client, kubelet: Kubelet) -> None:
     """Under a Deployment a process that exits is restarted, in the same pod."""
     client.create(deployment("restless", pod_spec("exit 3")))
-    eventually(lambda: len(runner.spans("script:1")) > 1, what="it was not started again")
+    eventually(lambda: len(kubelet.spans("script:1")) > 1, what="it was not started again")
     [pod] = client.list("v1", "Pod", NAMESPACE)
     eventually(
         lambda: (
@@ -116,9 +116,9 @@ def test_a_container_that_ends_is_started_again(client: Client, runner: PodRunne
 
 
 @pytest.mark.parametrize(("code", "condition"), [(0, "Complete"), (3, "Failed")])
-def test_a_job_learns_how_its_pod_ended(client: Client, runner: PodRunner, code: int, condition: str) -> None:
+def test_a_job_learns_how_its_pod_ended(client: Client, kubelet: Kubelet, code: int, condition: str) -> None:
     """Exit code and termination message become the pod's status, and the Job succeeds or fails by them."""
-    del runner
+    del kubelet
     script = f"echo the reason > /dev/termination-log; exit {code}"
     job = {
         "apiVersion": "batch/v1",
@@ -139,9 +139,9 @@ def test_a_job_learns_how_its_pod_ended(client: Client, runner: PodRunner, code:
     assert (state["exitCode"], state["message"]) == (code, "the reason\n")
 
 
-def test_a_workload_pod_is_bound_and_reported_ready_once_its_gates_are_gone(client: Client, runner: PodRunner) -> None:
+def test_a_workload_pod_is_bound_and_reported_ready_once_its_gates_are_gone(client: Client, kubelet: Kubelet) -> None:
     """A pod with a scheduling gate waits; without it, it is bound and becomes Ready, and deletion removes it."""
-    del runner
+    del kubelet
     spec: Object = {"containers": [{"name": "main", "image": "busybox:1.36"}]}
     gates = [{"name": "example.test/gate"}]
     metadata = {"name": "gated", "namespace": NAMESPACE}
