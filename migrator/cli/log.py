@@ -117,7 +117,7 @@ def configure(
         logger_factory=lambda *_: writer,
         cache_logger_on_first_use=False,
     )
-    logger: FilteringBoundLogger = structlog.get_logger()
+    logger: FilteringBoundLogger = structlog.get_logger().bind()  # else each event would bind it anew
     return logger
 
 
@@ -191,9 +191,12 @@ def _for_people(_logger: object, _method: str, event: EventDict) -> EventDict:
 def _render_json(_logger: object, _method: str, event: EventDict) -> str:
     ordered = {key: event[key] for key in _FIRST_KEYS if key in event}
     ordered.update(event)
-    return json.dumps(ordered, ensure_ascii=False, default=_plain)
+    return _JSON.encode(ordered)
 
 
 def _plain(value: object) -> object:
     """Make JSON of what a log call passed: sets and tuples as lists, anything else by its text."""
     return sorted(map(str, value)) if isinstance(value, set | frozenset) else str(value)
+
+
+_JSON: Final = json.JSONEncoder(ensure_ascii=False, default=_plain)

@@ -1,19 +1,20 @@
 """HTTP/1.1 on the official client's own connections, without waiting: what many patches at a time are sent with.
 
 The official client's connection pool makes each connection, so that proxies, TLS, certificates and names are its
-business. The bytes of requests and responses are h11's.
+business. Responses are read by h11, but for the whole ones in their plain form, which is what API servers send.
 """
 
 from __future__ import annotations
 
+import re
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from http.client import HTTPException
 from typing import Any, Final
 
 import h11
-from urllib3 import HTTPHeaderDict
 from urllib3.exceptions import HTTPError, ProtocolError, SSLError
 from urllib3.util import parse_url
 
@@ -21,12 +22,23 @@ from urllib3.util import parse_url
 _CHUNK: Final = 1 << 16
 _LONGEST_HEAD: Final = 1 << 16
 
+_TARGET: Final = re.compile(r"[!-~]+")
+_NAME: Final = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
+_VALUE: Final = re.compile(r"(?:[!-~](?:[ -~\t]*[!-~])?)?")
+
+#: A response with nothing uncommon in its first line and headers; one without a body is uncommon.
+_HEAD: Final = re.compile(
+    rb"HTTP/1\.1 (200|201|[45]\d\d) [ -~]*\r\n((?:[A-Za-z0-9-]+: [!-~](?:[ -~]*[!-~])?\r\n)+)\r\n"
+)
+_HEADER: Final = re.compile(r"([A-Za-z0-9-]+): ([ -~]+)\r\n")
+_SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,8})\r\n")
+
 _NOT_NOW: Final = (ssl.SSLWantReadError, ssl.SSLWantWriteError, BlockingIOError)
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A whole response. ``reusable``: another request may follow on its connection."""
+    """A whole response; names of headers are in lower case. ``reusable``: another request may use its connection."""
 
     status: int
     headers: Mapping[str, str]
@@ -34,23 +46,68 @@ class Received:
     reusable: bool
 
 
-class Exchange:
-    """One request and its response, as bytes. Each has its own state, so that nothing of another one reaches it."""
+def request(method: str, target: str, headers: Mapping[str, str], body: bytes) -> bytes:
+    """The bytes of a request. Raises ``ValueError`` for what would break out of its line."""
+    if not _TARGET.fullmatch(target):
+        raise ValueError(f"not a request: {target!r} is not a target")
+    head = f"{method} {target} HTTP/1.1\r\n{_lines(tuple(headers.items()))}Content-Length: {len(body)}\r\n\r\n"
+    return head.encode("ascii") + body
+
+
+@lru_cache(maxsize=8)
+def _lines(headers: tuple[tuple[str, str], ...]) -> str:
+    """Thousands of patches share their headers."""
+    for name, value in headers:
+        if not (_NAME.fullmatch(name) and _VALUE.fullmatch(value)):
+            raise ValueError(f"not a request: the header {name!r} cannot be sent")
+    return "".join(f"{name}: {value}\r\n" for name, value in headers)
+
+
+def plain(data: bytes) -> Received | None:
+    """The response, where these bytes are the whole of one as API servers send them; ``None``: ask :class:`Reader`.
+
+    h11 reads any response, and takes as long for one as all the rest of a patch.
+    """
+    head = _HEAD.match(data)
+    if head is None:
+        return None
+    headers = {name.lower(): value for name, value in _HEADER.findall(head[2].decode("ascii"))}
+    if "connection" in headers or len(headers) != head[2].count(b"\n"):
+        return None
+    length, coding = headers.get("content-length"), headers.get("transfer-encoding")
+    body: bytes | None = None
+    if coding is None:
+        body = data[head.end() :]
+        if length != str(len(body)):
+            return None
+    elif coding == "chunked" and length is None:
+        body = _chunks(data, head.end())
+    return None if body is None else Received(int(head[1]), headers, body, reusable=True)
+
+
+def _chunks(data: bytes, at: int) -> bytes | None:
+    """What the chunks from here to the very end of the data hold, if they are plain ones."""
+    found: list[bytes] = []
+    while (size := _SIZE.match(data, at)) is not None:
+        begin, length = size.end(), int(size[1], 16)
+        at = begin + length + 2
+        if data[at - 2 : at] != b"\r\n":
+            return None
+        if not length:
+            return b"".join(found) if at == len(data) else None
+        found.append(data[begin : at - 2])
+    return None
+
+
+class Reader:
+    """Reads one response, from its bytes as they come."""
 
     def __init__(self) -> None:
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=_LONGEST_HEAD)
+        self._http.send(h11.Request(method="PATCH", target="/", headers=[("Host", "")]))
+        self._http.send(h11.EndOfMessage())
         self._head: h11.Response | None = None
         self._data: list[bytes] = []
-
-    def request(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> bytes:
-        """The bytes to send. Raises ``ValueError`` for a header that would break out of its line."""
-        try:
-            head = self._http.send(h11.Request(method=method, target=target, headers=list(headers.items())))
-        except h11.LocalProtocolError as error:
-            raise ValueError(f"not a request: {error}") from error
-        self._http.send(h11.Data(body))
-        self._http.send(h11.EndOfMessage())
-        return (head or b"") + body
 
     def feed(self, data: bytes) -> Received | None:
         """The response once it is whole, from its bytes as they come, ``b""`` at their end; ``None`` until then.
@@ -73,7 +130,9 @@ class Exchange:
     def _whole(self, head: h11.Response | None, *, ended: bool) -> Received:
         if head is None:
             raise ProtocolError("no response")
-        headers = HTTPHeaderDict((name.decode("latin-1"), value.decode("latin-1")) for name, value in head.headers)
+        headers: dict[str, str] = {}
+        for name, value in ((name.decode("latin-1"), value.decode("latin-1")) for name, value in head.headers):
+            headers[name] = f"{headers[name]}, {value}" if name in headers else value
         done = self._http.our_state is self._http.their_state is h11.DONE
         reusable = done and not ended and not self._http.trailing_data[0]
         return Received(head.status_code, headers, b"".join(self._data), reusable)
@@ -92,7 +151,7 @@ class Connection:
         self._sock.settimeout(0)
         self._prefix = prefix
         self._fixed = {"Host": host, "Accept-Encoding": "identity", **headers}
-        self._exchange = Exchange()
+        self._reader: Reader | None = None  # of a response that is not plain
 
     def fileno(self) -> int:
         """For a selector."""
@@ -103,9 +162,8 @@ class Connection:
 
         Raises urllib3's ``ProtocolError``; the server may have the request all the same.
         """
-        self._exchange = Exchange()
-        every = {**self._fixed, **headers, "Content-Length": str(len(body))}
-        data = self._exchange.request(method, self._prefix + path, every, body)
+        self._reader = None
+        data = request(method, self._prefix + path, {**self._fixed, **headers}, body)
         try:
             try:
                 sent = self._sock.send(data)
@@ -120,17 +178,29 @@ class Connection:
 
     def receive(self) -> Received | None:
         """What has come of the response; ``None`` while it is not whole. Raises urllib3's ``ProtocolError``."""
+        data = b""
         try:
             while True:
                 try:
-                    data = self._sock.recv(_CHUNK)
+                    more = self._sock.recv(_CHUNK)
                 except _NOT_NOW:
-                    return None
-                received = self._exchange.feed(data)
+                    return self._read(data) if data else None
+                data += more
+                if self._reader is None and more and len(data) < _CHUNK:
+                    received = plain(data)
+                else:
+                    received = self._read(data) if data else None
+                    if received is None and not more:
+                        received = self._read(b"")
+                    data = b""
                 if received is not None:
                     return received
         except OSError as error:
             raise ProtocolError("Connection aborted.", error) from error
+
+    def _read(self, data: bytes) -> Received | None:
+        self._reader = self._reader or Reader()
+        return self._reader.feed(data)
 
     def is_idle(self) -> bool:
         """Whether a connection on which nothing is due is still open: the server may end it, or send TLS tickets."""
