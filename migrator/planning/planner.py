@@ -183,9 +183,13 @@ class _Planner:
         allow: frozenset[str],
     ) -> TreePlan:
         pair = Pair(hashes(found.closest), hashes(found.target), tree.pcs.on_delete)
-        verdicts = [(item, pair.verdict(item)) for item in stored]
+        verdicts = [pair.verdict(item) for item in stored]
+
+        def judged() -> Iterable[tuple[StoredHash, Verdict]]:
+            return zip(stored, verdicts, strict=True)
+
         done = found.done
-        foreign = tuple(item for item, verdict in verdicts if verdict is Verdict.FOREIGN)
+        foreign = tuple(item for item, verdict in judged() if verdict is Verdict.FOREIGN)
         case = guards.Case(
             tree=tree,
             source=found.closest,
@@ -198,9 +202,9 @@ class _Planner:
             equal=pair.source == pair.target
             and (self._options.source != AUTO or tree.pcs.generation_hash == pair.target.generation),
             sightings=() if done else self._seen(tree, pair),
-            leftovers=tuple(item for item, verdict in verdicts if verdict is Verdict.LEFTOVER),
-            target_values=sum(1 for item, v in verdicts if v is Verdict.TARGET and item.value != pair.source.of(item)),
-            known=any(verdict in {Verdict.SOURCE, Verdict.TARGET} for _, verdict in verdicts),
+            leftovers=tuple(item for item, verdict in judged() if verdict is Verdict.LEFTOVER),
+            target_values=sum(1 for item, v in judged() if v is Verdict.TARGET and item.value != pair.source.of(item)),
+            known=any(verdict in {Verdict.SOURCE, Verdict.TARGET} for verdict in verdicts),
             recorded=recorded,
             unknown_fields=() if done else _newer_fields(tree.pcs, found.closest, found.target),
             lost_fields=() if done else _newer_fields(tree.pcs, found.target, found.closest),
@@ -218,7 +222,7 @@ class _Planner:
         if source is None and foreign and not refused:
             source = found.closest  # every foreign value lags behind or was allowed, and stays
         # A refused tree shows what would change if what refuses were allowed, even where nothing explains all of it.
-        changes = () if done else _substitutions(verdicts, pair.source, pair.target)
+        changes = () if done else _substitutions(judged(), pair.source, pair.target)
         return TreePlan(
             tree=tree,
             source=source.name if source else None,

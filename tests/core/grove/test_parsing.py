@@ -171,16 +171,6 @@ def test_a_pod_keeps_little() -> None:
     assert found.template_hash == raw("Pod")["metadata"]["labels"][HASH_LABEL]
 
 
-def test_other_labels_are_told_apart_from_the_hash() -> None:
-    """A changed hash leaves the digest of the other labels as it is; any other change moves it."""
-    body = raw("Pod")
-    before = parsing.pod(body).other_labels
-    body["metadata"]["labels"][HASH_LABEL] = "another"
-    assert parsing.pod(body).other_labels == before
-    body["metadata"]["labels"]["team"] = "a"
-    assert parsing.pod(body).other_labels != before
-
-
 def test_a_pod_without_labels_has_no_hash() -> None:
     """Nothing is made up."""
     body = raw("Pod")
