@@ -26,16 +26,22 @@ from testbed.go_programs import GoProgramError, go
 PARTS: Final = ("startup", "hashing", "growth", "dump", "instant", "run")
 _PODS: Final = 1_000
 
+#: A dump has so many times the pods of a run's cluster.
+_DUMPED: Final = 5
+
 
 def main(arguments: Sequence[str]) -> int:
-    """Measure the parts that were asked for; a part that this machine cannot measure is left out, and said."""
+    """Measure the parts that were asked for. What cannot be measured is left out, and named in the result.
+
+    Returns 1 if a part failed, but for lack of a Go program.
+    """
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.splitlines()[0])
-    parser.add_argument("--pods", type=int, default=_PODS, help="pods of the run's clusters (default: %(default)s)")
+    parser.add_argument("--pods", type=int, default=_PODS, help="pods of the run's cluster (default: %(default)s)")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--out", type=Path, default=None, help="where the JSON goes; default: benchmarks/results")
     asked = parser.parse_args(arguments)
     began = perf_counter()
-    rows, raw = _measure(asked.only, asked.pods)
+    rows, raw, failed = _measure(asked.only, asked.pods)
     now = datetime.now(UTC)
     document = {
         "measured": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -50,15 +56,17 @@ def main(arguments: Sequence[str]) -> int:
     out.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     print(_table(rows))
     print(f"\nwritten to {out}")
-    return 0
+    return int(failed)
 
 
-def _measure(parts: Sequence[str], pods: int) -> tuple[list[Row], dict[str, Any]]:
+def _measure(parts: Sequence[str], pods: int) -> tuple[list[Row], dict[str, Any], bool]:
     rows: list[Row] = []
-    raw: dict[str, Any] = {"growth": [], "instant": [], "passes": []}
+    left_out = {part: "it was not asked for" for part in PARTS if part not in parts}
+    raw: dict[str, Any] = {"leftOut": left_out, "seconds of": {}, "growth": [], "instant": [], "passes": []}
+    failed = False
 
     def of_growth() -> list[Row]:
-        found, raw["growth"] = growth.measure()
+        found, raw["growth"] = growth.measure(growth.sizes(pods))
         return found
 
     def of_instant() -> list[Row]:
@@ -74,18 +82,22 @@ def _measure(parts: Sequence[str], pods: int) -> tuple[list[Row], dict[str, Any]
         "hashing": hashing.measure,
         "growth": of_growth,
         "instant": of_instant,
-        "dump": dump.measure,
+        "dump": lambda: dump.measure(_DUMPED * pods),
         "run": of_run,
     }
     for part in PARTS:
         if part not in parts:
             continue
         print(f"measuring {part}", flush=True)
+        began = perf_counter()
         try:
             rows += measured[part]()
-        except GoProgramError as error:
-            print(f"{part} is left out: {error}", file=sys.stderr)
-    return rows, raw
+        except Exception as error:  # noqa: BLE001 - the other parts take minutes, and are worth having
+            print(f"{part} is left out: {error!r}", file=sys.stderr, flush=True)
+            left_out[part] = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+            failed = failed or not isinstance(error, GoProgramError)
+        raw["seconds of"][part] = round(perf_counter() - began)
+    return rows, raw, failed
 
 
 def _table(rows: Sequence[Row]) -> str:

@@ -18,7 +18,6 @@ from benchmarks.rows import Row
 from benchmarks.shapes import TARGET
 from migrator.exact_json import JSONObject
 
-PODS: Final = 50_000
 _KINDS: Final = ("PodCliqueSet", "PodClique", "Pod")
 _LOOK_EVERY: Final = 0.02
 _ROOT: Final = Path(__file__).resolve().parents[1]
@@ -32,7 +31,7 @@ _FIELD_MANAGERS: Final = [
 ]
 
 
-def measure(pods: int = PODS) -> list[Row]:
+def measure(pods: int) -> list[Row]:
     """The most memory that ``plan`` and ``run`` need for a dump of so many pods."""
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "dump.json"

@@ -35,14 +35,20 @@ from migrator.store import DryRun, Listing
 
 T = TypeVar("T")
 
-SIZES: Final = (1_000, 3_000, 10_000, 30_000, 100_000)
+_SIZES: Final = (1_000, 3_000, 10_000, 30_000, 100_000)
+_TIMES: Final = 10
 _ROOT: Final = Path(__file__).resolve().parents[1]
 _PODS_OF_A_CLIQUE: Final = 2
 _LARGE: Final = 10_000
 _INDEX: Final = '"grove.io/podcliqueset-replica-index": "%d"'
 
 
-def measure(sizes: tuple[int, ...] = SIZES) -> tuple[list[Row], list[Mapping[str, float]]]:
+def sizes(pods: int) -> tuple[int, ...]:
+    """What is measured beside a run with so many pods: up to ten times as many, and never less than 3,000."""
+    return tuple(size for size in _SIZES if size <= max(_SIZES[1], _TIMES * pods))
+
+
+def measure(sizes: tuple[int, ...]) -> tuple[list[Row], list[Mapping[str, float]]]:
     """The figures, and what was measured at each size."""
     found = [_measured(size) for size in sizes]
     first, last = found[0], found[-1]
@@ -54,7 +60,7 @@ def measure(sizes: tuple[int, ...] = SIZES) -> tuple[list[Row], list[Mapping[str
         return (one["snapshotSeconds"] + one["planSeconds"]) / one["pods"] * 1e6
 
     rows = [
-        Row("peak memory at 10,000 pods, simulated lists", ten["peakKiB"] / 1024, None, "MiB", "<= 100"),
+        Row(f"peak memory at {ten['pods']:,.0f} pods, simulated lists", ten["peakKiB"] / 1024, None, "MiB", "<= 100"),
         Row(
             f"growth of memory up to {last['pods']:,.0f} pods",
             (last["peakKiB"] - base["peakKiB"]) / grown,

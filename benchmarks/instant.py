@@ -123,7 +123,7 @@ def main(kubeconfig: str, log_file: str) -> None:
     """Send every patch as a run does; print seconds of the clock and of CPU, as one JSON object."""
     store = kube_store.connect(kubeconfig=kubeconfig).within(lambda: _LONG)
     with Path(log_file).open("w", encoding="utf-8") as lines:
-        events = log.configure(lines, run_id="benchmark", verbose=False)
+        events = log.configure(lines, run_id="benchmark")
         executor = Executor(store, check=lambda: None, stopping=lambda: False, at_once=MOST_AT_ONCE, log=events)
         wanted = batches()
         began, cpu = perf_counter(), process_time()

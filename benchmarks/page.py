@@ -103,6 +103,10 @@ def _head(document: Document, source: str) -> Iterator[str]:
     yield ""
     if not document["passes"]:
         yield prose.NO_RUN
+    for part, why in document.get("leftOut", {}).items():
+        yield f"- `{part}` is not part of this measurement: {why}"
+    if document.get("leftOut"):
+        yield ""
 
 
 def _tables(document: Document) -> Iterator[str]:

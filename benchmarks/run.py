@@ -27,18 +27,22 @@ Raw = dict[str, Any]
 CONCURRENCIES: Final = (4, 8, 16)
 _PROBE: Final = 300  # patches with which the best concurrency is found
 _IDLE_SECONDS: Final = 5.0
-_ROUNDS_BELOW: Final = 5_000  # pods; fewer are measured twice
+_ROUNDS_BELOW: Final = 500  # pods; fewer are measured three times
+_SMALL: Final = 1_000
+_FEW: Final = ("scale test", 100)
 
 
 def measure(pods: int) -> tuple[list[Row], list[Raw]]:
-    """The figures of both shapes with so many pods, and every pass as it was measured."""
+    """The figures of a cluster with so many pods and of small ones of both shapes, and every pass as measured."""
     rows: list[Row] = []
     passes: list[Raw] = []
-    for shape, make in SHAPES.items():
+    small = min(pods, _SMALL)
+    wanted = {(shape, small): None for shape in SHAPES} | {(next(iter(SHAPES)), pods): None, _FEW: None}
+    for shape, count in wanted:
         with running() as bench:  # a server of its own: nothing that others left weighs on it
-            print(f"loading {pods} pods as {shape}", flush=True)
-            bench.load(make(pods))
-            found = _Shape(bench, shape, pods).measure()
+            print(f"loading {count} pods as {shape}", flush=True)
+            bench.load(SHAPES[shape](count))
+            found = _Shape(bench, shape, count).measure()
             rows += found.rows()
             passes += found.passes
     return rows, passes
@@ -50,7 +54,7 @@ class _Shape:
     def __init__(self, bench: Bench, name: str, pods: int) -> None:
         self._bench = bench
         self._name = name
-        self._rounds = 2 if pods < _ROUNDS_BELOW else 1
+        self._rounds = 3 if pods < _ROUNDS_BELOW else 1
         self._pods = pods
         self._there, self._back = bench.record()
         self._patches = sum(1 for _ in self._there.open(encoding="utf-8"))
@@ -103,16 +107,20 @@ class _Shape:
         cpu = median(run.spent.cpu for run in self._runs)
         server = median(run.spent.server_cpu for run in self._runs)
         reference = median(spent.seconds for spent in self._references)
+        # For a small cluster the start of the process counts: half more than the reference and a second.
+        least = "<= 1.15" if self._pods >= _ROUNDS_BELOW else f"<= {1.5 + 1 / reference:.2f}"
         outage = median(run.downtime for run in self._runs)
         preflight = median(run.stages["preflight"] for run, _ in self._idle)
         lists = median(spent.seconds for _, spent in self._idle)
 
+        of_pods = self._pods >= _ROUNDS_BELOW  # below, only the whole run has a goal
+
         def row(figure: str, ours: float, theirs: float | None, unit: str, goal: str = "") -> Row:
-            return Row(f"{at}: {figure}", ours, theirs, unit, goal)
+            return Row(f"{at}: {figure}", ours, theirs, unit, goal if of_pods else "")
 
         return [
             row("patching", patches / executed, patches / reference, "patches/s", ">= 0.95"),
-            row("the whole run, beside the reference's patching", whole, reference, "s", "<= 1.15"),
+            Row(f"{at}: the whole run, beside the reference's patching", whole, reference, "s", least),
             row("operator away, beside the reference's patching", outage, reference, "s", "<= 1.02"),
             *(
                 row(f"operator away: {stage}", median(run.absence.get(stage, 0.0) for run in self._runs), None, "s")

@@ -116,7 +116,7 @@ def configure(
         logger_factory=lambda *_: writer,
         cache_logger_on_first_use=False,
     )
-    logger: FilteringBoundLogger = structlog.get_logger()
+    logger: FilteringBoundLogger = structlog.get_logger().bind()  # else each event would bind it anew
     return logger
 
 
@@ -190,9 +190,12 @@ def _for_people(_logger: object, _method: str, event: EventDict) -> EventDict:
 def _render_json(_logger: object, _method: str, event: EventDict) -> str:
     ordered = {key: event[key] for key in _FIRST_KEYS if key in event}
     ordered.update(event)
-    return json.dumps(ordered, ensure_ascii=False, default=_plain)
+    return _JSON.encode(ordered)
 
 
 def _plain(value: object) -> object:
     """The JSON value of an argument of a log call: a list for a set, else its text."""
     return sorted(map(str, value)) if isinstance(value, set | frozenset) else str(value)
+
+
+_JSON: Final = json.JSONEncoder(ensure_ascii=False, default=_plain)

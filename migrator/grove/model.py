@@ -81,8 +81,8 @@ class StoredHash:
 class Pod:
     """A pod, from its metadata alone.
 
-    ``other_labels`` is a digest of every label but the hash, to see that nothing else changed. ``phase`` is ``None``
-    where it was not read, or is Running. ``gang_annotation`` is the first by which another pod group names the pod.
+    ``phase`` is ``None`` where it was not read, or is Running. ``gang_annotation`` is the first by which another pod
+    group names the pod.
     """
 
     ref: Ref
@@ -91,7 +91,6 @@ class Pod:
     created: str
     terminating: bool
     pod_clique_label: str | None
-    other_labels: int = 0
     phase: str | None = None
     gang_annotation: str | None = None
 
@@ -108,7 +107,10 @@ class Pod:
 
 @dataclass(frozen=True, slots=True)
 class PodClique:
-    """A PodClique without its pod spec. ``clique`` is the exact template name, found by labels."""
+    """A PodClique without its pod spec, and with those labels only that are read.
+
+    ``clique`` is the exact template name, found by labels.
+    """
 
     ref: Ref
     owner_uid: str | None

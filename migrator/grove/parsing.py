@@ -6,15 +6,22 @@ checked here, once, and a part of the wrong shape is refused with its object and
 
 from __future__ import annotations
 
+import marshal
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import lru_cache
 from typing import Any, Final
 
 from migrator.errors import InputError
 from migrator.exact_json import JSONObject
 from migrator.grove.model import (
+    LABEL_PART_OF,
     LABEL_POD_CLIQUE,
     LABEL_POD_TEMPLATE_HASH,
+    LABEL_SCALING_GROUP,
+    LABEL_SCALING_GROUP_REPLICA_INDEX,
+    LABEL_SET_REPLICA_INDEX,
     Pod,
     PodClique,
     PodCliqueScalingGroup,
@@ -29,6 +36,16 @@ Check = Callable[[object], bool]
 
 #: By these a pod names the pod group of another scheduler (Grove issue 837).
 GANG_ANNOTATIONS: Final = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name", "pod-group-name")
+
+_CLIQUE_LABELS: Final = frozenset(
+    {
+        *(LABEL_PART_OF, LABEL_POD_TEMPLATE_HASH, LABEL_SET_REPLICA_INDEX),
+        *(LABEL_SCALING_GROUP, LABEL_SCALING_GROUP_REPLICA_INDEX),
+    }
+)
+
+#: The version of marshal in which equal values have equal bytes, whoever else holds parts of them.
+_WITHOUT_REFERENCES: Final = 2
 
 
 def _is_object(value: object) -> bool:
@@ -114,13 +131,13 @@ def scaling_group(raw: JSONObject) -> PodCliqueScalingGroup:
 
 
 def pod_clique(raw: JSONObject) -> PodClique:
-    """Keep what a PodClique's hashes and guards need; its pod spec is dropped, because it is never hashed."""
+    """Keep what a PodClique's hashes and guards need; its pod spec, which is never hashed, and other labels are dropped."""
     meta = _metadata(raw)
     _check(raw, _STATUS)
     return PodClique(
-        ref=_ref(raw, meta),
-        owner_uid=_controller(meta),
-        labels=_shared(_strings(raw, meta, "labels")),
+        ref=_owning(_ref(raw, meta)),
+        owner_uid=_shared(_controller(meta)),
+        labels=_shared({key: value for key, value in _strings(raw, meta, "labels").items() if key in _CLIQUE_LABELS}),
         generation=_generation(meta),
         terminating=_terminating(meta),
         spec=_shared({key: value for key, value in _part(raw, "spec").items() if key != "podSpec"}),
@@ -130,22 +147,18 @@ def pod_clique(raw: JSONObject) -> PodClique:
 
 
 def pod(raw: JSONObject) -> Pod:
-    """Keep a pod's hash, owner and age; the rest of its labels as a digest."""
+    """Keep a pod's hash, owner and age."""
     meta = _metadata(raw)
     labels = _strings(raw, meta, "labels")
-    others = dict(labels)
-    value = others.pop(LABEL_POD_TEMPLATE_HASH, None)
-    owner = _controller(meta)
     return Pod(
         ref=_ref(raw, meta),
-        owner_uid=_shared(owner),
-        template_hash=_shared(value) or None,
+        owner_uid=_shared(_controller(meta)),
+        template_hash=_shared(labels.get(LABEL_POD_TEMPLATE_HASH)) or None,
         created=_created(meta),
         terminating=_terminating(meta),
         pod_clique_label=_shared(labels.get(LABEL_POD_CLIQUE)),
         phase=_phase(raw),
         gang_annotation=_gang_annotation(meta),
-        other_labels=hash(frozenset(others.items())),
     )
 
 
@@ -189,12 +202,33 @@ def _at(values: Iterable[object], steps: list[str]) -> Iterable[object]:
 
 
 def _shared(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """The same value, with keys and strings that are shared by all objects, because most objects are alike."""
+    """The same value, shared with other objects where it or a part of it is equal, because most objects are alike."""
+    if type(value) is str:
+        return sys.intern(value)
+    if type(value) is not dict:
+        return value
+    try:
+        return _unpacked(marshal.dumps(value, _WITHOUT_REFERENCES))
+    except ValueError:  # a number that keeps its spelling
+        return value
+
+
+@lru_cache(maxsize=256)
+def _unpacked(packed: bytes) -> Any:  # noqa: ANN401 - any JSON value
+    return _interned(marshal.loads(packed))  # noqa: S302 - our own bytes
+
+
+def _interned(value: Any) -> Any:  # noqa: ANN401 - any JSON value
     if type(value) is str:
         return sys.intern(value)
     if type(value) is dict:
-        return {sys.intern(key): _shared(part) for key, part in value.items()}
-    return [_shared(part) for part in value] if type(value) is list else value
+        return {sys.intern(key): _interned(part) for key, part in value.items()}
+    return [_interned(part) for part in value] if type(value) is list else value
+
+
+def _owning(ref: Ref) -> Ref:
+    """A reference whose name and UID are those that its pods have of it."""
+    return replace(ref, name=sys.intern(ref.name), uid=sys.intern(ref.uid))
 
 
 def _ref(raw: JSONObject, meta: Mapping[str, Any]) -> Ref:

@@ -6,6 +6,7 @@ Grove: ``operator/api/core/v1alpha1/{podcliqueset,podclique,scalinggroup}.go`` a
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -121,7 +122,7 @@ def gang_label(gang: PodGang) -> Iterator[StoredHash]:
 
 
 def _clique(pod_clique: PodClique) -> str:
-    return pod_clique.clique or UNKNOWN_CLIQUE
+    return sys.intern(pod_clique.clique or UNKNOWN_CLIQUE)  # one of each name, for thousands of pods
 
 
 def _progress(status: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:

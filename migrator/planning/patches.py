@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any, Final
 
 from migrator import resources
@@ -88,13 +89,12 @@ def backward(plan: TreePlan) -> Batch:
 
 
 def patches_of(changes: Iterable[Change]) -> tuple[Patch, ...]:
-    """Group changes into one patch per object and subresource, in the order of their ranks."""
-    grouped: dict[tuple[Ref, str], list[Change]] = {}
-    for change in changes:
-        grouped.setdefault((change.ref, change.subresource), []).append(change)
-    patches = [
-        Patch(ref, subresource, tuple(group), RANKS[group[0].place]) for (ref, subresource), group in grouped.items()
-    ]
+    """Group changes, which come object by object, into one patch for each subresource, in the order of their ranks."""
+    patches = (
+        Patch(ref, subresource, group, RANKS[group[0].place])
+        for (ref, subresource), found in groupby(changes, key=lambda change: (change.ref, change.subresource))
+        if (group := tuple(found))
+    )
     return tuple(sorted(patches, key=lambda patch: patch.rank))
 
 

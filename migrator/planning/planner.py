@@ -175,9 +175,13 @@ class _Planner:
         allow: frozenset[str],
     ) -> TreePlan:
         pair = Pair(hashes(found.closest), hashes(found.target), tree.pcs.on_delete)
-        verdicts = [(item, pair.verdict(item)) for item in stored]
+        verdicts = [pair.verdict(item) for item in stored]
+
+        def judged() -> Iterable[tuple[StoredHash, Verdict]]:
+            return zip(stored, verdicts, strict=True)
+
         done = found.done
-        foreign = tuple(item for item, verdict in verdicts if verdict is Verdict.FOREIGN)
+        foreign = tuple(item for item, verdict in judged() if verdict is Verdict.FOREIGN)
         case = guards.Case(
             tree=tree,
             source=found.closest,
@@ -190,9 +194,9 @@ class _Planner:
             equal=pair.source == pair.target
             and (self._options.source != AUTO or tree.pcs.generation_hash == pair.target.generation),
             sightings=() if done else self._seen(tree, pair),
-            leftovers=tuple(item for item, verdict in verdicts if verdict is Verdict.LEFTOVER),
-            target_values=sum(1 for item, v in verdicts if v is Verdict.TARGET and item.value != pair.source.of(item)),
-            known=any(verdict in {Verdict.SOURCE, Verdict.TARGET} for _, verdict in verdicts),
+            leftovers=tuple(item for item, verdict in judged() if verdict is Verdict.LEFTOVER),
+            target_values=sum(1 for item, v in judged() if v is Verdict.TARGET and item.value != pair.source.of(item)),
+            known=any(verdict in {Verdict.SOURCE, Verdict.TARGET} for verdict in verdicts),
             recorded=recorded,
             unknown_fields=() if done else newer_fields(tree.pcs.spec, found.closest.minor, found.target.minor),
             lost_fields=() if done else newer_fields(tree.pcs.spec, found.target.minor, found.closest.minor),
@@ -210,7 +214,7 @@ class _Planner:
         if source is None and foreign and not refused:
             source = found.closest  # every foreign value lags behind or was allowed, and stays
         # A refused tree shows the changes that it would have without the refusals, even if no scheme explains it all.
-        changes = () if done else _substitutions(verdicts, pair.source, pair.target)
+        changes = () if done else _substitutions(judged(), pair.source, pair.target)
         return TreePlan(
             tree=tree,
             source=source.name if source else None,

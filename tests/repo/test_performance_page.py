@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchmarks import __main__ as bench
 from benchmarks import page
+from benchmarks.rows import Row
 
 SIZES = [
     {"pods": pods, "patches": 2 * pods + 1, "snapshotSeconds": pods / 1e4, "planSeconds": pods / 2e4, "peakKiB": 50_000}
@@ -92,3 +95,21 @@ def test_what_grows_in_step_with_the_pods_is_plotted_as_a_straight_line() -> Non
     assert x2 - x1 == pytest.approx(x3 - x2, abs=0.2)
     assert y2 - y1 == pytest.approx(y3 - y2, abs=0.2)
     assert y1 > y3
+
+
+def test_a_part_that_fails_does_not_lose_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The result has what was measured, and names what is left out and why; the page does too."""
+
+    def fail() -> list[Row]:
+        raise RuntimeError("a patch failed\nand more")
+
+    monkeypatch.setattr(bench.startup, "measure", fail)
+    monkeypatch.setattr(bench.hashing, "measure", lambda: [Row("hashing", 2.0, 1.0, "1/s", ">= 1")])
+    out = tmp_path / "result.json"
+    assert bench.main(["--only", "startup", "hashing", "--out", str(out)]) == 1
+    document = json.loads(out.read_text(encoding="utf-8"))
+    assert [row["figure"] for row in document["rows"]] == ["hashing"]
+    assert document["leftOut"]["startup"] == "RuntimeError: a patch failed"
+    assert "- `startup` is not part of this measurement: RuntimeError: a patch failed\n" in page.page(
+        document, "x.json"
+    )

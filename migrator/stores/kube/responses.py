@@ -71,7 +71,7 @@ def may_have_been_applied(code: int) -> bool:
 
 def retry_after(headers: Mapping[str, str], status: Mapping[str, Any], now: datetime) -> float | None:
     """How long the server asks us to wait, in seconds: from the header (RFC 9110), else from the ``Status``."""
-    header = headers.get("Retry-After", "").strip()
+    header = headers.get("retry-after", "").strip()
     if header.isascii() and header.isdigit():
         return float(header)
     if header:

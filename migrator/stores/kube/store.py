@@ -6,6 +6,7 @@ Typed models are never used: they would lose fields that the client does not kno
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from functools import lru_cache, partial
@@ -31,7 +32,10 @@ T = TypeVar("T")
 LONGEST_REQUEST: Final = 60.0
 
 #: What ``encoding/json`` escapes and JSON need not; these characters occur in strings only.
-_GO_ESCAPES: Final = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
+_GO_ESCAPES: Final = re.compile("[<>&\u2028\u2029]")
+
+#: Prints what has plain integers only, in a quarter of the time.
+_JSON: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 #: How many times a list is started before it is given up, because its snapshot expired or moved.
 MAX_LIST_STARTS: Final = 5
@@ -345,4 +349,9 @@ def _encode(value: object) -> bytes:
     ``patch.go:lazyNode.equal``), and its own side has these characters escaped: without it no template with ``&&``
     in a command would ever equal itself.
     """
-    return exact_json.dumps(value).translate(_GO_ESCAPES).encode("utf-8", "surrogateescape")
+    try:
+        text = _JSON.encode(value)
+    except TypeError:
+        text = exact_json.dumps(value)
+    escaped = _GO_ESCAPES.sub(lambda character: f"\\u{ord(character[0]):04x}", text)
+    return escaped.encode("utf-8", "surrogateescape")

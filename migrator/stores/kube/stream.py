@@ -163,9 +163,9 @@ class Stream(Generic[K]):
             elif not connection.is_idle():
                 self._idle.remove(connection)
                 self._close(connection)
-        now = time.monotonic()
-        for flight in [flight for flight in self._flying.values() if flight.expires <= now]:
-            self._settle(flight, TooLate("timed out"))
+        if (now := time.monotonic()) >= first:
+            for flight in [flight for flight in self._flying.values() if flight.expires <= now]:
+                self._settle(flight, TooLate("timed out"))
 
     def _receive(self, connection: Connection) -> None:
         flight = self._flying[connection]

@@ -75,8 +75,10 @@ class Request:
 
         Without that a patch may be applied 34 s later (measured; ``k8s.io/apiserver`` ``endpoints/handlers``).
         """
-        query = dict(self.query) if self.method == "GET" else {**self.query, "timeout": f"{limit:.3f}s"}
-        return f"{self.path}?{_encoded(tuple(query.items()))}" if query else self.path
+        query = [_encoded(tuple(self.query.items()))] if self.query else []
+        if self.method != "GET":
+            query.append(f"timeout={limit:.3f}s")
+        return f"{self.path}?{'&'.join(query)}" if query else self.path
 
 
 @lru_cache(maxsize=64)

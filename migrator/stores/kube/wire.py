@@ -1,19 +1,20 @@
 """HTTP/1.1 on the official client's own connections, without waiting, to send many patches at a time.
 
 The official client's connection pool makes each connection, so that proxies, TLS, certificates and names are its
-business. The bytes of requests and responses are h11's.
+business. Responses are read by httptools, the parser of Node.js.
 """
 
 from __future__ import annotations
 
+import re
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from http.client import HTTPException
 from typing import Any, Final
 
-import h11
-from urllib3 import HTTPHeaderDict
+import httptools
 from urllib3.exceptions import HTTPError, ProtocolError, SSLError
 from urllib3.util import parse_url
 
@@ -21,12 +22,19 @@ from urllib3.util import parse_url
 _CHUNK: Final = 1 << 16
 _LONGEST_HEAD: Final = 1 << 16
 
+#: The first status code of a response that is not an interim one.
+_FINAL: Final = 200
+
+_TARGET: Final = re.compile(r"[!-~]+")
+_NAME: Final = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
+_VALUE: Final = re.compile(r"(?:[!-~](?:[ -~\t]*[!-~])?)?")
+
 _NOT_NOW: Final = (ssl.SSLWantReadError, ssl.SSLWantWriteError, BlockingIOError)
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A whole response. ``reusable``: another request may follow on its connection."""
+    """A whole response; names of headers are in lower case. ``reusable``: another request may use its connection."""
 
     status: int
     headers: Mapping[str, str]
@@ -34,49 +42,89 @@ class Received:
     reusable: bool
 
 
-class Exchange:
-    """One request and its response, as bytes. Each has its own state, so that nothing of another one reaches it."""
+def request(method: str, target: str, headers: Mapping[str, str], body: bytes) -> bytes:
+    """The bytes of a request. Raises ``ValueError`` for what would break out of its line."""
+    if not _TARGET.fullmatch(target):
+        raise ValueError(f"not a request: {target!r} is not a target")
+    head = f"{method} {target} HTTP/1.1\r\n{_lines(tuple(headers.items()))}Content-Length: {len(body)}\r\n\r\n"
+    return head.encode("ascii") + body
+
+
+@lru_cache(maxsize=8)
+def _lines(headers: tuple[tuple[str, str], ...]) -> str:
+    """Thousands of patches share their headers."""
+    for name, value in headers:
+        if not (_NAME.fullmatch(name) and _VALUE.fullmatch(value)):
+            raise ValueError(f"not a request: the header {name!r} cannot be sent")
+    return "".join(f"{name}: {value}\r\n" for name, value in headers)
+
+
+class Reader:
+    """Reads one response, from its bytes as they come."""
 
     def __init__(self) -> None:
-        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=_LONGEST_HEAD)
-        self._head: h11.Response | None = None
+        self._parser = httptools.HttpResponseParser(self)
+        self._headers: dict[str, str] = {}
         self._data: list[bytes] = []
-
-    def request(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> bytes:
-        """The bytes to send. Raises ``ValueError`` for a header that would break out of its line."""
-        try:
-            head = self._http.send(h11.Request(method=method, target=target, headers=list(headers.items())))
-        except h11.LocalProtocolError as error:
-            raise ValueError(f"not a request: {error}") from error
-        self._http.send(h11.Data(body))
-        self._http.send(h11.EndOfMessage())
-        return (head or b"") + body
+        self._in_head = True
+        self._head_size = 0
+        self._received: Received | None = None
 
     def feed(self, data: bytes) -> Received | None:
         """The response once it is whole, from its bytes as they come, ``b""`` at their end; ``None`` until then.
 
         Raises urllib3's ``ProtocolError`` for what is not a response, or not a whole one.
         """
+        if not data:
+            return self._at_the_end()
+        if self._in_head:
+            self._head_size += len(data)
         try:
-            self._http.receive_data(data)
-            while (event := self._http.next_event()) is not h11.NEED_DATA:
-                if isinstance(event, h11.Response):
-                    self._head = event
-                elif isinstance(event, h11.Data):
-                    self._data.append(event.data)
-                elif not isinstance(event, h11.InformationalResponse):
-                    return self._whole(self._head, ended=not data)
-        except h11.RemoteProtocolError as error:
-            raise ProtocolError(f"not a response: {error}") from error
-        return None
+            self._parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            if self._received is None:
+                raise ProtocolError(f"not a response: {error}") from error
+            self._received = replace(self._received, reusable=False)
+        if self._in_head and self._head_size > _LONGEST_HEAD:
+            raise ProtocolError("not a response: its headers do not end")
+        return self._received
 
-    def _whole(self, head: h11.Response | None, *, ended: bool) -> Received:
-        if head is None:
-            raise ProtocolError("no response")
-        headers = HTTPHeaderDict((name.decode("latin-1"), value.decode("latin-1")) for name, value in head.headers)
-        done = self._http.our_state is self._http.their_state is h11.DONE
-        reusable = done and not ended and not self._http.trailing_data[0]
-        return Received(head.status_code, headers, b"".join(self._data), reusable)
+    def _at_the_end(self) -> Received:
+        if self._in_head or self._headers.keys() & {"content-length", "transfer-encoding"}:
+            raise ProtocolError("not a response: the connection ended before it was whole")
+        return Received(self._parser.get_status_code(), self._headers, b"".join(self._data), reusable=False)
+
+    # httptools calls what follows.
+
+    def on_message_begin(self) -> None:
+        """A response begins; one after the whole one belongs to no request."""
+        if self._received is not None:
+            self._received = replace(self._received, reusable=False)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header, or a trailer, which is dropped."""
+        if self._in_head:
+            key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+            self._headers[key] = f"{self._headers[key]}, {text}" if key in self._headers else text
+
+    def on_headers_complete(self) -> None:
+        """All headers have come, of this response or of an interim one (RFC 9110, section 15.2) before it."""
+        if self._parser.get_status_code() < _FINAL:
+            self._headers.clear()
+            return
+        self._in_head = False
+        if self._headers.get("transfer-encoding", "chunked").lower() != "chunked":
+            raise ProtocolError("not a response: its transfer coding is not chunked")
+
+    def on_body(self, data: bytes) -> None:
+        """A piece of the body."""
+        self._data.append(data)
+
+    def on_message_complete(self) -> None:
+        """The response is whole."""
+        if not self._in_head and self._received is None:
+            reusable = self._parser.should_keep_alive()
+            self._received = Received(self._parser.get_status_code(), self._headers, b"".join(self._data), reusable)
 
 
 class Connection:
@@ -92,7 +140,7 @@ class Connection:
         self._sock.settimeout(0)
         self._prefix = prefix
         self._fixed = {"Host": host, "Accept-Encoding": "identity", **headers}
-        self._exchange = Exchange()
+        self._reader = Reader()
 
     def fileno(self) -> int:
         """For a selector."""
@@ -103,9 +151,8 @@ class Connection:
 
         Raises urllib3's ``ProtocolError``; the server may have the request all the same.
         """
-        self._exchange = Exchange()
-        every = {**self._fixed, **headers, "Content-Length": str(len(body))}
-        data = self._exchange.request(method, self._prefix + path, every, body)
+        self._reader = Reader()
+        data = request(method, self._prefix + path, {**self._fixed, **headers}, body)
         try:
             try:
                 sent = self._sock.send(data)
@@ -121,16 +168,13 @@ class Connection:
     def receive(self) -> Received | None:
         """The response; ``None`` while it is not complete. Raises urllib3's ``ProtocolError``."""
         try:
-            while True:
-                try:
-                    data = self._sock.recv(_CHUNK)
-                except _NOT_NOW:
-                    return None
-                received = self._exchange.feed(data)
-                if received is not None:
-                    return received
+            while (received := self._reader.feed(self._sock.recv(_CHUNK))) is None:
+                pass
+        except _NOT_NOW:
+            return None
         except OSError as error:
             raise ProtocolError("Connection aborted.", error) from error
+        return received
 
     def is_idle(self) -> bool:
         """Whether a connection on which nothing is due is still open: the server may end it, or send TLS tickets."""

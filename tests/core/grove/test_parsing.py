@@ -170,16 +170,6 @@ def test_a_pod_keeps_little() -> None:
     assert found.template_hash == raw("Pod")["metadata"]["labels"][HASH_LABEL]
 
 
-def test_other_labels_are_told_apart_from_the_hash() -> None:
-    """A changed hash leaves the digest of the other labels as it is; any other change moves it."""
-    body = raw("Pod")
-    before = parsing.pod(body).other_labels
-    body["metadata"]["labels"][HASH_LABEL] = "another"
-    assert parsing.pod(body).other_labels == before
-    body["metadata"]["labels"]["team"] = "a"
-    assert parsing.pod(body).other_labels != before
-
-
 def test_a_pod_without_labels_has_no_hash() -> None:
     """Nothing is made up."""
     body = raw("Pod")
@@ -202,3 +192,16 @@ def test_both_forms_of_currently_updating_are_accepted(updating: object) -> None
     body = raw("PodCliqueSet")
     body["status"]["updateProgress"]["currentlyUpdating"] = updating
     assert parsing.pod_clique_set(body).status["updateProgress"]["currentlyUpdating"] == updating
+
+
+def test_pod_cliques_share_what_is_equal() -> None:
+    """Labels that nobody reads are gone, and what two PodCliques have alike is there once, type for type."""
+    one, other, third = (raw("PodClique") for _ in range(3))
+    one["metadata"]["labels"]["team"] = "a"
+    third["status"]["replicas"] = True
+    kept = [parsing.pod_clique(body) for body in (one, other, third)]
+    assert "team" not in kept[0].labels
+    assert kept[0].labels is kept[1].labels
+    assert kept[0].spec is kept[1].spec
+    assert kept[0].status is kept[1].status
+    assert kept[2].status["replicas"] is True

@@ -85,12 +85,12 @@ def test_transient(code: int, message: str, *, transient: bool) -> None:
 @pytest.mark.parametrize(
     ("headers", "body", "seconds"),
     [
-        ({"Retry-After": "7"}, {}, 7.0),
-        ({"Retry-After": "Fri, 02 Jan 2026 03:04:35 GMT"}, {}, 30.0),
-        ({"Retry-After": "Fri, 02 Jan 2026 03:00:00 GMT"}, {}, 0.0),
-        ({"Retry-After": "soon"}, {}, 0.0),
+        ({"retry-after": "7"}, {}, 7.0),
+        ({"retry-after": "Fri, 02 Jan 2026 03:04:35 GMT"}, {}, 30.0),
+        ({"retry-after": "Fri, 02 Jan 2026 03:00:00 GMT"}, {}, 0.0),
+        ({"retry-after": "soon"}, {}, 0.0),
         ({}, {"details": {"retryAfterSeconds": 3}}, 3.0),
-        ({"Retry-After": "1"}, {"details": {"retryAfterSeconds": 3}}, 1.0),
+        ({"retry-after": "1"}, {"details": {"retryAfterSeconds": 3}}, 1.0),
         ({}, {"details": {}}, None),
         ({}, {}, None),
     ],
