@@ -1,7 +1,7 @@
 """HTTP/1.1 on the official client's own connections, without waiting: what many patches at a time are sent with.
 
 The official client's connection pool makes each connection, so that proxies, TLS, certificates and names are its
-business. Responses are read by h11, but for the whole ones in their plain form, which is what API servers send.
+business. Responses are read by httptools, the parser of Node.js.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from http.client import HTTPException
 from typing import Any, Final
 
-import h11
+import httptools
 from urllib3.exceptions import HTTPError, ProtocolError, SSLError
 from urllib3.util import parse_url
 
@@ -22,16 +22,12 @@ from urllib3.util import parse_url
 _CHUNK: Final = 1 << 16
 _LONGEST_HEAD: Final = 1 << 16
 
+#: The first status code of a response that is not an interim one.
+_FINAL: Final = 200
+
 _TARGET: Final = re.compile(r"[!-~]+")
 _NAME: Final = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
 _VALUE: Final = re.compile(r"(?:[!-~](?:[ -~\t]*[!-~])?)?")
-
-#: A response with nothing uncommon in its first line and headers; one without a body is uncommon.
-_HEAD: Final = re.compile(
-    rb"HTTP/1\.1 (200|201|[45]\d\d) [ -~]*\r\n((?:[A-Za-z0-9-]+: [!-~](?:[ -~]*[!-~])?\r\n)+)\r\n"
-)
-_HEADER: Final = re.compile(r"([A-Za-z0-9-]+): ([ -~]+)\r\n")
-_SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,8})\r\n")
 
 _NOT_NOW: Final = (ssl.SSLWantReadError, ssl.SSLWantWriteError, BlockingIOError)
 
@@ -63,79 +59,72 @@ def _lines(headers: tuple[tuple[str, str], ...]) -> str:
     return "".join(f"{name}: {value}\r\n" for name, value in headers)
 
 
-def plain(data: bytes) -> Received | None:
-    """The response, where these bytes are the whole of one as API servers send them; ``None``: ask :class:`Reader`.
-
-    h11 reads any response, and takes as long for one as all the rest of a patch.
-    """
-    head = _HEAD.match(data)
-    if head is None:
-        return None
-    headers = {name.lower(): value for name, value in _HEADER.findall(head[2].decode("ascii"))}
-    if "connection" in headers or len(headers) != head[2].count(b"\n"):
-        return None
-    length, coding = headers.get("content-length"), headers.get("transfer-encoding")
-    body: bytes | None = None
-    if coding is None:
-        body = data[head.end() :]
-        if length != str(len(body)):
-            return None
-    elif coding == "chunked" and length is None:
-        body = _chunks(data, head.end())
-    return None if body is None else Received(int(head[1]), headers, body, reusable=True)
-
-
-def _chunks(data: bytes, at: int) -> bytes | None:
-    """What the chunks from here to the very end of the data hold, if they are plain ones."""
-    found: list[bytes] = []
-    while (size := _SIZE.match(data, at)) is not None:
-        begin, length = size.end(), int(size[1], 16)
-        at = begin + length + 2
-        if data[at - 2 : at] != b"\r\n":
-            return None
-        if not length:
-            return b"".join(found) if at == len(data) else None
-        found.append(data[begin : at - 2])
-    return None
-
-
 class Reader:
     """Reads one response, from its bytes as they come."""
 
     def __init__(self) -> None:
-        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=_LONGEST_HEAD)
-        self._http.send(h11.Request(method="PATCH", target="/", headers=[("Host", "")]))
-        self._http.send(h11.EndOfMessage())
-        self._head: h11.Response | None = None
+        self._parser = httptools.HttpResponseParser(self)
+        self._headers: dict[str, str] = {}
         self._data: list[bytes] = []
+        self._in_head = True
+        self._head_size = 0
+        self._received: Received | None = None
 
     def feed(self, data: bytes) -> Received | None:
         """The response once it is whole, from its bytes as they come, ``b""`` at their end; ``None`` until then.
 
         Raises urllib3's ``ProtocolError`` for what is not a response, or not a whole one.
         """
+        if not data:
+            return self._at_the_end()
+        if self._in_head:
+            self._head_size += len(data)
         try:
-            self._http.receive_data(data)
-            while (event := self._http.next_event()) is not h11.NEED_DATA:
-                if isinstance(event, h11.Response):
-                    self._head = event
-                elif isinstance(event, h11.Data):
-                    self._data.append(event.data)
-                elif not isinstance(event, h11.InformationalResponse):
-                    return self._whole(self._head, ended=not data)
-        except h11.RemoteProtocolError as error:
-            raise ProtocolError(f"not a response: {error}") from error
-        return None
+            self._parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            if self._received is None:
+                raise ProtocolError(f"not a response: {error}") from error
+            self._received = replace(self._received, reusable=False)
+        if self._in_head and self._head_size > _LONGEST_HEAD:
+            raise ProtocolError("not a response: its headers do not end")
+        return self._received
 
-    def _whole(self, head: h11.Response | None, *, ended: bool) -> Received:
-        if head is None:
-            raise ProtocolError("no response")
-        headers: dict[str, str] = {}
-        for name, value in ((name.decode("latin-1"), value.decode("latin-1")) for name, value in head.headers):
-            headers[name] = f"{headers[name]}, {value}" if name in headers else value
-        done = self._http.our_state is self._http.their_state is h11.DONE
-        reusable = done and not ended and not self._http.trailing_data[0]
-        return Received(head.status_code, headers, b"".join(self._data), reusable)
+    def _at_the_end(self) -> Received:
+        if self._in_head or self._headers.keys() & {"content-length", "transfer-encoding"}:
+            raise ProtocolError("not a response: the connection ended before it was whole")
+        return Received(self._parser.get_status_code(), self._headers, b"".join(self._data), reusable=False)
+
+    # httptools calls what follows.
+
+    def on_message_begin(self) -> None:
+        """A response begins; one after the whole one belongs to no request."""
+        if self._received is not None:
+            self._received = replace(self._received, reusable=False)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header, or a trailer, which is dropped."""
+        if self._in_head:
+            key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+            self._headers[key] = f"{self._headers[key]}, {text}" if key in self._headers else text
+
+    def on_headers_complete(self) -> None:
+        """All headers have come, of this response or of an interim one (RFC 9110, section 15.2) before it."""
+        if self._parser.get_status_code() < _FINAL:
+            self._headers.clear()
+            return
+        self._in_head = False
+        if self._headers.get("transfer-encoding", "chunked").lower() != "chunked":
+            raise ProtocolError("not a response: its transfer coding is not chunked")
+
+    def on_body(self, data: bytes) -> None:
+        """A piece of the body."""
+        self._data.append(data)
+
+    def on_message_complete(self) -> None:
+        """The response is whole."""
+        if not self._in_head and self._received is None:
+            reusable = self._parser.should_keep_alive()
+            self._received = Received(self._parser.get_status_code(), self._headers, b"".join(self._data), reusable)
 
 
 class Connection:
@@ -151,7 +140,7 @@ class Connection:
         self._sock.settimeout(0)
         self._prefix = prefix
         self._fixed = {"Host": host, "Accept-Encoding": "identity", **headers}
-        self._reader: Reader | None = None  # of a response that is not plain
+        self._reader = Reader()
 
     def fileno(self) -> int:
         """For a selector."""
@@ -162,7 +151,7 @@ class Connection:
 
         Raises urllib3's ``ProtocolError``; the server may have the request all the same.
         """
-        self._reader = None
+        self._reader = Reader()
         data = request(method, self._prefix + path, {**self._fixed, **headers}, body)
         try:
             try:
@@ -178,29 +167,14 @@ class Connection:
 
     def receive(self) -> Received | None:
         """What has come of the response; ``None`` while it is not whole. Raises urllib3's ``ProtocolError``."""
-        data = b""
         try:
-            while True:
-                try:
-                    more = self._sock.recv(_CHUNK)
-                except _NOT_NOW:
-                    return self._read(data) if data else None
-                data += more
-                if self._reader is None and more and len(data) < _CHUNK:
-                    received = plain(data)
-                else:
-                    received = self._read(data) if data else None
-                    if received is None and not more:
-                        received = self._read(b"")
-                    data = b""
-                if received is not None:
-                    return received
+            while (received := self._reader.feed(self._sock.recv(_CHUNK))) is None:
+                pass
+        except _NOT_NOW:
+            return None
         except OSError as error:
             raise ProtocolError("Connection aborted.", error) from error
-
-    def _read(self, data: bytes) -> Received | None:
-        self._reader = self._reader or Reader()
-        return self._reader.feed(data)
+        return received
 
     def is_idle(self) -> bool:
         """Whether a connection on which nothing is due is still open: the server may end it, or send TLS tickets."""
