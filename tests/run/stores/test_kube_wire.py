@@ -17,7 +17,7 @@ import urllib3
 from kubernetes.client import ApiClient, Configuration
 from urllib3.exceptions import HTTPError, ProtocolError
 
-from migrator.stores.kube.wire import Connection, Connector, Reader, Received, plain, request
+from migrator.stores.kube.wire import Connection, Connector, Reader, Received, request
 from tests.support.fake_api import Answer, FakeApi, ok
 
 WHOLE = {
@@ -97,29 +97,6 @@ def test_what_is_not_a_response_is_an_error(what: str) -> None:
     """It is refused, not guessed at."""
     with pytest.raises(ProtocolError):
         Reader().feed(BROKEN[what])
-
-
-@pytest.mark.parametrize("what", WHOLE | BROKEN)
-def test_what_is_read_at_once_is_what_h11_reads(what: str) -> None:
-    """Of a response in any state, however spoilt: the same, whole and to its last byte, or nothing at all."""
-    chance, whole = random.Random(what), (WHOLE | BROKEN)[what][:200]  # noqa: S311
-    for _ in range(500):
-        data = bytearray(whole)
-        for _ in range(chance.choice((0, 1, 1, 2, 4))):
-            at = chance.randrange(len(data))
-            data[at : at + chance.randrange(3)] = chance.choice((b"", b"\r\n", b"0", b"a", b":", b" ", b"\x80", b"\0"))
-        found = plain(bytes(data))
-        assert found is None or found == Reader().feed(bytes(data))
-
-
-def test_answers_of_an_api_server_are_read_at_once() -> None:
-    """With a length, and in chunks where they are long: then h11 need not be asked."""
-    head = b"HTTP/1.1 200 OK\r\nAudit-Id: 1\r\nCache-Control: no-cache, private\r\nContent-Type: application/json\r\n"
-    length, chunks = b"Content-Length: 2\r\n\r\n{}", b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n1\r\n}\r\n0\r\n\r\n"
-    for framed in (length, chunks):
-        received = plain(head + framed)
-        assert (received.status, received.data, received.reusable) == (200, b"{}", True)
-        assert [plain((head + framed)[:end]) for end in range(len(head + framed))] == [None] * len(head + framed)
 
 
 def test_a_response_may_end_with_its_connection() -> None:
