@@ -29,8 +29,9 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 _ASCII: Final = 0x7F
 
-#: So many values of one text are computed one by one, then all that are left at once: that costs as much as 14.
+#: So many values of one text are computed one by one, then all that are left at once.
 _ONE_BY_ONE: Final = 4
+_JOINED_ONE_BY_ONE: Final = 24
 
 #: How many texts are held as recurring that are no part of a struct, and up to which length.
 _RECURRING: Final = 1 << 9
@@ -40,8 +41,8 @@ _LONGEST: Final = 1 << 15
 _COUNT: Final = _ASCII + 1
 _LANE: Final = 16
 _LANES: Final = int.from_bytes((b"\1" + bytes(_LANE - 1)) * _COUNT, "little")
-_STARTS: Final = int.from_bytes(b"".join(bytes((low,)) + bytes(_LANE - 1) for low in range(_COUNT)), "little")
 _LANE_MASK: Final = _LANES * MASK
+_WORDS: Final = f"<{2 * _COUNT}Q"
 _NONE_KNOWN: Final = array("Q", bytes(8 * _COUNT))
 
 
@@ -50,25 +51,33 @@ class Fixed:
 
     __slots__ = ("_left", "power", "sums", "text")
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, one_by_one: int = _ONE_BY_ONE) -> None:
         self.text = text
         self.power = _power(len(text))
         self.sums = _NONE_KNOWN[:]
-        self._left = _ONE_BY_ONE
+        self._left = one_by_one
 
     def fill(self, low: int) -> int:
         """Compute and keep f(low); in the end, all of them."""
-        data = self.text.encode()
+        if self._left <= 0:
+            return self.table()[low]
         self._left -= 1
+        added = self.sums[low] = (self._after(low) - low * self.power) & MASK
+        return added
+
+    def table(self) -> array[int]:
+        """All values of f."""
         if self._left >= 0:
-            self.sums[low] = (feed(low, data) - low * self.power) & MASK
-        else:
-            lanes, in_all_lanes = _STARTS, _bytes_in_lanes()
-            for byte in data:
-                lanes = (lanes ^ in_all_lanes[byte]) * PRIME & _LANE_MASK
-            sums = struct.unpack(f"<{2 * _COUNT}Q", lanes.to_bytes(_COUNT * _LANE, "little"))[::2]
-            self.sums = array("Q", [(total - at * self.power) & MASK for at, total in enumerate(sums)])
-        return self.sums[low]
+            self._left = -1
+            after = enumerate(self._after_each(range(_COUNT)))
+            self.sums = array("Q", [(total - low * self.power) & MASK for low, total in after])
+        return self.sums
+
+    def _after(self, state: int) -> int:
+        return feed(state, self.text.encode())
+
+    def _after_each(self, states: Sequence[int]) -> Sequence[int]:
+        return _feed_each(states, self.text)
 
 
 class Joined(Fixed):
@@ -77,13 +86,20 @@ class Joined(Fixed):
     __slots__ = ("_parts",)
 
     def __init__(self, parts: Sequence[Piece]) -> None:
-        super().__init__(plain(parts))
+        super().__init__(plain(parts), _JOINED_ONE_BY_ONE)
         self._parts = parts
 
-    def fill(self, low: int) -> int:
-        """Compute and keep f(low)."""
-        added = self.sums[low] = (fold(low, self._parts) - low * self.power) & MASK
-        return added
+    def _after(self, state: int) -> int:
+        return fold(state, self._parts)
+
+    def _after_each(self, states: Sequence[int]) -> Sequence[int]:
+        for part in self._parts:
+            if isinstance(part, str):
+                states = _feed_each(states, part)
+            else:
+                sums, power = part.table(), part.power
+                states = [(state * power + sums[state & _ASCII]) & MASK for state in states]
+        return states
 
 
 #: A text that recurs, or one that nothing is known of.
@@ -118,6 +134,16 @@ def feed(state: int, data: bytes) -> int:
     for byte in data:
         state = (state ^ byte) * PRIME & MASK
     return state
+
+
+def _feed_each(states: Sequence[int], text: str) -> Sequence[int]:
+    """:func:`feed` for 128 states at once."""
+    lanes = [0] * (2 * _COUNT)
+    lanes[::2] = states
+    together, in_all_lanes = int.from_bytes(struct.pack(_WORDS, *lanes), "little"), _bytes_in_lanes()
+    for byte in text.encode():
+        together = (together ^ in_all_lanes[byte]) * PRIME & _LANE_MASK
+    return struct.unpack(_WORDS, together.to_bytes(_COUNT * _LANE, "little"))[::2]
 
 
 def plain(pieces: Iterable[Piece]) -> str:

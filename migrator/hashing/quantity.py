@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from migrator.errors import DecodeError
-from migrator.hashing.fnv import Fixed, Piece
+from migrator.hashing.fnv import Fixed, Piece, recurring
 
 DECIMAL_SI: Final = "DecimalSI"
 BINARY_SI: Final = "BinarySI"
@@ -41,10 +41,6 @@ _TEXT_AT_MOST: Final = 4000  # below CPython's own limit for str to int; Go has 
 
 
 _AMOUNT: Final = Fixed("{i:(resource.int64Amount){value:(int64)")
-_SCALE: Final = Fixed(" scale:(resource.Scale)")
-_DECIMAL: Final = Fixed("} d:(resource.infDecAmount){Dec:(*inf.Dec)")
-_CACHED: Final = Fixed("} s:(string)")
-_FORMAT: Final = Fixed(" Format:(resource.Format)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +56,9 @@ class Quantity:
 
     def pieces(self) -> tuple[Piece, ...]:
         """The struct's body as spew prints it, without its type."""
-        amount = (_AMOUNT, str(self.value), _SCALE, str(self.scale), _DECIMAL, self._dec())
-        return (*amount, _CACHED, self.text, _FORMAT, self.format, "}")
+        amount = f" scale:(resource.Scale){self.scale}}} d:(resource.infDecAmount){{Dec:(*inf.Dec){self._dec()}}}"
+        form = recurring(f" Format:(resource.Format){self.format}}}")
+        return _AMOUNT, str(self.value), recurring(f"{amount} s:(string)"), self.text, form
 
     def _dec(self) -> str:
         if self.unscaled is None:

@@ -25,8 +25,11 @@ class Printer(Protocol):
 
     zero: str
 
-    def emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401 - any JSON value
-        """Append the body of a value that is not null. Raises :class:`~migrator.errors.DecodeError`."""
+    def emit(self, value: Any, out: list[Piece], lead: str = "") -> None:  # noqa: ANN401 - any JSON value
+        """Append ``lead`` and the body of a value that is not null.
+
+        Raises :class:`~migrator.errors.DecodeError`.
+        """
 
 
 class Contents:
@@ -50,32 +53,33 @@ class Remembered:
         self.zero = printer.zero
         self.element = printer
         self._number = number
-        self._emit: Callable[[Any, list[Piece]], None] = printer.emit
+        self._emit: Callable[[Any, list[Piece], str], None] = printer.emit
 
-    def emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401
+    def emit(self, value: Any, out: list[Piece], lead: str = "") -> None:  # noqa: ANN401
         """Append the body of a value that is not null. Raises as the printer does."""
         try:
-            content = marshal.dumps((self._number, value), _MARSHAL_VERSION)
+            content = marshal.dumps((self._number, lead, value), _MARSHAL_VERSION)
         except ValueError:  # a number that keeps its spelling has no bytes, nor has what is nested too deep
-            content = b""
-        if not 0 < len(content) <= _CONTENT:
-            self._emit(value, out)
+            self._emit(value, out, lead)
             return
-        young = _MET.young
-        known = young.get(content)
-        if known is None:
-            known = _MET.old.get(content)
-            young[content] = known or ()
-            if len(young) > _CONTENTS:
-                _MET.old, _MET.young = young, {}
+        known = _MET.young.get(content)
         if known:
             out += known
-        elif known is None:
-            self._emit(value, out)
+            return
+        if len(content) > _CONTENT:
+            self._emit(value, out, lead)
+            return
+        known = _MET.old.get(content) if known is None else ()
+        if known:
+            out += known
         else:
             began = len(out)
-            self._emit(value, out)
-            young[content] = _as_one(out[began:])
+            self._emit(value, out, lead)
+            if known is not None:
+                known = _as_one(out[began:])
+        if len(_MET.young) >= _CONTENTS:
+            _MET.old, _MET.young = _MET.young, {}
+        _MET.young[content] = known or ()
 
 
 def _as_one(pieces: Sequence[Piece]) -> Sequence[Piece]:

@@ -36,7 +36,6 @@ _PLANS: Final = 1 << 10
 
 _INTEGER: Final = re.compile(r"u?int(\d*)")
 _MAP: Final = re.compile(r"map\[([^\]]+)\](.+)")
-_FIRST, _NEXT, _LAST, _TRUE, _FALSE = map(Fixed, ("[", " ", "]", "true", "false"))
 
 Emit: TypeAlias = Callable[[Any, list[Piece]], None]
 
@@ -47,10 +46,13 @@ Plan: TypeAlias = tuple[Sequence[tuple[str, Fixed, Emit | None]], Fixed]
 class _String:
     zero = ""
 
-    def emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401
+    def emit(self, value: Any, out: list[Piece], lead: str = "") -> None:  # noqa: ANN401
         if type(value) is not str:
             raise mismatch(value, "string")
-        out.append(value if len(value) < _LONG else recurring(value))
+        if len(value) < _LONG:
+            out.append(lead + value)
+        else:
+            out += (lead, recurring(value))
 
 
 _STRING: Final = _String()
@@ -59,10 +61,10 @@ _STRING: Final = _String()
 class _Bool:
     zero = "false"
 
-    def emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401
+    def emit(self, value: Any, out: list[Piece], lead: str = "") -> None:  # noqa: ANN401
         if type(value) is not bool:
             raise mismatch(value, "bool")
-        out.append(_TRUE if value else _FALSE)
+        out.append(f"{lead}true" if value else f"{lead}false")
 
 
 class _Integer:
@@ -73,8 +75,8 @@ class _Integer:
         self._least = -(1 << (bits - 1)) if signed else 0
         self._most = (1 << (bits - 1 if signed else bits)) - 1
 
-    def emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401
-        out.append(str(self.read(value)))
+    def emit(self, value: Any, out: list[Piece], lead: str = "") -> None:  # noqa: ANN401
+        out.append(f"{lead}{self.read(value)}")
 
     def read(self, value: Any) -> int:  # noqa: ANN401
         """Go's integer; ``-0`` is zero, any other odd spelling is refused."""
@@ -102,36 +104,35 @@ class Elements:
 
 
 class _Pointer(Elements):
-    def emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401
-        self.element.emit(value, out)  # the pointee prints no type of its own
+    def emit(self, value: Any, out: list[Piece], lead: str = "") -> None:  # noqa: ANN401
+        self.element.emit(value, out, lead)  # the pointee prints no type of its own
 
 
 class Slice(Elements):
     """A list."""
 
-    def emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401
+    def emit(self, value: Any, out: list[Piece], lead: str = "") -> None:  # noqa: ANN401
         """Print every element."""
         if type(value) is not list:
             raise mismatch(value, "list")
-        element, separator = self.element, _FIRST
-        for number, item in enumerate(value):
-            out.append(separator)
-            separator = _NEXT
-            try:
+        element, before = self.element, f"{lead}["
+        try:
+            for number, item in enumerate(value):  # noqa: B007 - the error has it
                 if item is None:
-                    out.append(element.zero)
+                    out.append(recurring(before + element.zero))
                 else:
-                    element.emit(item, out)
-            except DecodeError as error:
-                raise _within(f"[{number}]", error) from None
-        out.append(_LAST if value else "[]")
+                    element.emit(item, out, before)
+                before = " "
+        except DecodeError as error:
+            raise _within(f"[{number}]", error) from None
+        out.append("]" if value else f"{lead}[]")
 
 
 class _Map(Elements):
-    def emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401
+    def emit(self, value: Any, out: list[Piece], lead: str = "") -> None:  # noqa: ANN401
         if type(value) is not dict:
             raise mismatch(value, "object")
-        element, separator, previous = self.element, "map[", None
+        element, separator, previous = self.element, f"{lead}map[", None
         for key, name in sorted([(clean(name), name) for name in value]):
             if key == previous:
                 raise DecodeError("two keys that are not UTF-8 are one key to Go", path=f".{key}")
@@ -146,7 +147,7 @@ class _Map(Elements):
                     element.emit(item, out)
             except DecodeError as error:
                 raise _within(f".{key}", error) from None
-        out.append(_LAST if value else "map[]")
+        out.append("]" if value else f"{lead}map[]")
 
 
 class Struct:
@@ -161,14 +162,14 @@ class Struct:
         self._numbers = {key: number for number, key in enumerate(self.fields)}
         self._zeros = [printer.zero for printer in self.fields.values()]
         self.zero = self._text(-1, len(self._zeros))
-        self._fixed: dict[tuple[int, int], Fixed] = {}
+        self._fixed: dict[tuple[str, int, int], Fixed] = {}
         self._plans: dict[tuple[str, ...], Plan] = {}
 
-    def emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401
+    def emit(self, value: Any, out: list[Piece], lead: str = "") -> None:  # noqa: ANN401
         """Print the fields that are set, and the fixed text around them."""
         if type(value) is not dict:
             raise mismatch(value, "object")
-        keys = tuple(value)
+        keys = (lead, *value)
         steps, end = self._plans.get(keys) or self._planned(keys)
         began, key = len(out), ""
         try:
@@ -187,26 +188,26 @@ class Struct:
         except DecodeError as error:
             raise _within(f".{key}", error) from None
         del out[began:]  # null is as good as absent
-        self.emit({key: item for key, item in value.items() if item is not None}, out)
+        self.emit({key: item for key, item in value.items() if item is not None}, out, lead)
 
     def _planned(self, keys: tuple[str, ...]) -> Plan:
-        """What to print for these fields, in Go's order, and the text after the last."""
+        """What to print for these fields, in Go's order, and the text after the last; the lead is before them."""
         steps: list[tuple[str, Fixed, Emit | None]] = []
-        last = -1
-        for number, key in sorted([(self._numbers[key], key) for key in keys if key in self._numbers]):
+        lead, last = keys[0], -1
+        for number, key in sorted([(self._numbers[key], key) for key in keys[1:] if key in self._numbers]):
             printer = self.fields[key]
-            steps.append((key, self._between(last, number), None if printer is _STRING else printer.emit))
-            last = number
-        plan = steps, self._between(last, len(self._zeros))
+            steps.append((key, self._between(lead, last, number), None if printer is _STRING else printer.emit))
+            lead, last = "", number
+        plan = steps, self._between(lead, last, len(self._zeros))
         if len(self._plans) < _PLANS:
             self._plans[keys] = plan
         return plan
 
-    def _between(self, last: int, number: int) -> Fixed:
+    def _between(self, lead: str, last: int, number: int) -> Fixed:
         """The text between two fields as a piece."""
-        if (last, number) not in self._fixed:
-            self._fixed[last, number] = Fixed(self._text(last, number))
-        return self._fixed[last, number]
+        if (lead, last, number) not in self._fixed:
+            self._fixed[lead, last, number] = Fixed(lead + self._text(last, number))
+        return self._fixed[lead, last, number]
 
     def _text(self, last: int, number: int) -> str:
         """The text between two fields: those that are not set, and what introduces the second or ends the struct."""
@@ -234,10 +235,10 @@ class Struct:
 class _Quantity:
     zero = plain(quantity.Quantity().pieces())
 
-    def emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401
+    def emit(self, value: Any, out: list[Piece], lead: str = "") -> None:  # noqa: ANN401
         if type(value) not in {str, int, JSONNumber}:
             raise mismatch(value, "quantity")
-        out += _quantity(str(value))
+        out += (lead, *_quantity(str(value))) if lead else _quantity(str(value))
 
 
 @lru_cache(maxsize=1 << 10)
@@ -252,11 +253,11 @@ class _IntOrString:
     _number: Final = Fixed("{Type:(intstr.Type)0 IntVal:(int32)")
     _end: Final = Fixed(" StrVal:(string)}")
 
-    def emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401
+    def emit(self, value: Any, out: list[Piece], lead: str = "") -> None:  # noqa: ANN401
         if type(value) is str:
-            out += (self._text, value, "}")
+            out += (lead, self._text, value, "}")
         else:
-            out += (self._number, str(self._int32.read(value)), self._end)
+            out += (lead, self._number, str(self._int32.read(value)), self._end)
 
 
 class _Refused:
@@ -266,7 +267,7 @@ class _Refused:
         self.zero = zero
         self._why = why
 
-    def emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401, ARG002
+    def emit(self, value: Any, out: list[Piece], lead: str = "") -> None:  # noqa: ANN401, ARG002
         raise DecodeError(self._why)
 
 
