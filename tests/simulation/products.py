@@ -175,7 +175,7 @@ def suffer(command: Command, mishap: Mishap, number: int, moment: Moment, tally:
 
 def truthful(world: World, process: Process, command: Command, ending: Ending) -> None:
     """What the exit code of the only command that ran says is so."""
-    wrote = any(write.resource in GROVE for write in process.writes)
+    wrote = any(write.resource in GROVE for write in process.applied)
     found = world.grove()
     if command == "forward":
         assert lies(world, ending) == []
@@ -238,7 +238,7 @@ def overtaken(first: Command, second: Command, number: int, moment: Moment, tall
         if met[0].code == DONE and second != "verify":
             assert world.grove() == (world.after if second == "forward" else world.before), str(met[0])
         if met[0].code in {FAILED, NO_RECORD, REFUSED}:
-            assert not [write for write in other.writes if write.resource in GROVE], str(met[0])
+            assert not [write for write in other.applied if write.resource in GROVE], str(met[0])
 
     process = world.start(at=at)
     ending = perform(process, first)
@@ -247,7 +247,7 @@ def overtaken(first: Command, second: Command, number: int, moment: Moment, tall
     if ending.code == DONE and first != "verify":
         assert world.grove() == (world.after if first == "forward" else world.before), (str(ending), str(met[0]))
     if ending.code in {FAILED, NO_RECORD, REFUSED}:
-        assert not [write for write in process.writes if write.resource in GROVE], str(ending)
+        assert not [write for write in process.applied if write.resource in GROVE], str(ending)
     assert ending.code in {DONE, FAILED, NO_RECORD, REFUSED, LOST, REVERTED, STUCK, 7}, str(ending)
     world.advance(_LONGER_THAN_A_LEASE)
     last = world.run()

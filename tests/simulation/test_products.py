@@ -6,6 +6,7 @@ import pytest
 
 from tests.simulation import products
 from tests.simulation.products import COMMANDS, MISHAPS, Command, Mishap, Tally
+from tests.simulation.truth import FAILED, REFUSED
 from tests.simulation.world import MOMENTS, Moment
 from tests.support.counts import record
 
@@ -25,6 +26,19 @@ def test_a_mishap_at_any_step_is_told_truthfully(command: Command, mishap: Misha
     tally = Tally()
     for number, moment in products.chosen(command, mishap, every=every, first=7 * MISHAPS.index(mishap)):
         products.suffer(command, mishap, number, moment, tally)
+    record("product_mishaps", tally.histories)
+    record("product_runs", tally.runs)
+
+
+@pytest.mark.parametrize("name", ["a missing right", "a bug of ours", "too little memory", "two signals"])
+def test_a_first_patch_that_never_arrives_has_written_nothing(name: str) -> None:
+    """It was sent, and the cluster is as before with the operator at work: exit 1 or 3 is the truth."""
+    mishap = next(mishap for mishap in MISHAPS if mishap.name == name)
+    writes = [step for step in products.steps("forward") if step.kind == "write"]
+    number = next(step.number for step in writes if step.target.startswith("pods/"))
+    tally = Tally()
+    products.suffer("forward", mishap, number, "before", tally)
+    assert set(tally.endings) <= {FAILED, REFUSED}
     record("product_mishaps", tally.histories)
     record("product_runs", tally.runs)
 
