@@ -29,8 +29,8 @@ PAGE_SIZE: Final = 500
 LONGEST_WRITE: Final = 10.0
 
 #: How many patches of a stream may be under way: at first, and at most unless the user says otherwise.
-FIRST_AT_ONCE: Final = 8
-MOST_AT_ONCE: Final = 32
+FIRST_CONCURRENCY: Final = 8
+MAX_CONCURRENCY: Final = 32
 
 
 class DryRun(StrEnum):
@@ -161,9 +161,9 @@ class Store(Protocol):
         ...
 
     def patches(
-        self, take: Callable[[], tuple[K, Write] | None], *, at_once: int
+        self, take: Callable[[], tuple[K, Write] | None], *, concurrency: int
     ) -> Generator[tuple[K, MigratorError | None], None, None]:
-        """Send a stream of patches, at most ``at_once`` at a time, and yield what became of each as it is known.
+        """Send a stream of patches, at most ``concurrency`` at a time, and yield what became of each as it is known.
 
         Each is sent, retried and answered for as by :meth:`patch`; what that would raise is yielded with the patch's
         key. ``take`` is called right before a patch is sent; ``None`` means that there is nothing to send now, and it

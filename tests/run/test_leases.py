@@ -278,7 +278,7 @@ def test_a_stolen_or_deleted_lease_is_lost_at_once(cluster: SmallCluster, clock:
 
 
 def test_letting_go_leaves_what_client_go_leaves(cluster: SmallCluster, clock: Clock) -> None:
-    """No holder, one second, transitions kept: whoever waits takes it at once."""
+    """No holder, one second, transitions kept: the next holder takes it without a wait."""
     leases = taken(cluster, clock)
     leases.take(OPERATORS)
     leases.let_go(park=False)

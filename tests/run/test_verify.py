@@ -371,7 +371,7 @@ def test_a_record_can_always_be_closed(migrated: MemoryStore, context: Context) 
 
 
 def test_a_record_is_not_taken_from_a_run_that_is_at_work(migrated: MemoryStore, context: Context) -> None:
-    """Whoever holds our Lease needs it: closing loses the race, and a verification only reports that."""
+    """The holder of our Lease needs it: closing loses the race, and a verification only reports that."""
     lease = migrated.read(resources.LEASES, NAMESPACE, OWN_LEASE)
     lease["spec"].update(holderIdentity="another_1", leaseDurationSeconds=60)
     migrated.put(lease)

@@ -23,7 +23,7 @@ from migrator.planning.options import Direction
 from migrator.planning.patches import Patch
 from migrator.resources import Op as PatchOp
 from migrator.run import actions, decisions, loop, observation, operator
-from migrator.run.decisions import Goal, Lease, Op, Point, Rec, Situation, Why
+from migrator.run.decisions import Goal, Lease, Op, Phase, Rec, Situation, Why
 from migrator.run.execute import Executor
 from migrator.run.leases import Leases, LeaseSeen
 from migrator.run.observation import Control, Observation, SetsSeen
@@ -103,10 +103,10 @@ def _one_snapshot() -> AbstractContextManager[object]:
     """What was planned before the fence is taken for what is there behind it."""
     original = loop.read_sets
 
-    def read_sets(store: Any, options: Any, context: Any, control: Any, point: Point) -> SetsSeen:
-        if point is Point.FENCED and seen:
-            return replace(seen[-1], point=point)
-        seen.append(original(store, options, context, control, point))
+    def read_sets(store: Any, options: Any, context: Any, control: Any, phase: Phase) -> SetsSeen:
+        if phase is Phase.FENCED and seen:
+            return replace(seen[-1], phase=phase)
+        seen.append(original(store, options, context, control, phase))
         return seen[-1]
 
     seen: list[SetsSeen] = []
@@ -177,7 +177,7 @@ def _leases_are_never_parked() -> AbstractContextManager[object]:
 
 
 def _nothing_is_owed() -> AbstractContextManager[object]:
-    return mock.patch.object(observation, "owed", return_value=None)
+    return mock.patch.object(observation, "replicas_to_restore", return_value=None)
 
 
 def _no_watch() -> AbstractContextManager[object]:
@@ -231,18 +231,16 @@ def _leases_are_never_lost() -> AbstractContextManager[object]:
     return _both(_no_lease_check(), mock.patch.object(Leases, "_lost", return_value=""))
 
 
-@contextlib.contextmanager
-def _every_zero_is_ours() -> Iterator[None]:
+def _every_zero_is_ours() -> AbstractContextManager[object]:
     """An operator at zero is given a replica, whether or not a run of ours took one."""
-    original = observation.owed
+    original = observation.replicas_to_restore
 
-    def owed(seen: Observation, *more: Any, **options: Any) -> int | None:
+    def replicas(seen: Observation, *more: Any, **options: Any) -> int | None:
         installed = seen.control.found.operator
         at_zero = installed is not None and installed.replicas == 0
         return original(seen, *more, **options) or (1 if at_zero else None)
 
-    with mock.patch.object(observation, "owed", owed), mock.patch.object(actions, "owed", owed):
-        yield
+    return _both(*(mock.patch.object(module, "replicas_to_restore", replicas) for module in (observation, actions)))
 
 
 def _overtaken() -> None:

@@ -51,7 +51,7 @@ def test_a_first_patch_that_never_arrives_has_written_nothing(name: str) -> None
 def test_a_second_command_at_any_step_of_the_first(
     first: Command, second: Command, moment: Moment, every: int, *, alive: bool
 ) -> None:
-    """Both end truthfully, whoever has the Leases, and all that they leave is finished or undone by the next."""
+    """Both end truthfully, whichever has the Leases, and all that they leave is finished or undone by the next."""
     tally = Tally()
     numbers = [step.number for step in products.steps(first) if step.moment == moment]
     offset = 5 * COMMANDS.index(second) + 3 * alive

@@ -443,10 +443,10 @@ class View:
         )
 
     def patches(
-        self, take: Callable[[], tuple[K, SeamWrite] | None], *, at_once: int
+        self, take: Callable[[], tuple[K, SeamWrite] | None], *, concurrency: int
     ) -> Generator[tuple[K, MigratorError | None], None, None]:
         """See the store: one after the other, so that each is a step of its own."""
-        del at_once
+        del concurrency
         return in_turn(self, take)
 
     def delete(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
