@@ -162,13 +162,8 @@ def look(
         now(),
         running=running(control.found),
         findings=(*unseen, *warnings_of(RunOptions(options), control)),
-        operator=_described(installed) if installed else None,
+        operator=installed.description if installed else None,
     )
-
-
-def _described(installed: operator.Operator) -> str:
-    replicas = f"{installed.replicas} replica{'' if installed.replicas == 1 else 's'}"
-    return f"{installed}, {replicas} of {installed.image}"
 
 
 def _with(plan: Plan, seen: Seen) -> Plan:
