@@ -43,6 +43,16 @@ def test_a_first_patch_that_never_arrives_has_written_nothing(name: str) -> None
     record("product_runs", tally.runs)
 
 
+@pytest.mark.parametrize(("first", "second"), [("forward", "revert"), ("revert", "forward")])
+def test_who_has_let_go_is_undone_by_the_next(first: Command, second: Command) -> None:
+    """A run reports what it last saw; a second one that begins after that is free to undo it."""
+    tally = Tally()
+    release = max(step.number for step in products.steps(first) if step.target.startswith("leases/"))
+    products.overtaken(first, second, release, "after", tally, alive=True)
+    record("product_double_runs", tally.histories)
+    record("product_runs", tally.runs)
+
+
 @EVERY
 @pytest.mark.parametrize("alive", [False, True], ids=["stands still", "renews"])
 @pytest.mark.parametrize("moment", MOMENTS)
