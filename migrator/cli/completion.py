@@ -1,4 +1,4 @@
-"""``completion``: what a shell reads to complete commands, flags, schemes and releases."""
+"""``completion``: what a shell reads to complete commands, flags, schemes, releases and contexts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ echo :4
 @log_options
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print what SHELL reads to complete commands, flags, schemes and releases.
+    """Print what SHELL reads to complete commands, flags, schemes, releases and contexts.
 
     bash must be 4.4 or newer. For `kubectl grove-migrate` put the script for kubectl on PATH under the name of the
     example, and make it executable.

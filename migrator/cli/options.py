@@ -254,7 +254,9 @@ def cluster_options(command: Command) -> Command:
             metavar="FILE",
             help="Path to the kubeconfig file; default: $KUBECONFIG, ~/.kube/config, then in-cluster configuration.",
         ),
-        click.option("--context", metavar="NAME", help="The kubeconfig context to use."),
+        click.option(
+            "--context", metavar="NAME", shell_complete=complete_context, help="The kubeconfig context to use."
+        ),
         click.option("-n", "--namespace", metavar="NAME", help="Only PodCliqueSets in this namespace."),
         click.option("-A", "--all-namespaces", is_flag=True, help="PodCliqueSets in all namespaces (the default)."),
         click.option(
@@ -298,3 +300,16 @@ def complete_scheme(_ctx: click.Context, _param: click.Parameter, incomplete: st
 
     names = [*(s.name for s in schemes.all_schemes()), *(r.name for r in schemes.releases()), "canonical"]
     return [name for name in names if name.startswith(incomplete)]
+
+
+def complete_context(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Shell completion: the contexts of the kubeconfig that begin like this; none where it cannot be read."""
+    import yaml  # noqa: PLC0415 - only completion needs it
+
+    from migrator.stores.kube import contexts  # noqa: PLC0415
+
+    try:
+        known = contexts.names(contexts.files(ctx.params.get("kubeconfig")))
+    except (UsageError, OSError, ValueError, yaml.YAMLError, AttributeError, KeyError, TypeError):
+        return []
+    return [name for name in known if name.startswith(incomplete)]

@@ -50,9 +50,9 @@ def connect(
 
 def context_of(cluster: ClusterFlags) -> str | None:
     """The kubeconfig context that is used; ``None`` without a kubeconfig, as in a pod."""
-    from migrator.stores.kube import kubeconfig  # noqa: PLC0415 - the client costs 0.6 s
+    from migrator.stores.kube import contexts  # noqa: PLC0415 - --help needs none of it
 
-    return kubeconfig.context_name(cluster.kubeconfig, cluster.context)
+    return contexts.chosen(cluster.kubeconfig, cluster.context)
 
 
 def open_store(cluster: ClusterFlags, *dumps: str | None, dry_run: DryRun, qps: float | None = None) -> Store:

@@ -67,7 +67,7 @@ def render(
         refusals=grouped(report.refusals_of(plan)),
         next_steps=report.next_steps(plan),
         states=_STATES,
-        warnings=grouped(report.warnings_of(plan)),
+        warnings=grouped(report.shown_warnings(plan)),
         hazards=advice_groups(plan.advisories),
         shares=[(title, rows) for title, rows in shares if len(rows) > 1 or title != "namespace"],
         consequences=consequences,
@@ -152,13 +152,13 @@ def _tiles(plan: Plan) -> list[tuple[str, int, str]]:
     """The plan in numbers: what is counted, how many, and a remark. Refused are sets; findings are the remark."""
     summary = report.summary(plan)
     refused = sum(1 for tree in plan.trees if tree.state is TreeState.REFUSED)
-    warnings = grouped(report.warnings_of(plan))
+    warnings = report.shown_warnings(plan)
     return [
         ("PodCliqueSets", summary["podCliqueSets"], ""),
         ("pods in them", summary["pods"], ""),
         ("stored hashes to change", summary["changes"], ""),
         ("sets refused", refused, _findings(summary["refusals"])),
-        ("kinds of warning", len(warnings), _findings(summary["warnings"])),
+        ("kinds of warning", len(grouped(warnings)), _findings(len(warnings))),
     ]
 
 

@@ -24,6 +24,8 @@ CANONICAL_NOTE = "Only builds of Grove's pull request #566 speak the canonical s
 #: Why a canonical target over the same layout recreates nothing.
 ACCEPTED_NOTE = "Builds of pull request #566 accept the legacy hash of their own layout, so they recreate nothing."
 
+#: What ``-n`` and ``-l`` leave out, or the rights in one namespace.
+_SELECTION: Final = "GM-201"
 #: Why a set under OnDelete may count.
 ON_DELETE_NOTE = "Operators before v0.1.0-alpha.7 do not know the update strategy OnDelete and roll such sets too."
 
@@ -119,7 +121,9 @@ def target_row(target: Target) -> TargetRow:
         refused=sum(1 for tree in plan.trees if tree.state is TreeState.REFUSED),
         codes=tuple(sorted({finding.code for finding in refusals_of(plan)})),
         advisories=plan.advisories,
-        remarks=tuple(finding.message for finding in plan.findings if finding.code == "GM-201" and finding.ref is None),
+        remarks=tuple(
+            finding.message for finding in plan.findings if finding.code == _SELECTION and finding.ref is None
+        ),
         operator=plan.operator,
     )
 
@@ -195,6 +199,11 @@ def refusals_of(plan: Plan) -> list[Finding]:
 def warnings_of(plan: Plan) -> list[Finding]:
     """Everything that is worth knowing, sorted."""
     return _sorted(f for f in _findings(plan) if f.severity is Severity.WARNING)
+
+
+def shown_warnings(plan: Plan) -> list[Finding]:
+    """The warnings that people see as such. What ``-n`` and ``-l`` leave out refuses a run; of a plan it is a note."""
+    return [finding for finding in warnings_of(plan) if finding.code != _SELECTION]
 
 
 def has_changes(plan: Plan) -> bool:
@@ -281,6 +290,7 @@ def notes(plan: Plan) -> list[str]:
     canonical = plan.requested_target == "canonical" or any(target.startswith("canonical-") for target in targets)
     accepted = any(tree.source and tree.target == tree.source.replace("legacy-", "canonical-") for tree in _live(plan))
     return [
+        *(finding.message for finding in warnings_of(plan) if finding.code == _SELECTION),
         *([DRA_NOTE] if plan.cluster_blast.pods else []),
         *([CANONICAL_NOTE] if canonical else []),
         *([ACCEPTED_NOTE] if accepted else []),
