@@ -239,10 +239,10 @@ class _Recording(kube_store.KubeStore):
     """A store that sends one patch after the other, to a notebook."""
 
     def patches(
-        self, take: Callable[[], tuple[K, Write] | None], *, at_once: int
+        self, take: Callable[[], tuple[K, Write] | None], *, concurrency: int
     ) -> Generator[tuple[K, MigratorError | None], None, None]:
         """See the store."""
-        del at_once
+        del concurrency
         return in_turn(self, take)
 
 
@@ -258,7 +258,7 @@ def record_patches(path: Path, batches: Sequence[Batch]) -> None:
         structlog.ReturnLogger(), wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL)
     )
     store = _Recording(notebook)  # type: ignore[arg-type]
-    Executor(store, check=lambda: None, stopping=lambda: False, at_once=1, log=log).run(batches)
+    Executor(store, check=lambda: None, stopping=lambda: False, concurrency=1, log=log).run(batches)
     with path.open("w", encoding="utf-8") as file:
         for request in notebook.requests:
             line = {

@@ -24,7 +24,7 @@ from migrator.cli import log
 from migrator.grove.model import POINTER_TEMPLATE_HASH_LABEL, Change, Place, Ref
 from migrator.planning.patches import Batch, patches_of
 from migrator.run.execute import Executor
-from migrator.store import MOST_AT_ONCE
+from migrator.store import MAX_CONCURRENCY
 from migrator.stores.kube import store as kube_store
 
 Raw = dict[str, Any]
@@ -124,7 +124,7 @@ def main(kubeconfig: str, log_file: str) -> None:
     store = kube_store.connect(kubeconfig=kubeconfig).within(lambda: _LONG)
     with Path(log_file).open("w", encoding="utf-8") as lines:
         events = log.configure(lines, run_id="benchmark")
-        executor = Executor(store, check=lambda: None, stopping=lambda: False, at_once=MOST_AT_ONCE, log=events)
+        executor = Executor(store, check=lambda: None, stopping=lambda: False, concurrency=MAX_CONCURRENCY, log=events)
         wanted = batches()
         began, cpu = perf_counter(), process_time()
         outcomes = executor.run(wanted)

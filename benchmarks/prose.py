@@ -71,12 +71,12 @@ several sessions (`make bench` has the last line and the reference as figures of
 | the pool's connections without waiting, h11 for every byte, with executor and log | 0.35 |
 | the same, answers read with httptools (now) | 0.17 |
 
-`kubernetes.aio` was not taken, for four reasons. aiohttp alone costs more CPU than all that we do. Its loader of kubeconfigs never renews
-credentials: `config/kube_config.py:KubeConfigLoader._set_config` sets no `refresh_api_key_hook`, and the loop that is
-offered instead (`refresh_token`) knows two of the providers and no client certificates, so that a run which outlasts
-its token would end half-written. It knows no `no_proxy` of its own and no SOCKS proxy. And importing it takes 0.2 s and
-12 MiB more. So one half of the client is left, the one that reads, elects and lists too, and the image stays without
-`kubernetes/aio`, aiohttp and its eight dependencies.
+`kubernetes.aio` was not taken, for four reasons. aiohttp alone costs more CPU than all that we do. Its loader of
+kubeconfigs never renews credentials: `config/kube_config.py:KubeConfigLoader._set_config` sets no
+`refresh_api_key_hook`, and the loop that is offered instead (`refresh_token`) knows two of the providers and no client
+certificates, so that a run which outlasts its token would end half-written. It knows no `no_proxy` of its own and no
+SOCKS proxy. And importing it takes 0.2 s and 12 MiB more. So one half of the client is left, the one that reads, elects
+and lists too, and the image stays without `kubernetes/aio`, aiohttp and its eight dependencies.
 
 Lists stay on the pool: a page takes the server and our parser far longer than its request takes us.
 
@@ -144,7 +144,8 @@ of us whenever somebody edits a set meanwhile. It is not built.
 ### Where the time of hashing goes
 
 Microseconds of CPU for each of the first 600 templates of a mix, cold, without the start of the process (medians of
-three passes in turn, on two cores at a load of 35 to 50, where CPU time is higher than on an idle machine). Before: each separator was a piece of its own, and the sums of a remembered part were computed one by one.
+three passes in turn, on two cores at a load of 35 to 50, where CPU time is higher than on an idle machine). Before:
+each separator was a piece of its own, and the sums of a remembered part were computed one by one.
 
 | mix | walk before | sum before | walk now | sum now | pieces before | pieces now |
 |---|---:|---:|---:|---:|---:|---:|

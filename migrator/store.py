@@ -29,8 +29,8 @@ PAGE_SIZE: Final = 500
 LONGEST_WRITE: Final = 10.0
 
 #: How many patches of a stream may be under way: at first, and at most if the user names no other number.
-FIRST_AT_ONCE: Final = 8
-MOST_AT_ONCE: Final = 32
+FIRST_CONCURRENCY: Final = 8
+MAX_CONCURRENCY: Final = 32
 
 
 class DryRun(StrEnum):
@@ -160,9 +160,9 @@ class Store(Protocol):
         ...
 
     def patches(
-        self, take: Callable[[], tuple[K, Write] | None], *, at_once: int
+        self, take: Callable[[], tuple[K, Write] | None], *, concurrency: int
     ) -> Generator[tuple[K, MigratorError | None], None, None]:
-        """Send a stream of patches, at most ``at_once`` at a time, and yield the outcome of each with its key.
+        """Send a stream of patches, at most ``concurrency`` at a time, and yield the outcome of each with its key.
 
         Each patch is sent and retried as by :meth:`patch`; its outcome is the error that :meth:`patch` would raise,
         or ``None``. ``take`` is called right before a patch is sent. If it returns ``None`` there is nothing to send

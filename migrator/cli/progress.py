@@ -218,9 +218,9 @@ class _Watched:
         return done
 
     def patches(
-        self, take: Callable[[], tuple[K, Write] | None], *, at_once: int
+        self, take: Callable[[], tuple[K, Write] | None], *, concurrency: int
     ) -> Generator[tuple[K, MigratorError | None], None, None]:
-        with closing(self._store.patches(take, at_once=at_once)) as outcomes:
+        with closing(self._store.patches(take, concurrency=concurrency)) as outcomes:
             for key, error in outcomes:
                 if error is None:
                     self._progress.patched(self._store.dry_run)

@@ -167,7 +167,7 @@ def run(
         raise
     shown = progress.shown(sys.stderr, quiet=session.quiet)
     with wiring.stopping(signal.SIGTERM, signal.SIGINT) as stop:
-        surroundings = wiring.context(session, stop, timeout or None, at_once=concurrency, stream=shown.stream)
+        surroundings = wiring.context(session, stop, timeout or None, concurrency=concurrency, stream=shown.stream)
         store: Store | None = None
         try:
             if dump is None:

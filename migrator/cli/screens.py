@@ -44,7 +44,7 @@ def describe(ahead: Ahead, options: RunOptions, mode: DryRun, *, cluster: str | 
     named = f" (context {context})" if context else ""
     parts = [
         ("cluster", f"{cluster or 'unknown'}{named}"),
-        ("operator", _installed(ahead.operator)),
+        ("operator", _described(ahead.operator)),
         *(("sets", line) for line in _sets(ahead, options)),
         *(("will", line) for line in _will(ahead, options, mode)),
         *_findings(ahead),
@@ -97,7 +97,7 @@ def ending(store: Store, result: RunResult, options: RunOptions) -> Ending:
     """The ending of a run on a cluster."""
     found = result.operator
     up = found is not None and found.live
-    state = _installed(found) + ("" if up else "; nothing is reconciled until an operator runs again")
+    state = _described(found) + ("" if up else "; nothing is reconciled until an operator runs again")
     release, namespace = _release(store, found)
     where = f"-n {namespace}"
     if options.revert:
@@ -107,11 +107,8 @@ def ending(store: Store, result: RunResult, options: RunOptions) -> Ending:
     return Ending(state, (verify,) if up else (upgrade, verify))
 
 
-def _installed(found: Operator | None) -> str:
-    if found is None:
-        return "none was found"
-    noun = "replica" if found.replicas == 1 else "replicas"
-    return f"{found}, {found.replicas} {noun}, image {found.image or 'unknown'}"
+def _described(found: Operator | None) -> str:
+    return found.description if found is not None else "none was found"
 
 
 def _sets(ahead: Ahead, options: RunOptions) -> Iterator[str]:

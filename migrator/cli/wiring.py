@@ -82,7 +82,7 @@ def context(
     stop: threading.Event,
     timeout: float | None = None,
     *,
-    at_once: int | None = None,
+    concurrency: int | None = None,
     stream: TextIO | None = None,
 ) -> Context:
     """Real clocks, a real log, and an identity that no other process has; ``timeout`` is in seconds.
@@ -91,7 +91,7 @@ def context(
     """
     from migrator.run.context import Context  # noqa: PLC0415 - --help needs none of it
     from migrator.run.leases import monotonic  # noqa: PLC0415
-    from migrator.store import MOST_AT_ONCE, Deadline  # noqa: PLC0415
+    from migrator.store import MAX_CONCURRENCY, Deadline  # noqa: PLC0415
 
     run_id = uuid.uuid4().hex[:12]
     return Context(
@@ -106,7 +106,7 @@ def context(
         ),
         stop=stop,
         deadline=Deadline(monotonic, timeout),
-        at_once=at_once or MOST_AT_ONCE,
+        concurrency=concurrency or MAX_CONCURRENCY,
         namespace=own_namespace(),
     )
 

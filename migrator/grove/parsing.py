@@ -131,7 +131,7 @@ def scaling_group(raw: JSONObject) -> PodCliqueScalingGroup:
 
 
 def pod_clique(raw: JSONObject) -> PodClique:
-    """Keep what a PodClique's hashes and guards need; its pod spec, which is never hashed, and other labels are dropped."""
+    """Keep what a PodClique's hashes and guards need: not its pod spec, which is never hashed, nor other labels."""
     meta = _metadata(raw)
     _check(raw, _STATUS)
     return PodClique(

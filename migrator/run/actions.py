@@ -18,9 +18,9 @@ from migrator.run.context import Context, RunOptions
 from migrator.run.decisions import Lease, Sets, Step
 from migrator.run.execute import Executor, Outcome, TreeConflict
 from migrator.run.leases import OWN_LEASE, QUIET, Heartbeat, Leases
-from migrator.run.observation import Observation, batches_of, edited, foreign, owed, pending
+from migrator.run.observation import Observation, batches_of, edited, foreign, pending, replicas_to_restore
 from migrator.run.record import Recorded, Recorder
-from migrator.store import FIRST_AT_ONCE, LONGEST_WRITE, Store
+from migrator.store import FIRST_CONCURRENCY, LONGEST_WRITE, Store
 
 #: What stopping the operator, taking the Leases and starting the next one cost beside the patches, in seconds.
 _OVERHEAD: Final = 30.0
@@ -36,8 +36,8 @@ class Written:
     trees: int = 0
 
 
-class Hands:
-    """What a run may do in its place: its Leases, its record, and the store that both allow to write."""
+class Actions:
+    """What a run does, and with what: its Leases, its record, and a store that writes only while the Leases last."""
 
     def __init__(self, store: Store, options: RunOptions, context: Context, home: str) -> None:
         self._options = options
@@ -57,7 +57,7 @@ class Hands:
     def take_lease(self, seen: Observation) -> bool:
         """Take our Lease, once the rights are there for all that follows.
 
-        Returns whether the record is as it was seen: whoever held the Lease may have finished everything.
+        Returns whether the record is as it was seen: the last holder of the Lease may have finished everything.
         """
         if seen.sets is not None and seen.control.own.holder == "":
             self._check_rights(seen)
@@ -114,7 +114,9 @@ class Hands:
             return
         dead = [lease.wait for lease in seen.control.theirs if lease.wait > 0 and _is_orphan(lease.holder, seen)]
         waits = max(dead, default=-QUIET) + QUIET
-        expected = _OVERHEAD + waits + spent / max(asked, 1) * len(patches) / min(context.at_once, FIRST_AT_ONCE)
+        expected = (
+            _OVERHEAD + waits + spent / max(asked, 1) * len(patches) / min(context.concurrency, FIRST_CONCURRENCY)
+        )
         limit = options.max_downtime
         self._log.info("downtime_expected", seconds=round(expected, 1), patches=len(patches), limit=limit)
         if expected > limit:
@@ -212,7 +214,9 @@ class Hands:
         stopping: Callable[[], bool],
         keep_going: bool = False,
     ) -> None:
-        executor = Executor(self.store, check=check, stopping=stopping, at_once=self._context.at_once, log=self._log)
+        executor = Executor(
+            self.store, check=check, stopping=stopping, concurrency=self._context.concurrency, log=self._log
+        )
         outcomes: list[Outcome] = []
         try:
             outcomes = executor.run(batches, keep_going=keep_going)
@@ -229,7 +233,7 @@ class Hands:
 
     def restore_operator(self, seen: Observation, sets: Sets, *, begun: bool) -> None:
         """Give back the replicas that a run of ours took; the Leases are still held, so the operator waits."""
-        replicas, installed = owed(seen, self._options, sets, begun=begun), seen.control.found.operator
+        replicas, installed = replicas_to_restore(seen, self._options, sets, begun=begun), seen.control.found.operator
         if replicas is None or installed is None:
             return
         operator.scale(self.store, installed, replicas)

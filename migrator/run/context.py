@@ -13,7 +13,7 @@ import structlog
 from migrator.grove.model import Plan
 from migrator.planning.options import PlanOptions
 from migrator.run.operator import Flags, Operator
-from migrator.store import MOST_AT_ONCE, Deadline
+from migrator.store import MAX_CONCURRENCY, Deadline
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +23,8 @@ class Context:
     ``clock`` is monotonic, in seconds; ``now`` is the wall clock in UTC, for records and for gang termination
     only. ``identity`` is unique to this process: it is what the Lease names. ``run_id`` is in every log line and
     in the record. ``stop`` is set by SIGTERM; ``sleep`` ends early then, and ``rest`` does not. ``deadline`` is the
-    run's, shared with its store. ``namespace`` is our own pod's, if we are one. ``at_once`` is how many patches may be
-    under way. Without ``threads`` what goes on in the background is left in ``beats``, to be called.
+    run's, shared with its store. ``namespace`` is our own pod's, if we are one. ``concurrency`` is how many patches may
+    be under way. Without ``threads`` what goes on in the background is left in ``beats``, to be called.
     """
 
     clock: Callable[[], float]
@@ -36,7 +36,7 @@ class Context:
     log: structlog.typing.FilteringBoundLogger
     stop: threading.Event
     deadline: Deadline
-    at_once: int = MOST_AT_ONCE
+    concurrency: int = MAX_CONCURRENCY
     namespace: str | None = None
     threads: bool = True
     beats: list[Callable[[], object]] = field(default_factory=list)

@@ -15,7 +15,7 @@ from typing import Final
 class Step(StrEnum):
     """One action of a run; each is safe to repeat."""
 
-    LOOK = auto()  # read the sets: the point says for what
+    LOOK = auto()  # read the sets: the phase says for what
     WAIT = auto()  # for another holder, for pods to end, for sets to become idle
     TAKE_LEASE = auto()  # ours
     OPEN_RECORD = auto()  # what the operator was, before it is stopped
@@ -62,7 +62,7 @@ class Op(StrEnum):
     OTHER = auto()
 
 
-class Point(StrEnum):
+class Phase(StrEnum):
     """For what the sets were read: before anything, behind the fence, or after a write."""
 
     START = auto()
@@ -99,9 +99,9 @@ class Situation:
 
     ``begun``: something that the open run wrote is in the cluster, or may be. ``whole``: no set is half-written.
     ``noted``: the record says what the running operator is, so that it may be stopped. ``covered``: the tables of all
-    sets that are to be written are recorded. ``owed``: the operator is at zero and should come back. ``backable``: no
-    operator of the target was stopped or runs, so going back is an answer. ``tired``: what follows a reason to give up
-    failed too often. ``idle``: refusals may go away by waiting.
+    sets that are to be written are recorded. ``restore_due``: the operator is at zero and should come back.
+    ``backable``: no operator of the target was stopped or runs, so going back is an answer. ``tired``: what follows a
+    reason to give up failed too often. ``idle``: refusals may go away by waiting.
     """
 
     revert: bool = False
@@ -112,11 +112,11 @@ class Situation:
     stoppable: bool = True
     noted: bool = False
     sets: Sets = Sets.UNREAD
-    point: Point = Point.START
+    phase: Phase = Phase.START
     begun: bool = False
     whole: bool = True
     covered: bool = False
-    owed: bool = False
+    restore_due: bool = False
     backable: bool = True
     tired: bool = False
     skip: bool = False
@@ -146,7 +146,7 @@ class Situation:
     @property
     def read(self) -> bool:
         """Whether the sets were read behind the fence."""
-        return self.sets is not Sets.UNREAD and self.point is not Point.START
+        return self.sets is not Sets.UNREAD and self.phase is not Phase.START
 
     @property
     def achieved(self) -> bool:
@@ -181,7 +181,7 @@ def why(seen: Situation) -> Why:
     if (
         seen.sets is Sets.REFUSED
         and not _may_become_idle(seen)
-        and (seen.point is not Point.START or seen.record not in _WROTE or seen.revert or not seen.backable)
+        and (seen.phase is not Phase.START or seen.record not in _WROTE or seen.revert or not seen.backable)
     ):
         return Why.REFUSED
     if seen.live and not seen.stoppable and not seen.fenced and (seen.begun or seen.ours is Lease.OURS):
@@ -190,7 +190,7 @@ def why(seen: Situation) -> Why:
 
 
 def _may_become_idle(seen: Situation) -> bool:
-    return seen.sets is Sets.REFUSED and seen.idle and seen.point is Point.START
+    return seen.sets is Sets.REFUSED and seen.idle and seen.phase is Phase.START
 
 
 def goal(seen: Situation) -> Goal:  # noqa: PLR0911 - a table
@@ -243,7 +243,7 @@ def _onward(seen: Situation) -> Step:  # noqa: C901, PLR0911 - a table
         return Step.BACKWARD_EDITED
     if seen.sets is Sets.PENDING:
         return Step.FORWARD if seen.covered else Step.SAVE_TABLES
-    if seen.owed:
+    if seen.restore_due:
         return Step.RESTORE_OPERATOR
     if seen.revert:
         return Step.FORGET_RECORD if seen.open else Step.END
@@ -285,15 +285,20 @@ def _back(seen: Situation) -> Step:
 
 
 def _leave(seen: Situation) -> Step:
-    if seen.sets is Sets.UNREAD and seen.point is Point.WRITTEN and not seen.tired:
+    if seen.sets is Sets.UNREAD and seen.phase is Phase.WRITTEN and not seen.tired:
         return Step.LOOK  # so that the exit code is of what is there
-    if seen.theirs is Lease.LOST or (seen.begun and not seen.owed) or not seen.open or seen.tired:
+    if seen.theirs is Lease.LOST or (seen.begun and not seen.restore_due) or not seen.open or seen.tired:
         return Step.END
     if seen.ours is not Lease.OURS:
-        if seen.record is not Rec.STOPPING or not seen.owed or why(seen) is not Why.REFUSED or seen.ours is Lease.LOST:
+        if (
+            seen.record is not Rec.STOPPING
+            or not seen.restore_due
+            or why(seen) is not Why.REFUSED
+            or seen.ours is Lease.LOST
+        ):
             return Step.END
         return Step.TAKE_LEASE if seen.ours is Lease.FREE else Step.WAIT
-    return Step.RESTORE_OPERATOR if seen.owed else Step.FORGET_RECORD
+    return Step.RESTORE_OPERATOR if seen.restore_due else Step.FORGET_RECORD
 
 
 class Exit(IntEnum):
@@ -315,14 +320,14 @@ def exit_code(reason: int, seen: Situation) -> int:
     written.
     """
     if reason == Exit.DONE:
-        return reason if seen.sets is Sets.DONE and not (seen.revert and seen.owed) else Exit.STUCK
+        return reason if seen.sets is Sets.DONE and not (seen.revert and seen.restore_due) else Exit.STUCK
     if reason == Exit.LOST and seen.why is Why.BUSY and seen.ours is Lease.HELD:
         return Exit.LOST  # what is there is the work of the run that holds the Lease
     if seen.begun or (seen.revert and seen.record is Rec.REVERTING):
         return Exit.LOST if reason == Exit.LOST and seen.whole and seen.sets is not Sets.UNREAD else Exit.STUCK
     if reason == Exit.LOST and Lease.LOST in {seen.ours, seen.theirs}:
-        return reason  # the operator is whoever's who holds the Lease
-    return Exit.STUCK if seen.owed or seen.record is Rec.OTHER else reason
+        return reason  # who took the Lease from us answers for the operator
+    return Exit.STUCK if seen.restore_due or seen.record is Rec.OTHER else reason
 
 
 def parks(code: int, seen: Situation) -> bool:
@@ -331,5 +336,5 @@ def parks(code: int, seen: Situation) -> bool:
     Not the target's, if nothing was written since the fence: it finds what it found before it was stopped.
     """
     if code == Exit.STUCK:
-        return not (seen.operator is Op.TARGET and seen.point is Point.FENCED)
+        return not (seen.operator is Op.TARGET and seen.phase is Phase.FENCED)
     return seen.begun and code != Exit.DONE and seen.operator is not Op.GONE

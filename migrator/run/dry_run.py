@@ -16,7 +16,7 @@ from migrator.planning.planner import make_plan
 from migrator.planning.tables import Table
 from migrator.run import events, operator, rights
 from migrator.run.context import Context, RunOptions, RunResult
-from migrator.run.decisions import Point
+from migrator.run.decisions import Phase
 from migrator.run.execute import Executor
 from migrator.run.observation import Control, batches_of, glance, pending, read_sets, refused, running, warnings_of
 from migrator.run.operator import Flags
@@ -34,7 +34,7 @@ def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
     control, until = glance(store, options), context.clock() + (options.wait_for_idle or 0.0)
     while True:
         with events.timed("snapshot", seconds, context):
-            plan = read_sets(store, options, context, control, Point.START).plan
+            plan = read_sets(store, options, context, control, Phase.START).plan
         refusal = refused(plan)
         if refusal is None or context.clock() >= until or context.stop.is_set():
             break
@@ -52,7 +52,7 @@ def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
         store,
         check=lambda: None,
         stopping=context.stop.is_set,
-        at_once=context.at_once,
+        concurrency=context.concurrency,
         log=context.log,
     )
     with events.timed("execute", seconds, context):
@@ -64,7 +64,7 @@ def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
     del batches, outcomes  # what is read again needs the room
     if store.dry_run is DryRun.NONE:  # a file: what a dry run sent cannot be read anywhere
         with events.timed("verify", seconds, context):
-            again = read_sets(store, options, context, control, Point.START).plan
+            again = read_sets(store, options, context, control, Phase.START).plan
         if pending(again):
             raise VerificationFailed(f"{pending(again)[0].tree.ref} is not as it was written")
     return result
@@ -162,13 +162,8 @@ def look(
         now(),
         running=running(control.found),
         findings=(*unseen, *warnings_of(RunOptions(options), control)),
-        operator=_described(installed) if installed else None,
+        operator=installed.description if installed else None,
     )
-
-
-def _described(installed: operator.Operator) -> str:
-    replicas = f"{installed.replicas} replica{'' if installed.replicas == 1 else 's'}"
-    return f"{installed}, {replicas} of {installed.image}"
 
 
 def _with(plan: Plan, seen: Seen) -> Plan:

@@ -18,7 +18,7 @@ from migrator.errors import (
     Reverted,
     UsageError,
 )
-from migrator.run.decisions import Exit, Lease, Op, Point, Rec, Sets, Situation, Step, Why
+from migrator.run.decisions import Exit, Lease, Op, Phase, Rec, Sets, Situation, Step, Why
 from migrator.run.execute import TreeConflict
 from migrator.run.observation import Control, SetsSeen, describe, refused
 
@@ -42,7 +42,7 @@ class Memory:
     tries: int = 0
     backs: int = 0
     back_since: float | None = None
-    point: Point = Point.START
+    phase: Phase = Phase.START
     sets: SetsSeen | None = None
     unseen: Step | None = None
 

@@ -63,7 +63,7 @@ class _Sending:
 
 
 class Executor:
-    """Sends patches, ``at_once`` at a time at most.
+    """Sends patches, ``concurrency`` at a time at most.
 
     ``check`` is called before every patch and raises when we may not write any more (it must be local and
     cheap). ``stopping`` is asked before a tree is begun. ``doubtful`` tells whether a reply was lost, so that a write
@@ -76,13 +76,13 @@ class Executor:
         *,
         check: Callable[[], object],
         stopping: Callable[[], bool],
-        at_once: int,
+        concurrency: int,
         log: structlog.typing.FilteringBoundLogger,
     ) -> None:
         self._store = store
         self._check = check
         self._stopping = stopping
-        self._at_once = at_once
+        self._concurrency = concurrency
         self._log = log
         self.doubtful = False
 
@@ -95,7 +95,7 @@ class Executor:
         """
         schedule = _Schedule(batches, stopping=self._stopping, keep_going=keep_going)
         try:
-            with closing(self._store.patches(lambda: self._next(schedule), at_once=self._at_once)) as answers:
+            with closing(self._store.patches(lambda: self._next(schedule), concurrency=self._concurrency)) as answers:
                 for sending, error in answers:
                     self._answered(schedule, sending, error)
         except BaseException:

@@ -193,7 +193,7 @@ class Leases:
     # --- taking -------------------------------------------------------------------------------------------------------
 
     def take(self, name: str) -> None:
-        """Take a Lease if it is free; whoever loses that race finds out by looking again.
+        """Take a Lease if it is free. If another is faster, the next :meth:`look` shows that.
 
         Raises what the store raises where the Lease cannot be read or created.
         """

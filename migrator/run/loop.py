@@ -19,9 +19,9 @@ from migrator.errors import (
 from migrator.grove.model import Plan
 from migrator.planning.options import direction
 from migrator.run import admission, events, operator
-from migrator.run.actions import Hands
+from migrator.run.actions import Actions
 from migrator.run.context import Context, RunOptions, RunResult
-from migrator.run.decisions import Exit, Lease, Point, Sets, Situation, Step, Why, decide, exit_code, parks, why
+from migrator.run.decisions import Exit, Lease, Phase, Sets, Situation, Step, Why, decide, exit_code, parks, why
 from migrator.run.dry_run import rehearse
 from migrator.run.endings import Memory, cause_of, error_of, overdue, reason_code, reason_of
 from migrator.run.observation import (
@@ -60,7 +60,7 @@ _STAGES: Final = {
     Step.FORGET_RECORD: "close",
     Step.RESTORE_OPERATOR: "close",
 }
-_LOOKS: Final = {Point.START: "preflight", Point.FENCED: "snapshot", Point.WRITTEN: "verify"}
+_LOOKS: Final = {Phase.START: "preflight", Phase.FENCED: "snapshot", Phase.WRITTEN: "verify"}
 
 
 def run(store: Store, options: RunOptions, context: Context) -> RunResult:
@@ -82,7 +82,7 @@ class _Run:
         self._options = options
         self._context = context
         self._log = context.log
-        self._hands: Hands | None = None
+        self._actions: Actions | None = None
         self._memory = Memory(idle_until=context.clock() + (options.wait_for_idle or 0.0))
         self._control = Control()
         self._result = RunResult(Plan(options.plan.source, options.plan.target, ()))
@@ -112,23 +112,23 @@ class _Run:
 
     def _observe(self) -> None:
         found = operator.find(self._store, self._options.flags, everywhere=self._memory.sets is None)
-        if self._hands is None and found.home is not None:
+        if self._actions is None and found.home is not None:
             pod = admission.own_pod(self._store)
             if pod is not None:
                 self._context = replace(self._context, identity=f"{pod}_{self._context.run_id}")
-            self._hands = Hands(self._store, self._options, self._context, found.home)
-        hands = self._hands
-        self._control = observe(found, self._options, hands.leases, hands.recorder) if hands else Control(found)
+            self._actions = Actions(self._store, self._options, self._context, found.home)
+        actions = self._actions
+        self._control = observe(found, self._options, actions.leases, actions.recorder) if actions else Control(found)
 
     @property
     def _seen(self) -> Observation:
-        return Observation(self._control, self._memory.sets, self._memory.point)
+        return Observation(self._control, self._memory.sets, self._memory.phase)
 
     def _situation(self) -> Situation:
         found = situation(self._seen, self._options, why=self._memory.why, tired=self._tired)
         idle = self._context.clock() < self._memory.idle_until
-        owed = found.owed or self._memory.unseen is Step.STOP_OPERATOR
-        return replace(found, idle=idle, owed=owed)
+        restore_due = found.restore_due or self._memory.unseen is Step.STOP_OPERATOR
+        return replace(found, idle=idle, restore_due=restore_due)
 
     @property
     def _tired(self) -> bool:
@@ -169,58 +169,58 @@ class _Run:
         if step is Step.WAIT:
             self._wait(seen)
             return
-        if self._hands is None:
+        if self._actions is None:
             raise UsageError(
                 "no Grove operator was found: say where it lives with --operator-namespace, where the Lease and the "
                 "record are kept"
             )
-        hands, context = self._hands, self._context
+        actions, context = self._actions, self._context
         if step in _BACK or step is Step.FORWARD:
-            self._memory = replace(self._memory, sets=None, point=Point.WRITTEN)
+            self._memory = replace(self._memory, sets=None, phase=Phase.WRITTEN)
         if step in _BACK and self._memory.back_since is None:
             context.deadline.extend(TIME_TO_GO_BACK)
             self._memory = replace(self._memory, back_since=context.clock())
         with events.timed(_STAGES[step], self._result.seconds, context):
             match step:
                 case Step.TAKE_LEASE:
-                    if not hands.take_lease(now):
+                    if not actions.take_lease(now):
                         self._memory = replace(self._memory, sets=None)
                 case Step.OPEN_RECORD:
-                    hands.open_record(now)
+                    actions.open_record(now)
                 case Step.STOP_OPERATOR:
-                    hands.stop_operator(now)
+                    actions.stop_operator(now)
                 case Step.TAKE_OPERATOR_LEASES:
-                    hands.take_operator_leases(now)
+                    actions.take_operator_leases(now)
                 case Step.SAVE_TABLES:
-                    hands.save_tables(now)
+                    actions.save_tables(now)
                 case Step.FORWARD:
                     self._memory = replace(self._memory, tries=self._memory.tries + 1)
-                    hands.forward(now)
+                    actions.forward(now)
                 case Step.BACKWARD_EDITED:
-                    self._memory = replace(self._memory, point=Point.FENCED, backs=self._memory.backs + 1)
-                    hands.backward(now, step)
+                    self._memory = replace(self._memory, phase=Phase.FENCED, backs=self._memory.backs + 1)
+                    actions.backward(now, step)
                 case Step.BACKWARD_HALF | Step.BACKWARD:
                     self._memory = replace(self._memory, went_back=True, backs=self._memory.backs + 1)
-                    hands.backward(now, step)
+                    actions.backward(now, step)
                 case Step.RESTORE_OPERATOR:
-                    hands.restore_operator(now, seen.sets, begun=seen.begun)
+                    actions.restore_operator(now, seen.sets, begun=seen.begun)
                 case Step.CLOSE_RECORD:
-                    hands.close_record(now)
+                    actions.close_record(now)
                 case _:
-                    hands.forget_record(now)
+                    actions.forget_record(now)
 
     def _look(self, seen: Situation) -> None:
-        point = Point.WRITTEN
-        if self._memory.point is not Point.WRITTEN:
-            point = Point.FENCED if seen.fenced else Point.START
-        self._memory = replace(self._memory, sets=None, point=point)
-        with events.timed(_LOOKS[point], self._result.seconds, self._context):
-            sets = read_sets(self._store, self._options, self._context, self._control, point)
+        phase = Phase.WRITTEN
+        if self._memory.phase is not Phase.WRITTEN:
+            phase = Phase.FENCED if seen.fenced else Phase.START
+        self._memory = replace(self._memory, sets=None, phase=phase)
+        with events.timed(_LOOKS[phase], self._result.seconds, self._context):
+            sets = read_sets(self._store, self._options, self._context, self._control, phase)
         self._memory = replace(self._memory, sets=sets)
         self._report(sets)
 
     def _report(self, sets: SetsSeen) -> None:
-        if sets.point is Point.WRITTEN:
+        if sets.phase is Phase.WRITTEN:
             if sets.complete:
                 self._log.info("written_values_verified")
             return
@@ -231,7 +231,7 @@ class _Run:
 
     def _wait(self, seen: Situation) -> None:
         context, memory = self._context, self._memory
-        if seen.sets is Sets.REFUSED and seen.idle and seen.point is Point.START:
+        if seen.sets is Sets.REFUSED and seen.idle and seen.phase is Phase.START:
             self._log.info("waiting_for_idle")
             context.sleep(self._options.interval)
             self._memory = replace(memory, sets=None)
@@ -253,7 +253,7 @@ class _Run:
         times = times + 1 if last is step else 1
         self._memory = replace(self._memory, failed=(step, times))
         self._log.warning("step_failed", step=step.value if step else "observe", error=str(error), times=times)
-        early = step in {None, Step.LOOK} and (self._hands is None or self._control.own.standing is not Lease.OURS)
+        early = step in {None, Step.LOOK} and (self._actions is None or self._control.own.standing is not Lease.OURS)
         limit = 1 if early else ATTEMPTS - isinstance(error, Rejected)
         reason = reason_of(error)
         if step is None and times >= limit and not (reason is not Why.NONE is self._memory.why):
@@ -287,8 +287,8 @@ class _Run:
 
     def _take_leave(self, code: int, seen: Situation) -> None:
         """Let go of the Leases, and write Events."""
-        if self._hands is not None:
-            self._hands.let_go(park=parks(code, seen))
+        if self._actions is not None:
+            self._actions.let_go(park=parks(code, seen))
         if code == Exit.REFUSED and self._memory.sets is not None:
             events.refused(self._store, self._memory.sets.plan, self._context)
         if code == Exit.DONE and not self._options.revert:
@@ -296,9 +296,9 @@ class _Run:
 
     def _done(self) -> RunResult:
         """Log whether the operator is up, with which image, and what is next."""
-        result, hands = self._result, self._hands
-        if hands is not None:
-            result.patches, result.trees = hands.written.patches, hands.written.trees
+        result, actions = self._result, self._actions
+        if actions is not None:
+            result.patches, result.trees = actions.written.patches, actions.written.trees
         installed = self._control.found.operator
         if installed is not None and installed.deployment:
             result.operator_replicas, result.operator_image = installed.replicas, installed.image
@@ -308,7 +308,7 @@ class _Run:
             following = "the old operator may run" if up else "start the old operator"
         else:
             following = "grove-migrator verify --after-upgrade" if up else "start the target's operator (helm upgrade)"
-        if self._control.recorded.unfinished is not None and hands is not None:
+        if self._control.recorded.unfinished is not None and actions is not None:
             self._log.warning("record_not_closed", next="run again: it closes the record")
         replicas, image = result.operator_replicas, result.operator_image
         self._log.info("operator", replicas=replicas, image=image, up=up, next=following)

@@ -20,7 +20,7 @@ from migrator.planning.revert import make_revert
 from migrator.planning.tables import Table, Was
 from migrator.run import operator, record
 from migrator.run.context import Context, RunOptions
-from migrator.run.decisions import Lease, Op, Point, Rec, Sets, Situation, Why
+from migrator.run.decisions import Lease, Op, Phase, Rec, Sets, Situation, Why
 from migrator.run.leases import OWN_LEASE, Leases, LeaseSeen
 from migrator.run.operator import Found, Operator
 from migrator.run.record import Recorded, Recorder
@@ -40,7 +40,7 @@ class SetsSeen:
     ``remains``: a revert of a selection leaves other sets migrated. ``uids`` are those of all sets that exist.
     """
 
-    point: Point
+    phase: Phase
     plan: Plan
     back: tuple[TreePlan, ...] = ()
     half: tuple[TreePlan, ...] = ()
@@ -70,7 +70,7 @@ class Observation:
 
     control: Control = field(default_factory=Control)
     sets: SetsSeen | None = None
-    point: Point = Point.START
+    phase: Phase = Phase.START
 
 
 def observe(found: Found, options: RunOptions, leases: Leases, recorder: Recorder) -> Control:
@@ -84,26 +84,26 @@ def observe(found: Found, options: RunOptions, leases: Leases, recorder: Recorde
 
 
 def glance(store: Store, options: RunOptions) -> Control:
-    """The same for whoever takes no part: operators and record, and no Lease."""
+    """The same for a command that takes no Lease: operators and record only."""
     if not store.is_cluster:
         return Control()
     found = operator.find(store, options.flags)
     return Control(found, Recorder(store, found.home).load() if found.home is not None else Recorded())
 
 
-def read_sets(store: Store, options: RunOptions, context: Context, control: Control, point: Point) -> SetsSeen:
+def read_sets(store: Store, options: RunOptions, context: Context, control: Control, phase: Phase) -> SetsSeen:
     """Read the sets, and judge them by the guards or, after a write, by the tables; raises what the store raises."""
     snapshot = take(store)
     with uncollected():
         back, half, complete = _stand(snapshot, options, control.recorded)
-        if point is Point.WRITTEN and complete and not options.revert:
-            return SetsSeen(point, _empty(options), back, half, complete=True)
+        if phase is Phase.WRITTEN and complete and not options.revert:
+            return SetsSeen(phase, _empty(options), back, half, complete=True)
         plan = plan_for(snapshot, options, control, context)
         remains = options.revert and options.plan.selection != Selection() and _remains(snapshot, options, control)
     findings = in_the_way(options, control) if any(tree.changes for tree in plan.trees) else []
     plan = replace(plan, findings=(*plan.findings, *findings))
     uids = frozenset(tree.ref.uid for tree in snapshot.trees)
-    return SetsSeen(point, plan, back, half, complete, remains, uids)
+    return SetsSeen(phase, plan, back, half, complete, remains, uids)
 
 
 def plan_for(snapshot: Snapshot, options: RunOptions, control: Control, context: Context) -> Plan:
@@ -217,11 +217,11 @@ def situation(seen: Observation, options: RunOptions, *, why: Why = Why.NONE, ti
         stoppable=_stoppable(control, options),
         noted=_noted(control),
         sets=sets,
-        point=seen.sets.point if seen.sets is not None else seen.point,
+        phase=seen.sets.phase if seen.sets is not None else seen.phase,
         begun=begun,
         whole=seen.sets is not None and not seen.sets.half,
         covered=_covered(seen, options, kept),
-        owed=owed(seen, options, sets, begun=begun) is not None,
+        restore_due=replicas_to_restore(seen, options, sets, begun=begun) is not None,
         backable=not _target_was_running(control, way, options),
         tired=tired,
         skip=options.on_conflict == "skip",
@@ -277,7 +277,7 @@ def pending(plan: Plan) -> list[TreePlan]:
     return [tree for tree in plan.trees if tree.state is TreeState.MIGRATE]
 
 
-def owed(seen: Observation, options: RunOptions, sets: Sets, *, begun: bool) -> int | None:
+def replicas_to_restore(seen: Observation, options: RunOptions, sets: Sets, *, begun: bool) -> int | None:
     """The replicas that the operator should get back now, if it is the one that was stopped and reads what is there.
 
     The target's reads what was written by an earlier run, and had it before its eyes when this one stopped it.
@@ -292,7 +292,7 @@ def owed(seen: Observation, options: RunOptions, sets: Sets, *, begun: bool) -> 
     elif sets is Sets.DONE:
         was = run.stopped if speaks else None
     else:
-        was = run.stopped if not begun or (speaks and seen.point is Point.FENCED) else None
+        was = run.stopped if not begun or (speaks and seen.phase is Phase.FENCED) else None
     if control.recorded.unfinished is None and not (options.revert and sets is Sets.DONE):
         return None
     return was.replicas if was is not None and was.replicas and was.image == installed.image else None
@@ -362,7 +362,7 @@ def _sets(seen: Observation, options: RunOptions, control: Control) -> Sets:
     found = seen.sets
     if found is None:
         return Sets.UNREAD
-    if found.point is Point.WRITTEN and found.complete and not options.revert:
+    if found.phase is Phase.WRITTEN and found.complete and not options.revert:
         return Sets.DONE
     if refusals_of(found.plan):
         return Sets.REFUSED
@@ -376,7 +376,7 @@ def _begun(seen: Observation, options: RunOptions, kept: Rec, sets: Sets) -> boo
         return True
     if kept not in {Rec.WRITING, Rec.REVERTING}:
         return False
-    if seen.sets is None or seen.sets.point is Point.START:
+    if seen.sets is None or seen.sets.phase is Phase.START:
         return True
     return sets is not Sets.DONE if options.revert and kept is Rec.REVERTING else bool(seen.sets.back)
 

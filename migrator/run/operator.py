@@ -82,6 +82,12 @@ class Operator:
         return f"Deployment {self.namespace}/{self.deployment}" if self.deployment else f"pods in {self.namespace}"
 
     @property
+    def description(self) -> str:
+        """What it is, its replicas and its image."""
+        noun = "replica" if self.replicas == 1 else "replicas"
+        return f"{self}, {self.replicas} {noun} of {self.image or 'an unknown image'}"
+
+    @property
     def live(self) -> bool:
         """Whether it runs, or is about to."""
         return self.replicas > 0 or any(not pod.terminating for pod in self.pods)
@@ -139,10 +145,9 @@ def find(store: Store, flags: Flags, *, everywhere: bool = True) -> Found:
     """Find the installation.
 
     Without ``everywhere`` Deployments of other namespaces are found by the chart's labels only, which is cheap, and
-    nobody is warned of pods there. Raises
-    :class:`~migrator.errors.UsageError` for a named Deployment that does not exist or flags that contradict what is
-    found, and :class:`~migrator.errors.NotAuthorised` where a right is missing: an operator that may not be seen is
-    never taken for absent.
+    pods there are not warned of. Raises :class:`~migrator.errors.UsageError` for a named Deployment that does not exist
+    or flags that contradict what is found, and :class:`~migrator.errors.NotAuthorised` where a right is missing: an
+    operator that may not be seen is never taken for absent.
     """
     configurations = store.list(VALIDATING_WEBHOOK_CONFIGURATIONS, lambda raw: raw).items
     service = _service(store, configurations)
@@ -182,7 +187,7 @@ def scale(store: Store, operator: Operator, replicas: int) -> None:
 
     To zero from anything, or back from zero: both leave no field owner on ``spec.replicas``, so that Helm's
     server-side apply can set it again (measured; the zero is absent in a Scale, hence owned by nobody). A
-    Deployment that already has replicas is not scaled to another number but left to whoever gave them to it.
+    Deployment that already has replicas is not scaled to another number but left as it is.
     Safe to repeat; a lost reply is resolved by reading. Raises :class:`~migrator.errors.LostRace` if others keep
     changing the replicas, and :class:`~migrator.errors.Refused` where there is no Deployment.
     """
@@ -217,15 +222,9 @@ def _service(store: Store, configurations: Sequence[JSONObject]) -> _Service:
     clients = [webhook.get("clientConfig") or {} for raw in named for webhook in raw.get("webhooks") or ()]
     service = next((client["service"] for client in clients if client.get("service")), None)
     if service is None:
-        finding = None
-        if any(client.get("url") for client in clients):
-            finding = warn(
-                "GM-122",
-                None,
-                None,
-                f"ValidatingWebhookConfiguration {VALIDATING_WEBHOOK} leads to a URL: what is behind it is not seen",
-            )
-        return _Service(finding=finding)
+        said = f"ValidatingWebhookConfiguration {VALIDATING_WEBHOOK} leads to a URL: what is behind it is not seen"
+        by_url = any(client.get("url") for client in clients)
+        return _Service(finding=warn("GM-122", None, None, said) if by_url else None)
     namespace = str(service.get("namespace") or "")
     try:
         raw = store.get(SERVICES, namespace, str(service.get("name") or ""))

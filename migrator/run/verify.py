@@ -244,7 +244,7 @@ def _is_of(image: str, way: Direction, options: VerifyOptions) -> bool:
 
 
 def _with_events(store: Store, problems: Iterable[Problem], snapshot: Snapshot) -> tuple[Problem, ...]:
-    """Say of missing pods what Events say of their end: an eviction or a lost node is no deletion by the operator.
+    """Add to missing pods what Events say of their end: an eviction or a lost node is not a deletion by the operator.
 
     A pod that is missing is known by its Events only; it is the PodClique's if its name is the PodClique's and a suffix
     that the API server made (``generateName``), which holds no dash.

@@ -234,7 +234,7 @@ def test_patches_of_a_stream_mean_what_single_ones_do(cluster: KubeStore) -> Non
         (case.name, Write(THINGS, NAMESPACE, case.name, ops_of(case, bodies[case.name]), case.subresource))
         for case in sent
     )
-    answers = cluster.patches(lambda: next(writes, None), at_once=8)
+    answers = cluster.patches(lambda: next(writes, None), concurrency=8)
     found = {name: type(error).__name__ if error else "ok" for name, error in answers}
     expected = {
         case.name: outcome_of(MemoryStore(as_clique(bodies[case.name])), POD_CLIQUES, case, bodies[case.name]).outcome
@@ -252,7 +252,7 @@ def test_large_patches_of_a_stream_arrive_whole(cluster: KubeStore) -> None:
         cluster.create(THINGS, NAMESPACE, {**body, "spec": {"template": template}})
     ops = (check("/spec/template", template), REPLACE)
     writes = iter((number, Write(THINGS, NAMESPACE, f"large-{number}", ops)) for number in range(6))
-    assert dict(cluster.patches(lambda: next(writes, None), at_once=3)) == dict.fromkeys(range(6))
+    assert dict(cluster.patches(lambda: next(writes, None), concurrency=3)) == dict.fromkeys(range(6))
     labels = [cluster.get(THINGS, NAMESPACE, f"large-{number}")["metadata"]["labels"] for number in range(6)]
     assert [label["grove.io/pod-template-hash"] for label in labels] == ["new"] * 6
 

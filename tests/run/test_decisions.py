@@ -13,7 +13,7 @@ from migrator.run.decisions import (
     Goal,
     Lease,
     Op,
-    Point,
+    Phase,
     Rec,
     Sets,
     Situation,
@@ -41,8 +41,8 @@ def every() -> Iterator[Situation]:
     """Every combination; what cannot matter beside the others has one value."""
     for revert, kept, ours, theirs, operator in product(BOTH, Rec, Lease, Lease, Op):
         live = operator in LIVE
-        for stoppable, noted, sets, point in product(*((BOTH, BOTH) if live else ((True,), (False,))), Sets, Point):
-            for begun, owed, tired, reason in product(
+        for stoppable, noted, sets, phase in product(*((BOTH, BOTH) if live else ((True,), (False,))), Sets, Phase):
+            for begun, restore_due, tired, reason in product(
                 BOTH if kept in WROTE else (kept is Rec.OTHER,),
                 BOTH if not live and kept not in {Rec.NONE, Rec.OTHER} else (False,),
                 BOTH,
@@ -55,7 +55,7 @@ def every() -> Iterator[Situation]:
                     BOTH if kept in WROTE and sets is Sets.PENDING and reason is Why.NONE else (False,),
                     BOTH if begun and kept in WROTE else (True,),
                     BOTH if reason is Why.CONFLICT else (False,),
-                    BOTH if sets is Sets.REFUSED and point is Point.START else (False,),
+                    BOTH if sets is Sets.REFUSED and phase is Phase.START else (False,),
                 ):
                     yield Situation(
                         revert=revert,
@@ -66,11 +66,11 @@ def every() -> Iterator[Situation]:
                         stoppable=stoppable,
                         noted=noted,
                         sets=sets,
-                        point=point,
+                        phase=phase,
                         begun=begun,
                         whole=whole,
                         covered=covered,
-                        owed=owed,
+                        restore_due=restore_due,
                         backable=backable,
                         tired=tired,
                         skip=skip,
@@ -97,7 +97,7 @@ def wrong(seen: Situation, step: Step) -> str | None:  # noqa: C901, PLR0911 - o
         return "hashes are brought back beside an operator that reads the others"
     if step in BACK and step is not Step.BACKWARD_EDITED and (seen.revert or not seen.begun):
         return "there is nothing to bring back"
-    if step is Step.RESTORE_OPERATOR and not seen.owed:
+    if step is Step.RESTORE_OPERATOR and not seen.restore_due:
         return "an operator is started that reads something else"
     if step is Step.FORGET_RECORD and seen.begun and not (seen.revert and seen.sets is Sets.DONE):
         return "the record goes, and what it explains stays"
@@ -123,7 +123,7 @@ def test_every_combination_has_one_safe_answer() -> None:
 @pytest.mark.timeout(600)
 def test_no_exit_code_says_more_than_what_is_seen() -> None:
     """1, 2, 3 and 5 only where nothing of the run is left; 0 only where all is done; half-written sets are a 6."""
-    for kept, ours, theirs, sets, begun, whole, owed, revert, reason in product(
+    for kept, ours, theirs, sets, begun, whole, restore_due, revert, reason in product(
         Rec, Lease, Lease, Sets, BOTH, BOTH, BOTH, BOTH, (Why.NONE, Why.BUSY)
     ):
         seen = Situation(
@@ -133,7 +133,7 @@ def test_no_exit_code_says_more_than_what_is_seen() -> None:
             sets=sets,
             begun=begun,
             whole=whole,
-            owed=owed,
+            restore_due=restore_due,
             revert=revert,
             why=reason,
         )
@@ -141,13 +141,13 @@ def test_no_exit_code_says_more_than_what_is_seen() -> None:
             code = exit_code(reason_code, seen)
             if code in {Exit.FAILED, Exit.USAGE, Exit.REFUSED, Exit.REVERTED}:
                 assert not seen.begun, (code, seen)
-                assert not seen.owed, (code, seen)
+                assert not seen.restore_due, (code, seen)
             if code == Exit.DONE:
                 assert seen.sets is Sets.DONE, seen
             if code == Exit.LOST and seen.begun and seen.ours is not Lease.HELD:
                 assert seen.whole, seen
             if code == Exit.STUCK:
-                known = seen.operator is Op.TARGET and seen.point is Point.FENCED
+                known = seen.operator is Op.TARGET and seen.phase is Phase.FENCED
                 assert parks(code, seen) is not known, seen
 
 
@@ -155,10 +155,10 @@ def after(seen: Situation, step: Step) -> Iterator[Situation]:  # noqa: C901 - o
     """What may be seen after a step that succeeded, and that uses nothing up."""
     match step:
         case Step.LOOK:
-            point = Point.WRITTEN if seen.point is Point.WRITTEN else Point.FENCED if seen.fenced else Point.START
+            phase = Phase.WRITTEN if seen.phase is Phase.WRITTEN else Phase.FENCED if seen.fenced else Phase.START
             for sets in (Sets.DONE, Sets.PENDING, Sets.EDITED, Sets.REFUSED):
                 for begun in BOTH if seen.record in WROTE else (seen.begun,):
-                    yield replace(seen, sets=sets, point=point, begun=begun)
+                    yield replace(seen, sets=sets, phase=phase, begun=begun)
         case Step.TAKE_LEASE:
             yield replace(seen, ours=Lease.OURS)
         case Step.OPEN_RECORD:
@@ -171,13 +171,13 @@ def after(seen: Situation, step: Step) -> Iterator[Situation]:  # noqa: C901 - o
         case Step.SAVE_TABLES:
             yield replace(seen, record=Rec.REVERTING if seen.revert else Rec.WRITING, covered=True)
         case Step.RESTORE_OPERATOR:
-            yield replace(seen, owed=False, operator=Op.TARGET)
-            yield replace(seen, owed=False, operator=Op.OTHER)
+            yield replace(seen, restore_due=False, operator=Op.TARGET)
+            yield replace(seen, restore_due=False, operator=Op.OTHER)
         case Step.CLOSE_RECORD:
             yield replace(seen, record=Rec.CLOSED, begun=False)
         case Step.FORGET_RECORD:
-            yield replace(seen, record=Rec.NONE, begun=False, owed=False)
-            yield replace(seen, record=Rec.CLOSED, begun=False, owed=False)
+            yield replace(seen, record=Rec.NONE, begun=False, restore_due=False)
+            yield replace(seen, record=Rec.CLOSED, begun=False, restore_due=False)
 
 
 @pytest.mark.timeout(600)

@@ -47,12 +47,12 @@ class Sink:
         self._answer = answer
 
     def patches(
-        self, take: Callable[[], tuple[Any, Write] | None], *, at_once: int
+        self, take: Callable[[], tuple[Any, Write] | None], *, concurrency: int
     ) -> Iterator[tuple[Any, MigratorError | None]]:
         """Patches of the store."""
         under_way: list[tuple[Any, Write]] = []
         while True:
-            while len(under_way) < at_once and (found := take()) is not None:
+            while len(under_way) < concurrency and (found := take()) is not None:
                 under_way.append(found)
                 self.log.append(("begin", f"{found[1].resource.kind} {found[1].name}"))
                 self._before(found[1].name)
@@ -81,18 +81,18 @@ def tree(name: str, pods: int = 3) -> Batch:
 
 
 def run(
-    sink: Sink, batches: Sequence[Batch], *, at_once: int, stopping: Callable[[], bool] = lambda: False
+    sink: Sink, batches: Sequence[Batch], *, concurrency: int, stopping: Callable[[], bool] = lambda: False
 ) -> list[Outcome]:
     """Send everything."""
-    executor = Executor(sink, check=lambda: None, stopping=stopping, at_once=at_once, log=_SILENT)  # type: ignore[arg-type]
+    executor = Executor(sink, check=lambda: None, stopping=stopping, concurrency=concurrency, log=_SILENT)  # type: ignore[arg-type]
     return executor.run(batches)
 
 
-@pytest.mark.parametrize("at_once", [1, 2, 8])
-def test_within_a_tree_a_rank_begins_when_the_last_has_ended(at_once: int) -> None:
-    """However many at_once there are: pods, then PodCliques, then scaling groups, and the PodCliqueSet last."""
+@pytest.mark.parametrize("concurrency", [1, 2, 8])
+def test_within_a_tree_a_rank_begins_when_the_last_has_ended(concurrency: int) -> None:
+    """Whatever the concurrency: pods, then PodCliques, then scaling groups, and the PodCliqueSet last."""
     sink = Sink()
-    outcomes = run(sink, [tree(f"t{n}") for n in range(5)], at_once=at_once)
+    outcomes = run(sink, [tree(f"t{n}") for n in range(5)], concurrency=concurrency)
     assert all(outcome.complete and len(outcome.written) == 6 for outcome in outcomes)
     for n in range(5):
         own = [(when, what.split()[0]) for when, what in sink.log if what.split()[1].split("-")[0] == f"t{n}"]
@@ -103,14 +103,14 @@ def test_within_a_tree_a_rank_begins_when_the_last_has_ended(at_once: int) -> No
 def test_a_tree_is_begun_only_when_a_worker_has_nothing_else_to_do() -> None:
     """One worker finishes a tree before it begins the next, so that a crash leaves one half-written at most."""
     sink = Sink()
-    run(sink, [tree("t0"), tree("t1")], at_once=1)
+    run(sink, [tree("t0"), tree("t1")], concurrency=1)
     assert [name.split()[1].split("-")[0] for name in sink.begun] == ["t0"] * 6 + ["t1"] * 6
 
 
 def test_trees_are_under_way_at_the_same_time() -> None:
     """The last patches of one tree do not keep the others waiting: the next trees are begun."""
     sink = Sink()
-    outcomes = run(sink, [tree(f"t{n}", pods=1) for n in range(3)], at_once=3)
+    outcomes = run(sink, [tree(f"t{n}", pods=1) for n in range(3)], concurrency=3)
     assert all(outcome.complete for outcome in outcomes)
     assert sink.log[:3] == [("begin", f"Pod t{n}-pod-0") for n in range(3)]
 
@@ -118,13 +118,13 @@ def test_trees_are_under_way_at_the_same_time() -> None:
 def test_no_tree_is_begun_after_the_signal() -> None:
     """Asked to stop, a run finishes the trees that it began, and begins no other."""
     sink = Sink()
-    outcomes = run(sink, [tree(f"t{n}") for n in range(4)], at_once=1, stopping=lambda: len(sink.begun) > 6)
+    outcomes = run(sink, [tree(f"t{n}") for n in range(4)], concurrency=1, stopping=lambda: len(sink.begun) > 6)
     assert [outcome.batch.ref.name for outcome in outcomes] == ["t0", "t1"]
     assert all(outcome.complete for outcome in outcomes)
 
 
-@pytest.mark.parametrize("at_once", [1, 4])
-def test_a_bug_ends_the_run_at_once(at_once: int) -> None:
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_a_bug_ends_the_run_at_once(concurrency: int) -> None:
     """An exception that is not ours is raised as it is, and what was not yet sent is not sent any more."""
 
     def fail(name: str) -> None:
@@ -133,7 +133,7 @@ def test_a_bug_ends_the_run_at_once(at_once: int) -> None:
 
     sink = Sink(fail)
     with pytest.raises(ZeroDivisionError):
-        run(sink, [tree("t0", pods=200)], at_once=at_once)
+        run(sink, [tree("t0", pods=200)], concurrency=concurrency)
     assert not [name for name in sink.begun if not name.startswith("Pod ")]
     assert len(sink.begun) < 200
 
@@ -143,7 +143,7 @@ def test_a_bug_ends_the_run_at_once(at_once: int) -> None:
 
 def executor(sink: Sink, check: Callable[[], object] = lambda: None) -> Executor:
     """One that sends one patch at a time."""
-    return Executor(sink, check=check, stopping=lambda: False, at_once=1, log=_SILENT)  # type: ignore[arg-type]
+    return Executor(sink, check=check, stopping=lambda: False, concurrency=1, log=_SILENT)  # type: ignore[arg-type]
 
 
 def pod(name: str, value: str, uid: str | None = None) -> Any:
@@ -217,7 +217,7 @@ def test_what_is_under_way_when_a_bug_ends_the_run_is_in_doubt() -> None:
         if name == "t0-pod-1":
             raise ZeroDivisionError
 
-    sending = Executor(Sink(fail), check=lambda: None, stopping=lambda: False, at_once=4, log=_SILENT)  # type: ignore[arg-type]
+    sending = Executor(Sink(fail), check=lambda: None, stopping=lambda: False, concurrency=4, log=_SILENT)  # type: ignore[arg-type]
     with pytest.raises(ZeroDivisionError):
         sending.run([tree("t0")])
     assert sending.doubtful

@@ -85,11 +85,14 @@ def test_a_refused_rerun_gives_back_the_operator_that_a_dead_run_stopped() -> No
     assert (ending.code, world.replicas, world.records) == (REFUSED, 1, []), str(ending)
 
 
-def test_replicas_that_somebody_else_set_to_zero_stay() -> None:
-    """An operator at zero without a record of ours is somebody's maintenance: a refused run leaves it alone."""
+@pytest.mark.parametrize("late", [False, True], ids=["in the preflight", "behind the fence"])
+def test_replicas_that_somebody_else_set_to_zero_stay(*, late: bool) -> None:
+    """An operator at zero that no run of ours stopped is somebody's maintenance: a refused run leaves it alone."""
     world = World(replicas=0)
-    begin_update(world)
-    assert (world.run().code, world.replicas) == (REFUSED, 0)
+    if not late:
+        begin_update(world)
+    ending = world.run(do_at(1, "after", lambda _write: begin_update(world)) if late else None)
+    assert (ending.code, world.replicas) == (REFUSED, 0), str(ending)
 
 
 def test_told_to_end_when_all_is_written_it_does_not_let_the_old_operator_in() -> None:

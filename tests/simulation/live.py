@@ -187,7 +187,7 @@ class LiveCluster:
 
     @property
     def owners_of_replicas(self) -> list[str]:
-        """Who owns ``spec.replicas`` beside whoever created the Deployment."""
+        """Who owns ``spec.replicas`` beside the creator of the Deployment."""
         found = self.client.get("apps/v1", "Deployment", cluster.DEPLOYMENT, cluster.NAMESPACE)
         entries = found["metadata"]["managedFields"]
         return [entry["manager"] for entry in entries if entry.get("subresource") == "scale"]

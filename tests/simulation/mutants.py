@@ -23,10 +23,10 @@ from migrator.planning.options import Direction
 from migrator.planning.patches import Patch
 from migrator.resources import Op as PatchOp
 from migrator.run import actions, decisions, loop, observation, operator
-from migrator.run.decisions import Goal, Lease, Op, Point, Rec, Situation, Why
+from migrator.run.decisions import Goal, Lease, Op, Phase, Rec, Situation, Why
 from migrator.run.execute import Executor
 from migrator.run.leases import Leases, LeaseSeen
-from migrator.run.observation import Control, SetsSeen
+from migrator.run.observation import Control, Observation, SetsSeen
 from migrator.run.record import Recorded, Recorder
 from tests.run import test_holes
 from tests.simulation import (
@@ -38,6 +38,7 @@ from tests.simulation import (
     test_migrate_faults,
     test_migrate_lease,
     test_migrate_operator,
+    test_migrate_revert,
 )
 from tests.simulation.machine import Machine, Mishap, explore, history
 from tests.simulation.points import first
@@ -102,10 +103,10 @@ def _one_snapshot() -> AbstractContextManager[object]:
     """What was planned before the fence is taken for what is there behind it."""
     original = loop.read_sets
 
-    def read_sets(store: Any, options: Any, context: Any, control: Any, point: Point) -> SetsSeen:
-        if point is Point.FENCED and seen:
-            return replace(seen[-1], point=point)
-        seen.append(original(store, options, context, control, point))
+    def read_sets(store: Any, options: Any, context: Any, control: Any, phase: Phase) -> SetsSeen:
+        if phase is Phase.FENCED and seen:
+            return replace(seen[-1], phase=phase)
+        seen.append(original(store, options, context, control, phase))
         return seen[-1]
 
     seen: list[SetsSeen] = []
@@ -176,7 +177,7 @@ def _leases_are_never_parked() -> AbstractContextManager[object]:
 
 
 def _nothing_is_owed() -> AbstractContextManager[object]:
-    return mock.patch.object(observation, "owed", return_value=None)
+    return mock.patch.object(observation, "replicas_to_restore", return_value=None)
 
 
 def _no_watch() -> AbstractContextManager[object]:
@@ -218,6 +219,28 @@ def _records_are(found: Rec, taken_for: Rec) -> AbstractContextManager[object]:
 
 def _only_the_open_run_counts() -> AbstractContextManager[object]:
     return mock.patch.object(Recorded, "origins", lambda recorded: recorded)
+
+
+def _every_run_is_open() -> AbstractContextManager[object]:
+    """What earlier runs wrote, and finished, is taken for this run's."""
+    return mock.patch.object(Recorded, "of_open_run", lambda recorded: {table.uid: table for table in recorded.tables})
+
+
+def _leases_are_never_lost() -> AbstractContextManager[object]:
+    """Who once held a Lease believes to hold it, and with it all that it remembers of the record."""
+    return _both(_no_lease_check(), mock.patch.object(Leases, "_lost", return_value=""))
+
+
+def _every_zero_is_ours() -> AbstractContextManager[object]:
+    """An operator at zero is given a replica, whether or not a run of ours took one."""
+    original = observation.replicas_to_restore
+
+    def replicas(seen: Observation, *more: Any, **options: Any) -> int | None:
+        installed = seen.control.found.operator
+        at_zero = installed is not None and installed.replicas == 0
+        return original(seen, *more, **options) or (1 if at_zero else None)
+
+    return _both(*(mock.patch.object(module, "replicas_to_restore", replicas) for module in (observation, actions)))
 
 
 def _overtaken() -> None:
@@ -303,6 +326,21 @@ MUTANTS: Final = (
         "an operator that a dead run stopped is forgotten",
         _nothing_is_owed,
         test_holes.test_a_refused_rerun_gives_back_the_operator_that_a_dead_run_stopped,
+    ),
+    Mutant(
+        "an operator that somebody else stopped is started",
+        _every_zero_is_ours,
+        partial(test_holes.test_replicas_that_somebody_else_set_to_zero_stay, late=True),
+    ),
+    Mutant(
+        "a run that was overtaken believes what it remembers",
+        _leases_are_never_lost,
+        partial(test_holes.test_a_run_that_another_overtook_never_starts_the_old_operator, stopped=True),
+    ),
+    Mutant(
+        "what a finished run wrote is brought back when a later one fails",
+        _every_run_is_open,
+        test_migrate_revert.test_a_later_run_that_fails_leaves_an_earlier_migration_alone,
     ),
     Mutant(
         "nobody looks for operators during the writes",

@@ -129,7 +129,7 @@ Schedule = Callable[[Seen], Fault | None]
 
 
 class Proxy:
-    """A proxy for one migrator, ``process``, which whoever starts it enters here."""
+    """A proxy for one migrator: ``process``, which is set once it is started."""
 
     def __init__(self, control_plane: ControlPlane, directory: Path, schedule: Schedule | None = None) -> None:
         address = urlsplit(control_plane.url)
@@ -223,7 +223,7 @@ class _Server(ThreadingHTTPServer):
     block_on_close = False
 
     def handle_error(self, *_: object) -> None:
-        """A migrator that was killed, or that closes a connection, is no error of the proxy."""
+        """A migrator that was killed, or that closes a connection, is not an error of the proxy."""
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -27,7 +27,7 @@ def test_whatever_happens_is_no_worse_than_without_us() -> None:
 
 
 def test_a_record_does_not_make_a_reordered_set_canonical() -> None:
-    """The operator saw lists in canonical order, and not that they were put back: that is no canonical hash to prove.
+    """The operator saw lists in canonical order, and not that they were put back: no canonical hash is proven by that.
 
     The machine found it. The record of the migration before it is of other schemes and proves nothing here either.
     """

@@ -65,7 +65,7 @@ def test_a_run_dies_in_mid_tree_and_the_old_operator_lets_an_edit_through(
         assert world.run(kill_at(write.number, "after")).code == KILLED
         found = world.grove()
         if found["PodCliqueSet", "default", name] != world.before["PodCliqueSet", "default", name]:
-            continue  # this set is committed: what the old operator does to it then is no mid-tree any more
+            continue  # this set is committed: what the old operator does to it then is not in mid-tree any more
         world.deploy(replicas=1)
         world.advance(60)
         edit(world, name, clique)

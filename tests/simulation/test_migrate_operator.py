@@ -131,7 +131,7 @@ def test_the_targets_operator_may_come_early(world: World) -> None:
 
 @pytest.mark.parametrize(("image", "code"), [("registry.example/op:nightly", REVERTED), ("registry.example/op:own", 0)])
 def test_an_image_that_is_no_release_must_be_named(world: World, image: str, code: int) -> None:
-    """--target-image makes an image the target's; any other that is no release of the target is a stranger."""
+    """--target-image makes an image the target's; any other that is not a release of the target is a stranger."""
     number = first("podcliquesets", "status")
     world.on_awake = lambda _image: None
     fault = do_at(number, "before", lambda _: world.deploy(replicas=1, image=image))

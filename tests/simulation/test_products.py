@@ -6,6 +6,7 @@ import pytest
 
 from tests.simulation import products
 from tests.simulation.products import COMMANDS, MISHAPS, Command, Mishap, Tally
+from tests.simulation.truth import FAILED, REFUSED
 from tests.simulation.world import MOMENTS, Moment
 from tests.support.counts import record
 
@@ -29,6 +30,29 @@ def test_a_mishap_at_any_step_is_told_truthfully(command: Command, mishap: Misha
     record("product_runs", tally.runs)
 
 
+@pytest.mark.parametrize("name", ["a missing right", "a bug of ours", "too little memory", "two signals"])
+def test_a_first_patch_that_never_arrives_has_written_nothing(name: str) -> None:
+    """It was sent, and the cluster is as before with the operator at work: exit 1 or 3 is the truth."""
+    mishap = next(mishap for mishap in MISHAPS if mishap.name == name)
+    writes = [step for step in products.steps("forward") if step.kind == "write"]
+    number = next(step.number for step in writes if step.target.startswith("pods/"))
+    tally = Tally()
+    products.suffer("forward", mishap, number, "before", tally)
+    assert set(tally.endings) <= {FAILED, REFUSED}
+    record("product_mishaps", tally.histories)
+    record("product_runs", tally.runs)
+
+
+@pytest.mark.parametrize(("first", "second"), [("forward", "revert"), ("revert", "forward")])
+def test_who_has_let_go_is_undone_by_the_next(first: Command, second: Command) -> None:
+    """A run reports what it last saw; a second one that begins after that is free to undo it."""
+    tally = Tally()
+    release = max(step.number for step in products.steps(first) if step.target.startswith("leases/"))
+    products.overtaken(first, second, release, "after", tally, alive=True)
+    record("product_double_runs", tally.histories)
+    record("product_runs", tally.runs)
+
+
 @EVERY
 @pytest.mark.parametrize("alive", [False, True], ids=["stands still", "renews"])
 @pytest.mark.parametrize("moment", MOMENTS)
@@ -37,7 +61,7 @@ def test_a_mishap_at_any_step_is_told_truthfully(command: Command, mishap: Misha
 def test_a_second_command_at_any_step_of_the_first(
     first: Command, second: Command, moment: Moment, every: int, *, alive: bool
 ) -> None:
-    """Both end truthfully, whoever has the Leases, and all that they leave is finished or undone by the next."""
+    """Both end truthfully, whichever has the Leases, and all that they leave is finished or undone by the next."""
     tally = Tally()
     numbers = [step.number for step in products.steps(first) if step.moment == moment]
     offset = 5 * COMMANDS.index(second) + 3 * alive

@@ -80,7 +80,7 @@ class Turns:
                 raise TimeoutError(f"process {number} never got its turn")
 
     def _next(self) -> None:
-        """Give the turn to whoever wakes first; the caller holds the lock and does not run any more."""
+        """Give the turn to the process that wakes first; the caller holds the lock and does not run any more."""
         if self._running is None and self._wakes:
             number = min(self._wakes, key=lambda n: (self._wakes[n], n))
             at = self._wakes.pop(number)

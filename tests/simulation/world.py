@@ -224,7 +224,10 @@ class World:
 
 
 class Process:
-    """One migrator process: its identity, its connection, its life."""
+    """One migrator process: its identity, its connection, its life.
+
+    ``writes`` are those that it sent, ``applied`` those of them that the cluster applied.
+    """
 
     _numbers: Final = count(1)
 
@@ -245,6 +248,7 @@ class Process:
         self.beats: list[Callable[[], object]] = []
         self.stop = threading.Event()
         self.writes: list[Write] = []
+        self.applied: list[Write] = []
         self.reads = 0
         self.dead = False
         self._read_fault = read_fault or (lambda _number: None)
@@ -366,6 +370,7 @@ class Process:
             self._fault(write)
             with self._step("write", verb, write.target):
                 answer = call()
+                self.applied.append(write)
                 self._fault(replace(write, moment="after"))
             return answer
 
@@ -438,10 +443,10 @@ class View:
         )
 
     def patches(
-        self, take: Callable[[], tuple[K, SeamWrite] | None], *, at_once: int
+        self, take: Callable[[], tuple[K, SeamWrite] | None], *, concurrency: int
     ) -> Generator[tuple[K, MigratorError | None], None, None]:
         """See the store: one after the other, so that each is a step of its own."""
-        del at_once
+        del concurrency
         return in_turn(self, take)
 
     def delete(self, resource: Resource, namespace: str, name: str, uid: str) -> None:

@@ -309,10 +309,10 @@ class MemoryStore:
         return _brief(answer) if resource == resources.PODS or resource.group in _BRIEF_GROUPS else answer
 
     def patches(
-        self, take: Callable[[], tuple[K, Write] | None], *, at_once: int
+        self, take: Callable[[], tuple[K, Write] | None], *, concurrency: int
     ) -> Generator[tuple[K, MigratorError | None], None, None]:
         """See :meth:`migrator.store.Store.patches`: one after the other."""
-        del at_once
+        del concurrency
         return in_turn(self, take)
 
     def delete(self, resource: Resource, namespace: str, name: str, uid: str) -> None:

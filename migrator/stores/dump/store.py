@@ -236,7 +236,7 @@ class DumpStore:
         self,
         take: Callable[[], tuple[K, Write] | None],
         *,
-        at_once: int,  # noqa: ARG002 - the seam's
+        concurrency: int,  # noqa: ARG002 - the seam's
     ) -> Generator[tuple[K, MigratorError | None], None, None]:
         """See :meth:`migrator.store.Store.patches`: one after the other."""
         return in_turn(self, take)

@@ -214,7 +214,7 @@ class KubeStore:
         return self._object(request, json.loads if request.accept == _METADATA else exact_json.loads)
 
     def patches(
-        self, take: Callable[[], tuple[K, Write] | None], *, at_once: int
+        self, take: Callable[[], tuple[K, Write] | None], *, concurrency: int
     ) -> Generator[tuple[K, MigratorError | None], None, None]:
         """See :meth:`migrator.store.Store.patches`."""
         if self.dry_run is DryRun.CLIENT:
@@ -228,7 +228,7 @@ class KubeStore:
             request = self._patch(found[1])
             return (found[0], request), request
 
-        with closing(stream(self._transport, requested, at_once=at_once)) as outcomes:
+        with closing(stream(self._transport, requested, concurrency=concurrency)) as outcomes:
             for (key, request), answer in outcomes:
                 yield key, answer if isinstance(answer, MigratorError) else _unreadable(request, answer)
 

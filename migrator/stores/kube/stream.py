@@ -20,7 +20,7 @@ from urllib3.exceptions import HTTPError
 from urllib3.exceptions import TimeoutError as TooLate
 
 from migrator.errors import MigratorError
-from migrator.store import FIRST_AT_ONCE
+from migrator.store import FIRST_CONCURRENCY
 from migrator.stores.kube import responses
 from migrator.stores.kube.retry import Window
 from migrator.stores.kube.transport import SHORTEST, Course, Request, Transport
@@ -227,7 +227,7 @@ class Stream(Generic[K]):
 
 
 def stream(
-    transport: Transport, take: Callable[[], tuple[K, Request] | None], *, at_once: int
+    transport: Transport, take: Callable[[], tuple[K, Request] | None], *, concurrency: int
 ) -> Generator[tuple[K, bytes | MigratorError], None, None]:
-    """Send what ``take`` gives, at most ``at_once`` at a time."""
-    return Stream(transport, take, Window(at_once, first=FIRST_AT_ONCE)).run()
+    """Send what ``take`` gives, at most ``concurrency`` at a time."""
+    return Stream(transport, take, Window(concurrency, first=FIRST_CONCURRENCY)).run()

@@ -140,7 +140,7 @@ def _first_of_each_kind_twice() -> Any:
     return patch
 
 
-def _one_by_one(store: KubeStore, take: Any, *, at_once: int) -> Any:
+def _one_by_one(store: KubeStore, take: Any, *, concurrency: int) -> Any:
     """A stream of patches as single ones."""
-    del at_once
+    del concurrency
     return in_turn(store, take)

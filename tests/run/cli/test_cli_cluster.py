@@ -19,7 +19,7 @@ from migrator import __version__, cli
 from migrator.cli import log, wiring
 from migrator.errors import NotAuthorised, Unreachable
 from migrator.resources import POD_CLIQUE_SETS
-from migrator.store import MOST_AT_ONCE
+from migrator.store import MAX_CONCURRENCY
 from testbed import operator_installation as installation
 from tests.support.memory_store import MemoryStore, Request
 from tests.support.paths import ROOT
@@ -424,7 +424,7 @@ def test_the_exit_code_survives_a_reader_that_left(tmp_path: Path) -> None:
     assert events(done.stderr)[-1]["event"] == "summary"
 
 
-@pytest.mark.parametrize(("flags", "expected"), [((), MOST_AT_ONCE), (("--concurrency", "3"), 3)])
+@pytest.mark.parametrize(("flags", "expected"), [((), MAX_CONCURRENCY), (("--concurrency", "3"), 3)])
 def test_the_limit_of_patches_under_way_reaches_the_store(
     monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...], expected: int
 ) -> None:
@@ -432,9 +432,9 @@ def test_the_limit_of_patches_under_way_reaches_the_store(
     given: list[int] = []
 
     class Watched(MemoryStore):
-        def patches(self, take: Any, *, at_once: int) -> Any:
-            given.append(at_once)
-            return super().patches(take, at_once=at_once)
+        def patches(self, take: Any, *, concurrency: int) -> Any:
+            given.append(concurrency)
+            return super().patches(take, concurrency=concurrency)
 
     store = Watched(*objects(), *operator())
     monkeypatch.setattr(wiring, "connect", lambda *_, dry_run, **__: store.in_dry_run(dry_run))

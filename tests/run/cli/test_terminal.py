@@ -19,7 +19,7 @@ RUN = ("run", "--to", NEW, "--stop-operator")
 QUESTION = "[y/N]"
 BEFORE = """\
 cluster   https://lab.test (context lab)
-operator  Deployment grove-system/grove-operator, 1 replica, image
+operator  Deployment grove-system/grove-operator, 1 replica of
           example.test/grove-operator:v0.1.0-alpha.8
 sets      without migration: 19 pods and 78 GPUs in 3 sets would be recreated;
           with it: 0
@@ -30,7 +30,7 @@ will      stop the operator, and leave it at zero replicas
 """
 AFTER = f"""\
 migrated 3 sets with 43 patches
-operator  Deployment grove-system/grove-operator, 0 replicas, image
+operator  Deployment grove-system/grove-operator, 0 replicas of
           example.test/grove-operator:v0.1.0-alpha.8; nothing is reconciled
           until an operator runs again
 next      install the operator of v0.1.0-alpha.12-rc1; its replicas come back

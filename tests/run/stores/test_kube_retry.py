@@ -60,7 +60,7 @@ def patch(store: KubeStore) -> Any:
 def streamed(store: KubeStore) -> Any:
     """The same write as a stream of one: every rule of a single request holds."""
     writes = iter([(None, Write(PODS, "a", "p", OPS))])
-    for _, error in store.patches(lambda: next(writes, None), at_once=4):
+    for _, error in store.patches(lambda: next(writes, None), concurrency=4):
         if error is not None:
             raise error
 

@@ -35,7 +35,7 @@ Outcomes = dict[int, MigratorError | None]
 
 
 def send(
-    store: KubeStore, count: int, *, at_once: int = 4, before: Callable[[int], object] = lambda _: None
+    store: KubeStore, count: int, *, concurrency: int = 4, before: Callable[[int], object] = lambda _: None
 ) -> Outcomes:
     """Send so many patches as one stream; ``before`` is told of each right before it is sent."""
     numbers = iter(range(count))
@@ -47,7 +47,7 @@ def send(
         before(number)
         return number, Write(PODS, "a", f"p-{number}", OPS)
 
-    return dict(store.patches(take, at_once=at_once))
+    return dict(store.patches(take, concurrency=concurrency))
 
 
 class Meeting:
@@ -77,7 +77,7 @@ def test_patches_are_under_way_at_the_same_time(serve: Serve) -> None:
     """As many as are allowed, and never more."""
     meeting = Meeting(4)
     api = serve(meeting)
-    assert send(store_on(api.url), 13, at_once=4) == dict.fromkeys(range(13))
+    assert send(store_on(api.url), 13, concurrency=4) == dict.fromkeys(range(13))
     assert meeting.most == 4
     assert sorted(seen.path for seen in api.seen) == sorted(f"/api/v1/namespaces/a/pods/p-{n}" for n in range(13))
 
@@ -102,7 +102,7 @@ def test_one_that_waits_keeps_no_other_from_being_sent(serve: Serve) -> None:
     throttled = iter([SLOW_DOWN])
     api = serve(lambda seen: next(throttled, POD) if seen.path.endswith("p-0") else POD)
     time = FakeTime()
-    assert send(store_on(api.url, time=time), 6, at_once=2) == dict.fromkeys(range(6))
+    assert send(store_on(api.url, time=time), 6, concurrency=2) == dict.fromkeys(range(6))
     assert [seen.path[-3:] for seen in api.seen].count("p-0") == 2
     assert api.seen[-1].path.endswith("p-0")
     assert sum(time.slept) >= 1.0
@@ -116,7 +116,7 @@ def test_the_hold_is_asked_right_before_each_patch(serve: Serve) -> None:
     def before(number: int) -> None:
         left[0] = 0.0 if number == 5 else left[0]
 
-    found = send(store_on(api.url).within(lambda: left[0]), 9, at_once=1, before=before)
+    found = send(store_on(api.url).within(lambda: left[0]), 9, concurrency=1, before=before)
     assert len(api.seen) == 5
     assert [type(found[number]) for number in range(9)] == [type(None)] * 5 + [LeaseLost] * 4
 
@@ -155,7 +155,7 @@ def test_what_take_raises_ends_the_stream_after_what_is_under_way(serve: Serve) 
     told: list[int] = []
     store = store_on(api.url, on_request=lambda _method, _path, code, _seconds: told.append(code))
     with pytest.raises(ZeroDivisionError):
-        send(store, 9, at_once=4, before=fail)
+        send(store, 9, concurrency=4, before=fail)
     assert told == [200] * 3
     assert len(api.seen) == 3
 
@@ -166,7 +166,7 @@ def test_a_stream_that_is_closed_waits_for_what_is_under_way_and_sends_nothing_a
     api = serve(lambda _seen: next(throttled, SLOW_DOWN))
     numbers = iter(range(9))
     store = store_on(api.url)
-    found = store.patches(lambda: (number := next(numbers), Write(PODS, "a", f"p-{number}", OPS)), at_once=3)
+    found = store.patches(lambda: (number := next(numbers), Write(PODS, "a", f"p-{number}", OPS)), concurrency=3)
     next(found)
     sent = len(api.seen)
     found.close()
@@ -202,7 +202,7 @@ def test_a_retry_whose_time_is_over_is_not_sent(serve: Serve) -> None:
         return None if number is None else (number, Write(PODS, "a", f"p-{number}", OPS))
 
     found: Outcomes = {}
-    for number, error in store_on(api.url, time=time).patches(take, at_once=2):
+    for number, error in store_on(api.url, time=time).patches(take, concurrency=2):
         found[number] = error
         time.now += 20.0
     assert (found[1], found[2], type(found[0])) == (None, None, Unreachable)
