@@ -6,7 +6,6 @@ values are null.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -28,16 +27,6 @@ ACCEPTED_NOTE = "Builds of pull request #566 accept the legacy hash of their own
 _SELECTION: Final = "GM-201"
 #: Why sets under OnDelete may count.
 ON_DELETE_NOTE = "Operators before v0.1.0-alpha.7 do not know the update strategy OnDelete and roll such sets too."
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeGroup:
-    """Changes of one tree that replace the same value by the same value; ``kinds`` counts objects by kind."""
-
-    what: str
-    old: str
-    new: str
-    kinds: Counter[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,22 +190,6 @@ def has_changes(plan: Plan) -> bool:
     return any(tree.state is TreeState.MIGRATE for tree in plan.trees)
 
 
-def change_groups(tree: TreePlan) -> list[ChangeGroup]:
-    """The changes of a tree, grouped by old and new value: generation hash first, then clique by clique."""
-    groups: dict[tuple[bool, str, str], set[Ref]] = {}
-    for change in tree.changes:
-        groups.setdefault((_holds_template_hash(change), change.old, change.new), set()).add(change.ref)
-    return [
-        ChangeGroup(
-            what=_cliques(tree, new) if template else "generation hash",
-            old=old,
-            new=new,
-            kinds=Counter(ref.kind for ref in refs),
-        )
-        for (template, old, new), refs in sorted(groups.items(), key=lambda item: item[0])
-    ]
-
-
 def headline(plan: Plan) -> str:
     """One sentence: the pods that the upgrade recreates without the migration, and with it."""
     if not plan.known:
@@ -325,18 +298,6 @@ def _sum(trees: Iterable[TreePlan]) -> BlastRadius:
 
 def _amount(blast: BlastRadius) -> str:
     return f"{count(blast.pods, 'pod')} and {count(blast.gpus, 'GPU')}"
-
-
-def _holds_template_hash(change: Change) -> bool:
-    # The last step of every pointer to a generation hash contains the word (currentGenerationHash,
-    # podCliqueSetGenerationHash, podcliqueset-generation-hash); all others are template hashes.
-    return "generation" not in change.field.rsplit("/", 1)[-1].lower()
-
-
-def _cliques(tree: TreePlan, new: str) -> str:
-    known = tree.target_hashes.templates if tree.target_hashes else {}
-    names = [name for name, value in known.items() if value == new]
-    return f"pod template of {', '.join(names)}" if names else "pod template"
 
 
 def _tree(tree: TreePlan) -> dict[str, Any]:

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Final, TextIO
 from migrator.grove.model import Advice, Plan, Ref, Severity, TreePlan, TreeState
 from migrator.hashing import schemes
 from migrator.planning.lineage import span
+from migrator.render.changes import ChangeGroup, change_groups
 from migrator.render.findings import NAMED, FindingGroup, advice_groups, consequences, grouped, line, names
 from migrator.render.summary import (
-    ChangeGroup,
     TargetRow,
-    change_groups,
     count,
     csv_rows,
     headline,

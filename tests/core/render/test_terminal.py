@@ -26,6 +26,7 @@ from migrator.grove.model import (
     TreeState,
 )
 from migrator.render import summary
+from migrator.render.changes import change_groups
 from migrator.render.findings import grouped
 from migrator.render.terminal import plan_text, print_plan
 from tests.support.builders import World
@@ -203,7 +204,7 @@ def test_the_headline_says_what_is_at_stake(made: Plan, said: str) -> None:
 
 def test_changes_are_grouped_by_what_replaces_what() -> None:
     """A person sees one line for each hash, with the kinds that hold it, not one per pod."""
-    generation, template = summary.change_groups(tree_plan("demo"))
+    generation, template = change_groups(tree_plan("demo"))
     assert (generation.what, generation.old, generation.new) == ("generation hash", OLD_G, NEW_G)
     assert (template.what, template.old, template.new) == ("pod template of frontend", OLD, NEW)
     assert template.kinds == {"Pod": 2, "PodClique": 1}
