@@ -19,6 +19,7 @@ from migrator.planning.explain import Explanation, as_text, explain
 from migrator.planning.lineage import span
 from migrator.render import figures
 from migrator.render import summary as report
+from migrator.render.changes import change_groups
 from migrator.render.findings import advice_groups, consequences, grouped
 from migrator.render.reasons import reasons
 from migrator.render.text import sheet
@@ -115,7 +116,7 @@ def _template(name: str) -> Template:
     environment.filters["capital"] = lambda text: text[:1].upper() + text[1:]
     environment.globals.update(
         as_text=as_text,
-        change_groups=report.change_groups,
+        change_groups=change_groups,
         count=report.count,
         number=lambda value: f"{value:,}",
         SHOWN=SHOWN,
