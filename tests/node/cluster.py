@@ -24,7 +24,7 @@ from testbed.controlplane.trees import load
 from testbed.gangs import MAPPED
 from testbed.trees import State, grow
 from tests.cluster.manifests.site import NAMESPACE, NEW, OLD, WORKLOADS, Site, documents, of_kind
-from tests.node import images
+from tests.node import images, traces
 from tests.node.real import IMAGE_VOLUME, SANDBOX, Node
 from tests.node.scenarios import Row
 from tests.upgrade.watch import Watch
@@ -44,7 +44,7 @@ class Machine:
     """A control plane with all its controllers and one real node; a context manager."""
 
     def __init__(self, archives: Sequence[Path] = ()) -> None:
-        self._home = tempfile.TemporaryDirectory(prefix="gn-", dir="/tmp")
+        self._home = tempfile.TemporaryDirectory(prefix=traces.HOME.name, dir=traces.HOME.parent)
         home = Path(self._home.name)
         options = Options(
             controller_manager=True,

@@ -15,16 +15,22 @@ from typing import Final
 VARIABLE: Final = "GROVE_NODE_CGROUP"
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 _PLACES: Final = (Path("/run/containerd"), Path("/var/lib/kubelet"), Path("/var/lib/cni"), Path("/var/log/pods"))
+#: What the paths of clusters' directories begin with; sockets in them want a short one.
+HOME: Final = Path("/tmp/gn-")  # noqa: S108 - a random name follows
+# What only a cluster makes: this machine's own services mount and link, too, while one runs.
+_MOUNTED: Final = (str(HOME), "/run/netns/", *map(str, _PLACES))
+_LINKED: Final = ("cni", "node0", "veth")
+_RULED: Final = ("KUBE-", "CNI-", "10.96.0.1/32")
 _SECONDS: Final = 30
 
 
 def taken() -> dict[str, set[str]]:
-    """Everything of the kinds that a cluster makes, as it is on this machine now; processes are asked for by name."""
-    mounts = (line.split() for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines())
+    """What looks like a cluster's on this machine now; processes and control groups are asked for by name."""
+    mounts = (line.split()[4] for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines())
     return {
-        "mount": {fields[4] for fields in mounts},
-        "link": {path.name for path in Path("/sys/class/net").iterdir()},
-        "rule": {line for line in _rules().splitlines() if line.startswith(("-A", ":KUBE"))},
+        "mount": {place for place in mounts if place.startswith(_MOUNTED)},
+        "link": {path.name for path in Path("/sys/class/net").iterdir() if path.name.startswith(_LINKED)},
+        "rule": {line for line in _rules().splitlines() if any(mark in line for mark in _RULED)},
         "directory": {str(path) for place in _PLACES if place.exists() for path in (place, *place.iterdir())},
     }
 
