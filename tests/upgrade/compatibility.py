@@ -144,7 +144,8 @@ _NODE: Final = """\
 The same upgrades with a real kubelet (`make node-upgrade`): the operators, the workloads and the tool run in
 containers, the operators are installed by Helm from the charts of their tags, and the run is the Job of
 `manifests/job.yaml`, or of our chart, with the image of our Dockerfile. Each row was judged like those above.
-"Recreated without" is the negative control, tried once for each pair: the same upgrade without the tool.
+"Recreated without" is the negative control, tried once for each pair: the same upgrade without the tool. Where it says
+"then none", the rolling update of the next operator stood still for 180 s, long before its end, and was given up.
 
 What stood in for what: the closed cluster of `tests/node` for kind (containerd 2.2 and one kubelet of 1.34), a base
 made of Debian's packages with Python 3.11 for the published slim image, images made of the binaries described below
@@ -191,7 +192,10 @@ def _node_row(pair: Pair, by: str, result: Mapping[str, Any] | None) -> str:
     ends = [*(build.title for build in pair.builds), by]
     if result is None:
         return f"| {' | '.join([*ends, 'not run', *[''] * 6])} |"
-    counted = ["" if result[name] is None else str(result[name]) for name in ("sets", "pods", "without", "with_tool")]
+    without = "" if result["without"] is None else str(result["without"])
+    if result["stalled_of"] is not None:
+        without += f" of {result['stalled_of']}, then none"
+    counted = [str(result["sets"]), str(result["pods"]), without, str(result["with_tool"])]
     times = [f"{result[name]:g} s" for name in ("run_seconds", "downtime_seconds", "soak_seconds")]
     return f"| {' | '.join([*ends, *counted, *times])} |"
 
