@@ -7,7 +7,6 @@ python -m tests.node --probe                  only find out, by having one, whet
 from __future__ import annotations
 
 import os
-import secrets
 import signal
 import subprocess
 import sys
@@ -42,20 +41,20 @@ def prepare(image: Callable[[], Path]) -> Path:
 
 def run(module: str, *arguments: str) -> int:
     """Run a Python module in namespaces of its own; returns its exit code, or 1 if something was left here."""
-    cgroup = f"grove-node-{secrets.token_hex(4)}"
     before = traces.taken()
+    name = traces.new()
     command = [sys.executable, "-m", "tests.node.inside", sys.executable, "-m", module, *arguments]
     try:
-        traces.make_cgroups(cgroup)
-        process = subprocess.Popen([*_NAMESPACES, *command], env={**os.environ, traces.VARIABLE: cgroup})
+        traces.make(name)
+        process = subprocess.Popen([*_NAMESPACES, *command], env={**os.environ, traces.VARIABLE: name})
         try:
             code = process.wait()
         finally:
             process.kill()
             process.wait()
     finally:
-        traces.remove_cgroups(cgroup)
-    found = traces.left(cgroup, before)
+        traces.remove(name)
+    found = traces.left(name, before)
     for trace in found:
         sys.stderr.write(f"tests.node: left behind: {trace}\n")
     return code or bool(found)
@@ -73,7 +72,7 @@ def probe() -> str | None:
         programs = " ".join(word for word in error.cmd if word in _PROGRAMS)
         return f"{programs} ended with {error.returncode}; the lines on standard error are the reason."
     except (GoProgramError, OSError) as error:
-        lines = str(error).splitlines()
+        lines = str(error).splitlines() or [repr(error)]
         return " ".join(dict.fromkeys((lines[0], lines[-1])))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,7 +45,7 @@ class Machine:
     """A control plane with all its controllers and one real node; a context manager."""
 
     def __init__(self, archives: Sequence[Path] = ()) -> None:
-        self._home = tempfile.TemporaryDirectory(prefix=traces.HOME.name, dir=traces.HOME.parent)
+        self._home = tempfile.TemporaryDirectory(prefix="", dir=traces.home(os.environ[traces.VARIABLE]))
         home = Path(self._home.name)
         options = Options(
             controller_manager=True,
