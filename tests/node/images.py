@@ -136,7 +136,8 @@ def ours() -> Path:
         unfinished = Path(scratch) / "image.tar"
         to = f"docker-archive:{unfinished}:docker.io/library/{OURS}"
         _buildah(scratch, _bud(OURS, ROOT), ["push", "--quiet", OURS, to])
-        for old in home().glob("ours-*.tar"):
+        # Another run may still have the newest of the others.
+        for old in sorted(home().glob("ours-*.tar"), key=lambda path: path.stat().st_mtime)[:-1]:
             old.unlink()
         unfinished.replace(kept)
     return kept
