@@ -29,8 +29,8 @@
     ├── NotReverted                 6  not-reverted
     └── VerificationFailed          7  verification-failed
 
-The exit code of a class is what the process exits with when nothing has been written yet; after the first
-write :mod:`migrator.run.actions` turns any of them into :class:`Reverted` or :class:`NotReverted`.
+The process exits with the code of the error's class if nothing has been written yet. After the first write
+:mod:`migrator.run.actions` turns every error into :class:`Reverted` or :class:`NotReverted`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from typing import Any, ClassVar, Protocol
 
 
 class Named(Protocol):
-    """An object by its names: what :class:`migrator.grove.model.Ref` is, as far as an error needs it."""
+    """The names of an object: the part of :class:`migrator.grove.model.Ref` that an error needs."""
 
     @property
     def kind(self) -> str: ...  # noqa: D102 - above
@@ -55,9 +55,9 @@ class Named(Protocol):
 class MigratorError(Exception):
     """Something ended the command; ``str(error)`` is one clear sentence for a person.
 
-    What a program decides upon is data: the class, ``code``, and where they are known the code of the ``guard``
-    (``GM-nnn``, else empty), the object (``ref``) and its ``field`` (a JSON Pointer). ``message`` is the sentence
-    without the guard's code, with which ``str(error)`` begins.
+    A program decides by data: the class, ``code``, the guard's code (``GM-nnn``; empty if no guard refused), the
+    object ``ref`` and its ``field`` (a JSON Pointer), both ``None`` if unknown. ``message`` is the sentence without
+    the guard's code.
     """
 
     exit_code: ClassVar[int] = 1
@@ -173,7 +173,7 @@ class UnknownScheme(UsageError):
 
 
 class UnreadRelease(UnknownScheme):
-    """A release that is known to exist, and whose source nobody has read: its hashes are not known."""
+    """A release that exists but whose source was not read, so its hashes are not known."""
 
     code = "unread-release"
 
@@ -187,7 +187,7 @@ class InputError(UsageError):
 class DecodeError(InputError):
     """Go would refuse to decode this value into the operator's structs.
 
-    ``path`` is where it stands, for instance ``spec.template.cliques[0].spec.podSpec.containers[1].image``.
+    ``path`` names the value, for instance ``spec.template.cliques[0].spec.podSpec.containers[1].image``.
     """
 
     code = "undecodable-input"
@@ -225,7 +225,7 @@ class LeaseLost(LostRace):
 
 
 class ForeignOperator(LostRace):
-    """An operator that no Lease keeps out is at work beside what was written."""
+    """An operator that no Lease keeps out is running beside the written hashes."""
 
     code = "foreign-operator"
 
@@ -247,7 +247,7 @@ class NotReverted(MigratorError):
 class VerificationFailed(MigratorError):
     """``verify`` found values that are not the target's.
 
-    ``problems`` are of :class:`migrator.run.verify.Problem`.
+    ``problems`` holds :class:`migrator.planning.aftermath.Problem` objects.
     """
 
     exit_code = 7

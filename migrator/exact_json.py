@@ -1,8 +1,8 @@
 """JSON with the spelling of numbers kept.
 
 ``1e3`` and ``1000`` are one number to Python and two different quantities to Go (the text is parsed), and a
-file that is written back must differ in planned values only. So a number that is not a plain integer is kept as
-it is spelt.
+file that is written back must differ in planned values only. So a number that is not a plain integer keeps its
+spelling.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ def loads(text: str | bytes) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def decoder() -> json.JSONDecoder:
-    """What parses files, which people and other programs write: :func:`loads`, but no key may be set twice.
+    """The parser of files: :func:`loads`, except that a key may not be set twice.
 
-    Go merges the values of such a key in a way of its own. An API server prints none.
+    People and other programs write files, and Go merges the values of a repeated key in its own way. An API server
+    never repeats a key.
     """
     return json.JSONDecoder(
         object_pairs_hook=_object, parse_float=JSONNumber, parse_int=_integer, parse_constant=_refuse

@@ -34,7 +34,7 @@ class _Parser:
         self._at = 0
 
     def requirements(self) -> list[Requirement]:
-        """All requirements, in the order written; none for an empty selector."""
+        """All requirements, in the written order; none for an empty selector."""
         found: list[Requirement] = []
         while self._peek() != _END or found:  # after a comma there must be more
             found.append(self._requirement())

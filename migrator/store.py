@@ -1,7 +1,7 @@
-"""The one seam to the outside: what the migrator asks of a cluster, or of a file that stands for one.
+"""The one seam to the outside: a cluster, or a file that stands for one.
 
-Every request goes through a :class:`Store`, Lease, Deployment, ConfigMaps and Events included, so that dry
-run, field manager, retries and fault injection cover all of them. The core never sees a client.
+Every request goes through a :class:`Store`, also those for Leases, Deployments, ConfigMaps and Events. So dry run,
+field manager, retries and fault injection cover all of them. The core never sees a client.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from migrator.resources import Op, Resource
 K = TypeVar("K")
 T = TypeVar("T")
 
-#: Is shown the objects of a page, and the JSON that they came as, if they did.
+#: A function that gets the objects of each page of a list, and their JSON text if they came as JSON.
 Look = Callable[[Sequence[JSONObject], bytes | None], None]
 
 FIELD_MANAGER: Final = "grove-migrator"
 PAGE_SIZE: Final = 500
 
-#: The longest that one write may be under way, in seconds: a taker of our Lease waits for it.
+#: The longest time, in seconds, that one write may be under way. A run that takes over our Lease waits that long.
 LONGEST_WRITE: Final = 10.0
 
-#: How many patches of a stream may be under way: at first, and at most unless the user says otherwise.
+#: How many patches of a stream may be under way: at first, and at most if the user names no other number.
 FIRST_AT_ONCE: Final = 8
 MOST_AT_ONCE: Final = 32
 
@@ -63,7 +63,7 @@ class Write:
 class Deadline:
     """When a run must stop waiting, on a monotonic clock; without ``seconds`` there is no limit.
 
-    The run and its store share it, and it may be extended: a revert needs time even if the migration used all of its
+    The run and its store share it. It may be extended, because a revert needs time even if the migration used up its
     own.
     """
 
@@ -73,7 +73,7 @@ class Deadline:
 
     @property
     def at(self) -> float:
-        """The time of the clock at which it passes; infinite without a limit."""
+        """The clock's time of the deadline; infinite without a limit."""
         return self._at
 
     def remaining(self) -> float:
@@ -89,10 +89,10 @@ class Store(Protocol):
     """A cluster, or a dump of one.
 
     Every method raises a subclass of :class:`migrator.errors.ClusterError`, or
-    :class:`migrator.errors.LostReply` for a write whose fate is unknown. Reads and writes are retried
-    inside (429, 5xx, refused connections; Retry-After honoured; bounded by count and deadline).
-    ``is_cluster`` is false for a file, on which nothing that needs a cluster or the time can be checked.
-    ``request_timeout`` is how long, in seconds, one write and all its attempts may be under way.
+    :class:`migrator.errors.LostReply` for a write whose outcome is unknown. The store retries reads and writes
+    (429, 5xx, refused connections; Retry-After honoured; bounded by count and deadline).
+    ``is_cluster`` is false for a file: checks that need a cluster or the time are left out.
+    ``request_timeout`` limits one write with all its attempts, in seconds.
     """
 
     @property
@@ -126,19 +126,18 @@ class Store(Protocol):
         metadata_only: bool = False,
         look: Look | None = None,
     ) -> Listing[T]:
-        """Read every object of a kind, all namespaces unless one is given, in pages of one snapshot.
+        """Read every object of a kind, in all namespaces unless one is given, in pages of one snapshot.
 
-        ``project`` is applied to each raw item at once, so that a page is all that is held in full; ``look`` is
-        shown each page after that, with its text where it came as JSON. An
-        expired continue token restarts the list, bounded. Raises :class:`~migrator.errors.NotFound` when the
-        resource itself does not exist (its CRD is not installed).
+        ``project`` is applied to each raw item at once, so that only one page is held in full; ``look`` gets each
+        page after that. An expired continue token restarts the list, a bounded number of times. Raises
+        :class:`~migrator.errors.NotFound` if the resource itself does not exist (its CRD is not installed).
         """
         ...
 
     def kinds(self, group: str) -> tuple[Resource, ...]:
-        """Every kind of an API group that objects can be listed of, as discovery shows it; none for an absent group.
+        """Every kind of an API group whose objects can be listed, by discovery; none for an absent group.
 
-        On a dump: the kinds that it has objects of.
+        For a dump: the kinds of its objects.
         """
         ...
 
@@ -163,24 +162,25 @@ class Store(Protocol):
     def patches(
         self, take: Callable[[], tuple[K, Write] | None], *, at_once: int
     ) -> Generator[tuple[K, MigratorError | None], None, None]:
-        """Send a stream of patches, at most ``at_once`` at a time, and yield what became of each as it is known.
+        """Send a stream of patches, at most ``at_once`` at a time, and yield the outcome of each with its key.
 
-        Each is sent, retried and answered for as by :meth:`patch`; what that would raise is yielded with the patch's
-        key. ``take`` is called right before a patch is sent; ``None`` means that there is nothing to send now, and it
-        is asked again after the next outcome. The stream ends where nothing is under way either. What ``take`` raises
-        is passed on, and then, or when the stream is closed, nothing more is sent, and what is under way is waited for.
+        Each patch is sent and retried as by :meth:`patch`; its outcome is the error that :meth:`patch` would raise,
+        or ``None``. ``take`` is called right before a patch is sent. If it returns ``None`` there is nothing to send
+        now, and it is asked again after the next outcome; the stream ends when nothing is under way either. An error
+        of ``take`` is passed on. After such an error, or when the stream is closed, nothing more is sent, and the
+        stream waits for the patches that are under way.
         """
         ...
 
     def delete(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
-        """Delete one object of ours (a record), if it still has this uid; absent is success."""
+        """Delete one object of ours (a record) if it still has this uid; an absent object is a success."""
         ...
 
 
 def in_turn(
     store: Store, take: Callable[[], tuple[K, Write] | None]
 ) -> Generator[tuple[K, MigratorError | None], None, None]:
-    """:meth:`Store.patches` for a store that has nothing to gain from more than one at a time."""
+    """:meth:`Store.patches` for a store that gains nothing from several patches at a time."""
     while (found := take()) is not None:
         key, write = found
         try:

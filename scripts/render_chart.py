@@ -5,39 +5,66 @@ Chart and manifests cannot differ.
 python -m scripts.render_chart            write the templates
 python -m scripts.render_chart --check    exit with 1 if one of them is not current
 
-The text of the base is kept, comments included. Namespaces, names and the Job's settings become values; the
-annotations of the two kinds of hook are read from the manifests that have them. Each replacement must fit exactly
-as often as it is meant to, or nothing is written.
+The text of the base is kept, comments included. Namespaces, names and the Job's settings become values, and the
+annotations of the two kinds of hook are put in. Each replacement must fit exactly as often as it is meant to, or
+nothing is written.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
-from scripts.render_manifests import AFTER, BASE, HOW_MADE, MANIFESTS, PARTS
+from scripts.render_manifests import BASE, JOB, MANIFESTS, PARTS
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 TEMPLATES: Final = ROOT / "charts" / "grove-migrator" / "templates"
 
-#: The chart's mode by the manifest whose annotations it has.
-HOOKS: Final = {"hook": "job.yaml", "argocd": "argo-cd.yaml"}
+#: When a hook applies each file of the base: the policies hold before there are rights that they limit.
+WEIGHTS: Final = {"serviceaccount.yaml": -20, "policy.yaml": -20, "rbac.yaml": -10, JOB: 0}
 
+#: By mode: the annotation that orders the hooks, those of every object, and those of the Job beside or instead.
+#:
 #: The chart's target belongs to its revision, so a rollback runs the hook of the revision that it goes back to, with
-#: the right direction. In a manifest the target is whatever somebody wrote.
-_WHEN: Final = "pre-upgrade,pre-rollback"
-_AFTER_WHEN: Final = "post-upgrade,post-rollback"
+#: the right direction. For Helm never hook-succeeded or hook-failed: when its own time is up, Helm deletes what has one
+#: of these while the Job lives on. What deletes them after the upgrade is after.yaml.
+#:
+#: Argo CD deletes what has HookSucceeded at the end of a sync that succeeded as a whole, so when the new operator is
+#: installed (gitops-engine, pkg/sync/sync_context.go: Sync). After a failed one it stays.
+_HOOKS: Final = {
+    "hook": (
+        "helm.sh/hook-weight",
+        {"helm.sh/hook": "pre-upgrade,pre-rollback", "helm.sh/hook-delete-policy": "before-hook-creation"},
+        {"helm.sh/hook-output-log-policy": "hook-failed"},
+    ),
+    "argocd": (
+        "argocd.argoproj.io/sync-wave",
+        {
+            "argocd.argoproj.io/hook": "PreSync",
+            "argocd.argoproj.io/hook-delete-policy": "BeforeHookCreation,HookSucceeded",
+        },
+        {"argocd.argoproj.io/hook-delete-policy": "BeforeHookCreation"},
+    ),
+}
 
-_JOB_FILE: Final = "job.yaml"
+#: What Helm does once the new operator is installed, or the old one again: rights go before the policies that limit
+#: them.
+_AFTER: Final = "after.yaml"
+_AFTER_WEIGHTS: Final = {"serviceaccount.yaml": -10, "policy.yaml": 0, "rbac.yaml": -20}
+_AFTER_HEADING: Final = """\
+# What the hook of the chart does when the upgrade is over: it takes rights and policies away.
+# Helm deletes a hook before it creates one of the same name, and these once more when they have been created. They
+# permit and forbid nothing. If the upgrade fails, the Job may live on, and so do its rights and policies.
+"""
+
 _PLANNER: Final = MANIFESTS / "planner" / "planner.yaml"
 
 _HOW_MADE: Final = "{{- /* Made by `python -m scripts.render_chart` from manifests/base: change it there. */}}\n"
-_Hooks = Mapping[str, Mapping[tuple[str, str], Mapping[str, str]]]
 _SEPARATOR: Final = "---\n"
 _NAMESPACE: Final = "grove-system"
 _LEASE: Final = "grove-operator-leader-election"
@@ -129,27 +156,18 @@ _JOB: Final = (
 
 def templates() -> dict[str, str]:
     """The text of each template by its name. Raises ``ValueError`` where the base does not fit."""
-    hooks = {mode: _annotations(name) for mode, name in HOOKS.items()}
     found = {}
-    for part in PARTS:
-        if part != _JOB_FILE:
-            texts = (BASE / part).read_text(encoding="utf-8").split(_SEPARATOR)
-            body = _SEPARATOR.join(_annotated(_moved(text), hooks) for text in texts)
-            found[part] = _HOW_MADE + (_only_if(".Values.policies", body) if "AdmissionPolicy" in body else body)
-    after = (MANIFESTS / AFTER).read_text(encoding="utf-8").replace(": post-upgrade\n", f": {_AFTER_WHEN}\n")
-    comment, _, objects = after.partition(_SEPARATOR)
-    body = _SEPARATOR.join(
-        _only_if(".Values.policies", _moved(text)) if "AdmissionPolicy" in text else _moved(text)
-        for text in objects.split(_SEPARATOR)
-    )
-    found["after.yaml"] = _HOW_MADE + _only_if('eq .Values.mode "hook"', comment.partition(HOW_MADE)[0] + body)
-    job = (BASE / _JOB_FILE).read_text(encoding="utf-8")
+    for part in PARTS[:-1]:
+        body = _SEPARATOR.join(_annotated(_moved(text), part) for text in _documents(part))
+        found[part] = _HOW_MADE + (_only_if(".Values.policies", body) if "AdmissionPolicy" in body else body)
+    found[_AFTER] = _HOW_MADE + _only_if('eq .Values.mode "hook"', _AFTER_HEADING + _SEPARATOR.join(_after()))
+    job = (BASE / JOB).read_text(encoding="utf-8")
     [deadline] = re.findall(r"activeDeadlineSeconds: (\d+)", job)
     found["_job.tpl"] = (
         f'{_HOW_MADE}{{{{- define "grove-migrator.job" }}}}\n{_parametrised(job)}{{{{- end }}}}\n'
         f'{{{{- define "grove-migrator.attempts" }}}}{deadline}{{{{ end }}}}\n'
     )
-    found["_annotations.tpl"] = _HOW_MADE + _of_jobs(hooks)
+    found["_annotations.tpl"] = _HOW_MADE + _of_jobs()
     found[_PLANNER.name] = _HOW_MADE.replace("/base", "/planner") + _only_if(".Values.planner.subjects", _of_planners())
     return found
 
@@ -172,13 +190,45 @@ def _only_if(condition: str, body: str) -> str:
     return f"{{{{- if {condition} }}}}\n{body}{{{{- end }}}}\n"
 
 
-def _annotations(name: str) -> dict[tuple[str, str], dict[str, str]]:
-    objects: list[dict[str, Any]] = list(yaml.safe_load_all((MANIFESTS / name).read_text(encoding="utf-8")))
-    found = {(item["kind"], item["metadata"]["name"]): item["metadata"].get("annotations", {}) for item in objects}
-    for of_one in found.values():
-        if of_one.get("helm.sh/hook") == "pre-upgrade":
-            of_one["helm.sh/hook"] = _WHEN
-    return found
+def _documents(part: str) -> list[str]:
+    return (BASE / part).read_text(encoding="utf-8").split(_SEPARATOR)
+
+
+def _annotations(mode: str, part: str) -> dict[str, str]:
+    """The annotations of what is in a file of the base, as a hook."""
+    weight, every, job = _HOOKS[mode]
+    return {weight: f'"{WEIGHTS[part]}"', **every, **(job if part == JOB else {})}
+
+
+def _after() -> Iterator[str]:
+    """An object for each of the base but the Job, with its kind and its name, and nothing in it."""
+    for part, weight in _AFTER_WEIGHTS.items():
+        for text in _documents(part):
+            body = _moved(yaml.safe_dump(_emptied(yaml.safe_load(text), weight), sort_keys=False))
+            yield _only_if(".Values.policies", body) if "AdmissionPolicy" in body else body
+
+
+def _emptied(item: dict[str, Any], weight: int) -> dict[str, Any]:
+    annotations = {
+        "helm.sh/hook": "post-upgrade,post-rollback",
+        "helm.sh/hook-weight": str(weight),
+        "helm.sh/hook-delete-policy": "before-hook-creation,hook-succeeded",
+    }
+    nothing = {"apiGroups": ["grove.io"], "apiVersions": ["*"], "operations": ["CREATE"], "resources": ["nothing"]}
+    contents: dict[str, dict[str, Any]] = {
+        "ValidatingAdmissionPolicy": {
+            "spec": {"matchConstraints": {"resourceRules": [nothing]}, "validations": [{"expression": "true"}]}
+        },
+        "ValidatingAdmissionPolicyBinding": {
+            "spec": {"policyName": item["metadata"]["name"], "validationActions": ["Deny"]}
+        },
+        "ServiceAccount": {},
+    }
+    content = contents.get(
+        item["kind"], {key: [] if key == "rules" else item[key] for key in ("rules", "roleRef") if key in item}
+    )
+    metadata = {"annotations": annotations, **item["metadata"]}
+    return {"apiVersion": item["apiVersion"], "kind": item["kind"], "metadata": metadata, **content}
 
 
 def _key(text: str) -> tuple[str, str]:
@@ -206,40 +256,28 @@ def _moved(text: str) -> str:
     return text
 
 
-def _annotated(text: str, hooks: _Hooks) -> str:
+def _annotated(text: str, part: str) -> str:
     head, metadata, rest = text.partition("\nmetadata:\n")
     if not metadata or re.search(r"(?m)^  annotations:", rest):
         raise ValueError(f"manifests/base: annotations do not fit into {text[:60]!r}")
-    return f"{head}{metadata}{''.join(_choice(_key_of_template(text), hooks))}{rest}"
+    return f"{head}{metadata}{''.join(_choice(part))}{rest}"
 
 
-def _key_of_template(text: str) -> tuple[str, str]:
-    kind = re.search(r"(?m)^kind: (\S+)$", text)
-    name = re.search(r"(?m)^metadata:\n  name: (\S+)$", text)
-    if kind is None or name is None:
-        raise ValueError(f"manifests/base: no kind or no name in {text[:60]!r}")
-    return kind[1], name[1]
-
-
-def _choice(key: tuple[str, str], hooks: _Hooks) -> Iterator[str]:
-    for number, (mode, found) in enumerate(hooks.items()):
+def _choice(part: str) -> Iterator[str]:
+    for number, mode in enumerate(_HOOKS):
         yield f'  {{{{- {"else if" if number else "if"} eq .Values.mode "{mode}" }}}}\n  annotations:\n'
-        yield from (f"    {name}: {_quoted(value)}\n" for name, value in found[key].items())
+        yield from (f"    {name}: {value}\n" for name, value in _annotations(mode, part).items())
     yield "  {{- end }}\n"
 
 
-def _of_jobs(hooks: _Hooks) -> str:
+def _of_jobs() -> str:
     """The annotations of the run as a named template for each mode."""
     return "".join(
         f'{{{{- define "grove-migrator.annotations.{mode}" -}}}}\n'
-        + "".join(f"{name}: {_quoted(value)}\n" for name, value in found["Job", "grove-migrator"].items())
+        + "".join(f"{name}: {value}\n" for name, value in _annotations(mode, JOB).items())
         + "{{- end }}\n"
-        for mode, found in hooks.items()
+        for mode in _HOOKS
     )
-
-
-def _quoted(value: str) -> str:
-    return f'"{value}"' if re.fullmatch(r"-?\d+", value) else value
 
 
 def _parametrised(text: str) -> str:

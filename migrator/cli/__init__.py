@@ -35,7 +35,7 @@ from migrator.errors import MigratorError
 PROGRAM: Final = "grove-migrator"
 PLUGIN: Final = "kubectl-grove_migrate"
 
-#: A failure that no class describes: by the table of exit codes it is a bug, or an interruption.
+#: The exit code of a bug and of an interruption, which no error class describes.
 EXIT_BUG: Final = 1
 EXIT_USAGE: Final = 2
 
@@ -46,7 +46,7 @@ EXIT_USAGE: Final = 2
     Examples:
       grove-migrator plan                          what an operator upgrade would recreate
       grove-migrator plan -f dump.yaml             the same from a dump, without a cluster
-      grove-migrator check run                     whether you have the rights of a run
+      grove-migrator check run                     whether your rights suffice for a run
       grove-migrator run --to v0.1.0-alpha.11      migrate the stored hashes
       grove-migrator releases                      the releases and schemes that are known
 

@@ -1,4 +1,4 @@
-"""``check``: whether one has the rights that a plan or a run needs."""
+"""``check``: whether the account has the rights that a plan or a run needs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ EXIT_LACKING = 1
 
 
 @click.command(
-    short_help="Whether you have the rights of a plan or a run.",
+    short_help="Whether your rights suffice for a plan or a run.",
     epilog="""\b
     Examples:
       grove-migrator check
@@ -45,8 +45,8 @@ EXIT_LACKING = 1
 def check(session: Session, *, what: str, form: str, operator: OperatorFlags, cluster: ClusterFlags) -> int:
     """Ask the API server for every right that `plan` or `run` needs; nothing is written.
 
-    Without an argument it is `run`, with --stop-operator. `check plan -n` asks for the rights to plan one namespace.
-    The exit code is 1 if a right is lacking without which the command does not work.
+    The default is `run`, with the rights of --stop-operator. `check plan -n` asks for the rights to plan one namespace.
+    The exit code is 1 if the command does not work without a missing right.
     """
     from migrator.cli import progress, wiring  # noqa: PLC0415 - --help needs none of it
     from migrator.run import rights  # noqa: PLC0415
@@ -93,12 +93,12 @@ def _print(what: str, answers: list[tuple[Need, bool]], lacking: list[Need], blo
         rights = [str(need.right) for need in lacking if need.without == without]
         output.write(f"without {', '.join(rights)}: {without}\n")
     if not lacking:
-        output.write(f"every right that `{what}` needs is there\n")
+        output.write(f"you have every right that `{what}` needs\n")
     elif not blocking:
-        output.write(f"`{what}` works without what is missing\n")
+        output.write(f"`{what}` works without the missing rights\n")
     else:
         file = "manifests/planner/planner.yaml" if what == "plan" else "manifests/base/rbac.yaml"
-        output.write(f"`{what}` cannot do without {len(blocking)} of them: {file} has all that it needs\n")
+        output.write(f"`{what}` does not work without {len(blocking)} of them: {file} grants all that it needs\n")
 
 
 def _json(what: str, cluster: str | None, answers: list[tuple[Need, bool]]) -> str:

@@ -1,4 +1,4 @@
-"""``completion``: what a shell reads to complete commands, flags, schemes and releases."""
+"""``completion``: the script by which a shell completes commands, flags, schemes, releases and contexts."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import click
 from migrator.cli import output
 from migrator.cli.options import Choice, log_options
 
-#: kubectl asks this program, with the words that are typed, the last of them perhaps empty
-#: (kubernetes.io/docs/tasks/extend-kubectl/kubectl-plugins). ``:4`` is its directive not to offer files.
+#: kubectl calls this program with the typed words; the last one may be empty
+#: (kubernetes.io/docs/tasks/extend-kubectl/kubectl-plugins). ``:4`` directs kubectl not to offer files.
 KUBECTL = """#!/bin/sh
 COMP_WORDS="grove-migrator $*" COMP_CWORD=$# _GROVE_MIGRATOR_COMPLETE=bash_complete grove-migrator |
   cut -d, -f2
@@ -30,10 +30,10 @@ echo :4
 @log_options
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print what SHELL reads to complete commands, flags, schemes and releases.
+    """Print the script by which SHELL completes commands, flags, schemes, releases and contexts.
 
-    bash must be 4.4 or newer. For `kubectl grove-migrate` put the script for kubectl on PATH under the name of the
-    example, and make it executable.
+    bash must be 4.4 or newer. For `kubectl grove-migrate`, put the script for kubectl on PATH under the example's
+    name, and make it executable.
     """
     from click.shell_completion import get_completion_class  # noqa: PLC0415 - --help needs none of it
 
@@ -43,6 +43,5 @@ def completion(context: click.Context, shell: str) -> None:
     made = get_completion_class(shell)
     if made is None:
         raise AssertionError(f"Click completes {shell}")
-    program = "grove-migrator"
-    root = context.find_root().command
-    output.write(made(root, {}, program, "_GROVE_MIGRATOR_COMPLETE").source() + "\n")
+    script = made(context.find_root().command, {}, "grove-migrator", "_GROVE_MIGRATOR_COMPLETE")
+    output.write(script.source() + "\n")

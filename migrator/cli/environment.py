@@ -12,9 +12,9 @@ import click
 
 PREFIX: Final = "GROVE_MIGRATOR"
 
-#: What is asked for once. Left over in an environment it would turn the next command into something else.
+#: Flags without a variable. One that was left over in an environment would change what the next command does.
 _NONE: Final = frozenset({"--help", "--revert", "--close"})
-#: What means something else with each command, so that its variable names the command.
+#: Flags that mean something else with each command, so that the variable must name the command.
 _OF_ONE: Final = frozenset({"--output", "--filename", "--write", "--yes"})
 
 

@@ -10,10 +10,11 @@ from typing import Any, Final
 import click
 
 from migrator.cli import output
-from migrator.cli.operators import from_binary_option, named_by_binaries, to_binary_option
+from migrator.cli.operators import binary_options, named_by_binaries
 from migrator.cli.options import (
     ClusterFlags,
     cluster_options,
+    file_option,
     log_options,
     output_option,
     source_option,
@@ -37,21 +38,14 @@ _COLOURS: Final = {"  + ": "green", "  - ": "red", "  ~ ": "yellow"}
     """,
 )
 @click.argument("names", metavar="[PCS]...", nargs=-1)
-@click.option(
-    "-f",
-    "--filename",
-    "path",
-    metavar="FILE",
-    help="Read PodCliqueSets from a file instead of a cluster, as `hash` does; - is stdin.",
-)
+@file_option("path", "Read PodCliqueSets from a file instead of a cluster, as `hash` does; - is stdin.", metavar="FILE")
 @source_option("The scheme to start from; auto takes the one whose generation hash the set stores.")
 @target_option(
     "The scheme to compare with. Without it: every other scheme that a release speaks. Only builds of Grove's "
     "pull request #566 speak the canonical schemes."
 )
 @output_option("table", "json", meaning="A small diff, or one JSON object on a line, for each set and scheme.")
-@to_binary_option
-@from_binary_option
+@binary_options
 @cluster_options
 @log_options
 @named_by_binaries(migrates=False)
@@ -70,12 +64,11 @@ def explain(
     from migrator.render import summary  # noqa: PLC0415
     from migrator.render.text import printable  # noqa: PLC0415
 
-    wanted = _Wanted(names, cluster)
     first = None if source == "auto" else schemes.resolve(source)
     last = None if target in {None, schemes.CANONICAL} else schemes.resolve(target)
     if target == schemes.CANONICAL or (last is not None and last.algorithm == schemes.CANONICAL):
         log.write_warning("canonical_target", summary.CANONICAL_NOTE)
-    for pcs in wanted.of(_documents(path, cluster)):
+    for pcs in _wanted(_documents(path, cluster), frozenset(names), cluster):
         namespace, name = _identity(pcs)
         what = f"PodCliqueSet {namespace}/{name}"
         old = first or core.source_of(pcs, what)
@@ -88,45 +81,32 @@ def explain(
             else:
                 title = printable(f"{what}: {explanation.source} → {explanation.target}")
                 output.write(f"{title}\n{_painted(core.as_text(explanation))}\n")
-    wanted.check()
     return 0
 
 
-class _Wanted:
-    """The sets that the user named, and those of them that were found."""
+def _wanted(
+    documents: Iterator[Mapping[str, Any]], names: frozenset[str], cluster: ClusterFlags
+) -> Iterator[Mapping[str, Any]]:
+    """The named and selected sets. After the last it raises ``UsageError`` for a name without a set, and for none."""
+    from migrator.cli import wiring  # noqa: PLC0415 - --help needs none of it
+    from migrator.selectors import matches_labels  # noqa: PLC0415
 
-    def __init__(self, names: tuple[str, ...], cluster: ClusterFlags) -> None:
-        from migrator.cli import wiring  # noqa: PLC0415 - --help needs none of it
-
-        self._missing = set(names)
-        self._found = False
-        self._seen: set[str] = set()
-        self._names = frozenset(names)
-        self._selection = wiring.selection(cluster)
-
-    def of(self, documents: Iterator[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-        """The sets that were named and are selected."""
-        from migrator.selectors import matches_labels  # noqa: PLC0415 - --help needs none of it
-
-        for pcs in documents:
-            namespace, name = _identity(pcs)
-            labels = (pcs.get("metadata") or {}).get("labels") or {}
-            spellings = {name, f"{namespace}/{name}"}
-            self._missing -= spellings
-            self._seen |= spellings
-            if self._names and not self._names & spellings:
-                continue
-            if self._selection.namespace in {None, namespace} and matches_labels(self._selection.selector, labels):
-                self._found = True
-                yield pcs
-
-    def check(self) -> None:
-        """Raise ``UsageError`` for a name that does not exist, or where there was nothing to explain."""
-        if self._missing:
-            hint = suggestion(min(self._missing), self._seen)
-            raise UsageError(f"there is no PodCliqueSet {', '.join(sorted(self._missing))}.{hint}")
-        if not self._found:
-            raise UsageError("there is no PodCliqueSet to explain")
+    selection = wiring.selection(cluster)
+    seen: set[str] = set()
+    found = False
+    for pcs in documents:
+        namespace, name = _identity(pcs)
+        spellings = {name, f"{namespace}/{name}"}
+        seen |= spellings
+        if (names and not names & spellings) or selection.namespace not in {None, namespace}:
+            continue
+        if matches_labels(selection.selector, (pcs.get("metadata") or {}).get("labels") or {}):
+            found = True
+            yield pcs
+    if missing := names - seen:
+        raise UsageError(f"PodCliqueSet {', '.join(sorted(missing))} does not exist.{suggestion(min(missing), seen)}")
+    if not found:
+        raise UsageError("found no PodCliqueSet to explain")
 
 
 def _documents(path: str | None, cluster: ClusterFlags) -> Iterator[Mapping[str, Any]]:

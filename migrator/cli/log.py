@@ -29,12 +29,12 @@ MAX_TEXT: Final = 1000
 _FIRST_KEYS: Final = ("ts", "level", "event", "run_id")
 _LEVELS: Final = ("debug", "info", "warning", "error")
 
-#: What a person does not read unless debug events are asked for: one line for each object, what the progress shows,
-#: and what is printed as a sentence at the end.
+#: Events that people see at the debug level only. They repeat the progress or the sentence at the end, or are one for
+#: each object.
 _FOR_MACHINES: Final = frozenset(
     {"patched", "tree_written", "reread", "stage_started", "stage_ended", "operator", "run_failed", "summary"}
 )
-#: How many findings of one code a person reads; `plan` groups all of them.
+#: How many findings of one code are shown to people; `plan` groups all of them.
 _FINDINGS: Final = 3
 
 
@@ -78,8 +78,7 @@ def configure(
 ) -> FilteringBoundLogger:
     """Send every structlog event of at least ``level`` to ``stream``, with ``run_id`` on it.
 
-    Findings in ``known`` (code, object, field and message) are not shown to people once more. Returns the logger to
-    pass along.
+    Findings in ``known`` (code, object, field and message) are not shown to people again. Returns the logger.
     """
     import logging  # noqa: PLC0415 - structlog costs 0.3 s, and --help needs none of it
 
@@ -135,7 +134,7 @@ def write_warning(event: str, message: str, stream: TextIO | None = None) -> Non
 
 
 def _session() -> Session:
-    """What the flags of the command that runs say."""
+    """The session of the running command."""
     context = click.get_current_context(silent=True)
     return (context.find_object(Session) if context is not None else None) or Session()
 
@@ -150,7 +149,7 @@ def _write(stream: TextIO, level: str, event: str, values: EventDict, form: str)
 
 
 class _Terse:
-    """Leaves out what a person does not read: see ``_FOR_MACHINES``, findings that repeat, and those beyond a few."""
+    """Drops the events in ``_FOR_MACHINES``, repeated findings, and all but a few findings of one code."""
 
     def __init__(self, seen: set[tuple[object, ...]]) -> None:
         self._seen = seen
@@ -170,7 +169,7 @@ class _Terse:
         self._seen.add(finding)
         self._shown[code] += 1
         if self._shown[code] > _FINDINGS:
-            return {"event": event["event"], "code": code, "message": "there are more of this code; `plan` groups them"}
+            return {"event": event["event"], "code": code, "message": "more findings have this code; `plan` lists them"}
         return event
 
 
@@ -182,7 +181,7 @@ def _shorten(_logger: object, _method: str, event: EventDict) -> EventDict:
 
 
 def _for_people(_logger: object, _method: str, event: EventDict) -> EventDict:
-    """Leave out what people do not need, and escape what a terminal would obey; JSON escapes by itself."""
+    """Drop the run's id and absent values, and escape control characters; JSON escapes them by itself."""
     event.pop("run_id", None)
     shown = ((key, value) for key, value in event.items() if value is not None)
     return {key: printable(value) if isinstance(value, str) and key != "exception" else value for key, value in shown}
@@ -195,5 +194,5 @@ def _render_json(_logger: object, _method: str, event: EventDict) -> str:
 
 
 def _plain(value: object) -> object:
-    """Make JSON of what a log call passed: sets and tuples as lists, anything else by its text."""
+    """The JSON value of an argument of a log call: a list for a set, else its text."""
     return sorted(map(str, value)) if isinstance(value, set | frozenset) else str(value)

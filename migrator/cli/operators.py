@@ -1,4 +1,4 @@
-"""What ``--to-binary`` and ``--from-binary`` name, and what it means beside ``--to`` and ``--from``."""
+"""``--to-binary`` and ``--from-binary``: how they are read, and how they combine with ``--to`` and ``--from``."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import functools
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar, cast
 
 import click
 from click.core import ParameterSource
 
-from migrator.cli.options import OperatorFlags, Session
+from migrator.cli.options import OperatorFlags, Session, reads_files
 from migrator.errors import InputError, MigratorError, Refused, UsageError
 
 if TYPE_CHECKING:
@@ -22,29 +22,18 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-_SOURCE: Final = "BINARY|IMAGE|scheme.json"
 #: The name of a scheme whose layout was read from a binary, see :func:`migrator.hashing.layouts.name_of`.
 _READ_ELSEWHERE: Final = re.compile(r"(?:legacy|canonical)-x[0-9a-f]{12}")
 #: The largest scheme.json; one is about 40 kB.
 _LARGEST_FILE: Final = 1 << 22
 
 
-def to_binary_option(command: Command) -> Command:
-    """``--to-binary``: the next operator's own binary, image or scheme.json."""
-    return click.option(
-        "--to-binary",
-        metavar=_SOURCE,
-        help="Read what the next operator expects from its own binary, its image in a file, or a scheme.json.",
-    )(command)
-
-
-def from_binary_option(command: Command) -> Command:
-    """``--from-binary``: the running operator's own binary, image or scheme.json."""
-    return click.option(
-        "--from-binary",
-        metavar=_SOURCE,
-        help="Read what the operator stores now from its own binary, its image in a file, or a scheme.json.",
-    )(command)
+def binary_options(command: Command) -> Command:
+    """``--to-binary`` and ``--from-binary``."""
+    for flag, meaning in (("--from-binary", "the operator stores now"), ("--to-binary", "the next operator expects")):
+        text = f"Read what {meaning} from its own binary, its image in a file, or a scheme.json."
+        command = click.option(flag, metavar="BINARY|IMAGE|scheme.json", help=text)(command)
+    return command
 
 
 def named_by_binaries(
@@ -52,8 +41,8 @@ def named_by_binaries(
 ) -> Callable[[Command], Command]:
     """Turn ``--to-binary`` and ``--from-binary`` into the names that the command takes as ``target`` and ``source``.
 
-    ``required`` demands a target; ``migrates`` refuses an operator that cannot be migrated; ``failing`` gets the
-    error. A scheme whose layout is not shipped is looked up in the cluster's record.
+    With ``required`` a missing target is an error; with ``migrates`` an operator that cannot be migrated is one.
+    ``failing`` gets every error before it is raised. A layout that is not shipped is looked up in the cluster's record.
     """
 
     def decorate(command: Command) -> Command:
@@ -69,9 +58,7 @@ def named_by_binaries(
                 raise
             return command(*args, **rest)
 
-        made: Any = wrapped
-        result: Command = made
-        return result
+        return cast("Command", wrapped)
 
     return decorate
 
@@ -83,47 +70,31 @@ def _resolve(rest: dict[str, Any], *, migrates: bool) -> None:
         if path is None:
             continue
         found = known(path)
-        agree(flag, _given(context, name), path, found)
+        default = context.get_parameter_source(name) is ParameterSource.DEFAULT
+        agree(flag, None if default else context.params.get(name), path, found)
         if migrates and found.hash_in_names:
             raise Refused(
                 f"{flag}-binary {path}: this operator puts the hash into object names, so it cannot be migrated; "
-                "`hash` and `explain` know it"
+                "only `hash` and `explain` accept it"
             )
         rest[name] = found.scheme.name
         if name == "target":
             operator: OperatorFlags | None = rest.get("operator")
             _agree_on_image(operator.target_image if operator else None, path, found)
             context.ensure_object(Session).target_digests = found.digests
-    names = {rest.get("target") or "", rest.get("source") or ""}
-    if any(_READ_ELSEWHERE.fullmatch(name) for name in names - _known_names()) and not _offline(rest):
+    from migrator.hashing import schemes  # noqa: PLC0415 - --help needs none of it
+
+    names = {rest.get("target") or "", rest.get("source") or ""} - {scheme.name for scheme in schemes.all_schemes()}
+    if any(_READ_ELSEWHERE.fullmatch(name) for name in names) and not reads_files(rest):
         from migrator.cli import wiring  # noqa: PLC0415 - no other name needs a cluster
 
         wiring.adopt_recorded(rest["cluster"])
 
 
-def _offline(rest: Mapping[str, Any]) -> bool:
-    """Whether the command reads files and no cluster."""
-    return bool(rest.get("dump") or rest.get("dumps") or rest.get("path"))
-
-
-def _given(context: click.Context, name: str) -> str | None:
-    """What the user wrote for a parameter; ``None`` if that is its default."""
-    if context.get_parameter_source(name) is ParameterSource.DEFAULT:
-        return None
-    value: str | None = context.params.get(name)
-    return value
-
-
-def _known_names() -> set[str]:
-    from migrator.hashing import schemes  # noqa: PLC0415
-
-    return {scheme.name for scheme in schemes.all_schemes()}
-
-
 def read(path: str, *, image: str | None = None) -> OperatorScheme:
-    """Read an operator, or the scheme.json that was made of one.
+    """Read an operator, or the scheme.json that was made from one.
 
-    Raises :class:`~migrator.errors.InputError` for what cannot be read, and :class:`~migrator.errors.Refused` for an
+    Raises :class:`~migrator.errors.InputError` for an unreadable file, and :class:`~migrator.errors.Refused` for an
     operator that is understood but cannot be migrated to; both name the path.
     """
     from migrator.operators import images, schemefile  # noqa: PLC0415 - --help needs none of it
@@ -146,14 +117,14 @@ def read(path: str, *, image: str | None = None) -> OperatorScheme:
 
 
 def _hint(error: OSError) -> str:
-    """In a pod: an API server without image volumes drops them from a Job and reports nothing (measured with 1.34)."""
+    """The likely cause in a pod: an API server without image volumes drops them from a Job silently (seen in 1.34)."""
     from migrator.cli import wiring  # noqa: PLC0415 - only an error needs it
 
     if not isinstance(error, FileNotFoundError) or wiring.own_namespace() is None:
         return ""
     return (
-        "; if an image volume was to be mounted there, the API server left it out: that needs Kubernetes 1.35, or 1.33 "
-        "with the feature gate ImageVolume; give the Job a scheme.json in a ConfigMap instead"
+        "; if the Job mounts an image volume there, the API server dropped it: image volumes need Kubernetes 1.35, or "
+        "1.33 with the feature gate ImageVolume; give the Job a scheme.json in a ConfigMap instead"
     )
 
 
@@ -170,16 +141,16 @@ def known(path: str) -> OperatorScheme:
 
 
 def agree(flag: str, name: str | None, binary: str, found: OperatorScheme) -> None:
-    """Raise :class:`~migrator.errors.UsageError` if a name contradicts what the binary says."""
+    """Raise :class:`~migrator.errors.UsageError` if a name contradicts the binary."""
     from migrator.hashing import schemes  # noqa: PLC0415
 
     if name is None or schemes.unread_release(name) is not None or (name == schemes.CANONICAL == found.algorithm):
-        return  # nothing is known of it that could contradict
+        return  # a name without a known scheme cannot contradict the binary
     named = schemes.CANONICAL if name == schemes.CANONICAL else schemes.resolve(name).name
     if named != found.scheme.name:
         raise UsageError(
-            f"{flag} {name} is {named}, but {flag}-binary {binary} is {found.scheme.name}: one of them is not the "
-            "operator that is meant; leave one out"
+            f"{flag} {name} is {named}, but {flag}-binary {binary} is {found.scheme.name}: they are two different "
+            "operators; leave one out"
         )
 
 
@@ -188,12 +159,12 @@ def _agree_on_image(image: str | None, binary: str, found: OperatorScheme) -> No
     if digest and found.digests and digest not in found.digests:
         raise UsageError(
             f"--target-image {image} names another image than --to-binary {binary}, which is "
-            f"{', '.join(sorted(found.digests))}: one of them is not the operator that is meant; leave one out"
+            f"{', '.join(sorted(found.digests))}: they are two different operators; leave one out"
         )
 
 
 class _Directory(ExitStack):
-    """The regular files of a directory; links are followed only inside it. It closes what it has opened."""
+    """The regular files of a directory, closed at exit; links are followed only inside the directory."""
 
     def __init__(self, root: Path) -> None:
         super().__init__()
@@ -208,7 +179,7 @@ class _Directory(ExitStack):
                     yield str(path.relative_to(self._root))
 
     def open(self, path: str) -> BinaryIO | None:
-        """One of them; ``None`` if there is none."""
+        """One of them; ``None`` if the path has no file."""
         wanted = (self._root / path).resolve()
         if not wanted.is_relative_to(self._root) or not wanted.is_file():
             return None

@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -17,11 +17,7 @@ from migrator.errors import UsageError
 if TYPE_CHECKING:
     from migrator.run.operator import Flags
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 Decorator = Callable[[Any], Any]
-
-#: The parameters by which commands take files in place of a cluster.
-_FILES: Final = ("dump", "dumps", "path")
 
 #: ``-h`` works everywhere, and help is as wide as a terminal usually is.
 CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
@@ -31,21 +27,20 @@ DEFAULT_REQUEST_TIMEOUT = "15s"
 
 
 class Choice(click.Choice):  # type: ignore[type-arg] # generic in newer Clicks only
-    """One of some words. What is nearly one of them is answered with a suggestion."""
+    """A choice of words whose usage error suggests the nearest word."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401
         """The word; a usage error for any other."""
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter as error:
-            said = f"{error.message}{suggestion(str(value), self.choices)}"
-            raise click.BadParameter(said, ctx=ctx, param=param) from None
+            self.fail(f"{error.message}{suggestion(str(value), self.choices)}", param, ctx)
 
 
 def suggestion(typed: str, known: Iterable[str], *, alike: float = 0.6) -> str:
-    """`` Did you mean ...?``; empty where no known word resembles what was typed.
+    """`` Did you mean ...?``; empty if no known word resembles the typed one.
 
-    ``alike`` is between 0 and 1. Codes are nearly alike anyway and need more.
+    ``alike`` is the least resemblance, from 0 to 1. Codes resemble each other anyway and need more.
     """
     close = difflib.get_close_matches(typed, tuple(known), 1, alike)
     return f" Did you mean {close[0]}?" if close else ""
@@ -72,10 +67,10 @@ class Seconds(click.ParamType):  # type: ignore[type-arg] # generic in newer Cli
 
 @dataclass(slots=True)
 class Session:
-    """What one invocation remembers outside its command.
+    """The state of one invocation outside its command.
 
-    What is logged and how, whether tracebacks and progress are shown, the digests of the next operator's image, if
-    they are known, and the findings that a person has been shown: code, object, field and message.
+    ``target_digests`` are those of the next operator's image, if known. ``shown`` holds the findings that a person
+    has already seen: code, object, field and message.
     """
 
     verbose: bool = False
@@ -87,13 +82,13 @@ class Session:
 
     @property
     def level(self) -> str:
-        """The least level that is logged: the one that was named, or what -v and -q stand for."""
+        """The lowest level that is logged: the named one, else that of -v or -q."""
         return self.log_level or ("debug" if self.verbose else "error" if self.quiet else "info")
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterFlags:
-    """Which cluster, and which PodCliqueSets in it; ``request_timeout`` is in seconds, ``None`` for no limit."""
+    """The cluster and the PodCliqueSets in it; ``request_timeout`` is in seconds, ``None`` for no limit."""
 
     kubeconfig: str | None
     context: str | None
@@ -104,22 +99,22 @@ class ClusterFlags:
 
 @dataclass(frozen=True, slots=True)
 class OperatorFlags:
-    """What the user says of the operator, the running one and the next one."""
+    """The flags about the running operator and the next one."""
 
-    namespace: str | None
-    deployment: str | None
+    operator_namespace: str | None
+    operator_deployment: str | None
     lease_name: str | None
     target_image: str | None
 
     def of_run(self) -> Flags:
-        """What finding the operator takes."""
+        """The flags by which a run finds the operator."""
         from migrator.run.operator import Flags  # noqa: PLC0415 - --help needs none of it
 
-        return Flags(self.namespace, self.deployment, self.lease_name)
+        return Flags(self.operator_namespace, self.operator_deployment, self.lease_name)
 
 
-def log_options(command: Command) -> Command:
-    """``-v``, ``-q``, ``--log-level`` and ``--log-format``: what goes to stderr. The session remembers them."""
+def log_options(command: Any) -> Any:  # noqa: ANN401 - a function that Click knows
+    """``-v``, ``-q``, ``--log-level`` and ``--log-format``, which the session remembers."""
 
     def remember(ctx: click.Context, param: click.Parameter, value: bool | str | None) -> None:  # noqa: FBT001
         session = ctx.ensure_object(Session)
@@ -141,22 +136,26 @@ def log_options(command: Command) -> Command:
         click.option(
             "--log-level",
             type=Choice(["debug", "info", "warning", "error"]),
-            help="The least level that is logged; default: info, with -v debug, with -q error.",
+            help="The lowest level that is logged; default: info, with -v debug, with -q error.",
             **hidden,
         ),
         click.option(
             "--log-format",
             type=Choice(["auto", "console", "json"]),
-            help="How stderr is written; default: auto, which is console on a terminal and JSON lines elsewhere.",
+            help="The format of stderr; default: auto, which is console on a terminal and JSON lines elsewhere.",
             **hidden,
         ),
     )
-    result: Command = _all(options, command)
-    return result
+    return _all(options, command)
+
+
+def file_option(name: str, meaning: str, *, metavar: str = "DUMP", **more: Any) -> Decorator:  # noqa: ANN401 - Click's
+    """``-f``, a file in place of a cluster; the command receives it as ``name``."""
+    return click.option("-f", "--filename", name, metavar=metavar, help=meaning, **more)
 
 
 def output_option(*forms: str, default: str | None = "table", meaning: str = "Output format.") -> Decorator:
-    """``-o``; the command receives it as ``form``, ``None`` where nothing was asked for and there is no default."""
+    """``-o``; the command receives it as ``form``, ``None`` without the flag and without a default."""
     return click.option(
         "-o",
         "--output",
@@ -182,32 +181,24 @@ def source_option(meaning: str) -> Decorator:
 
 
 def target_option(meaning: str) -> Decorator:
-    """``--to``; the command receives it as ``target``, ``None`` where none was given."""
+    """``--to``; the command receives it as ``target``, ``None`` without the flag."""
     return click.option(
         "--to", "target", metavar="SCHEME|RELEASE|canonical", shell_complete=complete_scheme, help=meaning
     )
 
 
-def operator_options(command: Command) -> Command:
-    """Where the operator is, if it is not found, and which one is the next.
-
-    The command receives one :class:`OperatorFlags` named ``operator``.
-    """
+def operator_options(command: Any) -> Any:  # noqa: ANN401 - a function that Click knows
+    """The flags about the operator; the command receives them as one :class:`OperatorFlags` named ``operator``."""
 
     @functools.wraps(command)
-    def wrapped(
-        *args: Any,  # noqa: ANN401 - the command's own parameters
-        operator_namespace: str | None,
-        operator_deployment: str | None,
-        lease_name: str | None,
-        target_image: str | None,
-        **rest: Any,  # noqa: ANN401 - the command's own parameters
-    ) -> Any:  # noqa: ANN401 - whatever the command returns
-        flags = OperatorFlags(operator_namespace, operator_deployment, lease_name, target_image)
-        return command(*args, operator=flags, **rest)
+    def wrapped(*args: Any, **given: Any) -> Any:  # noqa: ANN401 - the command's own
+        flags = OperatorFlags(**{flag.name: given.pop(flag.name) for flag in fields(OperatorFlags)})
+        return command(*args, operator=flags, **given)
 
     options = (
-        click.option("--operator-namespace", metavar="NAMESPACE", help="Where the operator is; default: it is found."),
+        click.option(
+            "--operator-namespace", metavar="NAMESPACE", help="The operator's namespace; default: found by its labels."
+        ),
         click.option(
             "--operator-deployment", metavar="NAME", help="The operator's Deployment; default: found by its labels."
         ),
@@ -217,36 +208,22 @@ def operator_options(command: Command) -> Command:
         click.option(
             "--target-image",
             metavar="IMAGE",
-            help="An image of the next operator whose tag is not a release, so that it is known.",
+            help="The next operator's image, if its tag does not name a release.",
         ),
     )
-    result: Command = _all(options, wrapped)
-    return result
+    return _all(options, wrapped)
 
 
-def cluster_options(command: Command) -> Command:
+def cluster_options(command: Any) -> Any:  # noqa: ANN401 - a function that Click knows
     """The flags of kubectl; the command receives them as one :class:`ClusterFlags` named ``cluster``."""
 
     @functools.wraps(command)
-    def wrapped(
-        *,
-        kubeconfig: str | None,
-        context: str | None,
-        namespace: str | None,
-        all_namespaces: bool,
-        selector: str | None,
-        request_timeout: float,
-        **rest: Any,  # noqa: ANN401 - the command's own parameters
-    ) -> Any:  # noqa: ANN401 - whatever the command returns
-        flags = ClusterFlags(
-            kubeconfig=kubeconfig,
-            context=context,
-            namespace=None if all_namespaces else namespace,  # kubectl: -A wins
-            selector=selector,
-            request_timeout=request_timeout or None,
-        )
-        _check_one_source(rest)
-        return command(cluster=flags, **rest)
+    def wrapped(*args: Any, all_namespaces: bool, **given: Any) -> Any:  # noqa: ANN401 - the command's own
+        flags = ClusterFlags(**{flag.name: given.pop(flag.name) for flag in fields(ClusterFlags)})
+        if all_namespaces:  # kubectl: -A wins
+            flags = replace(flags, namespace=None)
+        _check_one_source(given)
+        return command(*args, cluster=flags, **given)
 
     options = (
         click.option(
@@ -254,7 +231,9 @@ def cluster_options(command: Command) -> Command:
             metavar="FILE",
             help="Path to the kubeconfig file; default: $KUBECONFIG, ~/.kube/config, then in-cluster configuration.",
         ),
-        click.option("--context", metavar="NAME", help="The kubeconfig context to use."),
+        click.option(
+            "--context", metavar="NAME", shell_complete=complete_context, help="The kubeconfig context to use."
+        ),
         click.option("-n", "--namespace", metavar="NAME", help="Only PodCliqueSets in this namespace."),
         click.option("-A", "--all-namespaces", is_flag=True, help="PodCliqueSets in all namespaces (the default)."),
         click.option(
@@ -266,18 +245,23 @@ def cluster_options(command: Command) -> Command:
         click.option(
             "--request-timeout",
             type=Seconds(),
+            callback=lambda _context, _option, seconds: seconds or None,
             default=DEFAULT_REQUEST_TIMEOUT,
             show_default=True,
             help="How long to wait for the answer to one request, such as 15s or 1m; 0 for no limit.",
         ),
     )
-    result: Command = _all(options, wrapped)
-    return result
+    return _all(options, wrapped)
+
+
+def reads_files(given: Mapping[str, Any]) -> bool:
+    """Whether a command's parameters name files in place of a cluster."""
+    return any(given.get(name) for name in ("dump", "dumps", "path"))
 
 
 def _check_one_source(given: Mapping[str, Any]) -> None:
     """Refuse a file together with a cluster. A variable that names a cluster does not contradict a file."""
-    if not any(given.get(name) for name in _FILES):
+    if not reads_files(given):
         return
     context = click.get_current_context()
     for name in ("context", "kubeconfig"):
@@ -298,3 +282,16 @@ def complete_scheme(_ctx: click.Context, _param: click.Parameter, incomplete: st
 
     names = [*(s.name for s in schemes.all_schemes()), *(r.name for r in schemes.releases()), "canonical"]
     return [name for name in names if name.startswith(incomplete)]
+
+
+def complete_context(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Shell completion: the contexts of the kubeconfig that begin like this; none where it cannot be read."""
+    import yaml  # noqa: PLC0415 - only completion needs it
+
+    from migrator.stores.kube import contexts  # noqa: PLC0415
+
+    try:
+        known = contexts.names(contexts.files(ctx.params.get("kubeconfig")))
+    except (UsageError, OSError, ValueError, yaml.YAMLError, AttributeError, KeyError, TypeError):
+        return []
+    return [name for name in known if name.startswith(incomplete)]

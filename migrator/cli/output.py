@@ -27,7 +27,7 @@ def flush() -> None:
 
 
 def abandon() -> None:
-    """Discard what Python still buffers for a reader that has gone, so that the exit prints nothing."""
+    """Discard the text that Python still buffers for a reader that has gone, so that the exit prints nothing."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -1,4 +1,4 @@
-"""``plan``: what is to change, what refuses, and what is at stake."""
+"""``plan``: the changes of a migration, its refusals, and the pods at stake."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ import click
 
 from migrator import __version__
 from migrator.cli import output
-from migrator.cli.operators import from_binary_option, named_by_binaries, to_binary_option
+from migrator.cli.operators import binary_options, named_by_binaries
 from migrator.cli.options import (
     ClusterFlags,
     Seconds,
     Session,
     cluster_options,
+    file_option,
     log_options,
     output_option,
     source_option,
@@ -35,7 +36,7 @@ EXIT_CHANGES = 10
 
 
 @click.command(
-    short_help="What changes, what refuses, what is at stake.",
+    short_help="The changes, the refusals, and the pods at stake.",
     epilog="""\b
     Examples:
       grove-migrator plan                                   each release that could come next
@@ -50,14 +51,10 @@ EXIT_CHANGES = 10
         grep 'grove.io$' | paste -sd, -) -A -o yaml > dump.yaml
     """,
 )
-@click.option(
-    "-f",
-    "--filename",
+@file_option(
     "dumps",
-    metavar="DUMP",
+    "Read the output of kubectl get instead of a cluster (YAML or JSON, gzip too; - is stdin). May be repeated.",
     multiple=True,
-    help="Read what kubectl get printed instead of a cluster (YAML or JSON, gzip too; - is stdin). Several are read "
-    "together.",
 )
 @source_option("What the operator stores now; auto finds it for each set.")
 @target_option(
@@ -72,7 +69,7 @@ EXIT_CHANGES = 10
     "csv",
     "html",
     default=None,
-    meaning="A table (the default, but for a tree on a terminal), a wider one, data for scripts and sheets, or a page.",
+    meaning="A table, a wider one, data for scripts and sheets, or a page. Default: a table; on a terminal a tree.",
 )
 @click.option(
     "--detailed-exitcode",
@@ -80,17 +77,16 @@ EXIT_CHANGES = 10
     help="Exit with 3 if anything refuses, with 10 if changes are pending; needs --to.",
 )
 @click.option(
-    "--group-by", metavar="LABEL", help="On the page: totals for each value of this label of the PodCliqueSets, too."
+    "--group-by", metavar="LABEL", help="With html: also totals for each value of this label of the PodCliqueSets."
 )
 @click.option(
     "--reload-time",
     type=Seconds(),
     default="10m",
     show_default=True,
-    help="On the page: how long a recreated pod is assumed to be away, for the GPU-hours.",
+    help="With html: how long a recreated pod is assumed to be away, for the GPU-hours.",
 )
-@to_binary_option
-@from_binary_option
+@binary_options
 @cluster_options
 @log_options
 @named_by_binaries()
@@ -109,7 +105,7 @@ def plan(
 ) -> int:
     """Show what a migration would change, what refuses it, and what the upgrade recreates without it.
 
-    Nothing is written, refusals or not, and the exit code is 0 unless --detailed-exitcode asks for more.
+    Nothing is written. The exit code is 0, with refusals too, unless --detailed-exitcode asks for more.
     """
     from migrator.cli import log, progress, wiring  # noqa: PLC0415
     from migrator.errors import NotAuthorised, UsageError  # noqa: PLC0415
@@ -119,12 +115,10 @@ def plan(
     from migrator.run.dry_run import preview, preview_targets  # noqa: PLC0415
     from migrator.store import DryRun  # noqa: PLC0415
 
-    options = PlanOptions(source=source, selection=wiring.selection(cluster), describes=True)
-    if target is None:
-        if detailed_exitcode:
-            raise UsageError("--detailed-exitcode needs a target: give --to")
-    else:
-        options = PlanOptions(source=source, target=target, selection=options.selection, describes=True)
+    selection = wiring.selection(cluster)
+    options = PlanOptions(source=source, target=target or schemes.CANONICAL, selection=selection, describes=True)
+    if target is None and detailed_exitcode:
+        raise UsageError("--detailed-exitcode needs a target: give --to")
     if target is None or schemes.unread_release(target) is None:
         direction(options)  # a mistyped release is answered before a cluster is asked
     with progress.shown(sys.stderr, quiet=session.quiet) as shown:
@@ -142,11 +136,11 @@ def plan(
                     text = _targets(targets, form, source, origin, reload_time)
             except NotAuthorised as error:
                 one = "" if cluster.namespace else ", and -n plans one namespace with the rights in it"
-                raise NotAuthorised(f"{error}; `check plan` shows what is lacking{one}") from error
+                raise NotAuthorised(f"{error}; `check plan` lists the missing rights{one}") from error
     if target is None:
         output.write(text)
         return 0
-    if made.known and not made.trees and options.selection != Selection():
+    if made.known and not made.trees and selection != Selection():
         log.write_warning("empty_selection", "no PodCliqueSet is in this namespace with these labels (-n, -l)")
     _print(made, form, origin, reload_time, group_by)
     if detailed_exitcode and summary.refusals_of(made):

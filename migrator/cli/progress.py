@@ -1,7 +1,7 @@
-"""Progress of long stages, on a terminal only: what is being read, and how many patches were sent.
+"""Progress of long stages, on a terminal only: objects that were read, and patches that were sent.
 
-It is drawn on stderr and erased when the stage is over. Log lines appear above it, an error of the terminal does not
-stop the run, and nothing is drawn into pipes, files or CI.
+It is drawn on stderr and erased when the stage is over. Log lines appear above it. An error of the terminal does not
+stop the run. Nothing is drawn into pipes, files or CI.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final, Self, TextIO, TypeVar, cast
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from migrator.errors import MigratorError
     from migrator.exact_json import JSONObject
-    from migrator.resources import Op, Resource
+    from migrator.resources import Resource
     from migrator.store import Listing, Store, Write
 
 K = TypeVar("K")
@@ -41,7 +41,7 @@ _PATCHES: Final = {
 
 
 def wanted(stream: TextIO, environ: Mapping[str, str] | None = None) -> bool:
-    """Whether somebody watches: a terminal that can move its cursor, and no CI."""
+    """Whether somebody watches: the stream is a terminal that can move its cursor, and this is not CI."""
     environ = os.environ if environ is None else environ
     return stream.isatty() and environ.get("TERM") != "dumb" and not environ.get("CI")
 
@@ -102,7 +102,7 @@ class Shown(Silent):
 
     def watch(self, store: Store) -> Store:
         """The same store, whose reading and writing is shown."""
-        return _Watched(store, self)
+        return cast("Store", _Watched(store, self))
 
     def expect(self, patches: int) -> None:
         """So many patches are going to be sent: they get a bar."""
@@ -141,7 +141,7 @@ def shown(stream: TextIO, environ: Mapping[str, str] | None = None, *, quiet: bo
 
 
 class _Unbreakable:
-    """A terminal for rich; writing to one that has gone away is not an error."""
+    """A terminal for rich; if it goes away, writing is not an error."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -180,35 +180,22 @@ class _Above:
 
 
 class _Watched:
-    """A store that reports its requests to a :class:`Shown`."""
+    """A store that reports lists and patches to a :class:`Shown`; the rest is the store's own."""
 
     def __init__(self, store: Store, progress: Shown) -> None:
         self._store = store
         self._progress = progress
 
-    @property
-    def name(self) -> str | None:
-        return getattr(self._store, "name", None)
-
-    @property
-    def is_cluster(self) -> bool:
-        return self._store.is_cluster
-
-    @property
-    def dry_run(self) -> DryRun:
-        return self._store.dry_run
-
-    @property
-    def request_timeout(self) -> float:
-        return self._store.request_timeout
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - the store's
+        return getattr(self._store, name)
 
     def in_dry_run(self, mode: DryRun) -> Store:
         found = self._store.in_dry_run(mode)
         # Probes that a run sends beside its own patches are not progress.
-        return _Watched(found, self._progress) if mode is self.dry_run else found
+        return cast("Store", _Watched(found, self._progress)) if mode is self._store.dry_run else found
 
     def within(self, left: Callable[[], float]) -> Store:
-        return _Watched(self._store.within(left), self._progress)
+        return cast("Store", _Watched(self._store.within(left), self._progress))
 
     def list(
         self,
@@ -224,21 +211,10 @@ class _Watched:
 
             return self._store.list(resource, counted, **options)
 
-    def kinds(self, group: str) -> tuple[Resource, ...]:
-        return self._store.kinds(group)
-
-    def get(self, resource: Resource, namespace: str, name: str, *, subresource: str = "") -> JSONObject:
-        return self._store.get(resource, namespace, name, subresource=subresource)
-
-    def create(self, resource: Resource, namespace: str, body: JSONObject) -> JSONObject:
-        return self._store.create(resource, namespace, body)
-
-    def patch(
-        self, resource: Resource, namespace: str, name: str, ops: Sequence[Op], *, subresource: str = ""
-    ) -> JSONObject:
-        done = self._store.patch(resource, namespace, name, ops, subresource=subresource)
+    def patch(self, resource: Resource, *what: Any, **options: Any) -> JSONObject:  # noqa: ANN401 - the store's
+        done = self._store.patch(resource, *what, **options)
         if resource == PODS or resource.group in _GROUPS:  # not the Lease, which is renewed all the time
-            self._progress.patched(self.dry_run)
+            self._progress.patched(self._store.dry_run)
         return done
 
     def patches(
@@ -247,8 +223,5 @@ class _Watched:
         with closing(self._store.patches(take, at_once=at_once)) as outcomes:
             for key, error in outcomes:
                 if error is None:
-                    self._progress.patched(self.dry_run)
+                    self._progress.patched(self._store.dry_run)
                 yield key, error
-
-    def delete(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
-        self._store.delete(resource, namespace, name, uid)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import signal
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from migrator.cli import output
-from migrator.cli.operators import from_binary_option, named_by_binaries, to_binary_option
+from migrator.cli.operators import binary_options, named_by_binaries
 from migrator.cli.options import (
     Choice,
     ClusterFlags,
@@ -18,6 +19,7 @@ from migrator.cli.options import (
     Seconds,
     Session,
     cluster_options,
+    file_option,
     log_options,
     operator_options,
     output_option,
@@ -44,13 +46,7 @@ if TYPE_CHECKING:
       grove-migrator run -f dump.yaml --write migrated.yaml --to v0.1.0-alpha.11
     """,
 )
-@click.option(
-    "-f",
-    "--filename",
-    "dump",
-    metavar="DUMP",
-    help="Migrate what kubectl get printed instead of a cluster (YAML or JSON, gzip too; - is stdin).",
-)
+@file_option("dump", "Migrate the output of kubectl get instead of a cluster (YAML or JSON, gzip too; - is stdin).")
 @click.option(
     "--write",
     "out",
@@ -67,45 +63,44 @@ if TYPE_CHECKING:
     show_default=True,
     help="client sends no write; server sends every patch with dryRun=All. Both refuse where the run would.",
 )
-@click.option("--stop-operator", is_flag=True, help="Scale the operator to zero first; without it a live one refuses.")
-@click.option("--skip-refused", is_flag=True, help="Leave sets that refuse as they are, and migrate the others.")
+@click.option(
+    "--stop-operator", is_flag=True, help="Scale the operator to zero first; without it a running operator refuses."
+)
+@click.option("--skip-refused", is_flag=True, help="Leave refused sets as they are, and migrate the others.")
 @click.option(
     "--allow",
     multiple=True,
     metavar="GM-nnn",
-    help="Turn this refusal into a warning; may be repeated. Only codes that can be overridden.",
+    help="Turn this refusal into a warning, if its code can be overridden; may be repeated.",
 )
 @click.option(
-    "--wait-for-idle", type=Seconds(), help="Wait this long for refusals to go away, such as an update in flight."
+    "--wait-for-idle", type=Seconds(), help="Wait this long for refusals to end, such as an update in flight."
 )
 @click.option(
-    "--max-downtime", type=Seconds(), help="Refuse, before the operator is stopped, if it would be away for longer."
+    "--max-downtime", type=Seconds(), help="Refuse, before the operator is stopped, a longer downtime than this."
 )
 @click.option(
     "--on-conflict",
     type=Choice(["stop", "skip"]),
     default="stop",
     show_default=True,
-    help="When a set changes under us: put everything back and stop, or put that set back and go on.",
+    help="If a set changes during the run: put everything back and stop, or put that set back and go on.",
 )
 @click.option("--timeout", type=Seconds(), help="Give up waiting for others after this long; 0 for no limit.")
 @click.option(
-    "--qps", type=click.FloatRange(min=0, min_open=True), metavar="N", help="At most so many requests per second."
+    "--qps", type=click.FloatRange(min=0, min_open=True), metavar="N", help="At most this many requests per second."
 )
 @click.option(
     "--concurrency",
     type=click.IntRange(min=1),
     metavar="N",
-    help="At most so many patches at a time (default 32); fewer while the API server is slow or throttles.",
+    help="At most this many patches at a time (default 32); fewer while the API server is slow or throttles.",
 )
 @click.option("--revert", is_flag=True, help="Undo the run with the same --from and --to.")
-@click.option(
-    "--yes", is_flag=True, help="Do not ask. Only a terminal is asked: without one, in a pod and in CI a run goes on."
-)
+@click.option("--yes", is_flag=True, help="Do not ask. A run asks only on a terminal, and neither in a pod nor in CI.")
 @operator_options
 @output_option("table", "json", meaning="Output format of the result.")
-@to_binary_option
-@from_binary_option
+@binary_options
 @cluster_options
 @log_options
 @named_by_binaries(required=True, failing=lambda error: _leave_behind(_failure(error)))
@@ -162,7 +157,7 @@ def run(
         target_digests=session.target_digests,
     )
     mode = DryRun(dry_run)
-    dry = mode is not DryRun.NONE
+    dry = {} if mode is DryRun.NONE else {"dry_run": mode.value}
     try:
         _check_files(dump, out, writes=mode is DryRun.NONE)
         check_allowed(allow)
@@ -188,12 +183,15 @@ def run(
                         result = _run_on_dump(str(dump), out, mode, options, surroundings)
         except MigratorError as error:
             log.write_failure(error.code, error.exit_code, str(error))
-            _summarise(surroundings, None, error, mode)
+            surroundings.log.error(  # noqa: TRY400 - the sentence is printed, and no traceback belongs to it
+                "summary", outcome="failed", **dry, code=error.code, exit_code=error.exit_code
+            )
+            _leave_behind(_failure(error))
             return error.exit_code
         if out != "-":
             ending = screens.ending(store, result, options) if store is not None and not dry else None
             _print_if_read(result, form, mode, revert=revert, ending=ending)
-        _summarise(surroundings, result, None, mode)
+        _summarise(surroundings, result, dry)
     return 0
 
 
@@ -207,9 +205,9 @@ def _announce(
     context: str | None,
     yes: bool,
 ) -> None:
-    """Show a person where the run takes place and what it will do, and ask; nobody else is asked or shown anything.
+    """On a terminal: show where the run takes place and what it will do, and ask.
 
-    Raises what reading raises, and :class:`~migrator.errors.LostRace` for a no.
+    Raises the errors of reading, and :class:`~migrator.errors.LostRace` for a no.
     """
     from migrator.cli import screens  # noqa: PLC0415 - --help needs none of it
     from migrator.run.ahead import look_ahead  # noqa: PLC0415
@@ -234,7 +232,7 @@ def _print_if_read(result: RunResult, form: str, mode: DryRun, *, revert: bool, 
         _print(result, form, mode, revert=revert, ending=ending)
         output.flush()
     except output.ReaderGone:
-        output.abandon()  # what is done is done, whether its last line is read or not
+        output.abandon()  # the run has ended, whether anybody reads its last line or not
 
 
 def _check_files(dump: str | None, out: str | None, *, writes: bool) -> None:
@@ -289,28 +287,20 @@ def _done(result: RunResult, *, revert: bool) -> str:
     from migrator.render.summary import count  # noqa: PLC0415 - --help needs none of it
 
     if not result.patches:
-        return "nothing to do: every value is as it should be\n"
+        return "nothing to do: every value is already as it must be\n"
     what = f"{count(result.trees, 'set')} with {count(result.patches, 'patch', 'patches')}"
     return f"{'put back' if revert else 'migrated'} {what}\n"
 
 
-def _summarise(surroundings: Context, result: RunResult | None, error: MigratorError | None, mode: DryRun) -> None:
-    """The one event that tells the whole run, last."""
+def _summarise(surroundings: Context, result: RunResult, dry: Mapping[str, str]) -> None:
+    """Log the last event of a run that has succeeded, and leave its summary behind."""
     from migrator.render import summary as report  # noqa: PLC0415 - --help needs none of it
-    from migrator.store import DryRun  # noqa: PLC0415
 
-    dry = {} if mode is DryRun.NONE else {"dry_run": mode.value}
-    if error is not None or result is None:
-        outcome = {"code": error.code, "exit_code": error.exit_code} if error else {}
-        surroundings.log.error("summary", outcome="failed", **dry, **outcome)
-        if error is not None:
-            _leave_behind(_failure(error))
-        return
     _leave_behind(
         {
             "outcome": "done",
             "exitCode": 0,
-            **({"dryRun": mode.value} if dry else {}),
+            **({"dryRun": dry["dry_run"]} if dry else {}),
             "from": result.plan.requested_source,
             "to": result.plan.requested_target,
             "podCliqueSets": result.trees,
@@ -336,7 +326,7 @@ def _failure(error: MigratorError) -> dict[str, Any]:
 
 
 def _leave_behind(summary: dict[str, Any]) -> None:
-    """The same for ``kubectl describe pod``, if a pod is what we are."""
+    """Write a summary for ``kubectl describe pod``, if this process runs in a pod."""
     from migrator.cli import termination, wiring  # noqa: PLC0415
 
     termination.write(summary, termination.path(in_a_pod=wiring.own_namespace() is not None))

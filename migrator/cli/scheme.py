@@ -1,4 +1,4 @@
-"""``scheme``: what an operator's own binary computes."""
+"""``scheme``: the hashes that an operator's own binary computes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    short_help="What an operator's own binary computes.",
+    short_help="The hashes that an operator's own binary computes.",
     epilog="""\b
     Examples:
       crane pull --format=oci registry.example/grove-operator:v0.1.0-alpha.11 operator
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     """,
 )
 @click.argument("source")
-@click.option("--image", metavar="NAME", help="Which image is meant, in an archive of several.")
-@output_option("table", "json", meaning="For people, or a file that --to-binary and --from-binary take.")
+@click.option("--image", metavar="NAME", help="The image to read, in an archive of several.")
+@output_option("table", "json", meaning="A text for people, or the file that --to-binary and --from-binary take.")
 @log_options
 def scheme(*, source: str, image: str | None, form: str) -> int:
     """Read which hashes an operator computes from SOURCE: its binary, or its image.

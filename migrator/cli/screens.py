@@ -1,4 +1,4 @@
-"""What a run shows to people: before it begins, with the question whether it should, and when it has ended."""
+"""The screens of a run: the description and the question before it begins, and the text at its end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from migrator.run.operator import Operator
     from migrator.store import DryRun, Store
 
-#: What the next command takes over from this one, where it was given on the command line.
+#: Flags that the next command needs too, if they were given on the command line.
 _HANDED_ON: Final = (
     *("--to", "--to-binary", "--kubeconfig", "--context", "--request-timeout"),
     *("--operator-namespace", "--operator-deployment", "--lease-name", "--target-image"),
@@ -35,12 +35,12 @@ _RELEASE_NAMESPACE: Final = "meta.helm.sh/release-namespace"
 
 
 def somebody_answers(*, in_a_pod: bool) -> bool:
-    """Whether there is somebody to ask: stdin and stderr are terminals, and this is neither a pod nor CI."""
+    """Whether somebody can be asked: stdin and stderr are terminals, and this is neither a pod nor CI."""
     return not in_a_pod and not os.environ.get("CI") and sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def describe(ahead: Ahead, options: RunOptions, mode: DryRun, *, cluster: str | None, context: str | None) -> str:
-    """Where the run takes place, what it finds there and what it will do: one block of text."""
+    """The cluster, the operator, the sets, what the run will do, and its findings: one block of text."""
     named = f" (context {context})" if context else ""
     parts = [
         ("cluster", f"{cluster or 'unknown'}{named}"),
@@ -55,14 +55,14 @@ def describe(ahead: Ahead, options: RunOptions, mode: DryRun, *, cluster: str | 
 
 
 def findings_in(ahead: Ahead) -> set[tuple[object, ...]]:
-    """What was described, as the log has it."""
+    """The described findings, with the keys by which the log compares them."""
     plans = ahead.plan.trees
     found = (*ahead.plan.findings, *(finding for tree in plans for finding in tree.findings))
     return {(f.code, str(f.ref) if f.ref else None, f.field, f.message) for f in found}
 
 
 def ask(question: str) -> None:
-    """Ask on stderr; signals end us at once meanwhile. Raises :class:`~migrator.errors.LostRace` for a no."""
+    """Ask on stderr; meanwhile a signal ends us at once. Raises :class:`~migrator.errors.LostRace` for a no."""
     from migrator.cli import wiring  # noqa: PLC0415 - --help needs none of it
 
     with wiring.at_once(signal.SIGINT, signal.SIGTERM):
@@ -77,13 +77,13 @@ def ask(question: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How the operator is left, and the commands that come next."""
+    """The operator's state after a run, and the next commands."""
 
     operator: str
     commands: tuple[str, ...]
 
     def text(self, target: str) -> str:
-        """For people; commands are not broken."""
+        """The text for people; commands are not wrapped."""
         lines = [_row("operator", printable(self.operator))]
         if self.commands and self.commands[0].startswith("helm upgrade"):
             said = f"install the operator of {printable(target)}; its replicas come back with it. Then verify."
@@ -94,7 +94,7 @@ class Ending:
 
 
 def ending(store: Store, result: RunResult, options: RunOptions) -> Ending:
-    """What is to be known after a run on a cluster."""
+    """The ending of a run on a cluster."""
     found = result.operator
     up = found is not None and found.live
     state = _installed(found) + ("" if up else "; nothing is reconciled until an operator runs again")
@@ -139,7 +139,7 @@ def _will(ahead: Ahead, options: RunOptions, mode: DryRun) -> Iterator[str]:
         yield "write nothing"
         return
     if ahead.continues:
-        yield "go on with a run of before, which did not end"
+        yield "go on with an earlier run that did not end"
     if options.stop_operator and ahead.operator is not None and ahead.operator.live:
         yield "stop the operator, and leave it at zero replicas"
     changes = sum(len(tree.changes) for tree in ahead.plan.trees)
@@ -183,7 +183,7 @@ def _program() -> str:
 
 
 def _handed_on() -> str:
-    """The flags that the next command needs too, each with a space behind it."""
+    """The flags in ``_HANDED_ON`` that were given, each with a space behind it."""
     context = click.get_current_context()
     given = []
     for option in context.command.params:
@@ -194,7 +194,7 @@ def _handed_on() -> str:
 
 
 def write(text: str, stream: TextIO) -> None:
-    """Print on a terminal; one that has gone away stops nothing."""
+    """Print on a terminal; if it has gone away, nothing is printed and nothing fails."""
     from migrator.cli.log import LineWriter  # noqa: PLC0415 - --help needs none of it
 
     LineWriter(stream).write(text.removesuffix("\n"))

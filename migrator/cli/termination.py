@@ -1,8 +1,8 @@
-"""The termination message of a pod: what ``kubectl describe pod`` shows of a run that is over.
+"""The termination message of a pod, which ``kubectl describe pod`` shows after a run.
 
 Kubernetes keeps the first 4096 bytes of a container's termination message
-(kubernetes.io/docs/tasks/debug/debug-application/determine-reason-pod-failure), so the summary is one JSON object
-that always fits, and is still JSON when a text in it had to be cut.
+(kubernetes.io/docs/tasks/debug/debug-application/determine-reason-pod-failure). So the summary is one JSON object
+that always fits; long texts in it are cut.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-#: Where the summary goes; set but empty means nowhere.
+#: The variable that names the file of the summary; empty for no file.
 VARIABLE: Final = "GROVE_MIGRATOR_TERMINATION_LOG"
 
-#: Where Kubernetes looks for it by default.
+#: The file that Kubernetes reads by default.
 DEFAULT_PATH: Final = "/dev/termination-log"
 
 _LIMIT: Final = 4096
@@ -24,7 +24,7 @@ _CUT: Final = "..."
 
 
 def path(environ: Mapping[str, str] | None = None, *, in_a_pod: bool) -> str | None:
-    """The file to write to: the one that the environment names, or in a pod the usual one; else ``None``."""
+    """The file to write to: the one that the environment names, else the default one in a pod, else ``None``."""
     named = (os.environ if environ is None else environ).get(VARIABLE)
     if named is not None:
         return named or None
@@ -32,7 +32,7 @@ def path(environ: Mapping[str, str] | None = None, *, in_a_pod: bool) -> str | N
 
 
 def write(summary: Mapping[str, Any], to: str | None) -> None:
-    """Write a summary to a file, or nowhere. Never fails: the run is over, whether or not this can be written."""
+    """Write a summary to a file, if one is given. An error of the file is ignored, because the run is over."""
     if to is None:
         return
     try:

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from migrator.cli import output
-from migrator.cli.operators import from_binary_option, named_by_binaries, to_binary_option
+from migrator.cli.operators import binary_options, named_by_binaries
 from migrator.cli.options import (
     ClusterFlags,
     OperatorFlags,
     Seconds,
     Session,
     cluster_options,
+    file_option,
     log_options,
     operator_options,
     output_option,
@@ -43,21 +44,15 @@ if TYPE_CHECKING:
       grove-migrator verify -f migrated.yaml --to v0.1.0-alpha.11
     """,
 )
-@click.option(
-    "-f",
-    "--filename",
-    "dump",
-    metavar="DUMP",
-    help="Read what kubectl get printed instead of a cluster (YAML or JSON, gzip too; - is stdin).",
-)
+@file_option("dump", "Read the output of kubectl get instead of a cluster (YAML or JSON, gzip too; - is stdin).")
 @target_option("What every stored hash must be.")
-@source_option("What was stored before: the layout that `--to canonical` is meant over, if no release speaks it.")
+@source_option("What was stored before. `--to canonical` needs it if no release speaks that layout.")
 @click.option(
     "--settle",
     type=Seconds(),
     default="0",
     show_default=True,
-    help="Read again for this long until a state that is only late becomes true.",
+    help="Keep reading for at most this long while a problem may still settle by itself.",
 )
 @click.option(
     "--interval", type=Seconds(), default="2s", show_default=True, help="How long to wait between two readings."
@@ -65,15 +60,14 @@ if TYPE_CHECKING:
 @click.option(
     "--after-upgrade",
     is_flag=True,
-    help="Also compare with the record of the run: the target's operator runs, no update has begun, no pod of before "
-    "is missing. The record is removed if all is well.",
+    help="Also compare with the record of the run: the target's operator runs, no update has begun, no earlier pod is "
+    "missing. The record is removed if all is well.",
 )
-@click.option("--close", is_flag=True, help="Remove the record of the run, and say what is given up with it.")
+@click.option("--close", is_flag=True, help="Remove the record of the run, and print what is given up with it.")
 @click.option("--yes", is_flag=True, help="With --close: do not ask.")
 @operator_options
 @output_option("table", "json")
-@to_binary_option
-@from_binary_option
+@binary_options
 @cluster_options
 @log_options
 @named_by_binaries(required=True)
@@ -95,7 +89,7 @@ def verify(
 ) -> int:
     """Check that every stored hash is the target's; exit with 7 if one is not.
 
-    With OnDelete, hashes of older templates may remain where Grove keeps them on purpose.
+    Under OnDelete, hashes of older templates may remain where Grove keeps them on purpose.
     """
     from migrator.cli import progress, wiring  # noqa: PLC0415 - --help needs none of it
     from migrator.planning.options import PlanOptions, direction  # noqa: PLC0415
@@ -154,20 +148,15 @@ def _close(store: Store, found: Closing, surroundings: Context, *, yes: bool) ->
 
 
 def _print(form: str, target: str, result: VerifyResult | None, problems: Sequence[Problem]) -> None:
+    from migrator.render.summary import object_json  # noqa: PLC0415 - --help needs none of it
+
     if form == "json":
         document: dict[str, Any] = {
             "to": target,
             "podCliqueSets": result.trees if result else None,
             "storedHashes": result.stored if result else None,
             "problems": [
-                {
-                    "kind": problem.ref.kind,
-                    "namespace": problem.ref.namespace or None,
-                    "name": problem.ref.name,
-                    "field": problem.field,
-                    "message": problem.message,
-                }
-                for problem in problems
+                {**object_json(problem.ref), "field": problem.field, "message": problem.message} for problem in problems
             ],
         }
         output.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")

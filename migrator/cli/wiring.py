@@ -1,4 +1,4 @@
-"""What a run gets, made from the flags: a store, a log, a clock, an identity."""
+"""The store, the log, the clock and the identity of a run, made from the flags."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from migrator.store import Deadline, DryRun, Store
     from migrator.stores.dump.store import DumpStore
 
-#: The namespace of the operator in Grove's documentation: where the record is looked for if no operator is found.
+#: The operator's namespace in Grove's documentation. The record is looked for there if no operator is found.
 DEFAULT_NAMESPACE: Final = "grove-system"
 
 #: Where a pod finds the namespace that it runs in (kubernetes.io/docs/tasks/run-application/access-api-from-pod).
@@ -50,9 +50,9 @@ def connect(
 
 def context_of(cluster: ClusterFlags) -> str | None:
     """The kubeconfig context that is used; ``None`` without a kubeconfig, as in a pod."""
-    from migrator.stores.kube import kubeconfig  # noqa: PLC0415 - the client costs 0.6 s
+    from migrator.stores.kube import contexts  # noqa: PLC0415 - --help needs none of it
 
-    return kubeconfig.context_name(cluster.kubeconfig, cluster.context)
+    return contexts.chosen(cluster.kubeconfig, cluster.context)
 
 
 def open_store(cluster: ClusterFlags, *dumps: str | None, dry_run: DryRun, qps: float | None = None) -> Store:
@@ -64,10 +64,7 @@ def open_store(cluster: ClusterFlags, *dumps: str | None, dry_run: DryRun, qps: 
 
 
 def read_dump(*paths: str, dry_run: DryRun) -> DumpStore:
-    """What kubectl printed into a file, or into several.
-
-    Raises :class:`~migrator.errors.UsageError` for a dump without a PodCliqueSet: it is not what was meant.
-    """
+    """The output of kubectl in one file or several; raises ``UsageError`` for a dump without a PodCliqueSet."""
     from migrator.grove.trees import DUMP_COMMAND  # noqa: PLC0415 - of no use to a cluster
     from migrator.resources import POD_CLIQUE_SETS  # noqa: PLC0415
     from migrator.stores.dump.store import DumpStore  # noqa: PLC0415
@@ -75,8 +72,8 @@ def read_dump(*paths: str, dry_run: DryRun) -> DumpStore:
     store = DumpStore.read(*paths, dry_run=dry_run)
     if not store.list(POD_CLIQUE_SETS, lambda _raw: True).items:
         counts = [f"{number} {kind}{'s' if number != 1 else ''}" for kind, number in sorted(store.found.items())]
-        there = ", ".join(counts) or "nothing at all"
-        raise UsageError(f"{store.name} has no PodCliqueSet, but {there}; dump with `{DUMP_COMMAND}`")
+        there = f" but {', '.join(counts)}" if counts else " and no other object"
+        raise UsageError(f"{store.name} has no PodCliqueSet{there}; dump with `{DUMP_COMMAND}`")
     return store
 
 
@@ -124,7 +121,7 @@ def selection(cluster: ClusterFlags) -> Selection:
 
 
 def adopt_recorded(cluster: ClusterFlags) -> None:
-    """Make the layouts known that the record holds; nothing happens where there is none."""
+    """Make the layouts in the cluster's record known, if it has any."""
     from migrator.run import operator, record  # noqa: PLC0415 - --help needs none of it
     from migrator.store import DryRun  # noqa: PLC0415
 
@@ -143,15 +140,12 @@ def own_namespace() -> str | None:
 
 @contextmanager
 def at_once(*signals: signal.Signals) -> Iterator[None]:
-    """Let the signals end us at once while nothing is under way, as they would without :func:`stopping`."""
-    before = {number: signal.getsignal(number) for number in signals}
-    for number in signals:
-        signal.signal(number, signal.default_int_handler if number is signal.SIGINT else signal.SIG_DFL)
-    try:
+    """While nothing is under way, let the signals end us at once, as they do without :func:`stopping`."""
+    usual = {signal.SIGINT: signal.default_int_handler}
+    with ExitStack() as stack:
+        for number in signals:
+            stack.callback(signal.signal, number, signal.signal(number, usual.get(number, signal.SIG_DFL)))
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextmanager
@@ -164,10 +158,7 @@ def stopping(*signals: signal.Signals) -> Iterator[threading.Event]:
         stop.set()
         signal.signal(number, before[signal.Signals(number)])
 
-    for number in signals:
-        signal.signal(number, ask)
-    try:
+    with ExitStack() as stack:
+        for number in signals:
+            stack.callback(signal.signal, number, signal.signal(number, ask))
         yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -1,1 +1,1 @@
-"""What Grove keeps in a cluster: objects, the trees they form, and the places where hashes are stored. Pure."""
+"""Grove's objects in a cluster, the trees that they form, and the places where hashes are stored. Pure."""

@@ -1,4 +1,4 @@
-"""What the migrator knows of a cluster: Grove's objects, trimmed to what a decision needs.
+"""The model of a cluster: Grove's objects, trimmed to the parts that a decision needs.
 
 Names and labels are Grove's own (``operator/api/common/labels.go``). Objects are trimmed as they are read,
 so that a cluster of 100,000 pods fits into a small Job.
@@ -26,7 +26,7 @@ POINTER_GENERATION_HASH_LABEL: Final = "/metadata/labels/grove.io~1podcliqueset-
 
 @dataclass(frozen=True, slots=True, order=True)
 class Ref:
-    """One object; sorts as reports are sorted."""
+    """One object; references sort in the order of reports."""
 
     kind: str
     namespace: str
@@ -97,12 +97,12 @@ class Pod:
 
     @property
     def live(self) -> bool:
-        """Whether it is neither on its way out, nor Failed or Succeeded."""
+        """Whether it is neither being deleted nor Failed nor Succeeded."""
         return not self.terminating and self.phase not in {"Failed", "Succeeded"}
 
     @property
     def running(self) -> bool:
-        """Whether it runs; one whose phase was not read counts as running."""
+        """Whether it runs; a pod whose phase was not read counts as running."""
         return not self.terminating and self.phase in {None, "Running"}
 
 
@@ -232,7 +232,7 @@ class Tree:
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """An object that looks like Grove's and belongs to no PodCliqueSet that was read."""
+    """An object that looks like Grove's, but whose PodCliqueSet was not read."""
 
     ref: Ref
     reason: str
@@ -250,7 +250,7 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything that one attempt decides upon, from one set of lists.
+    """The objects by which one attempt decides, from one set of lists.
 
     ``installed``: the API server knows PodCliqueSets. ``unlisted`` are kinds that may not be listed, ``lacking``
     those of which a dump has nothing though there must be some. ``only`` is the one namespace that could be read,
@@ -268,7 +268,7 @@ class Snapshot:
 
 
 class Severity(StrEnum):
-    """What a guard judges: the migration must not happen, or there is something to know."""
+    """A guard's judgement: the migration must not happen, or somebody should know something."""
 
     REFUSAL = "refusal"
     WARNING = "warning"
@@ -276,9 +276,9 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a guard found: a stable code, the object, the field (JSON Pointer) and one sentence.
+    """A guard's finding: a stable code, the object, the field (JSON Pointer) and one sentence.
 
-    ``message`` says what was found and what to do next. ``ref`` is ``None`` where the finding is about the cluster or
+    ``message`` has the finding and the next step. ``ref`` is ``None`` where the finding is about the cluster or
     the run. ``follows`` is the code of the finding of the same set that this one is a consequence of.
     """
 
@@ -316,7 +316,7 @@ class SetHashes:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One field whose value is the source's hash and is to become the target's."""
+    """One field whose value is the source's hash and will become the target's."""
 
     ref: Ref
     place: Place
@@ -332,7 +332,7 @@ class Change:
 
 
 class TreeState(StrEnum):
-    """What is to become of a tree."""
+    """What a plan does with a tree."""
 
     DONE = "done"
     MIGRATE = "migrate"
@@ -342,7 +342,7 @@ class TreeState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BlastRadius:
-    """What the next operator recreates: live pods, the GPUs that they hold, and how many of the pods run."""
+    """The live pods that the next operator recreates, their GPUs, and how many of the pods run."""
 
     pods: int = 0
     gpus: int = 0
@@ -354,7 +354,7 @@ class BlastRadius:
 
 @dataclass(frozen=True, slots=True)
 class TreePlan:
-    """What is to happen to one tree. ``source`` and ``target`` are scheme names.
+    """The plan of one tree. ``source`` and ``target`` are scheme names.
 
     ``blast`` is what the next operator recreates without the migration, ``rest`` what it recreates with it.
     """
@@ -377,13 +377,13 @@ class TreePlan:
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
-        """The findings that are worth knowing."""
+        """The findings that only warn."""
         return tuple(f for f in self.findings if f.severity is Severity.WARNING)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Every tree's plan, and what was found of no tree in particular.
+    """Every tree's plan, and the findings about the cluster as a whole.
 
     ``requested_source`` and ``requested_target`` are as given. ``cluster_blast`` and ``cluster_rest`` count the whole
     cluster, ``trees`` are the selected ones. ``known`` is false for a target whose hashes are not known.

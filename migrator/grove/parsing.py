@@ -1,7 +1,7 @@
-"""One raw object to what a decision needs of it.
+"""From one raw object to the parts of it that a decision needs.
 
-What an API server sends has passed its schema; a file may hold anything. So every part that is looked into later
-is checked here, once, and what has the wrong shape is refused with its object and path.
+The objects of an API server have passed its schema; a file may hold anything. So every part that is used later is
+checked here, once, and a part of the wrong shape is refused with its object and path.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def scaling_group(raw: JSONObject) -> PodCliqueScalingGroup:
 
 
 def pod_clique(raw: JSONObject) -> PodClique:
-    """Keep what a PodClique's hashes and guards need: its pod spec is never hashed, so it goes."""
+    """Keep what a PodClique's hashes and guards need; its pod spec is dropped, because it is never hashed."""
     meta = _metadata(raw)
     _check(raw, _STATUS)
     return PodClique(
@@ -181,7 +181,7 @@ def _check(raw: JSONObject, shapes: Mapping[str, tuple[Check, str]]) -> None:
 
 
 def _at(values: Iterable[object], steps: list[str]) -> Iterable[object]:
-    """Everything that a path leads to; what stands in its way was checked before."""
+    """All values at a path; the objects and lists along it were checked before."""
     for step in steps:
         flat = (item for value in values for item in (value if isinstance(value, list) else [value]))
         values = [item.get(step) for item in flat if isinstance(item, dict)]
@@ -189,7 +189,7 @@ def _at(values: Iterable[object], steps: list[str]) -> Iterable[object]:
 
 
 def _shared(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """The same value, whose keys and strings are one with those of all other objects: most objects are alike."""
+    """The same value, with keys and strings that are shared by all objects, because most objects are alike."""
     if type(value) is str:
         return sys.intern(value)
     if type(value) is dict:

@@ -60,7 +60,7 @@ def stored_hashes(tree: Tree) -> Iterator[StoredHash]:
 
 
 def pod_hashes(pod: Pod, owner: PodClique) -> Iterator[StoredHash]:
-    """A pod's label; terminating pods are on their way out and are nobody's concern."""
+    """A pod's label, unless the pod is being deleted."""
     if pod.template_hash and not pod.terminating:
         yield StoredHash(pod.ref, Place.POD_LABEL, POINTER_TEMPLATE_HASH_LABEL, pod.template_hash, _clique(owner))
 
@@ -115,7 +115,7 @@ def gang_map_entries(gang_map: PodGangMap) -> Iterator[StoredHash]:
 
 
 def gang_label(gang: PodGang) -> Iterator[StoredHash]:
-    """The generation hash in a PodGang's label (alpha.12 and later); one on its way out is nobody's concern."""
+    """The generation hash in a PodGang's label (alpha.12 and later), unless the PodGang is being deleted."""
     if (value := gang.labels.get(LABEL_GENERATION_HASH)) and not gang.terminating:
         yield StoredHash(gang.ref, Place.GANG_LABEL, POINTER_GENERATION_HASH_LABEL, value, None)
 

@@ -1,7 +1,7 @@
-"""Strings that may be hashes, wherever an object holds them, so that no place where an operator keeps one is missed.
+"""Strings anywhere in an object that may be hashes, so that no stored hash is missed.
 
-A hash is 64 bits wide, so a string that equals one is one. What is found here outside the known places
-(``migrator/grove/places.py``) was written by an operator that keeps hashes where nobody has looked yet.
+A hash is 64 bits wide, so a string that equals a hash is one. A hash outside the known places
+(``migrator/grove/places.py``) was written by an operator that keeps hashes in a place that is unknown here.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Sweep:
 
     @property
     def sightings(self) -> tuple[Sighting, ...]:
-        """What was found, in the order of reading."""
+        """The sightings, in the order of reading."""
         return tuple(self._found.values())
 
     def look(self, page: Sequence[JSONObject], text: bytes | None = None) -> None:
@@ -99,7 +99,7 @@ def _beginnings(text: bytes) -> int:
 
 
 def hashes_in(value: object) -> object:
-    """A value without its strings that are no hashes; :class:`Sweep` finds in it what it would find in the whole."""
+    """A value without the strings that are not hashes; :class:`Sweep` finds the same in it as in the whole value."""
     if isinstance(value, dict | list):
         items = value.items() if isinstance(value, dict) else enumerate(value)
         return {str(key): kept for key, part in items if (kept := hashes_in(part)) is not None} or None

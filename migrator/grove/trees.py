@@ -1,4 +1,4 @@
-"""From raw objects to trees: what one attempt decides upon, from one set of lists.
+"""From raw objects to the trees by which one attempt decides, from one set of lists.
 
 Objects are joined by owner references and cross-checked by labels, never by splitting names
 (Grove: ``operator/api/common/namegen.go`` joins with ``-``, which names may contain).
@@ -155,7 +155,7 @@ def _must_have_cliques(tree: Tree) -> bool:
 
 
 def _has_run(tree: Tree) -> bool:
-    """Whether the operator came as far as children: nothing says that it failed before, and no count is zero."""
+    """Whether the operator has made children: its status shows no earlier failure, and no count is zero."""
     status = tree.pcs.status
     if _count(status.get("availableReplicas")) or _count(status.get("updatedReplicas")):
         return True

@@ -79,7 +79,7 @@ def hash_template(template: Mapping[str, Any], scheme: Scheme) -> str:
 
 
 def dump_template(template: Mapping[str, Any], scheme: Scheme) -> str:
-    """The very text that is hashed. Raises as :meth:`TemplateHasher.under` does."""
+    """The exact text that is hashed. Raises as :meth:`TemplateHasher.under` does."""
     return clean(plain(TemplateHasher(template).pieces(scheme)))
 
 

@@ -81,7 +81,7 @@ class Quantity:
 def parse(token: str) -> Quantity:
     """Parse the text of a quantity; raises :class:`~migrator.errors.DecodeError` where Go does.
 
-    The error does not quote the text: whoever mistook the field may have put a secret there.
+    The error does not quote the text, because somebody may have put a secret there by mistake.
     """
     text = token.strip(" ")
     if text != text.strip():

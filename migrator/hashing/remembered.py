@@ -44,7 +44,7 @@ _MET: Final = Contents()
 
 
 class Remembered:
-    """A printer that prints what was met before as one piece. ``number`` tells it from all others."""
+    """A printer that prints a known value as one piece. ``number`` distinguishes it from all others."""
 
     def __init__(self, printer: Printer, number: int) -> None:
         self.zero = printer.zero

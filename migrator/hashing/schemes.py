@@ -1,4 +1,4 @@
-"""Schemes and the release table: which release hashes how.
+"""Schemes, and the table of the releases that speak them.
 
 A scheme is an algorithm over the struct layout of one k8s.io/api minor. The minors are those that have a layout,
 the releases those of ``releases.json``: neither is listed in code.
@@ -47,7 +47,7 @@ class Scheme:
 class Release:
     """A build of the operator and the scheme that it speaks.
 
-    ``dev`` marks builds that are no releases, ``accepts_legacy`` those that take the legacy hash of their own
+    ``dev`` marks builds that are not releases, ``accepts_legacy`` those that take the legacy hash of their own
     layout as current, ``hash_in_names`` those that put the hash into object names (never migrated), and
     ``pod_gang_maps`` those that keep the generation hash in PodGangMaps too.
     """
@@ -63,7 +63,7 @@ class Release:
 
 @cache
 def unread_releases() -> tuple[str, ...]:
-    """Releases that are known to exist and whose source nobody has read, oldest first; all are newer than the table."""
+    """Releases that exist but whose source was not read, oldest first; all are newer than the table."""
     return tuple(json.loads(pkgutil.get_data(__package__, "unread.json") or b"[]"))
 
 

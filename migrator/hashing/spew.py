@@ -1,4 +1,4 @@
-"""What ``dump.ForHash`` prints for a JSON object that Go decoded into a layout.
+"""The text that ``dump.ForHash`` prints for a JSON object that Go decoded into a layout.
 
 k8s.io/apimachinery ``pkg/util/dump`` configures go-spew to print ``%#v`` on one line: every field of every
 struct, zero or not, in declaration order. So most of the text is fixed. A type is compiled once into its fixed
@@ -97,7 +97,7 @@ class Elements:
 
     @cached_property
     def element(self) -> Printer:
-        """What prints the elements."""
+        """The printer of the elements."""
         return self._compiled()
 
 
@@ -310,7 +310,7 @@ class Types:
         """The fields of a struct."""
         fields = self._layout[kind]
         if isinstance(fields, str):
-            raise TypeError(f"{kind} is no struct")
+            raise TypeError(f"{kind} is not a struct")
         return fields
 
     def _compile(self, kind: str, *, part: bool) -> Printer:  # noqa: PLR0911 - one return for each kind of type
@@ -361,10 +361,10 @@ def _basic(kind: str) -> Printer:
 
 @cache
 def root(minor: str) -> Struct:
-    """What prints ``v1.PodTemplateSpec`` in the layout of an API minor."""
+    """The printer of ``v1.PodTemplateSpec`` in the layout of an API minor."""
     printer = Types(load(minor)).printer(ROOT)
     if not isinstance(printer, Struct):
-        raise TypeError(f"{ROOT} is no struct in the layout of {minor}")
+        raise TypeError(f"{ROOT} is not a struct in the layout of {minor}")
     return printer
 
 

@@ -1,5 +1,5 @@
-"""What an operator's own Go binary says: the struct layout that it hashes, and its algorithm.
+"""The struct layout that an operator hashes, and its algorithm, both from its own Go binary.
 
-Pure: every function takes seekable readers, and opens nothing. The layout is *read*: the Go runtime's own type data
-has it, stripped or not. The algorithm is *recognised*: by the names of its functions and by what they call.
+Pure: every function takes seekable readers and opens no file. The layout is *read* from the Go runtime's own type
+data, which a stripped binary keeps. The algorithm is *recognised* by the names and the calls of its functions.
 """

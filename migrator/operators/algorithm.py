@@ -1,8 +1,8 @@
 """The hash algorithm of an operator, recognised by its functions.
 
 Recognised, not proven. Three things are checked: the names with "hash" in them in Grove's ``internal/utils/kubernetes``
-are exactly a known set; every direct call between the functions that make a hash and go-spew is a known one; nothing
-else in the operator calls them. What a known function does to a template in its own body is not seen.
+are exactly a known set; every direct call between the functions that make a hash and go-spew is a known one; no other
+function of the operator calls them. The code within a known function is not checked.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from migrator.operators.functions import Function, Functions, plain
 from migrator.operators.gotypes import GoTypes
 
 _UTILS: Final = "/internal/utils/kubernetes."
-#: Where Grove keeps its helpers for all components: since v0.1.0-alpha.2, and before.
+#: The package of Grove's helpers for all components: since v0.1.0-alpha.2, and before.
 _COMPONENTS: Final = ("/internal/controller/common/component/utils.", "/internal/component/utils.")
 _REVISIONS: Final = "/internal/controller/common/revision."
 _FOR_HASH: Final = "k8s.io/apimachinery/pkg/util/dump.ForHash"
-#: Where apimachinery has had its body since 0.37.
+#: The function that holds its body since apimachinery 0.37.
 _FOR_HASH_IN_UTILS: Final = "k8s.io/utils/dump.ForHash"
 _PRINTING: Final = (_FOR_HASH, _FOR_HASH_IN_UTILS)
 _SPEW: Final = "github.com/davecgh/go-spew/spew.(*ConfigState).Sprintf"
@@ -49,7 +49,7 @@ _CANONICAL_HELPERS: Final = frozenset(
     {"ComputePCLQPodTemplateHashLegacy", _CANONICAL_GENERATION, f"{_CANONICAL_GENERATION}Legacy"}
     | {"newPCLQPodTemplateSpecForHash", "podTemplateSpecsForPCLQTemplates", "isInOrderStartup"}
 )
-#: The code of others that those functions may call; everything else is unknown, and refused.
+#: The library code that those functions may call; all other code is unknown, and refused.
 _OUTSIDE: Final = re.compile(
     r"runtime\..*|fmt\.(?:Fprintf|Sprint)|hash/fnv\.(?:New64a|\(\*sum64a\)\.\w+)|sort\.SliceStable"
     r"|github\.com/samber/lo\.Map\b.*|k8s\.io/api/core/v1\.\(\*\w+\)\.DeepCopy(?:Into)?"
@@ -61,12 +61,12 @@ _WAY_OUT: Final = "it may hash in a way that is not known here, so do not migrat
 
 
 class NotAnOperatorError(InputError):
-    """A Go program, but not a Grove operator: it has none of the functions that make a hash."""
+    """A Go program without the functions that make a hash, so not a Grove operator."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recognised:
-    """An algorithm, its flags (see :class:`~migrator.hashing.schemes.Release`), and what it was recognised ``by``."""
+    """An algorithm, its flags (see :class:`~migrator.hashing.schemes.Release`), and the functions that show it."""
 
     algorithm: str
     accepts_legacy: bool
@@ -79,11 +79,11 @@ def recognise(functions: Functions, types: GoTypes) -> Recognised:
     """The algorithm of an operator.
 
     Raises :class:`~migrator.errors.Refused` for an operator with ControllerRevisions, :class:`NotAnOperatorError` for
-    another program, and :class:`~migrator.errors.InputError` for one that is not recognised.
+    another program, and :class:`~migrator.errors.InputError` for an operator that is not recognised.
     """
     own = _own(functions)
     found = {plain(name) for name in functions.names(own + _UTILS) if name.startswith(own)}
-    # A closure is named after all that it stands in.
+    # The name of a closure contains the names of all functions around it.
     names = {part for name in found for part in name.removeprefix(own + _UTILS).split(".")}
     names = {name for name in names if re.search("hash|canonical", name, re.IGNORECASE)}
     canonical = names - {_ACCEPTS_LEGACY} == _CANONICAL_NAMES
@@ -111,13 +111,13 @@ def recognise(functions: Functions, types: GoTypes) -> Recognised:
 
 
 def _own(functions: Functions) -> str:
-    """The import path under which all of the operator's own code stands."""
+    """The import path of all of the operator's own code."""
     ends = (f"{_UTILS}ComputeHash", f"{_UTILS}computeHash")
     found = {name.partition(_UTILS)[0] for end in ends for name in functions.names(end) if name.endswith(ends)}
     if any(True for _ in functions.names(_REVISIONS)):
         raise Refused(
-            "this operator keeps pod templates in ControllerRevisions (Grove pull request 710) and takes the hashes "
-            "that it finds as they are: no migration is needed, and none is possible"
+            "this operator keeps pod templates in ControllerRevisions (Grove pull request 710) and adopts the hashes "
+            "that it finds: a migration is neither needed nor possible"
         )
     if not found:
         raise NotAnOperatorError(
@@ -130,7 +130,7 @@ def _own(functions: Functions) -> str:
 
 
 def _edges(functions: Functions, own: str, known: set[str]) -> set[tuple[str, str]]:
-    """Caller and called: of every known function, and of every function of the operator that calls a known one."""
+    """The calls, as caller and callee, of every known function and of every own function that calls a known one."""
     compiled = list(functions.starting_with((f"{own}/", f"{own}.", "main.", *_PRINTING)))
     wanted = [one for one in compiled if _outermost(plain(one.name), known) in known or one.name in _PRINTING]
     targets = frozenset(one.entry for one in wanted)
@@ -143,7 +143,7 @@ def _edges(functions: Functions, own: str, known: set[str]) -> set[tuple[str, st
 
 
 def _outermost(name: str, known: set[str]) -> str:
-    """The function that is meant: a closure of a known function that is inlined into another has the names of both."""
+    """The outer function of a name: a closure of a known function that is inlined into another has both names."""
     inner = {one.rpartition(".")[2] for one in known}
     outer, _, last = name.rpartition(".")
     return outer if outer in known and last in inner else name
@@ -160,7 +160,7 @@ def _demand_known(edges: set[tuple[str, str]], making: set[str], asking: set[str
 
 
 def _demand_path(edges: set[tuple[str, str]], generation: str, own: str, making: set[str]) -> None:
-    """Calls lead from both functions that ask for a hash to its printing, sum and spelling; only spew prints."""
+    """Demand calls from both functions that ask for a hash to its printing, its sum and its spelling."""
     calls: dict[str, set[str]] = {}
     for caller, called in edges:
         calls.setdefault(caller, set()).add(called)

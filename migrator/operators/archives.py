@@ -1,4 +1,4 @@
-"""Files in tars, in layers on top of each other, and in directories, by path; nothing is unpacked by name."""
+"""Files by path in tars, in layers on top of each other, and in directories. No file is unpacked under its name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CHUNK: Final = 1 << 20
 _LARGEST_UNPACKED: Final = 1 << 31
 _WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"
 
-#: Makes an empty file, which is deleted when it is closed. Layers are unpacked into it.
+#: A function that makes an empty file for an unpacked layer; the file is deleted when it is closed.
 Scratch = Callable[[], BinaryIO]
 
 
@@ -34,14 +34,14 @@ class Files(Protocol):
         """The regular files; in an archive also the links."""
 
     def open(self, path: str) -> BinaryIO | None:
-        """One of them, seekable; ``None`` where that path has no file."""
+        """One of them, seekable; ``None`` if that path has no file."""
 
 
 class TarFiles:
     """The files of a tar. ``folders`` are the directories that it names.
 
-    Raises :class:`~migrator.errors.InputError` for one that is damaged or cut off. A whole tar ends with zeros; some
-    tools leave them out, so one that is ``sealed`` by a digest needs none.
+    Raises :class:`~migrator.errors.InputError` for a tar that is damaged or cut off. A complete tar ends with zeros.
+    Some tools leave them out, so a tar that is ``sealed`` by a digest needs none.
     """
 
     def __init__(self, file: BinaryIO, *, sealed: bool = False) -> None:
@@ -71,7 +71,7 @@ class TarFiles:
         return self._members
 
     def open(self, path: str) -> BinaryIO | None:
-        """One file, or what a link leads to; ``None`` for a link to nothing, and for a file larger than the archive."""
+        """A file, or the target of a link; ``None`` for a broken link, and for a file larger than the archive."""
         member = self._members.get(plain_path(path))
         if member is None or member.size > self._length:
             return None
@@ -119,7 +119,7 @@ class _Layers:
 def stacked(layers: Iterable[BinaryIO], scratch: Scratch, states: Sequence[str] = ()) -> Iterator[Files]:
     """The files of an image's layers, unpacked until the end of the ``with``.
 
-    ``states`` are the digests of the unpacked layers, where nothing else vouches for them.
+    ``states`` are the digests that the unpacked layers must have, if the image states them.
     """
     with ExitStack() as opened:
         made = _Layers()
@@ -136,8 +136,8 @@ def unpack(file: BinaryIO, scratch: Scratch) -> BinaryIO:
     head = head_of(file)
     if head.startswith(_ZSTD):
         raise InputError(
-            "it is compressed with zstd, which cannot be read here; `skopeo copy --dest-compress-format gzip` or "
-            "`crane export` make what can be read"
+            "it is compressed with zstd, which cannot be read here; make another copy with "
+            "`skopeo copy --dest-compress-format gzip` or `crane export`"
         )
     if not head.startswith(GZIP):
         return file

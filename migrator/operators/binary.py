@@ -1,4 +1,4 @@
-"""One operator's binary: everything that is read of it, in one value."""
+"""One operator's binary: everything that is read from it, in one value."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _RELEASE: Final = re.compile(r"[./]version\.gitVersion=([\w.+-]+)")
 
 @dataclass(frozen=True, slots=True)
 class OperatorBinary:
-    """What one binary says. ``labels`` are for people: they decide nothing."""
+    """The facts about one binary. ``labels`` are only for people: no decision reads them."""
 
     architecture: str
     sha256: str
@@ -38,8 +38,8 @@ class OperatorBinary:
 def read(file: BinaryIO) -> OperatorBinary:
     """Read an operator's ELF file.
 
-    Raises :class:`~migrator.errors.InputError` for what cannot be read or is not recognised, and
-    :class:`~migrator.errors.Refused` for an operator that is recognised but cannot be migrated to.
+    Raises :class:`~migrator.errors.InputError` for a file that cannot be read or is not recognised, and
+    :class:`~migrator.errors.Refused` for an operator that cannot be migrated to.
     """
     with understood():
         elf = Elf(file)

@@ -17,7 +17,7 @@ _MARK: Final = 16  # runtime/debug.modinfo stands between two marks of that many
 #: The Go minors whose formats were read and compared with reflection.
 GO_MINORS: Final = range(24, 28)
 _VERSION: Final = re.compile(r"go1\.(\d+)(?:\.\d+|rc\d+|beta\d+)?(?:[-+ ].*)?", re.DOTALL)
-#: What garble leaves of the version.
+#: The version in a program that garble has obfuscated.
 _GARBLED: Final = "unknown"
 _EXPERIMENTS: Final = re.compile(r"X:([\w,]+)")
 #: Experiments that change neither formats nor how JSON is decoded (internal/goexperiment).
@@ -28,7 +28,7 @@ _PATTERN_LIMIT: Final = 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class BuildInfo:
-    """What ``go version -m`` prints: the path, the modules (path to version, replacements marked), the settings."""
+    """The facts that ``go version -m`` prints: path, modules (path to version, replacements marked), settings."""
 
     go: str
     go_minor: int
@@ -38,13 +38,13 @@ class BuildInfo:
 
     @property
     def commit(self) -> str | None:
-        """The operator's commit: of the linker flags that Grove's Makefile sets, or of the version control system."""
+        """The operator's commit: from the linker flags of Grove's Makefile, or from the version control system."""
         found = _COMMIT.search(self.settings.get("-ldflags", ""))
         return found[1] if found else self.settings.get("vcs.revision")
 
 
 def read(elf: Elf) -> BuildInfo:
-    """Read it; raises :class:`~migrator.errors.InputError` where there is none, or for a Go that is not known."""
+    """Read it; raises :class:`~migrator.errors.InputError` if it is absent or of an unknown Go version."""
     for segment in sorted(elf.segments, key=lambda one: not one.writable):
         for address in elf.find(_MAGIC, segment.address, segment.address + segment.size, step=16):
             if elf.read(address + len(_MAGIC) + 1, 1)[0] & _INLINE:
@@ -73,14 +73,14 @@ def _string(elf: Elf, address: int) -> tuple[bytes, int]:
 def _parse(version: str, modinfo: str) -> BuildInfo:
     if version == _GARBLED:
         raise InputError(
-            "its Go version is removed, as garble does, and the names that are needed with it: give a build without "
+            "its Go version is removed, as garble does, and so are the names of its functions: give a build without "
             "garble, or name the scheme"
         )
     named = _VERSION.fullmatch(version)
     if named is None or int(named[1]) not in GO_MINORS:
         known = f"Go 1.{GO_MINORS[0]} to 1.{GO_MINORS[-1]}"
         raise InputError(
-            f"it was built with {version[:40]!r}; the formats of {known} are known: name the scheme instead"
+            f"it was built with {version[:40]!r}; only the formats of {known} are known: name the scheme instead"
         )
     path, modules, settings = "", {}, {}
     last = ""
@@ -101,7 +101,7 @@ def _parse(version: str, modinfo: str) -> BuildInfo:
     unknown = sorted(experiments - _HARMLESS - {""})
     if unknown:
         raise InputError(
-            f"it was built with GOEXPERIMENT={','.join(unknown)}, which can change what is read here; "
+            f"it was built with GOEXPERIMENT={','.join(unknown)}, which can change the formats that are read here; "
             "give a build without it, or name the scheme"
         )
     return BuildInfo(version, int(named[1]), path, modules, settings)

@@ -1,4 +1,4 @@
-"""What to make of files that contradict themselves."""
+"""The error for files that contradict themselves."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from migrator.errors import InputError
 
 @contextmanager
 def understood() -> Iterator[None]:
-    """Refuse a file that contradicts itself, whatever error that leads to: nothing in it can be trusted."""
+    """Turn any error in the contents of a file into one refusal: such a file cannot be trusted."""
     try:
         yield
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError, struct.error) as error:

@@ -24,7 +24,7 @@ _CHUNK: Final = 1 << 22
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One loaded part of the file: ``size`` bytes from ``offset`` stand at ``address``."""
+    """One loaded part of the file: ``size`` bytes from ``offset`` are loaded at ``address``."""
 
     address: int
     offset: int
@@ -34,7 +34,7 @@ class Segment:
 
 
 class Elf:
-    """A program by address. Raises :class:`~migrator.errors.InputError` for what is not one, or is cut off."""
+    """A program by address. Raises :class:`~migrator.errors.InputError` if the file is not one, or is cut off."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -59,7 +59,7 @@ class Elf:
         self._relocations = self._read_relocations([row for row in rows if row[0] == _DYNAMIC])
 
     def holds(self, address: int, size: int) -> bool:
-        """Whether a range of addresses stands in the file, all of it in one segment."""
+        """Whether one segment of the file holds a whole range of addresses."""
         return any(one.address <= address and address + size <= one.address + one.size for one in self.segments)
 
     def read(self, address: int, size: int) -> bytes:
@@ -70,7 +70,7 @@ class Elf:
         raise InputError(f"a pointer leads outside the program, to {address:#x}; the file is damaged")
 
     def pointer(self, address: int) -> int:
-        """The pointer at an address, as the loader would leave it if the program were loaded where it asks to be."""
+        """The pointer at an address, with the loader's relocation applied for the program's own load address."""
         table = self._relocations
         at = bisect_left(range(len(table) // _RELA.size), address, key=lambda index: self._relocation(index)[0])
         if at * _RELA.size < len(table):
@@ -80,7 +80,7 @@ class Elf:
         return int.from_bytes(self.read(address, 8), "little")
 
     def find(self, needle: bytes, start: int, stop: int, *, step: int = 1) -> Iterator[int]:
-        """Every address in a range where the bytes stand, at multiples of ``step``."""
+        """Every address of the bytes in a range, at multiples of ``step``."""
         while start < stop:
             size = min(_CHUNK, stop - start)
             chunk = self.read(start, size)

@@ -1,7 +1,7 @@
-"""The functions of a program (runtime/symtab.go): their names, which survive ``-s -w``, and what each of them calls.
+"""The functions of a program (runtime/symtab.go): their names, which survive ``-s -w``, and their calls.
 
-A call counts for the function in whose source it stands, inlined or not, and an inlined function counts as called.
-Only direct calls are seen: through a function value or an interface anything may be called.
+A call belongs to the function whose source contains it, inlined or not; an inlined function counts as called. Only
+direct calls are seen, not those through a function value or an interface.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _INLINED: Final = struct.Struct("<B3xiii")
 #: abi.PCDATA_InlTreeIndex and abi.FUNCDATA_InlTree; "no such table" in a function's list of data.
 _INLINE_INDEX, _INLINE_TREE = 2, 3
 _ABSENT: Final = 0xFFFFFFFF
-#: What the compiler appends to the names of closures and wrappers.
+#: The suffixes that the compiler appends to the names of closures and wrappers.
 _SUFFIX: Final = re.compile(r"(?:[.-](?:func|gowrap|deferwrap|range)?\d+|-fm|\[\.\.\.\]|\.abi\w+)+$")
 #: amd64's CALL and JMP with a distance of 32 bits; arm64's BL and B.
 _CALL: Final = re.compile(rb"[\xe8\xe9](?=(.{4}))", re.DOTALL)
@@ -36,7 +36,7 @@ _DAMAGED: Final = "the Go function table is damaged; get the file again"
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """One compiled function: its name, the addresses of its code, and where its row is in the table."""
+    """One compiled function: its name, the addresses of its code, and the offset of its row in the table."""
 
     name: str
     entry: int
@@ -86,7 +86,7 @@ class Functions:
                 yield function
 
     def calls(self, function: Function) -> Iterator[tuple[str, str]]:
-        """Who calls or inlines whom in the code of a function, by :func:`plain` names."""
+        """The calls in the code of a function, as caller and callee, by :func:`plain` names."""
         inlined = _Inlined(self._elf, self._module, self._table, function)
         names = [plain(self._name(offset)) for offset, _ in inlined.rows]
         own = plain(function.name)
@@ -118,7 +118,7 @@ class Functions:
         return self._names[offset:stop].decode("utf-8", "replace")
 
     def _branches(self, function: Function) -> Iterator[tuple[int, int]]:
-        """Where direct calls and jumps stand that leave the function, and where they go."""
+        """The places and targets of direct calls and jumps that leave the function."""
         code = self._elf.read(function.entry, function.end - function.entry)
         if self._elf.architecture == "amd64":
             found = ((one.start(), int.from_bytes(one[1], "little", signed=True)) for one in _CALL.finditer(code))
@@ -136,7 +136,7 @@ class Functions:
 
 
 class _Inlined:
-    """What is inlined where in one function: rows of (offset of the name, place of the call in the function)."""
+    """The inlined functions in one function: rows of (offset of the name, place of the call in the function)."""
 
     def __init__(self, elf: Elf, module: ModuleData, table: bytes, function: Function) -> None:
         *_, pcdata, _, _, _, _, _, funcdata = _FUNCTION.unpack_from(table, function.row)
@@ -175,7 +175,7 @@ class _Inlined:
 
 
 def plain(name: str) -> str:
-    """A function's name without what the compiler appends for closures, wrappers and instances of generics."""
+    """A function's name without the compiler's suffixes for closures, wrappers and instances of generics."""
     return _SUFFIX.sub("", name)
 
 

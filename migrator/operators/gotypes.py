@@ -35,7 +35,7 @@ _POINTER_METHODS_AT: Final = 56
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A name with what the runtime keeps beside it; ``tag`` is a struct field's."""
+    """A name, with the flags and the tag that the runtime keeps beside it."""
 
     text: str
     tag: str
@@ -45,7 +45,7 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class StructField:
-    """A field of a struct: its name, the address of its type, and where it stands in the struct."""
+    """A field of a struct: its name, the address of its type, and its offset in the struct."""
 
     name: Name
     type: int
@@ -68,7 +68,7 @@ class GoType:
 
 
 class GoTypes:
-    """The types of one program, by address. Raises :class:`~migrator.errors.InputError` for what does not agree."""
+    """The types of one program, by address. Raises :class:`~migrator.errors.InputError` for a contradiction."""
 
     def __init__(self, elf: Elf, module: ModuleData) -> None:
         self._elf = elf
@@ -78,7 +78,7 @@ class GoTypes:
     def named(self, text: str, package: str) -> GoType | None:
         """The struct of that name; ``None`` if the program has none.
 
-        ``package`` is the import path, which only a type with methods has beside it; empty for one without.
+        ``package`` is its import path; empty for a type without methods, because the runtime keeps none.
         """
         wanted = f"*{text}".encode()
         found, failure = [], None
@@ -100,7 +100,7 @@ class GoTypes:
         return found[0] if found else None
 
     def at(self, address: int) -> GoType:
-        """The type whose descriptor stands at an address."""
+        """The type with its descriptor at an address."""
         found = self._known.get(address)
         if found is None:
             found = self._known[address] = self._read(address)
@@ -157,7 +157,7 @@ class GoTypes:
         return tuple(fields)
 
     def _check(self, found: GoType) -> None:
-        """A descriptor against its parts, which are read by this."""
+        """Read the parts of a type, and compare its descriptor with them."""
         if found.kind == "struct":
             self._check_struct(found)
         parts = [self.at(part) for part in found.parts]

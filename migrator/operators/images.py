@@ -1,8 +1,8 @@
-"""Finding an operator's binary in the forms that tools give an image.
+"""An operator's binary in the forms in which tools store an image.
 
-Read: an ELF file, an OCI layout, a docker archive (`docker save`, `crane pull`), a root file system; as a directory, a
-tar or a gzipped tar. Every digest that an image states is compared with its bytes. No file is
-unpacked under its name: a path in an archive is only a key.
+These are an ELF file, an OCI layout, a docker archive (`docker save`, `crane pull`) and a root file system, as a
+directory, a tar or a gzipped tar. Every digest that an image states is compared with its bytes. A path in an archive is
+only a key: no file is unpacked under its name.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ATTESTATION: Final = "vnd.docker.reference.type"
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """One platform of an image: its manifest's digest, if that is known, and the binary that was read."""
+    """One platform of an image: its manifest's digest, if known, and its binary."""
 
     name: str
     digest: str | None
@@ -38,7 +38,7 @@ class Platform:
 
 @dataclass(frozen=True, slots=True)
 class OperatorImage:
-    """An operator as it was found. ``digest`` is what a reference by digest names; ``None`` for a bare binary."""
+    """An operator's image. ``digest`` is the one of a reference by digest; ``None`` for a bare binary."""
 
     digest: str | None
     platforms: tuple[Platform, ...]
@@ -48,8 +48,8 @@ class OperatorImage:
 def read_file(file: BinaryIO, scratch: Scratch, *, image: str | None = None) -> OperatorImage:
     """Read an operator from a file: a binary, or an archive of an image or a root file system.
 
-    ``image`` names the image that is meant in an archive of several. Raises :class:`~migrator.errors.InputError` for
-    what cannot be read, and :class:`~migrator.errors.Refused` for an operator that cannot be migrated to.
+    ``image`` selects one image of an archive. Raises :class:`~migrator.errors.InputError` for a file that cannot be
+    read, and :class:`~migrator.errors.Refused` for an operator that cannot be migrated to.
     """
     with unpack(file, scratch) as plain:
         head = head_of(plain)
@@ -59,7 +59,7 @@ def read_file(file: BinaryIO, scratch: Scratch, *, image: str | None = None) -> 
             return read_files(TarFiles(plain), scratch, image=image)
     raise InputError(
         "it is neither an ELF file, an OCI layout, a docker archive nor a tar of a root file system; "
-        "`crane pull --format=oci`, `skopeo copy` and `docker save` make what can be read"
+        "make one with `crane pull --format=oci`, `skopeo copy` or `docker save`"
     )
 
 
@@ -99,8 +99,8 @@ class _Oci:
                 continue
             compressed = compressed or any(head_of(layer).startswith(GZIP) for layer in opened)
             found.append((_platform(config), descriptor["digest"], _operator_of(config, opened, self._scratch)))
-        # Docker's older stores write manifests of their own into `docker save`, always with plain layers: their
-        # digests are not those of any registry.
+        # Docker's older stores write their own manifests into `docker save`, always with plain layers. The digests of
+        # such manifests are not those of any registry.
         made = _of_binaries(found, digest=chosen["digest"], missing=tuple(missing))
         if saved and not compressed:
             return OperatorImage(None, tuple(Platform(p.name, None, p.binary) for p in made.platforms), made.missing)
@@ -118,7 +118,7 @@ class _Oci:
     def _manifests(
         self, descriptor: Mapping[str, Any]
     ) -> dict[str, tuple[Mapping[str, Any], Mapping[str, Any] | None]]:
-        """The manifests behind a descriptor by digest, ``None`` for one that is not here; an index may hold others."""
+        """The manifests of a descriptor by digest, ``None`` for a missing one; an index may hold other indexes."""
         if self._blob(descriptor) is None:
             raise InputError(f"the archive lacks its image, {descriptor['digest']}")
         found: dict[str, tuple[Mapping[str, Any], Mapping[str, Any] | None]] = {}
@@ -150,11 +150,11 @@ class _Oci:
 
 
 def _docker(files: Files, images: Any, scratch: Scratch, image: str | None) -> OperatorImage:  # noqa: ANN401 - JSON
-    """What ``docker save`` and ``crane pull`` write: manifest.json, with a digest for each unpacked layer."""
+    """An archive of ``docker save`` or ``crane pull``: manifest.json, with a digest for each unpacked layer."""
     if not isinstance(images, list):
         raise InputError(
-            "its manifest.json is not of the kind that `docker save` writes; `skopeo copy` to an oci-archive: makes "
-            "what can be read"
+            "its manifest.json is not of the kind that `docker save` writes; make a copy with `skopeo copy` to an "
+            "oci-archive:"
         )
     wanted = [one for one in images if image is None or image in (one.get("RepoTags") or ())]
     if len(wanted) != 1:
@@ -178,12 +178,12 @@ def _is_attestation(descriptor: Mapping[str, Any]) -> bool:
 
 
 def _not_one(names: list[str], image: str | None) -> InputError:
-    """The error for an archive of which not exactly one image is meant."""
+    """The error if not exactly one image of an archive is selected."""
     if not names:
         return InputError("this archive has no image; save it again")
     what = f"{len(names)} images ({', '.join(names)})" if len(names) > 1 else f"one image ({names[0]})"
     return InputError(
-        f"this archive has {what}{f', not {image}' if image else ''}: name the one that is meant, "
+        f"this archive has {what}{f', not {image}' if image else ''}: select one with "
         "`grove-migrator scheme ARCHIVE --image NAME -o json > scheme.json`, and give that file"
     )
 
@@ -191,7 +191,7 @@ def _not_one(names: list[str], image: str | None) -> InputError:
 def _operator_of(
     config: Mapping[str, Any], layers: list[BinaryIO], scratch: Scratch, states: Sequence[str] = ()
 ) -> OperatorBinary:
-    """The operator in the layers of one image: its entry point if that is one, else the only one there is."""
+    """The operator in the layers of one image: its entry point if that is an operator, else the only operator."""
     with stacked(layers, scratch, states) as files:
         runs = config.get("config") or {}
         command = [*(runs.get("Entrypoint") or ()), *(runs.get("Cmd") or ())]

@@ -1,4 +1,4 @@
-"""The layout of ``v1.PodTemplateSpec`` as a program's own type data has it, in the words of ``hashing.layouts``."""
+"""The layout of ``v1.PodTemplateSpec`` from a program's own type data, in the form of ``hashing.layouts``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from migrator.hashing.layouts import Field, Layout, load, minors
 from migrator.operators.gotypes import GoType, GoTypes, StructField
 
 _ROOT: Final = ("v1.PodTemplateSpec", "k8s.io/api/core/v1")
-#: Types that decode themselves from JSON. The printer writes them by hand, so they must be laid out as ever.
+#: Types that decode themselves from JSON. The printer has its own code for them, so their layout must be a known one.
 _CUSTOM: Final = {
     "resource.Quantity": "k8s.io/apimachinery/pkg/api/resource",
     "intstr.IntOrString": "k8s.io/apimachinery/pkg/util/intstr",
@@ -27,7 +27,7 @@ _TAG: Final = re.compile(r'\s*([^\s":]+):"([^"\\]*)"')
 
 
 def read(types: GoTypes) -> Layout:
-    """Every type reachable from the pod template. Raises :class:`~migrator.errors.InputError` for what is not known."""
+    """Every type reachable from the pod template; raises :class:`~migrator.errors.InputError` for an unknown one."""
     root = types.named(*_ROOT)
     if root is None:
         raise InputError("it has no type v1.PodTemplateSpec of k8s.io/api/core/v1, so it is not a Grove operator")
@@ -56,7 +56,7 @@ def read(types: GoTypes) -> Layout:
 
 
 def differences(old: Layout, new: Layout) -> Iterator[str]:
-    """What is different, field by field, one sentence each."""
+    """The differences of two layouts, one sentence for each field."""
     for name in sorted({*old, *new}):
         before, after = old.get(name), new.get(name)
         if before is None:
@@ -71,7 +71,7 @@ def differences(old: Layout, new: Layout) -> Iterator[str]:
 
 
 def nearest(layout: Layout) -> str:
-    """The shipped minor with the fewest differences, the newest of those that have as many."""
+    """The newest of the shipped minors with the fewest differences."""
     return min(reversed(minors()), key=lambda minor: len(list(differences(load(minor), layout))))
 
 
@@ -109,7 +109,7 @@ def _definition(types: GoTypes, one: GoType, *, own: bool) -> tuple[Field, ...] 
 
 
 def _json_name(types: GoTypes, field: StructField) -> str | None:
-    """What encoding/json calls a field: empty for an inlined struct, ``None`` for what JSON never fills."""
+    """A field's name in encoding/json: empty for an inlined struct, ``None`` for a field that JSON never fills."""
     tags = dict(_TAG.findall(field.name.tag))
     if field.name.tag and not re.fullmatch(f"(?:{_TAG.pattern})+\\s*", field.name.tag):
         raise InputError(f"the tag of {field.name.text} cannot be read: {field.name.tag}")
@@ -135,7 +135,7 @@ def _demand_unique(name: str, layout: Layout, taken: dict[str, str]) -> None:
 
 
 def _demand_known(found: Mapping[str, tuple[Field, ...] | str], custom: set[str]) -> None:
-    """The types that the printer writes by hand are those of the newest shipped minor, to the last part."""
+    """Demand that the types with own code in the printer are exactly those of the newest shipped minor."""
     newest = load(minors()[-1])
     lost = sorted(name for name in _CUSTOM.keys() & found.keys() - custom)
     if lost:

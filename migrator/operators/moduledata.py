@@ -1,7 +1,7 @@
-"""The Go linker's own table of contents: ``runtime.moduledata``, found by what it holds (runtime/symtab.go).
+"""The Go linker's own table of contents: ``runtime.moduledata``, found by its contents (runtime/symtab.go).
 
-Nothing points to it from outside, and section headers may be gone. So the function table is found by its magic, what
-points to that is tried as the module data, and every field that is used must agree with the rest of the file.
+No pointer outside leads to it, and section headers may be gone. So the function table is found by its magic. Every
+place that points to the function table is tried as module data: its fields must agree with the rest of the file.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TAIL: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ModuleData:
-    """Addresses: of the types' data, the code, the read-only data; and the tables of functions and their names."""
+    """The addresses of type data, code and read-only data, and the tables of functions and their names."""
 
     go_minor: int
     types: int
@@ -49,7 +49,7 @@ class ModuleData:
 
 
 def find(elf: Elf, go_minor: int) -> ModuleData:
-    """The module data of a program; raises :class:`~migrator.errors.InputError` unless exactly one makes sense."""
+    """The module data of a program; raises :class:`~migrator.errors.InputError` unless exactly one candidate agrees."""
     found = []
     for header in _headers(elf):
         for address in elf.pointers_to(header):

@@ -1,4 +1,4 @@
-"""``scheme.json``: what was read of an operator, in a file, so that one machine reads what another uses."""
+"""``scheme.json``: an operator's scheme in a file, so that one machine can read the binary for another."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FLAGS: Final = ("canonical", "acceptsLegacy", "hashInNames", "podGangMaps")
 
 @dataclass(frozen=True, slots=True)
 class PlatformDigests:
-    """One platform: its name, its manifest's digest if it is known, and the digest of the binary's bytes."""
+    """One platform: its name, its manifest's digest if known, and the digest of the binary's bytes."""
 
     name: str
     manifest: str | None
@@ -28,7 +28,7 @@ class PlatformDigests:
 
 @dataclass(frozen=True, slots=True)
 class OperatorScheme:
-    """What an operator computes. ``labels`` and ``warnings`` are for people and decide nothing."""
+    """The scheme of an operator. ``labels`` and ``warnings`` are only for people: no decision reads them."""
 
     algorithm: str
     layout: Layout
@@ -48,18 +48,18 @@ class OperatorScheme:
 
     @property
     def digests(self) -> frozenset[str]:
-        """Every digest by which a reference or a pod's imageID may name the image; none if it is not known."""
+        """Every digest by which a reference or a pod's imageID may name the image; empty if none is known."""
         known = {self.image_digest, *(platform.manifest for platform in self.platforms)}
         return frozenset(digest for digest in known if digest is not None)
 
 
 def of_image(image: OperatorImage) -> OperatorScheme:
-    """What an image says."""
+    """The scheme of an image."""
     first = image.platforms[0].binary
     warnings = [*first.warnings]
     warnings += [f"{name} is not in the archive; only the other platforms were read" for name in image.missing]
     if image.digest is None and layouts.name_of(first.layout) not in layouts.minors():
-        warnings.append("the layout is not one of ours, and no digest vouches for the file: compare its sha256")
+        warnings.append("the layout is not one of ours, and no digest proves the file: compare its sha256")
     return OperatorScheme(
         algorithm=first.recognised.algorithm,
         layout=first.layout,
@@ -134,7 +134,7 @@ def _decoded(document: Mapping[str, Any]) -> OperatorScheme:
         labels={name: _text(text) for name, text in document["labels"].items()},
         warnings=tuple(map(_text, document["warnings"])),
     )
-    # A name given by an older version of ours may be one of a layout that is shipped by now.
+    # An older version of ours may have given its own name to a layout that is shipped by now.
     if document["scheme"] not in {found.scheme.name, f"{algorithm}-{layouts.digest_name(layout)}"}:
         raise ValueError(f"it names the scheme {document['scheme']}, but its layout is that of {found.scheme.name}")
     return found

@@ -1,4 +1,4 @@
-"""What is wrong with a snapshot after a migration, and what became of each set since. Pure."""
+"""The problems of a snapshot after a migration, and the changes of each set since then. Pure."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from migrator.planning.tables import Baseline, CliqueBaseline, Replicas, Table
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is not as it should be. ``settles`` tells whether waiting may mend it.
+    """One deviation from the expected state.
 
-    ``lost_pods`` marks pods of ``ref`` that are missing, of which Events may tell more. ``owner``: an owner did that
-    since, which does not fail.
+    ``settles``: it may end by itself. ``lost_pods``: pods of ``ref`` are missing; Events may report more about them.
+    ``owner``: an owner made the change since the migration, so it does not fail the verification.
     """
 
     ref: Ref
@@ -49,16 +49,15 @@ def problems_of(
     *,
     after_upgrade: bool,
 ) -> Iterator[Problem]:
-    """Everything that is wrong with one snapshot, and what owners did.
+    """All problems of one snapshot, and the changes that owners made.
 
-    With ``after_upgrade`` each set is compared with its table and its baseline, by uid.
+    With ``after_upgrade`` each set is also compared with its table and its baseline, by uid.
     """
     for tree in snapshot.trees:
         if tree.pcs.terminating:
             continue
         table = tables.get(tree.ref.uid)
-        edited = after_upgrade and table is not None and template_digest(tree.pcs) != table.template_digest
-        if edited:
+        if after_upgrade and table is not None and template_digest(tree.pcs) != table.template_digest:
             said = f"{tree.ref} was edited since its migration: its pods are replaced as its owner wants"
             yield Problem(tree.ref, "/spec/template", said, owner=True)
             continue
@@ -85,7 +84,7 @@ def _values(tree: Tree, candidates: tuple[Scheme, ...], target_of: Callable[[Sch
     read_elsewhere = (one for one in schemes.all_schemes() if one.minor in layouts.adopted())
     before = {*candidates, *schemes.spoken_schemes(), *read_elsewhere}
     for item in other:
-        # What no pod depends on stays as the old operator left it; a hash that was not migrated fails.
+        # A value that no pod depends on may stay as the old operator left it. A hash that was not migrated fails.
         late = (item.ref.uid, item.field) in lags and not any(item.value == hashes(one).of(item) for one in before)
         message = f"{item.ref}: {item.field} is {item.value}, not {found.target.name}'s {pair.target.of(item)}"
         if late:
@@ -94,8 +93,8 @@ def _values(tree: Tree, candidates: tuple[Scheme, ...], target_of: Callable[[Sch
 
 
 def since(tree: Tree, before: Baseline) -> Iterator[Problem]:
-    """What happened to a tree after its migration: updates begun, replicas fallen behind, pods lost."""
-    on_delete = tree.pcs.on_delete  # there the operator may write progress without touching a pod
+    """The changes of a tree since its migration: updates that began, replicas that are behind, pods that are lost."""
+    on_delete = tree.pcs.on_delete  # then the operator may write progress without touching a pod
     if not on_delete:
         yield from _replicas(tree.pcs, before.status)
         for group in tree.scaling_groups:
@@ -108,7 +107,7 @@ def since(tree: Tree, before: Baseline) -> Iterator[Problem]:
         if clique is None:
             ref = Ref("PodClique", tree.ref.namespace, name)
             if name in wanted:
-                missing = f"{ref} is missing, with the {len(clique_before.pods)} pods of before"
+                missing = f"{ref} is missing, with its {len(clique_before.pods)} earlier pods"
                 yield Problem(ref, None, missing, settles=False, lost_pods=True)
             else:
                 yield Problem(ref, None, f"{ref} is not wanted any more: its owner scaled it in", owner=True)
@@ -139,13 +138,13 @@ def _count(value: object, default: int) -> int:
 
 
 def _pods(clique: PodClique, before: CliqueBaseline) -> Iterator[Problem]:
-    """Pods of before that are gone, by uid: no more than the owner scaled in since."""
+    """Earlier pods that are gone, by uid, unless their owner has scaled them in."""
     present = {pod_id(pod.ref.uid) for pod in clique.pods if not pod.terminating}
     lost = [uid for uid in before.pods if uid not in present]
     wanted = _count(clique.spec.get("replicas"), len(before.pods))
     scaled_in = max(0, len(before.pods) - wanted)
     if len(lost) > scaled_in:
-        message = f"{clique.ref}: {len(lost) - scaled_in} of the {len(before.pods)} pods of before are missing"
+        message = f"{clique.ref}: {len(lost) - scaled_in} of its {len(before.pods)} earlier pods are missing"
         yield Problem(clique.ref, None, message, settles=False, lost_pods=True)
     elif lost:
         said = f"{clique.ref} was scaled in from {len(before.pods)} to {wanted}"
@@ -155,30 +154,21 @@ def _pods(clique: PodClique, before: CliqueBaseline) -> Iterator[Problem]:
 def _replicas(
     item: PodCliqueSet | PodClique | PodCliqueScalingGroup, before: Replicas, *, may_end: bool = False
 ) -> Iterator[Problem]:
-    """What an object has lost. ``may_end``: an update that was begun is nothing to worry about once it has ended.
+    """A new update of an object, and the replicas that it has lost. With ``may_end`` an update may have ended again.
 
-    Operators of alpha.12-rc1 begin one of every standalone PodClique without ``updateProgress``, though all hashes are
-    right (``podclique/reconcilespec.go:shouldResetOrTriggerUpdate``, until Grove PR 757). It ends by itself; that it
-    had nothing to replace is what the other checks prove. Where pods are to be replaced, the set's update begins first.
+    alpha.12-rc1 begins an update of every standalone PodClique without ``updateProgress``, though all hashes are
+    right (``podclique/reconcilespec.go:shouldResetOrTriggerUpdate``, until Grove PR 757). It ends by itself, and the
+    other checks prove that it replaced nothing. If pods are to be replaced, the set's own update begins first.
     """
     now = replicas_of(item)
     if now.update_started is not None and now.update_started != before.update_started:
         ended = (item.status.get("updateProgress") or {}).get("updateEndedAt")
         if not (may_end and ended):
-            yield Problem(
-                item.ref,
-                "/status/updateProgress",
-                f"{item.ref}: an update began at {now.update_started}, after the migration: the operator found "
-                "something to change",
-                settles=may_end,
-            )
+            began = f"an update began at {now.update_started}, after the migration: the operator found a change"
+            yield Problem(item.ref, "/status/updateProgress", f"{item.ref}: {began}", settles=may_end)
     updated, replicas = now.updated or 0, now.replicas or 0
     was_updated, was_replicas = before.updated or 0, before.replicas or 0
     wanted = replicas if was_updated == was_replicas else min(was_updated, replicas)
     if updated < wanted:
-        yield Problem(
-            item.ref,
-            "/status/updatedReplicas",
-            f"{item.ref}: updatedReplicas is {updated} of {replicas}, before the upgrade it was {was_updated} of "
-            f"{was_replicas}",
-        )
+        fell = f"{updated} of {replicas}, before the upgrade it was {was_updated} of {was_replicas}"
+        yield Problem(item.ref, "/status/updatedReplicas", f"{item.ref}: updatedReplicas is {fell}")

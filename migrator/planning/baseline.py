@@ -1,4 +1,4 @@
-"""From a tree's plan to what is recorded of it: pure."""
+"""From a tree's plan to its record: a table of hashes and a baseline. Pure."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from migrator.planning.tables import Baseline, CliqueBaseline, Kept, Replicas, T
 
 
 def table_of(plan: TreePlan, run: str = "") -> Table:
-    """The table of a tree that will be written to; raises ``ValueError`` for one without source and hashes."""
+    """The table of a tree that will be written to; raises ``ValueError`` for a plan without source and hashes."""
     source, target, pcs = plan.source_hashes, plan.target_hashes, plan.tree.pcs
     if plan.source is None or source is None or target is None:
-        raise ValueError(f"{pcs.ref} has no source, so nothing of it can be translated")
+        raise ValueError(f"{pcs.ref} has no source, so its hashes cannot be translated")
     kept = tuple(
         Kept(item.ref, item.field, item.value)
         for item in stored_hashes(plan.tree)
@@ -38,7 +38,7 @@ def table_of(plan: TreePlan, run: str = "") -> Table:
 
 
 def baseline_of(tree: Tree, run: str = "") -> Baseline:
-    """What ``verify`` compares a tree with after the upgrade."""
+    """The state with which ``verify`` compares a tree after the upgrade."""
     return Baseline(
         uid=tree.ref.uid,
         run=run,
@@ -63,7 +63,7 @@ def update_started(status: Mapping[str, Any]) -> str | None:
 
 
 def replicas_of(item: PodCliqueSet | PodCliqueScalingGroup | PodClique) -> Replicas:
-    """What an object's status says of its replicas."""
+    """The replicas in an object's status."""
     return Replicas(item.status.get("updatedReplicas"), item.status.get("replicas"), update_started(item.status))
 
 

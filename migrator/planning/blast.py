@@ -1,4 +1,4 @@
-"""What the next operator recreates if nobody migrates: pods, and the GPUs that they hold.
+"""The blast radius: the pods, and their GPUs, that the next operator recreates without a migration.
 
 Grove replaces pods per PodClique for standalone cliques and per scaling group replica for the others
 (``operator/internal/controller/podclique/components/pod/rollingupdate.go`` and
@@ -31,12 +31,12 @@ _GPU_PREFIXES: Final = ("nvidia.com/mig-", "gpu.intel.com/")
 FIRST_ON_DELETE: Final = "v0.1.0-alpha.7"
 _SWEEPS_AT_START: Final = "v0.1.0-alpha.12-rc1"
 _FIRST_TO_END_GANGS_AT_ZERO: Final = "v0.1.0-alpha.12-rc1"
-_LARGEST_SCALE: Final = 18  # as large as an int64 gets; nobody has more
+_LARGEST_SCALE: Final = 18  # as large as an int64 gets
 
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """What a target operator does beyond comparing hashes.
+    """The behaviour of a target operator beyond comparing hashes.
 
     ``knows_on_delete``: pods of a set under OnDelete are left alone (from alpha.7). ``sweeps_at_start``: pods of
     another hash under a standalone PodClique without ``updateProgress`` are deleted when it starts, though the set
@@ -51,14 +51,14 @@ class Behaviour:
 
 @dataclass(frozen=True, slots=True)
 class Stakes:
-    """What the next operator recreates of a tree: as it stands, and once the tree is migrated."""
+    """The pods of a tree that the next operator recreates, without and with its migration."""
 
     without: BlastRadius
     with_migration: BlastRadius
 
 
 def behaviour_of(targets: Sequence[str]) -> Behaviour:
-    """What the target does: of several builds that it may be, what the newest does and all of them do."""
+    """The behaviour of a target that may be one of several builds, oldest first: that of the least harm."""
     if not targets:
         return USUAL
     return Behaviour(
@@ -68,16 +68,16 @@ def behaviour_of(targets: Sequence[str]) -> Behaviour:
     )
 
 
-#: What most operators do.
+#: The behaviour of most operators.
 USUAL: Final = Behaviour()
 
 
 def stakes(tree: Tree, pair: Pair, *, source: Scheme, target: Scheme, behaviour: Behaviour = USUAL) -> Stakes:
-    """Count what an operator that speaks ``target`` recreates of this tree, as it stands and migrated.
+    """Count the pods of a tree that an operator of scheme ``target`` recreates, without and with the migration.
 
-    Live pods count: not those on their way out, nor those that have failed or succeeded. GPUs claimed by dynamic
-    resource allocation do not. A canonical operator accepts the legacy hash of its own layout (PR #566), so where
-    that is what the set stores it recreates nothing.
+    Only live pods count: neither terminating nor failed nor succeeded ones. GPUs claimed by dynamic resource
+    allocation do not count. A canonical operator accepts the legacy hash of its own layout (PR #566), so it does not
+    recreate pods of a set that stores that hash.
     """
     pcs = tree.pcs
     if pcs.terminating:
@@ -95,12 +95,12 @@ def stakes(tree: Tree, pair: Pair, *, source: Scheme, target: Scheme, behaviour:
 
 
 def live_pods(tree: Tree) -> int:
-    """How many pods of the tree are not on their way out."""
+    """How many pods of the tree are not being deleted."""
     return sum(1 for pod_clique in tree.pod_cliques for pod in pod_clique.pods if not pod.terminating)
 
 
 def _rolled(tree: Tree, pair: Pair) -> Iterator[tuple[PodClique, Pod]]:
-    """What a rolling update replaces."""
+    """The pods that a rolling update replaces."""
     replicas: dict[tuple[str | None, str | None], list[PodClique]] = defaultdict(list)
     for pod_clique in tree.pod_cliques:
         if pod_clique.standalone:
@@ -115,9 +115,9 @@ def _rolled(tree: Tree, pair: Pair) -> Iterator[tuple[PodClique, Pod]]:
 
 
 def _stray(tree: Tree, pair: Pair, *, migrated: bool) -> Iterator[tuple[PodClique, Pod]]:
-    """What is deleted at the start of an operator that looks at idle sets: pods that do not have the target's hash.
+    """The pods that an operator deletes at its start if it looks at idle sets: those without the target's hash.
 
-    ``migrated``: nor the source's, which is the target's by then.
+    ``migrated``: the source's hash counts as the target's, because the migration replaces it.
     """
     for clique in tree.pod_cliques:
         if clique.standalone and not clique.status.get("updateProgress"):
@@ -128,7 +128,7 @@ def _stray(tree: Tree, pair: Pair, *, migrated: bool) -> Iterator[tuple[PodCliqu
 
 
 def clique_gpus(clique: Mapping[str, Any]) -> int:
-    """GPUs of one pod of a clique: the larger of what its containers sum up to and its largest init container."""
+    """GPUs of one pod of a clique: the sum over its containers, or those of its largest init container if more."""
     pod_spec = (clique.get("spec") or {}).get("podSpec") or {}
     containers = sum(_gpus(container) for container in pod_spec.get("containers") or ())
     init = max((_gpus(container) for container in pod_spec.get("initContainers") or ()), default=0)
@@ -138,7 +138,7 @@ def clique_gpus(clique: Mapping[str, Any]) -> int:
 def whole_units(token: object) -> int:
     """The value of a quantity as Go's ``Quantity.Value`` gives it, rounded up; 0 for ``null``.
 
-    Raises :class:`~migrator.errors.DecodeError` for what is not a quantity.
+    Raises :class:`~migrator.errors.DecodeError` for a value that is not a quantity.
     """
     if token is None:
         return 0
@@ -153,7 +153,7 @@ def whole_units(token: object) -> int:
 
 
 def _expected(pod_clique: PodClique, pair: Pair) -> str:
-    """The template hash that the target gives a PodClique; empty, and so equal to none, for an unknown clique."""
+    """The target's template hash of a PodClique; empty for an unknown clique, so that no hash equals it."""
     return pair.target.templates.get(pod_clique.clique or "", "")
 
 

@@ -1,4 +1,4 @@
-"""What was found of no tree in particular: the selection, and what could not be read. Pure."""
+"""Findings about the cluster as a whole: the selection, and kinds that could not be read. Pure."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ def narrowed(others: tuple[TreePlan, ...], options: PlanOptions) -> list[Finding
 
 
 def others_unseen(snapshot: Snapshot) -> list[Finding]:
-    """What lies outside the one namespace that could be read."""
+    """Sets outside the only namespace that could be read."""
     if snapshot.only is None:
         return []
     message = (
-        f"only namespace {snapshot.only} may be read: sets in other namespaces are not seen and not counted; `run` "
+        f"only namespace {snapshot.only} may be read: sets in other namespaces are neither seen nor counted; `run` "
         "needs rights in the whole cluster, see `check run`"
     )
     return [warn("GM-201", None, None, message)]
 
 
 def operator_unseen(why: str) -> list[Finding]:
-    """What is not known of an operator that may not be looked for."""
+    """The checks that were left out, because the rights do not allow to look for an operator."""
     remedy = "ask for the rights of `check plan`"
     return [
         warn("GM-122", None, None, f"not seen: whether an operator is running ({why}); {remedy}"),
@@ -45,40 +45,32 @@ def operator_unseen(why: str) -> list[Finding]:
 
 
 def record_unseen(why: str) -> Finding:
-    """What is not known of a record that may not be read."""
-    message = f"not seen: what an earlier run recorded, which decides about sets that it left half-written ({why})"
+    """The record of an earlier run that the rights do not allow to read."""
+    message = f"not seen: the record of an earlier run, which decides about half-written sets ({why})"
     return warn("GM-205", None, None, f"{message}; ask for the rights of `check plan`")
 
 
 def unlisted(snapshot: Snapshot, options: PlanOptions) -> list[Finding]:
     """Kinds that were not searched for hashes."""
     refuses = not options.describes and "GM-137" not in options.allow
-    return [
-        judge(
-            "GM-137",
-            None,
-            None,
-            f"{kind} may not be listed, so nobody can see whether an operator keeps hashes there: grant list on the "
-            f"API groups {' and '.join(GROUPS)}, or --allow GM-137",
-            refuses=refuses,
-        )
-        for kind in snapshot.unlisted
-    ]
+    remedy = f"grant list on the API groups {' and '.join(GROUPS)}, or --allow GM-137"
+    message = f"may not be listed, so it was not searched for hashes of an operator: {remedy}"
+    return [judge("GM-137", None, None, f"{kind} {message}", refuses=refuses) for kind in snapshot.unlisted]
 
 
 def lacking_kinds(snapshot: Snapshot) -> list[Finding]:
-    """Kinds that a dump was made without."""
+    """Kinds that a dump lacks."""
     if not snapshot.lacking:
         return []
     message = (
-        f"the dump has pods, but no {' and no '.join(snapshot.lacking)}: a hash that an operator keeps there goes "
-        f"unseen; dump again with `{DUMP_COMMAND}`"
+        f"the dump has pods, but no {' and no '.join(snapshot.lacking)}: hashes in such objects are not seen; dump "
+        f"again with `{DUMP_COMMAND}`"
     )
     return [warn("GM-138", None, None, message)]
 
 
 def not_checked() -> list[Finding]:
-    """What a dump cannot show."""
+    """The checks that a dump does not allow."""
     return [
         warn("GM-122", None, None, "not checked on a dump: whether an operator is running"),
         warn("GM-202", None, None, "not checked on a dump: whether the authorizer webhook refuses label changes"),
@@ -86,5 +78,5 @@ def not_checked() -> list[Finding]:
 
 
 def orphan(ref: Ref, reason: str) -> Finding:
-    """An object of Grove's that belongs to no set."""
+    """A Grove object without a set."""
     return warn("GM-124", ref, None, f"{ref} is labelled as Grove's, but {reason}; it is left alone")

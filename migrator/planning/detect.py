@@ -1,7 +1,7 @@
-"""Which scheme explains a tree: pure, over normalised values.
+"""The scheme that explains a tree's stored values. Pure.
 
-A stored value that equals the source's (F) or the target's (T) hash of its own field is current, so that any
-two such values agree: otherwise a half-migrated tree could never be finished.
+A stored value that equals the source's (F) or the target's (T) hash of its own field is current. Both count alike,
+because otherwise a half-migrated tree could never be finished.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ HashesUnder = Callable[[Scheme], SetHashes]
 
 
 class Verdict(Enum):
-    """What one stored value is."""
+    """The origin of one stored value."""
 
     SOURCE = auto()
     TARGET = auto()
@@ -28,13 +28,12 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """What explains a tree's values.
+    """The scheme that explains a tree's values.
 
-    ``source`` is the scheme for which every value is the source's or the target's hash of its field (OnDelete
-    leftovers aside) and at least one the source's; the target itself for a tree that is done; ``None`` where
-    there is none. ``closest`` is what explains most, for messages and for overrides: the source where there is
-    one, the target where nothing is any candidate's but some values are the target's. ``done`` means that
-    nothing is left to do.
+    Under ``source`` every value but OnDelete's leftovers is the source's or the target's hash of its field, and at
+    least one is the source's. For a tree that is ``done`` it is the target; ``None`` if no scheme explains the tree.
+    ``closest`` explains most, for messages and overrides: it is the source if there is one, and the target if some
+    values are the target's and none is a candidate's.
     """
 
     source: Scheme | None
@@ -72,9 +71,9 @@ def detect(
 ) -> Detection:
     """Find the first candidate that explains a tree.
 
-    ``candidates`` are tried in the order given (the table's), and must not be empty. A tree all of whose values
-    are some target's is done, and that target is reported as its source too. ``hashes`` must be cheap to call
-    again for the same scheme. Raises what ``hashes`` raises, and ``ValueError`` without candidates.
+    ``candidates`` are tried in the given order (the table's). A tree whose values are all some target's is done, and
+    that target is also its source. ``hashes`` must be cheap to call again for the same scheme. Raises the errors of
+    ``hashes``, and ``ValueError`` without candidates.
     """
     kinds = Counter((s.place, s.clique, s.value) for s in stored)
     sample: Mapping[tuple[Place, str | None, str], StoredHash] = {(s.place, s.clique, s.value): s for s in stored}

@@ -1,7 +1,7 @@
 """Why two schemes give different hashes of the same template: a small diff of the two dumps. Pure.
 
-Dumps print every field of every struct, set or not. So a field that the newer structs have adds its text wherever
-its struct appears; and a list that the canonical order sorts moves. Values are never shown: templates hold secrets.
+Dumps print every field of every struct, set or not. So a field that only the newer structs have adds its text wherever
+its struct appears. A list that the canonical order sorts moves. Values are never shown, because templates hold secrets.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _POSITION: Final = "\0position"  # no JSON key of any struct, so no sort looks a
 class FieldChange:
     """A field that only one of the two dumps prints.
 
-    ``text`` is what it prints where it is not set, never a value; ``places`` are the structs that print it,
-    ``set_in`` those of them in which the template sets it, and so means something to one operator only.
+    ``text`` is the printed text of the unset field, never a value. ``places`` are the structs that print it;
+    ``set_in`` those of them in which the template sets the field, which only one of the operators sees.
     """
 
     added: bool
@@ -66,8 +66,8 @@ class CliqueExplanation:
 class Explanation:
     """Why a PodCliqueSet's hashes differ.
 
-    ``clique_order`` is the order in which the canonical scheme dumps the cliques where it is not the stored one,
-    ``order_keys`` whether it prints their names too (``CliqueStartupTypeInOrder``).
+    ``clique_order`` is the order of the cliques in the canonical dump, empty if it is the stored order.
+    ``order_keys``: the canonical dump prints their names too (``CliqueStartupTypeInOrder``).
     """
 
     source: Scheme
@@ -80,24 +80,24 @@ class Explanation:
 
 
 def source_of(pcs: Mapping[str, Any], what: str) -> Scheme:
-    """The first scheme in the table that gives the generation hash which the set stores.
+    """The first scheme in the table that gives the set's stored generation hash.
 
-    Raises :class:`~migrator.errors.UsageError` where there is none: ``--from`` must name one then.
+    Raises :class:`~migrator.errors.UsageError` if none does: then ``--from`` must name one.
     """
     stored = (pcs.get("status") or {}).get("currentGenerationHash")
     if not stored:
-        raise UsageError(f"{what} stores no generation hash, so name the operator that is meant with --from")
+        raise UsageError(f"{what} stores no generation hash; name its operator with --from")
     for scheme in schemes.spoken_schemes():
         if hash_pod_clique_set(pcs, scheme).generation_hash == stored:
             return scheme
     raise UsageError(
-        f"{what} stores the generation hash {stored}, which no known operator gives its spec; name with --from which "
-        "operator is meant"
+        f"{what} stores the generation hash {stored}, which no known operator gives its spec; name its operator with "
+        "--from"
     )
 
 
 def explain(pcs: Mapping[str, Any], source: Scheme, target: Scheme) -> Explanation:
-    """Compare what two schemes print of a set. Raises :class:`~migrator.errors.DecodeError` as hashing does."""
+    """Compare the dumps of a set under two schemes. Raises :class:`~migrator.errors.DecodeError` as hashing does."""
     old, new = hash_pod_clique_set(pcs, source), hash_pod_clique_set(pcs, target)
     template = (pcs.get("spec") or {}).get("template") or {}
     cliques = template.get("cliques") or []
@@ -153,7 +153,7 @@ def _clique(
 
 
 def _structs(kind: str, value: Any, path: str, layout: Layout) -> Iterator[tuple[str, str, Any]]:  # noqa: ANN401
-    """Every struct that a dump prints: its type, where it is, and its JSON (``None`` where nothing is set)."""
+    """Every struct that a dump prints: its type, its place, and its JSON (``None`` if it is not set)."""
     for inner, item, below in _elements(kind, value, path):
         definition = layout.get(inner, "")
         if isinstance(definition, str):
@@ -168,7 +168,7 @@ def _structs(kind: str, value: Any, path: str, layout: Layout) -> Iterator[tuple
 
 
 def _elements(kind: str, value: Any, path: str) -> Iterator[tuple[str, Any, str]]:  # noqa: ANN401
-    """What a value of a Go type holds: itself, what it points to, or its elements."""
+    """The values in a value of a Go type: itself, the one that it points to, or its elements."""
     if kind.startswith("*"):
         if isinstance(value, Mapping):
             yield kind[1:], value, path
@@ -183,7 +183,7 @@ def _elements(kind: str, value: Any, path: str) -> Iterator[tuple[str, Any, str]
 
 
 def _shown(path: str) -> str:
-    """The place as a PodCliqueSet has it: Go's pod template calls ``spec`` what the set calls ``podSpec``."""
+    """The place as a PodCliqueSet names it: ``podSpec`` for ``spec`` of Go's pod template."""
     return f"podSpec{path.removeprefix('spec')}" if path.startswith("spec") else path
 
 
@@ -270,9 +270,9 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
 
 
 def as_text(explanation: Explanation) -> str:
-    """The explanation as a small diff: ``+`` and ``-`` for text in one dump only, ``~`` for what moves.
+    """The explanation as a small diff: ``+`` and ``-`` for text in one dump only, ``~`` for a list that moves.
 
-    Cliques that differ in the same way stand together.
+    Cliques that differ in the same way are grouped.
     """
     lines = [f"generation hash: {_hashes(explanation.old, explanation.new)}"]
     if explanation.clique_order:

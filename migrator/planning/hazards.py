@@ -1,11 +1,11 @@
-"""Conditions of a tree that hazards of an upgrade depend on: one predicate each. Pure.
+"""Predicates of trees for the hazards of an upgrade, by the names in ``advisories.toml``. Pure.
 
-A predicate yields the objects concerned, or the set itself where the hazard is the set's.
+A predicate yields the objects concerned, or the set itself if the hazard concerns all of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -20,13 +20,11 @@ from migrator.grove.model import (
     Tree,
 )
 
-Predicate = Callable[[Tree], Iterator[Ref]]
-
 _ANNOTATION_AUTO_MNNVL: Final = "grove.io/auto-mnnvl"
 _KAI: Final = "kai-scheduler"
 _KAI_QUEUE: Final = "kai.scheduler/queue"
-#: A condition that is younger than its object by no more was set when the object was new
-#: (Grove: ``common/component/utils/podclique.go:InitialScheduleGrace``, seconds).
+#: A condition that was set at most this many seconds after its object was made counts as its first
+#: (Grove: ``common/component/utils/podclique.go:InitialScheduleGrace``).
 NEW: Final = 5.0
 
 
@@ -100,9 +98,8 @@ def unnamed_topology(tree: Tree) -> Iterator[Ref]:
 
 def kai(tree: Tree) -> Iterator[Ref]:
     """A set whose pods the KAI scheduler places."""
-    if any(
-        ((clique.get("spec") or {}).get("podSpec") or {}).get("schedulerName") == _KAI for clique in tree.pcs.cliques
-    ):
+    pod_specs = ((clique.get("spec") or {}).get("podSpec") or {} for clique in tree.pcs.cliques)
+    if any(pod_spec.get("schedulerName") == _KAI for pod_spec in pod_specs):
         yield tree.ref
 
 
@@ -123,23 +120,6 @@ def stray_without_progress(tree: Tree) -> Iterator[Ref]:
             yield from (pod.ref for pod in clique.pods if pod.live and pod.template_hash not in {None, label})
 
 
-#: Predicates by the name that an advisory gives.
-PREDICATES: Final[Mapping[str, Predicate]] = {
-    predicate.__name__: predicate
-    for predicate in (
-        at_zero_beside_live,
-        cliques_at_zero,
-        groups_at_zero,
-        foreign_gang,
-        auto_mnnvl,
-        unnamed_topology,
-        kai_without_queue,
-        kai,
-        stray_without_progress,
-    )
-}
-
-
 def _replicas_with_live_pods(tree: Tree) -> set[str | None]:
     return {
         clique.labels.get(LABEL_SET_REPLICA_INDEX)
@@ -154,7 +134,7 @@ def _children(tree: Tree, refs: set[Ref]) -> Iterator[PodClique | PodCliqueScali
 
 
 def _new(clique: PodClique) -> bool:
-    """Whether no pod of it was ever scheduled, as far as its condition shows."""
+    """Whether none of its pods was ever scheduled, as far as its condition shows."""
     entries = clique.status.get("conditions") or ()
     scheduled = next((entry for entry in entries if entry.get("type") == "PodCliqueScheduled"), None)
     if scheduled is None or scheduled.get("status") != "False":

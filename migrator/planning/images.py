@@ -1,4 +1,4 @@
-"""Whose image an operator runs. Pure."""
+"""The images that operators run: releases, tags and digests. Pure."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from migrator.exact_json import JSONObject
 from migrator.hashing import schemes
 from migrator.hashing.schemes import Release, Scheme
 
-#: How container runtimes report an image that came from a registry: with the digest that it was pulled by. One that
-#: was loaded from a file has its configuration's digest instead, which no reference names.
+#: An imageID with the digest by which the image was pulled from a registry. The imageID of an image that was loaded
+#: from a file is the digest of its configuration instead, which no reference names.
 _PULLED: Final = re.compile(r".*@(sha256:[0-9a-f]{64})")
 
 
 def is_target(image: str, target: Scheme, target_image: str | None, digests: frozenset[str] = frozenset()) -> bool:
     """Whether an image is the target's: its tag is a release that speaks ``target``, or it is ``target_image``.
 
-    Where ``digests`` are known and the image is named by one, that alone decides.
+    If ``digests`` are known and the image is named by a digest, the digest alone decides.
     """
     if digests and "@" in image:
         return image.rpartition("@")[2] in digests
@@ -48,10 +48,10 @@ def pulled_digests(pod: JSONObject) -> frozenset[str]:
 
 
 def other_digest(digests: frozenset[str], read: frozenset[str]) -> str | None:
-    """What is wrong with a pod whose images were pulled by ``digests``, where ``read`` are those of the binary."""
+    """The problem of a pod whose images were pulled by ``digests``, if the binary's digests ``read`` differ."""
     if not read or not digests or digests & read:
         return None
     return (
-        f"runs the digest {', '.join(sorted(digests))}, but the binary that was read is of {', '.join(sorted(read))}; "
-        "read the image that is deployed, and plan again"
+        f"runs the digest {', '.join(sorted(digests))}, but the binary was read from {', '.join(sorted(read))}; "
+        "read the deployed image, and plan again"
     )

@@ -1,10 +1,10 @@
-"""Which values of neither scheme cannot cost a pod. Pure.
+"""The values of neither scheme on which no pod depends. Pure.
 
-Operators delete a pod because of its own label, and the PodCliques of a scaling group's replica because of theirs:
-``podclique/components/pod/rollingupdate.go:computeUpdateWork`` and
-``podcliquescalinggroup/components/podclique/rollingupdate.go:isReplicaUpdated``. Hashes in status only record how far
-the operator has come. So where label and pods are current, a status that lags behind (Grove issue 671) at most starts
-an update that finds nothing to replace.
+Operators delete a pod because of the pod's own label, and the PodCliques of a scaling group's replica because of their
+labels: ``podclique/components/pod/rollingupdate.go:computeUpdateWork`` and
+``podcliquescalinggroup/components/podclique/rollingupdate.go:isReplicaUpdated``. Hashes in a status only record the
+operator's progress. So if label and pods are current, a status that lags behind (Grove issue 671) starts at most an
+update that finds nothing to replace.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _OF_GROUP: Final = frozenset({Place.GROUP_GENERATION, Place.GROUP_PROGRESS})
 
 
 def lagging(tree: Tree, foreign: Iterable[StoredHash]) -> frozenset[tuple[str, str]]:
-    """Those of the foreign values, by uid and field, on which no pod depends.
+    """The foreign values on which no pod depends, by uid and field.
 
     ``foreign`` are all values of the tree that are neither the source's hash nor the target's.
     """
@@ -61,14 +61,14 @@ def lagging(tree: Tree, foreign: Iterable[StoredHash]) -> frozenset[tuple[str, s
 
 
 def _unit(clique: PodClique) -> tuple[str, str | None]:
-    """What is replaced together: a standalone PodClique's pods, or one replica of a scaling group."""
+    """The key of all that is replaced together: a standalone PodClique, or one replica of a scaling group."""
     if clique.standalone:
         return clique.ref.uid, None
     return clique.owner_uid or "", clique.labels.get(LABEL_SCALING_GROUP_REPLICA_INDEX)
 
 
 def _present(clique: PodClique) -> bool:
-    """Whether there are pods, or are to be: what is at zero is made anew before it has any."""
+    """Whether it has pods or will have some. A PodClique at zero is made anew before it gets any."""
     return bool(clique.spec.get("replicas", 1)) or any(not pod.terminating for pod in clique.pods)
 
 

@@ -1,4 +1,4 @@
-"""Which releases a user's word stands for, in the order in which they were built. Pure."""
+"""The releases that a name stands for, in the order in which they were built. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from migrator.hashing.schemes import Scheme
 
 @cache
 def builds() -> tuple[str, ...]:
-    """Every build that is known, oldest first, unread releases last."""
+    """Every known build, oldest first, unread releases last."""
     return (*(release.name for release in schemes.releases()), *schemes.unread_releases())
 
 
@@ -20,7 +20,7 @@ def is_before(build: str, other: str) -> bool:
 
 
 def builds_of(requested: str, scheme: Scheme | None) -> tuple[str, ...]:
-    """The builds that ``--from`` or ``--to`` may mean: the release that it names, or all that speak ``scheme``."""
+    """The builds that ``--from`` or ``--to`` may mean: the named release, or all that speak ``scheme``."""
     release = schemes.release_of(requested)
     name = release.name if release is not None else schemes.unread_release(requested)
     if name is not None:
@@ -36,7 +36,7 @@ def speakers(scheme: Scheme) -> tuple[str, ...]:
 def targets() -> tuple[tuple[Scheme, tuple[str, ...]], ...]:
     """Every scheme that an upgrade may lead to, in table order, with the releases that speak it.
 
-    A scheme that only builds between releases have spoken is left out: nobody runs those.
+    Schemes that only builds between releases have spoken are left out.
     """
     found = (
         (scheme, tuple(r.name for r in schemes.speakers(scheme) if not r.dev and not r.hash_in_names))

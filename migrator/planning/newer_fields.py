@@ -1,4 +1,4 @@
-"""The set fields of pod specs that the structs of one API minor know and those of another do not. Pure."""
+"""The fields of pod specs that one API minor knows and another does not. Pure."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from migrator.hashing.spew import Struct, root
 
 
 def newer_fields(spec: Mapping[str, Any], older: str, newer: str) -> tuple[str, ...]:
-    """JSON Pointers, from the PodCliqueSet, of the fields that an upgrade from ``older`` would suddenly see.
+    """JSON Pointers to the fields that a PodCliqueSet's ``spec`` sets and only the minor ``newer`` knows.
 
-    ``spec`` is that of the PodCliqueSet, and one that could be hashed.
+    The spec must be one that could be hashed.
     """
+    if older == newer:
+        return ()
     unseen = set(_unknown_fields(spec, newer))
     return tuple(pointer for pointer in _unknown_fields(spec, older) if pointer not in unseen)
 

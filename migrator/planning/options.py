@@ -1,4 +1,4 @@
-"""What the user asks of a plan, and the schemes that it stands for. Pure."""
+"""The options of a plan, and the schemes that they stand for. Pure."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from migrator.selectors import matches_labels
 
 AUTO: Final = "auto"
 
-#: How much a mistyped code must be like a real one to be taken for it, from 0 to 1.
+#: How much a mistyped code must resemble a real one to be suggested, from 0 to 1.
 _ALIKE: Final = 0.82
 
-#: How long the operator is expected to be away, where nobody says: the Job's own deadline.
+#: How long the operator is expected to be away by default, in seconds: the Job's own deadline.
 DEFAULT_DOWNTIME: Final = 600.0
 
 
@@ -31,7 +31,7 @@ class Selection:
     selector: str | None = None
 
     def matches(self, pcs: PodCliqueSet) -> bool:
-        """Whether the set is meant. Raises :class:`~migrator.errors.UsageError` for a bad selector."""
+        """Whether the set is selected. Raises :class:`~migrator.errors.UsageError` for a bad selector."""
         if self.namespace is not None and pcs.ref.namespace != self.namespace:
             return False
         return matches_labels(self.selector, pcs.labels)
@@ -39,11 +39,11 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """What the user asks for.
+    """The user's options.
 
     ``source`` is ``auto``, a scheme or a release; ``target`` is ``canonical``, a scheme or a release.
-    ``downtime`` is in seconds. ``describes`` is set where nothing is to be written (``plan``): what forbids a run
-    of these options, and not a migration of the sets, is then a warning.
+    ``downtime`` is in seconds. ``describes`` is set by ``plan``, which writes nothing: a rule that forbids the run
+    with these options, but not the migration of a set, then only warns.
     """
 
     source: str = AUTO
@@ -91,8 +91,8 @@ def check_allowed(codes: Iterable[str]) -> None:
             hint = f" Did you mean {close[0]}?" if close else ""
             raise UsageError(f"--allow {code}: a guard with this code does not exist; `guards` lists them.{hint}")
         if not guards.overridable(code):
-            accepted = ", ".join(sorted(c for c in guards.CATALOGUE if guards.overridable(c)))
-            raise UsageError(f"--allow {code}: this guard cannot be overridden; those that can are {accepted}")
+            accepted = ", ".join(guard.code for guard in guards.CATALOGUE.values() if guard.overridable)
+            raise UsageError(f"--allow {code}: this guard cannot be overridden; --allow accepts {accepted}")
 
 
 def _scheme(text: str, flag: str) -> Scheme:
@@ -101,6 +101,6 @@ def _scheme(text: str, flag: str) -> Scheme:
     if release is not None and release.hash_in_names:
         raise UsageError(
             f"{flag} {text}: this release puts the hash into object names, so it cannot be migrated; "
-            "`hash` and `explain` know it"
+            "only `hash` and `explain` accept it"
         )
     return scheme

@@ -1,4 +1,4 @@
-"""What an upgrade means where its target is not named: one plan for each scheme that a release speaks. Pure."""
+"""The plans of an upgrade without a named target: one for each scheme that a release speaks. Pure."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from migrator.planning.tables import Table
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One possible target: its scheme, the releases that speak it, and what an upgrade to one of them means.
+    """One possible target: its scheme, the releases that speak it, and the plan of an upgrade to one of them.
 
-    ``running`` marks the scheme of the operator that runs, where that is known.
+    ``running`` marks the scheme of the running operator, if that is known.
     """
 
     scheme: Scheme
@@ -36,10 +36,10 @@ def outlook(
     now: datetime | None = None,
     running: str | None = None,
 ) -> Iterator[Target]:
-    """Plan for every scheme that a release speaks, in table order, one after another: a plan is as large as a cluster.
+    """Plan for every scheme that a release speaks, in table order, one by one, because a plan is as large as a cluster.
 
-    Arguments and exceptions are those of :func:`~migrator.planning.planner.make_plan`; the target in ``options`` does
-    not count.
+    Arguments and exceptions are those of :func:`~migrator.planning.planner.make_plan`; the target in ``options`` is
+    ignored.
     """
     for scheme, releases in targets():
         plan = make_plan(snapshot, replace(options, target=scheme.name), tables=tables, now=now, running=running)

@@ -50,8 +50,8 @@ class Patch:
     def ops(self, pcs: PodCliqueSet | None) -> tuple[Op, ...]:
         """Tests first, then the replacements.
 
-        With ``pcs`` the set's generation and template are tested as read, so that a spec which moved under us
-        cannot be blessed.
+        With ``pcs`` the set's generation and template are tested too, so that the patch fails if the spec changed
+        after it was read.
         """
         ops = [Op("test", "/metadata/uid", self.ref.uid)]
         if pcs is not None:
@@ -69,7 +69,7 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One tree's patches. ``pcs`` is given where its spec must not have moved (migrating, not reverting)."""
+    """One tree's patches. ``pcs`` is given if its spec must not have changed (when migrating, not when reverting)."""
 
     ref: Ref
     patches: tuple[Patch, ...]
@@ -82,7 +82,7 @@ def forward(plan: TreePlan) -> Batch:
 
 
 def backward(plan: TreePlan) -> Batch:
-    """The patches of a plan that goes back: top-down, so that the commit record falls first."""
+    """The patches of a plan that goes back: top-down, so that the commit record is reverted first."""
     ordered = (replace(patch, rank=-patch.rank) for patch in reversed(patches_of(plan.changes)))
     return Batch(plan.tree.ref, tuple(ordered))
 
@@ -99,7 +99,7 @@ def patches_of(changes: Iterable[Change]) -> tuple[Patch, ...]:
 
 
 def value_at(document: JSONObject, pointer: str) -> Any:  # noqa: ANN401 - any JSON value
-    """The value at a JSON Pointer, or ``None`` where there is none."""
+    """The value at a JSON Pointer; ``None`` if it is absent."""
     value: Any = document
     for raw in pointer.split("/")[1:]:
         token = raw.replace("~1", "/").replace("~0", "~")

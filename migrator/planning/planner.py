@@ -1,7 +1,7 @@
-"""From trees to a plan: what is to change, what refuses, and what is at stake. Pure.
+"""From trees to a plan: the changes, the refusals, and the pods at stake. Pure.
 
-A change is the substitution of one stored value that equals the source's hash of its own field by the target's.
-Everything else stays as it is, or refuses.
+A change replaces one stored value, which equals the source's hash of its own field, by the target's hash. Every other
+value stays as it is, or is a reason to refuse.
 """
 
 from __future__ import annotations
@@ -51,13 +51,12 @@ def make_plan(
     now: datetime | None = None,
     running: str | None = None,
 ) -> Plan:
-    """Decide, for every selected tree, what is to change.
+    """Decide the changes of every selected tree.
 
-    ``tables`` are what earlier runs recorded, by PodCliqueSet uid; ``now`` is the time of the cluster's
-    conditions, ``None`` where it cannot be known; ``running`` is the release of the operator that runs, where that is
-    known. A target that is known to exist and was not read has advisories only. Raises
-    :class:`~migrator.errors.DecodeError` for a PodCliqueSet that Go could not decode, naming it and the path of the
-    value.
+    ``tables`` are those of earlier runs, by PodCliqueSet uid. ``now`` is the time by which the cluster's conditions
+    are judged, ``None`` if it is unknown. ``running`` is the release of the running operator, if known. The plan for a
+    release whose source was not read has only advisories. Raises :class:`~migrator.errors.InputError` for a
+    PodCliqueSet that Go could not decode.
     """
     check_allowed(options.allow)
     unread = schemes.unread_release(options.target)
@@ -90,7 +89,7 @@ def make_plan(
 
 
 def template_digest(pcs: PodCliqueSet) -> str:
-    """A digest of all that is hashed of a set, so that a rerun sees whether the spec has changed since."""
+    """A digest of the hashed part of a set's spec. It shows a rerun whether that part has changed."""
     hashed = {
         "priorityClassName": pcs.template.get("priorityClassName"),
         "cliqueStartupType": pcs.template.get("cliqueStartupType"),
@@ -141,30 +140,23 @@ class _Planner:
         hashes = HashesOf(tree.pcs)
         stored = tuple(stored_hashes(tree))
         table = self._table(tree)
+        skipped = None
         if tree.pcs.terminating:
-            target = self._fallback_target()
-            finding = warn(
-                "GM-106",
-                tree.ref,
-                "/metadata/deletionTimestamp",
-                f"{tree.ref} is being deleted; it is left alone",
-            )
-            return TreePlan(tree, None, target.name, TreeState.SKIPPED, findings=(finding,))
-        if not stored and not tree.pod_cliques and not tree.scaling_groups:
-            finding = warn(
-                "GM-104",
-                tree.ref,
-                "/status/currentGenerationHash",
-                f"{tree.ref} was never reconciled and stores no hash; the next operator starts with its own",
-            )
-            return TreePlan(tree, None, self._fallback_target().name, TreeState.SKIPPED, findings=(finding,))
+            message = f"{tree.ref} is being deleted; it is left alone"
+            skipped = warn("GM-106", tree.ref, "/metadata/deletionTimestamp", message)
+        elif not stored and not tree.pod_cliques and not tree.scaling_groups:
+            message = f"{tree.ref} was never reconciled and stores no hash; the next operator starts with its own"
+            skipped = warn("GM-104", tree.ref, POINTER_SET_GENERATION, message)
+        if skipped is not None:
+            target = self._way.target_of(self._way.candidates[-1])
+            return TreePlan(tree, None, target.name, TreeState.SKIPPED, findings=(skipped,))
         found = self._detect(tree, stored, hashes, table)
         if found.source is None and self._options.source != AUTO:
             other = self._explained_by(tree, stored, hashes, found.target)
             if other is not None:
                 return self._misnamed(tree, hashes, found, other)
         if table is not None and _unfinished(tree.pcs, table, hashes):
-            # No override helps here: what it would leave are hashes that only the recorded table can translate.
+            # No override helps here: it would leave hashes that only the recorded table can translate.
             decided = self._decide(tree, stored, hashes, found, recorded=table.source, allow=frozenset())
             back = _restore(decided, stored, table)
             if decided.state is TreeState.REFUSED and back.changes:
@@ -202,8 +194,8 @@ class _Planner:
             target_values=sum(1 for item, v in verdicts if v is Verdict.TARGET and item.value != pair.source.of(item)),
             known=any(verdict in {Verdict.SOURCE, Verdict.TARGET} for _, verdict in verdicts),
             recorded=recorded,
-            unknown_fields=() if done else _newer_fields(tree.pcs, found.closest, found.target),
-            lost_fields=() if done else _newer_fields(tree.pcs, found.target, found.closest),
+            unknown_fields=() if done else newer_fields(tree.pcs.spec, found.closest.minor, found.target.minor),
+            lost_fields=() if done else newer_fields(tree.pcs.spec, found.target.minor, found.closest.minor),
             now=self._now,
             downtime=self._options.downtime,
         )
@@ -217,7 +209,7 @@ class _Planner:
         source = found.source
         if source is None and foreign and not refused:
             source = found.closest  # every foreign value lags behind or was allowed, and stays
-        # A refused tree shows what would change if what refuses were allowed, even where nothing explains all of it.
+        # A refused tree shows the changes that it would have without the refusals, even if no scheme explains it all.
         changes = () if done else _substitutions(verdicts, pair.source, pair.target)
         return TreePlan(
             tree=tree,
@@ -233,16 +225,14 @@ class _Planner:
         )
 
     def _misnamed(self, tree: Tree, hashes: HashesOf, found: Detection, other: Scheme) -> TreePlan:
-        """What is to be done about a tree whose hashes are not those of ``--from``: nothing, with one finding."""
+        """The plan of a tree whose hashes are not those of ``--from``: no change and one finding."""
         pair = Pair(hashes(other), hashes(found.target), tree.pcs.on_delete)
         at_stake = stakes(tree, pair, source=other, target=found.target, behaviour=self._behaviour(found.target))
-        finding = refuse(
-            "GM-135",
-            tree.ref,
-            POINTER_SET_GENERATION,
+        message = (
             f"{tree.ref} holds the hashes of {other.name} ({span(speakers(other))}), not those of --from "
-            f"{self._options.source}; leave out --from, or give --from {other.name}",
+            f"{self._options.source}; leave out --from, or give --from {other.name}"
         )
+        finding = refuse("GM-135", tree.ref, POINTER_SET_GENERATION, message)
         return TreePlan(
             tree=tree,
             source=None,
@@ -258,18 +248,17 @@ class _Planner:
     def _explained_by(
         self, tree: Tree, stored: tuple[StoredHash, ...], hashes: HashesOf, target: Scheme
     ) -> Scheme | None:
-        """The scheme that explains all of a tree, whatever ``--from`` names; ``None`` where there is none."""
-        candidates = schemes.spoken_schemes()
+        """The scheme that explains all of a tree, whatever ``--from`` names; ``None`` if no scheme does."""
         return detect(
             stored,
             on_delete=tree.pcs.on_delete,
-            candidates=candidates,
+            candidates=schemes.spoken_schemes(),
             target_of=lambda _source: target,
             hashes=hashes,
         ).source
 
     def _seen(self, tree: Tree, pair: Pair) -> tuple[Sighting, ...]:
-        """The source's hashes outside the known places, in objects of this tree or of nobody else's."""
+        """The source's hashes outside the known places, except in objects of other trees."""
         if not self._sightings:
             return ()
         old = {pair.source.generation, *pair.source.templates.values()}
@@ -300,28 +289,21 @@ class _Planner:
 
     def _table(self, tree: Tree) -> Table | None:
         table = self._tables.get(tree.ref.uid)
-        if table is None:
-            return None
-        return table if is_of(table, self._way) else None
-
-    def _fallback_target(self) -> Scheme:
-        return self._way.target_of(self._way.candidates[-1])
+        return table if table is not None and is_of(table, self._way) else None
 
 
 def _restore(decided: TreePlan, stored: tuple[StoredHash, ...], table: Table) -> TreePlan:
-    """Bring a tree back whose spec moved after its first write: by its table, target to source.
+    """Bring a tree back whose spec changed after its first write: by its table, from target to source.
 
-    Cliques that were not edited get back the very hash that the old operator gives them.
+    Cliques that were not edited get back exactly the old operator's hash.
     """
     tree = decided.tree
     pair = Pair(table.target_hashes, table.source_hashes, tree.pcs.on_delete)
-    finding = refuse(
-        "GM-130",
-        tree.ref,
-        "/spec/template",
+    message = (
         f"{tree.ref} was edited after its migration had begun at generation {table.generation}: it is brought "
-        "back to the old hashes; start the old operator, let it roll the edit out, and run again",
+        "back to the old hashes; start the old operator, let it roll the edit out, and run again"
     )
+    finding = refuse("GM-130", tree.ref, "/spec/template", message)
     return TreePlan(
         tree=tree,
         source=table.target,
@@ -339,19 +321,13 @@ def _restore(decided: TreePlan, stored: tuple[StoredHash, ...], table: Table) ->
 def _unfinished(pcs: PodCliqueSet, table: Table, hashes: HashesOf) -> bool:
     """Whether the tree was edited before its migration ended: its commit record is still the source's.
 
-    One that is the target's as well proves nothing, and then no clique that was left alone has two hashes.
+    If source and target have the same generation hash, nothing is unfinished: no unedited clique has two hashes.
     """
     if table.template_digest == template_digest(pcs):
         return False
     old = {table.source_hashes.generation, hashes(schemes.by_name(table.source)).generation}
     new = {table.target_hashes.generation, hashes(schemes.by_name(table.target)).generation}
     return pcs.generation_hash in old - new
-
-
-def _newer_fields(pcs: PodCliqueSet, older: Scheme, newer: Scheme) -> tuple[str, ...]:
-    if older.minor == newer.minor:
-        return ()
-    return newer_fields(pcs.spec, older.minor, newer.minor)
 
 
 def is_of(table: Table, way: Direction) -> bool:
@@ -361,13 +337,13 @@ def is_of(table: Table, way: Direction) -> bool:
 
 
 def without_kept(changes: tuple[Change, ...], table: Table) -> tuple[Change, ...]:
-    """The changes that turn back what the table's run wrote: not what was the target's before it."""
+    """The changes that revert writes of the table's run; values that were the target's before it are left out."""
     kept = {(entry.uid, entry.field) for entry in table.kept}
     return tuple(c for c in changes if (c.ref.uid, c.field) not in kept)
 
 
 def state_of(*, refused: bool, changes: tuple[Change, ...]) -> TreeState:
-    """What is to become of a tree that is not skipped."""
+    """The state of a tree that is not skipped."""
     if refused:
         return TreeState.REFUSED
     return TreeState.MIGRATE if changes else TreeState.DONE

@@ -1,6 +1,6 @@
 """The way back: the plan of ``run --revert``. Pure.
 
-Every value of the target's becomes the source's again, but for those that were the target's before the run.
+Every target value becomes the source's again, except those that were the target's before the run.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from migrator.planning.tables import Table
 
 
 def make_revert(snapshot: Snapshot, options: PlanOptions, *, tables: Mapping[str, Table] | None = None) -> Plan:
-    """Decide what turns a migrated cluster back: every value of the target's into the source's.
+    """Plan the way back of a migrated cluster.
 
-    Takes the same ``--from`` and ``--to`` as the run that it undoes. A recorded table says which schemes those
-    were, and what the hashes were if the spec has changed since; without tables ``--from`` must be spelled out.
-    Values that were the target's before that run, and values of neither scheme, stay as they are.
+    ``--from`` and ``--to`` must be those of the run that is undone. A recorded table has the schemes, and the hashes
+    from before any later edit of the spec; without tables ``--from`` must name the source. Values that were the
+    target's before that run, and values of neither scheme, stay as they are.
     """
     way = direction(options)
     recorded = {uid: table for uid, table in (tables or {}).items() if is_of(table, way)}

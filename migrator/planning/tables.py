@@ -1,4 +1,4 @@
-"""What a run records: pure values, whose text form is :mod:`migrator.run.codec`'s."""
+"""The values that a run records. Pure; :mod:`migrator.run.codec` writes them as text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from migrator.grove.model import Ref, SetHashes
 
 @dataclass(frozen=True, slots=True)
 class Replicas:
-    """``status.updatedReplicas``, ``status.replicas`` and the last ``updateStartedAt`` of an object before."""
+    """An object's ``status.updatedReplicas``, ``status.replicas`` and last ``updateStartedAt`` before the run."""
 
     updated: int | None = None
     replicas: int | None = None
@@ -54,10 +54,10 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What a tree's hashes translate to, as computed before its first write.
+    """The old and the new hashes of a tree, computed before its first write.
 
-    ``uid`` and ``generation`` are the PodCliqueSet's, ``source`` and ``target`` scheme names, ``run`` the run that
-    wrote by it. ``template_digest`` tells whether what is hashed has changed since.
+    ``uid`` and ``generation`` are the PodCliqueSet's, ``source`` and ``target`` scheme names, ``run`` is the run that
+    wrote by this table. ``template_digest`` shows whether the hashed part of the spec has changed since.
     """
 
     namespace: str
@@ -83,10 +83,11 @@ class Was:
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """One run: who migrated what from where to where, when, and how far it came.
+    """One run: its identity, its schemes, its times, and its state.
 
-    ``operator`` is what a revert gives back; ``stopped`` is what this very run stopped, ``None`` where the operator
-    was at zero already. ``layouts`` holds the types of schemes that no release in our table speaks, by scheme name.
+    ``operator`` is the Deployment that a revert restores. ``stopped`` is the one that this run itself stopped,
+    ``None`` if the operator was at zero already. ``layouts`` holds the types of schemes that no release in our table
+    speaks, by scheme name.
     """
 
     run_id: str
@@ -105,7 +106,7 @@ class RunRecord:
 
 @dataclass(frozen=True, slots=True)
 class RunDocument:
-    """The contents of the run record: this run, those before, and where tables and baselines are."""
+    """The contents of the run record: this run, earlier runs, and the places of tables and baselines."""
 
     format: int
     run: RunRecord | None = None
@@ -118,7 +119,7 @@ class RunDocument:
 
 @dataclass(frozen=True, slots=True)
 class TablesDocument:
-    """Every table that stands, and the layouts that they need and that are not shipped, by scheme name."""
+    """Every open table, and the layouts that they need and that are not shipped, by scheme name."""
 
     tables: tuple[Table, ...] = ()
     layouts: Mapping[str, Any] = field(default_factory=dict)
@@ -126,6 +127,6 @@ class TablesDocument:
 
 @dataclass(frozen=True, slots=True)
 class BaselinesDocument:
-    """Every baseline that stands."""
+    """Every open baseline."""
 
     baselines: tuple[Baseline, ...] = ()

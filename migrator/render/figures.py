@@ -1,22 +1,21 @@
-"""What a plan costs, and whom: totals by namespace and label, the operator's pause, GPU-hours. Pure."""
+"""The costs of an upgrade: totals by namespace and label, the operator's pause, GPU-hours. Pure."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from migrator.grove.model import BlastRadius, Plan, TreePlan, TreeState
 from migrator.planning.patches import patches_of
 
-#: What a run is assumed to write in a second, where nobody has measured the cluster; docs/performance.md has figures.
+#: The patches that a run is assumed to write in a second, if nobody has measured it; docs/performance.md has figures.
 PATCHES_PER_SECOND: Final = 100
 
-#: How long a recreated pod is assumed to be away, in seconds, where nobody says.
+#: How long a recreated pod is assumed to be away by default, in seconds.
 RELOAD_SECONDS: Final = 600.0
 
-#: What sets without the label are put together under.
+#: The name of the share of sets without the label.
 UNLABELLED: Final = "(without it)"
 
 _SHORT: Final = 120
@@ -24,7 +23,7 @@ _SHORT: Final = 120
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The sets of one namespace, or with one value of a label: how many, and what is recreated of them."""
+    """The sets of one namespace or one value of a label: their number, and the pods that are recreated."""
 
     name: str
     sets: int
@@ -33,23 +32,13 @@ class Share:
     with_migration: BlastRadius
 
 
-def by_namespace(plan: Plan) -> list[Share]:
-    """A share for each namespace, most GPUs first."""
-    return _shares(plan.trees, lambda tree: tree.tree.ref.namespace)
-
-
-def by_label(plan: Plan, key: str) -> list[Share]:
-    """A share for each value that the PodCliqueSets have under this label, most GPUs first."""
-    return _shares(plan.trees, lambda tree: tree.tree.pcs.labels.get(key) or UNLABELLED)
-
-
 def patches(plan: Plan) -> int:
     """How many requests a run sends to write what is planned."""
     return sum(len(patches_of(tree.changes)) for tree in plan.trees if tree.state is TreeState.MIGRATE)
 
 
 def gpu_hours(blast: BlastRadius, reload_seconds: float) -> float:
-    """For how long GPUs stand idle if each recreated pod is away for so long."""
+    """The GPU-hours that are lost if each recreated pod is away for ``reload_seconds``."""
     return blast.gpus * reload_seconds / 3600
 
 
@@ -61,11 +50,13 @@ def spoken(seconds: float) -> str:
     return f"{minutes} min" if minutes <= _SHORT else f"{math.ceil(minutes / 60)} h"
 
 
-def _shares(trees: Iterable[TreePlan], name_of: Callable[[TreePlan], str]) -> list[Share]:
+def shares(plan: Plan, label: str | None = None) -> list[Share]:
+    """A share for each namespace, or for each value of a label of the PodCliqueSets, most GPUs first."""
     members: dict[str, list[TreePlan]] = {}
-    for tree in trees:
-        members.setdefault(name_of(tree), []).append(tree)
-    shares = [
+    for tree in plan.trees:
+        name = tree.tree.ref.namespace if label is None else tree.tree.pcs.labels.get(label) or UNLABELLED
+        members.setdefault(name, []).append(tree)
+    found = [
         Share(
             name=name,
             sets=len(group),
@@ -77,4 +68,4 @@ def _shares(trees: Iterable[TreePlan], name_of: Callable[[TreePlan], str]) -> li
         )
         for name, group in members.items()
     ]
-    return sorted(shares, key=lambda share: (-share.without.gpus, -share.without.pods, share.name))
+    return sorted(found, key=lambda share: (-share.without.gpus, -share.without.pods, share.name))

@@ -1,7 +1,7 @@
-"""Findings put together for people: by code, with a count, a few names and what to do. Pure.
+"""Findings grouped for people: by code, with a count, a few names and the remedies. Pure.
 
-A guard reports one sentence for each object: ``<object> <what was found>; <what to do>``. Four hundred pods make four
-hundred such sentences, which nobody reads; the JSON of a plan has them all.
+A guard reports one sentence for each object: ``<object> <finding>; <remedy>``. Nobody reads four hundred such
+sentences about four hundred pods; the JSON of a plan has them all.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 from migrator.grove.model import Advice, Finding, Ref, Severity
 from migrator.planning.guards import CATALOGUE, HAZARDS
 
-#: How many objects, or different sayings of one guard, are spelt out.
+#: How many objects, or different findings of one guard, are named.
 NAMED: Final = 3
 
 _BREAK: Final = "; "
@@ -22,7 +22,7 @@ _BREAK: Final = "; "
 
 @dataclass(frozen=True, slots=True)
 class Saying:
-    """What was found, without the object's name, and every object of which it is true."""
+    """The text of a finding without its object's name, and every object to which it applies."""
 
     found: str
     refs: tuple[Ref, ...]
@@ -32,7 +32,7 @@ class Saying:
 class FindingGroup:
     """All findings of one code and severity.
 
-    ``title`` is the guard's own, ``remedies`` are what stands after the first semicolon of the messages, each once.
+    ``title`` is the guard's; ``remedies`` are the texts after the first semicolon of the messages, each once.
     ``consequences`` counts, by code, the findings that follow from this one in the same sets.
     """
 
@@ -51,9 +51,9 @@ class FindingGroup:
 
 
 def grouped(findings: Iterable[Finding]) -> list[FindingGroup]:
-    """Findings by code, what refuses first; objects stay in the order in which they come.
+    """Findings by code, refusals first; objects keep their order.
 
-    What follows from another finding is counted with that one.
+    A finding that follows from another one is only counted there.
     """
     by_code: dict[tuple[bool, str], list[Finding]] = {}
     follow: dict[str, Counter[str]] = {}
@@ -63,7 +63,7 @@ def grouped(findings: Iterable[Finding]) -> list[FindingGroup]:
         else:
             follow.setdefault(finding.follows, Counter())[finding.code] += 1
     groups = [_group(members) for _, members in sorted(by_code.items())]
-    # A refusal has the consequences; a warning of the same code, of other sets, has none.
+    # Only a refusal has consequences, not a warning of the same code in other sets.
     return [
         replace(group, consequences=tuple(sorted(follow.pop(group.code, Counter()).items())))
         if group.refuses
@@ -96,7 +96,7 @@ def sentence(finding: Finding) -> str:
 
 
 def line(group: FindingGroup) -> str:
-    """The whole group on one line: its first sentence, and of what else it is true."""
+    """The whole group on one line: its first sentence, and the other objects."""
     first, *others = group.findings
     text = sentence(first)
     if others:
@@ -107,7 +107,7 @@ def line(group: FindingGroup) -> str:
 
 
 def names(refs: tuple[Ref, ...], namespace: str = "") -> str:
-    """The objects of a list, or the first few and how many more; the kind is said where it changes.
+    """The objects of a list, or the first few and the number of the others; a kind is printed where it changes.
 
     ``namespace`` is left out of names.
     """
@@ -142,11 +142,11 @@ def _group(findings: list[Finding]) -> FindingGroup:
 
 
 def _split(finding: Finding) -> tuple[str, str]:
-    """What was found, and what to do about it."""
+    """The finding and its remedy."""
     message = finding.message
     if finding.ref is not None:
         message = message.removeprefix(str(finding.ref)).lstrip(": ") or message
     found, _, remedy = message.partition(_BREAK)
     if found.startswith("holds ") and finding.field:
-        found = f"{finding.field} {found}"  # a value without its field does not say where to look
+        found = f"{finding.field} {found}"  # a value without its field does not show where to look
     return found, remedy

@@ -1,4 +1,4 @@
-"""The plan as one self-contained HTML file: the blast radius as a picture that people can send to their team.
+"""The plan as one self-contained HTML file, with the blast radius as a picture, for people to send to their team.
 
 The page has no script and no font and makes no request: it opens on a phone, prints, and follows the reader's light
 or dark setting. Jinja2 escapes every value; the page shows names and hashes, never a value of a pod template.
@@ -46,13 +46,13 @@ def render(
 ) -> str:
     """The whole document, as text.
 
-    ``origin`` says what the plan was made from, and when. ``reload_seconds`` is for how long a recreated pod is assumed
-    to be away, ``group_by`` a label of the PodCliqueSets that gets totals of its own.
+    ``reload_seconds`` is how long a recreated pod is assumed to be away. ``group_by`` is a label of the PodCliqueSets
+    that gets totals of its own.
     """
     why = _explained(plan)
-    shares = [("namespace", figures.by_namespace(plan))]
+    shares = [("namespace", figures.shares(plan))]
     if group_by is not None:
-        shares.append((f"label {group_by}", figures.by_label(plan, group_by)))
+        shares.append((f"label {group_by}", figures.shares(plan, group_by)))
     return _template("page.html").render(
         plan=plan,
         headline=report.headline(plan),
@@ -67,7 +67,7 @@ def render(
         refusals=grouped(report.refusals_of(plan)),
         next_steps=report.next_steps(plan),
         states=_STATES,
-        warnings=grouped(report.warnings_of(plan)),
+        warnings=grouped(report.shown_warnings(plan)),
         hazards=advice_groups(plan.advisories),
         shares=[(title, rows) for title, rows in shares if len(rows) > 1 or title != "namespace"],
         consequences=consequences,
@@ -85,7 +85,7 @@ def render_targets(
     *,
     reload_seconds: float = figures.RELOAD_SECONDS,
 ) -> str:
-    """The page where no target was named: a line for each scheme that a release speaks."""
+    """The page without a named target: a line for each scheme that a release speaks."""
     some = any(row.sets for row in rows)
     return _template("targets.html").render(
         rows=rows,
@@ -125,7 +125,7 @@ def _template(name: str) -> Template:
 
 
 def _facts(operator: str | None, upgrade: str, origin: report.Origin | None) -> list[tuple[str, str]]:
-    """What the page is about: cluster, operator, upgrade, when and by which version."""
+    """The facts at the top of a page: cluster, operator, upgrade, time and version."""
     facts = [
         ("Cluster", (origin.cluster if origin else None) or "not named"),
         ("Operator now", operator or "not seen"),
@@ -138,7 +138,7 @@ def _facts(operator: str | None, upgrade: str, origin: report.Origin | None) -> 
 
 
 def _upgrade(plan: Plan) -> str:
-    """From what to what: what was found where the source was ``auto``, and what the target is."""
+    """Source and target of the upgrade; for the source ``auto`` the schemes that were found."""
     found = sorted({tree.source for tree in plan.trees if tree.source})
     targets = sorted({tree.target for tree in plan.trees})
     source = plan.requested_source if plan.requested_source != "auto" else ", ".join(found) or "not known"
@@ -149,31 +149,30 @@ def _upgrade(plan: Plan) -> str:
 
 
 def _tiles(plan: Plan) -> list[tuple[str, int, str]]:
-    """The plan in numbers: what is counted, how many, and a remark. Refused are sets; findings are the remark."""
+    """The plan in numbers: a title, a number and a remark each. Sets are refused; the remark counts their findings."""
     summary = report.summary(plan)
     refused = sum(1 for tree in plan.trees if tree.state is TreeState.REFUSED)
-    warnings = grouped(report.warnings_of(plan))
+    warnings = report.shown_warnings(plan)
     return [
         ("PodCliqueSets", summary["podCliqueSets"], ""),
         ("pods in them", summary["pods"], ""),
         ("stored hashes to change", summary["changes"], ""),
-        ("sets refused", refused, _findings(summary["refusals"])),
-        ("kinds of warning", len(warnings), _findings(summary["warnings"])),
+        ("sets refused", refused, _remark(summary["refusals"])),
+        ("kinds of warning", len(grouped(warnings)), _remark(len(warnings))),
     ]
 
 
-def _findings(number: int) -> str:
-    """``66 findings``; empty for none."""
-    return report.count(number, "finding") if number else ""
+def _remark(findings: int) -> str:
+    return report.count(findings, "finding") if findings else ""
 
 
 def _costs(plan: Plan, reload_seconds: float) -> list[tuple[str, str, str]]:
-    """What the upgrade costs without and with the migration."""
+    """The costs of the upgrade without and with the migration."""
     without, rest = plan.cluster_blast, report.left_behind(plan)
     patches = figures.patches(plan)
     rows = [
         ("pods recreated", f"{without.pods:,}", f"{rest.pods:,}"),
-        ("of them running", f"{without.running:,}", f"{rest.running:,}"),
+        ("running pods among them", f"{without.running:,}", f"{rest.running:,}"),
         ("GPUs of these pods", f"{without.gpus:,}", f"{rest.gpus:,}"),
         ("GPU-hours lost *", _hours(without, reload_seconds), _hours(rest, reload_seconds)),
     ]
@@ -193,12 +192,12 @@ def _sheet(plan: Plan) -> str:
 
 
 def _stakes(plan: Plan) -> list[tuple[str, Any]]:
-    """The whole story in two bars: pods recreated without the migration, and with it."""
+    """Two bars: pods recreated without the migration, and with it."""
     refused = bool(report.refusals_of(plan))
     return [
         ("Without the migration", plan.cluster_blast),
         (
-            "With run --skip-refused, which leaves out what is refused" if refused else "With it",
+            "With run --skip-refused, which leaves out refused sets" if refused else "With it",
             report.left_behind(plan),
         ),
     ]
@@ -213,7 +212,7 @@ def _by_weight(plan: Plan) -> list[TreePlan]:
 
 
 def _explained(plan: Plan) -> dict[Ref, Explanation]:
-    """Why the hashes of each set differ, where it is known under which scheme it is stored."""
+    """Why the hashes of each set differ, if its source is known."""
     return {
         tree.tree.ref: explain({"spec": tree.tree.pcs.spec}, schemes.by_name(tree.source), schemes.by_name(tree.target))
         for tree in plan.trees

@@ -1,4 +1,4 @@
-"""Why the hashes of many sets change: the same few fields and lists, with the number of sets that have them. Pure."""
+"""Why the hashes of many sets change: the fields and lists that differ, each with the number of its sets. Pure."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from migrator.planning.explain import Explanation, FieldChange
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """What two schemes print differently of these sets.
+    """The differences between two schemes' dumps of some sets.
 
-    ``fields`` are texts that only one dump prints and ``lists`` those that the canonical order moves, each with the
-    number of sets; the places of a field are left out.
+    ``fields`` are fields that only one dump prints; their places are left out. ``lists`` are lists that the canonical
+    order moves. Each comes with the number of sets that have it.
     """
 
     source: Scheme
@@ -33,7 +33,7 @@ class Reason:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """What happens between the two, in words."""
+        """The differences between the two, in words."""
         said = []
         if self.source.minor != self.target.minor:
             said.append(

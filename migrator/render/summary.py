@@ -1,7 +1,7 @@
-"""What a plan contains, as data: the JSON contract, rows of tables and the headline. Pure.
+"""A plan as data: its JSON, rows of tables and the headline. Pure.
 
-The JSON is a contract: keys are only ever added, arrays are sorted by namespace, name, kind and field, and what
-is absent is null.
+The JSON is a contract: keys are only ever added, arrays are sorted by namespace, name, kind and field, and absent
+values are null.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ from migrator.planning.blast import FIRST_ON_DELETE, live_pods
 from migrator.planning.lineage import builds_of, is_before
 from migrator.planning.outlook import Target
 
-#: What the counted GPUs leave out.
+#: The GPUs that are not counted.
 DRA_NOTE = "GPUs are counted from the limits of containers; those claimed by dynamic resource allocation are not."
 #: Who speaks the canonical schemes.
 CANONICAL_NOTE = "Only builds of Grove's pull request #566 speak the canonical schemes; no release does."
 #: Why a canonical target over the same layout recreates nothing.
 ACCEPTED_NOTE = "Builds of pull request #566 accept the legacy hash of their own layout, so they recreate nothing."
 
-#: Why a set under OnDelete may count.
+#: What ``-n`` and ``-l`` leave out, or the rights in one namespace.
+_SELECTION: Final = "GM-201"
+#: Why sets under OnDelete may count.
 ON_DELETE_NOTE = "Operators before v0.1.0-alpha.7 do not know the update strategy OnDelete and roll such sets too."
 
 
@@ -57,7 +59,7 @@ class Origin:
     version: str
 
     def as_json(self) -> dict[str, Any]:
-        """As the JSON documents have it."""
+        """The keys that it adds to a JSON document."""
         return {"cluster": self.cluster, "time": self.time, "version": self.version}
 
 
@@ -85,9 +87,7 @@ def plan_json(plan: Plan, origin: Origin | None = None) -> dict[str, Any]:
         "to": plan.requested_target,
         "summary": summary(plan) if plan.known else {},
         "trees": [_tree(tree) for tree in in_order(plan.trees)],
-        "refusals": [_finding(finding) for finding in refusals_of(plan)],
-        "warnings": [_finding(finding) for finding in warnings_of(plan)],
-        "advisories": [advice_json(advice) for advice in plan.advisories],
+        **_found(plan),
         **(origin.as_json() if origin else {}),
     }
 
@@ -100,9 +100,7 @@ def target_json(target: Target) -> dict[str, Any]:
         "releases": list(target.releases),
         "running": target.running,
         "summary": summary(plan),
-        "refusals": [_finding(finding) for finding in refusals_of(plan)],
-        "warnings": [_finding(finding) for finding in warnings_of(plan)],
-        "advisories": [advice_json(advice) for advice in plan.advisories],
+        **_found(plan),
     }
 
 
@@ -119,7 +117,9 @@ def target_row(target: Target) -> TargetRow:
         refused=sum(1 for tree in plan.trees if tree.state is TreeState.REFUSED),
         codes=tuple(sorted({finding.code for finding in refusals_of(plan)})),
         advisories=plan.advisories,
-        remarks=tuple(finding.message for finding in plan.findings if finding.code == "GM-201" and finding.ref is None),
+        remarks=tuple(
+            finding.message for finding in plan.findings if finding.code == _SELECTION and finding.ref is None
+        ),
         operator=plan.operator,
     )
 
@@ -154,18 +154,12 @@ def csv_rows(plan: Plan) -> Iterator[tuple[str | int, ...]]:
         )
 
 
-def advice_json(advice: Advice) -> dict[str, Any]:
-    """A hazard as JSON."""
-    ref = advice.ref
+def object_json(ref: Ref | None) -> dict[str, str | None]:
+    """The keys that name an object in JSON."""
     return {
-        "id": advice.id,
         "kind": ref.kind if ref else None,
         "namespace": (ref.namespace or None) if ref else None,
         "name": ref.name if ref else None,
-        "message": advice.message,
-        "source": advice.source,
-        "remedy": advice.remedy,
-        "confidence": advice.confidence,
     }
 
 
@@ -188,13 +182,18 @@ def summary(plan: Plan) -> dict[str, int]:
 
 
 def refusals_of(plan: Plan) -> list[Finding]:
-    """Everything that forbids the migration, sorted."""
+    """All findings that forbid the migration, sorted."""
     return _sorted(f for f in _findings(plan) if f.severity is Severity.REFUSAL)
 
 
 def warnings_of(plan: Plan) -> list[Finding]:
-    """Everything that is worth knowing, sorted."""
+    """All warnings, sorted."""
     return _sorted(f for f in _findings(plan) if f.severity is Severity.WARNING)
+
+
+def shown_warnings(plan: Plan) -> list[Finding]:
+    """The warnings that people see as such. What ``-n`` and ``-l`` leave out refuses a run; of a plan it is a note."""
+    return [finding for finding in warnings_of(plan) if finding.code != _SELECTION]
 
 
 def has_changes(plan: Plan) -> bool:
@@ -203,7 +202,7 @@ def has_changes(plan: Plan) -> bool:
 
 
 def change_groups(tree: TreePlan) -> list[ChangeGroup]:
-    """The changes of a tree, put together by what they replace: generation hash first, then clique by clique."""
+    """The changes of a tree, grouped by old and new value: generation hash first, then clique by clique."""
     groups: dict[tuple[bool, str, str], set[Ref]] = {}
     for change in tree.changes:
         groups.setdefault((_holds_template_hash(change), change.old, change.new), set()).add(change.ref)
@@ -219,9 +218,9 @@ def change_groups(tree: TreePlan) -> list[ChangeGroup]:
 
 
 def headline(plan: Plan) -> str:
-    """The one sentence that matters: what the upgrade recreates without the migration, and with it."""
+    """One sentence: the pods that the upgrade recreates without the migration, and with it."""
     if not plan.known:
-        return f"the hashes of {plan.requested_target} are not known: whether it recreates pods is not known either"
+        return f"the hashes of {plan.requested_target} are not known, so it may recreate pods"
     if not plan.trees and not plan.cluster_blast.pods:
         return "nothing to do: no PodCliqueSets"
     if not plan.cluster_blast.pods and all(tree.state is TreeState.DONE for tree in plan.trees):
@@ -237,7 +236,7 @@ def headline(plan: Plan) -> str:
 
 
 def totals(plan: Plan) -> list[Total]:
-    """The plan's sets by what is to happen to them, without states that no set is in."""
+    """The plan's sets by state, without states that no set is in."""
     found = []
     for state in TreeState:
         members = [tree for tree in plan.trees if tree.state is state]
@@ -248,7 +247,7 @@ def totals(plan: Plan) -> list[Total]:
 
 
 def left_behind(plan: Plan) -> BlastRadius:
-    """What would still be recreated if the sets that can be migrated were."""
+    """The pods that would still be recreated after the migration of every set that can be migrated."""
     migrated = [tree for tree in plan.trees if tree.state is TreeState.MIGRATE]
     saved, rest = _sum(migrated), sum((tree.rest for tree in migrated), BlastRadius())
     total = plan.cluster_blast
@@ -260,12 +259,12 @@ def left_behind(plan: Plan) -> BlastRadius:
 
 
 def next_steps(plan: Plan) -> list[str]:
-    """What to do about a plan that is refused."""
+    """The next steps after a plan that is refused."""
     refusals = refusals_of(plan)
     if not refusals:
         return []
     codes = ", ".join(sorted({finding.code for finding in refusals}))
-    steps = [f"docs/guards.md says for each code how to see it and what to do: {codes}"]
+    steps = [f"docs/guards.md explains each code and what to do: {codes}"]
     migrating = sum(1 for tree in plan.trees if tree.state is TreeState.MIGRATE)
     if migrating and all(finding.severity is Severity.WARNING for finding in plan.findings):
         steps.append(
@@ -276,11 +275,12 @@ def next_steps(plan: Plan) -> list[str]:
 
 
 def notes(plan: Plan) -> list[str]:
-    """What a reader must know to take the numbers for what they are."""
+    """Remarks without which a reader could misread the numbers."""
     targets = {tree.target for tree in plan.trees if tree.state in {TreeState.MIGRATE, TreeState.REFUSED}}
     canonical = plan.requested_target == "canonical" or any(target.startswith("canonical-") for target in targets)
     accepted = any(tree.source and tree.target == tree.source.replace("legacy-", "canonical-") for tree in _live(plan))
     return [
+        *(finding.message for finding in warnings_of(plan) if finding.code == _SELECTION),
         *([DRA_NOTE] if plan.cluster_blast.pods else []),
         *([CANONICAL_NOTE] if canonical else []),
         *([ACCEPTED_NOTE] if accepted else []),
@@ -328,8 +328,8 @@ def _amount(blast: BlastRadius) -> str:
 
 
 def _holds_template_hash(change: Change) -> bool:
-    # The last step of every pointer to a generation hash says so (currentGenerationHash,
-    # podCliqueSetGenerationHash, podcliqueset-generation-hash); the others are template hashes.
+    # The last step of every pointer to a generation hash contains the word (currentGenerationHash,
+    # podCliqueSetGenerationHash, podcliqueset-generation-hash); all others are template hashes.
     return "generation" not in change.field.rsplit("/", 1)[-1].lower()
 
 
@@ -340,6 +340,9 @@ def _cliques(tree: TreePlan, new: str) -> str:
 
 
 def _tree(tree: TreePlan) -> dict[str, Any]:
+    changes = sorted(
+        tree.changes, key=lambda change: (change.ref.namespace, change.ref.name, change.ref.kind, change.field)
+    )
     return {
         "namespace": tree.tree.ref.namespace,
         "name": tree.tree.ref.name,
@@ -349,15 +352,13 @@ def _tree(tree: TreePlan) -> dict[str, Any]:
         "pods": tree.blast.pods,
         "runningPods": tree.blast.running,
         "gpus": tree.blast.gpus,
-        "changes": [_change(change) for change in sorted(tree.changes, key=_change_order)],
+        "changes": [_change(change) for change in changes],
     }
 
 
 def _change(change: Change) -> dict[str, Any]:
     return {
-        "kind": change.ref.kind,
-        "namespace": change.ref.namespace,
-        "name": change.ref.name,
+        **object_json(change.ref),
         "uid": change.ref.uid,
         "field": change.field,
         "old": change.old,
@@ -365,21 +366,33 @@ def _change(change: Change) -> dict[str, Any]:
     }
 
 
+def _found(plan: Plan) -> dict[str, Any]:
+    return {
+        "refusals": [_finding(finding) for finding in refusals_of(plan)],
+        "warnings": [_finding(finding) for finding in warnings_of(plan)],
+        "advisories": [_advice(advice) for advice in plan.advisories],
+    }
+
+
+def _advice(advice: Advice) -> dict[str, Any]:
+    return {
+        "id": advice.id,
+        **object_json(advice.ref),
+        "message": advice.message,
+        "source": advice.source,
+        "remedy": advice.remedy,
+        "confidence": advice.confidence,
+    }
+
+
 def _finding(finding: Finding) -> dict[str, Any]:
-    ref = finding.ref
     return {
         "code": finding.code,
-        "kind": ref.kind if ref else None,
-        "namespace": (ref.namespace or None) if ref else None,
-        "name": ref.name if ref else None,
+        **object_json(finding.ref),
         "field": finding.field,
         "message": finding.message,
         **({"follows": finding.follows} if finding.follows else {}),
     }
-
-
-def _change_order(change: Change) -> tuple[str, ...]:
-    return (change.ref.namespace, change.ref.name, change.ref.kind, change.field)
 
 
 def _findings(plan: Plan) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, TextIO
 
-from migrator.grove.model import Advice, Finding, Plan, Ref, Severity, TreePlan, TreeState
+from migrator.grove.model import Advice, Plan, Ref, Severity, TreePlan, TreeState
 from migrator.hashing import schemes
 from migrator.planning.lineage import span
 from migrator.render.findings import NAMED, FindingGroup, advice_groups, consequences, grouped, line, names
@@ -20,8 +20,8 @@ from migrator.render.summary import (
     next_steps,
     notes,
     refusals_of,
+    shown_warnings,
     totals,
-    warnings_of,
 )
 from migrator.render.text import columns, printable
 
@@ -39,7 +39,7 @@ _KINDS: Final = {
     "Pod": "pod",
 }
 
-#: What needs somebody comes last: a terminal shows the end.
+#: The order on a terminal, which shows the end: sets that need somebody come last.
 _ORDER: Final = (TreeState.DONE, TreeState.SKIPPED, TreeState.MIGRATE, TreeState.REFUSED)
 _STYLES: Final = {
     TreeState.REFUSED: "bold red",
@@ -47,8 +47,6 @@ _STYLES: Final = {
     TreeState.SKIPPED: "dim",
     TreeState.DONE: "green",
 }
-#: What -n and -l leave out refuses a run. Of a plan it is a remark.
-_SELECTION: Final = "GM-201"
 _REFUSAL: Final = "red"
 _WARNING: Final = "yellow"
 
@@ -61,12 +59,12 @@ def plan_text(plan: Plan, *, wide: bool = False) -> str:
     parts = [headline(plan) + "\n"]
     if plan.trees:
         parts.append(_table(plan, wide=wide))
-    for title, findings in (("refused", refusals_of(plan)), ("warning", _warnings(plan))):
+    for title, findings in (("refused", refusals_of(plan)), ("warning", shown_warnings(plan))):
         if findings:
             parts.append("".join(f"{title}: {printable(line(group))}\n" for group in grouped(findings)))
     if plan.advisories:
         parts.append("".join(f"{line}\n" for line in _advice_lines(plan.advisories)))
-    remarks = [*(("next", step) for step in next_steps(plan)), *(("note", note) for note in _remarks(plan))]
+    remarks = [*(("next", step) for step in next_steps(plan)), *(("note", printable(note)) for note in notes(plan))]
     if remarks:
         parts.append("".join(f"{title}: {remark}\n" for title, remark in remarks))
     return "\n".join(parts)
@@ -84,7 +82,7 @@ def print_plan(plan: Plan, stream: TextIO, *, colour: bool) -> None:
     for tree in trees:
         if tree.state is not TreeState.REFUSED and (tree.state is not TreeState.DONE or tree.findings):
             console.print(_branch(tree, arrow))
-    for group in grouped(_warnings(plan)):
+    for group in grouped(shown_warnings(plan)):
         console.print(_finding(group, arrow))
     for tree in refused:
         console.print(_branch(tree, arrow))
@@ -94,15 +92,15 @@ def print_plan(plan: Plan, stream: TextIO, *, colour: bool) -> None:
         console.print(_advice(code, title, advice, refs, arrow))
     for step in next_steps(plan):
         console.print(Text(f"{arrow} {step}", style="bold"))
-    for remark in _remarks(plan):
-        console.print(Text(remark, style="dim"))
+    for note in notes(plan):
+        console.print(Text(printable(note), style="dim"))
     if plan.trees:
         _print_totals(console, plan)
     console.print(Text(headline(plan), style="bold"))
 
 
 def targets_text(rows: Sequence[TargetRow]) -> str:
-    """One line for each possible target of an upgrade, and what is to be known of each."""
+    """One line for each possible target of an upgrade, with hazards, remarks and the next step."""
     if not any(row.sets for row in rows):
         return "nothing to do: no PodCliqueSets\n"
     table = [
@@ -132,15 +130,6 @@ def targets_text(rows: Sequence[TargetRow]) -> str:
     unread = span(schemes.unread_releases())
     parts.append(f"note: the hashes of {unread} are not known; plan --to one of them shows its hazards\n")
     return "\n".join(parts)
-
-
-def _warnings(plan: Plan) -> list[Finding]:
-    return [finding for finding in warnings_of(plan) if finding.code != _SELECTION]
-
-
-def _remarks(plan: Plan) -> list[str]:
-    """What a reader must know beside the findings: that is all that a selection of a plan is."""
-    return [printable(finding.message) for finding in warnings_of(plan) if finding.code == _SELECTION] + notes(plan)
 
 
 def _advice_lines(advisories: Iterable[Advice]) -> Iterator[str]:
@@ -199,7 +188,7 @@ def _branch(plan: TreePlan, arrow: str) -> Tree:
 
 
 def _finding(group: FindingGroup, arrow: str, namespace: str = "") -> Tree:
-    """The guard's title; below it what was found, of which objects, and what to do.
+    """The guard's title; below it the objects, the findings and the remedies.
 
     ``namespace`` is left out of names.
     """
@@ -228,7 +217,7 @@ def _finding(group: FindingGroup, arrow: str, namespace: str = "") -> Tree:
 
 
 def _advice(code: str, title: str, advice: Advice, refs: tuple[Ref, ...], arrow: str) -> Tree:
-    """A hazard: what it is about, of which objects, and what to do."""
+    """A hazard's title; below it the objects, the effect and the remedy."""
     from rich.text import Text  # noqa: PLC0415 - only a terminal needs it
     from rich.tree import Tree  # noqa: PLC0415
 

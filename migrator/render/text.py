@@ -1,4 +1,4 @@
-"""Text for terminals, logs and sheets: aligned columns, CSV, and nothing that a terminal would obey."""
+"""Text for terminals, logs and sheets: aligned columns, CSV, and escaped control characters."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def sheet(header: Sequence[str], rows: Iterable[Sequence[str | int]]) -> str:
 
 
 def printable(text: str) -> str:
-    """The text without what a terminal would obey: names and messages come from files of anybody."""
+    """The text with control characters escaped, because names and messages may come from anybody's files."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else _escaped(c) for c in text)

@@ -89,7 +89,7 @@ def _take(store: Store, *, phases: bool, only: str | None = None) -> Snapshot:
     except NotFound:
         return Snapshot(trees=(), is_cluster=store.is_cluster, installed=False)
     gang_maps = if_there(resources.POD_GANG_MAPS, parsing.pod_gang_map)
-    # Where there are maps, PodGangs hold a hash that must be known; else they are read for their strings.
+    # If there are maps, PodGangs hold a hash that the migration rewrites; else only their strings are searched.
     gangs = (if_there if gang_maps else if_allowed)(resources.POD_GANGS, parsing.pod_gang)
     objects = Objects(
         sets=sets,

@@ -1,1 +1,1 @@
-"""What stands behind the seam: a cluster, or a dump of one."""
+"""The two stores behind the seam: a cluster, and a dump of one."""

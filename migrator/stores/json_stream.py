@@ -1,4 +1,4 @@
-"""JSON that is decoded piece by piece, so that no more of it is in memory than one value and what was read ahead."""
+"""JSON that is decoded piece by piece, so that only one value and the text read ahead are in memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Decode: TypeAlias = Callable[[str, int], tuple[Any, int]]
 
 
 class PlacedError(ValueError):
-    """What is wrong with a value that is complete, and the index of it in the text."""
+    """The error of a complete value, and the value's index in the text."""
 
     def __init__(self, msg: str, pos: int) -> None:
         super().__init__(msg)
@@ -126,7 +126,7 @@ class Stream:
                 return ""
 
     def _more(self) -> bool:
-        """Read on: as much as there is unread, so that a long value is not decoded all too often."""
+        """Read on, as much as is unread already, so that a long value is decoded only a few times."""
         fresh, wanted = [], len(self.text) - self._at
         while wanted >= 0 and (chunk := next(self._chunks, "")):
             fresh.append(chunk)

@@ -75,7 +75,7 @@ def test_a_struct_of_a_layout_may_hold_what_json_never_fills() -> None:
     assert plain(out) == "{hidden:(int32)0 Shown:(string)x}"
     with pytest.raises(TypeError, match=r"the layout has no type v1\.None"):
         types.printer("v1.None")
-    with pytest.raises(TypeError, match="is no struct"):
+    with pytest.raises(TypeError, match="is not a struct"):
         spew.Types({"v1.Name": "string"}).fields("v1.Name")
 
 
@@ -98,5 +98,5 @@ def test_a_patch_through_a_scalar_changes_nothing() -> None:
 def test_a_layout_without_the_root_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """A layout in which a pod template is no struct is an error that tells the minor."""
     monkeypatch.setattr(spew, "load", lambda _: {spew.ROOT: "string"})
-    with pytest.raises(TypeError, match=r"is no struct in the layout of 1\.33"):
+    with pytest.raises(TypeError, match=r"is not a struct in the layout of 1\.33"):
         spew.root.__wrapped__("1.33")

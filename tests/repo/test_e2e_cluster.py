@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from migrator.hashing import podcliqueset, schemes
+from scripts.render_manifests import IMAGE
 from testbed.controlplane import crds
 from testbed.controlplane.client import Object
 from tests.support.paths import ROOT
@@ -132,7 +133,7 @@ def test_the_job_is_the_manifest_with_another_image_and_target() -> None:
     after = job.manifest("grove-migrator:e2e-1", "v0.1.0-alpha.9").splitlines()
     changed = [line for line in difflib.ndiff(before, after) if line[0] in "+-"]
     assert [f"{line[0]} {line[2:].strip()}" for line in changed] == [
-        "- image: grove-migrator:0.1.0",
+        f"- image: {IMAGE}",
         "+ image: grove-migrator:e2e-1",
         "- - --to=v0.1.0-alpha.11",
         "+ - --to=v0.1.0-alpha.9",

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from scripts import stamp_chart
+from migrator import __version__
+from scripts import set_version, stamp_chart
 from tests.support.paths import ROOT
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -130,6 +131,19 @@ def test_a_release_names_no_registry() -> None:
     assert not re.search(r"https?://|oci://(?!\$CHARTS)", script)
 
 
+def test_a_new_version_reaches_every_file_that_names_it() -> None:
+    """No file but the listed ones names our version, and in each of those it is replaced; Grove's versions stay."""
+    pattern = re.compile(rf"(?<![v\d.]){re.escape(__version__)}(?![-.\d])")
+    command = ["git", "ls-files", ":!*.md", ":!*.mod", ":!*.sum", ":!requirements", ":!tests", ":!testbed"]
+    tracked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    texts = {name: (ROOT / name).read_text(encoding="utf-8", errors="replace") for name in tracked}
+    assert {name for name, text in texts.items() if pattern.search(text)} == set(set_version.FILES)
+    for name in set_version.FILES:
+        new = set_version.renamed(texts[name], __version__, "7.8.9")
+        assert not pattern.search(new)
+        assert new.replace("7.8.9", __version__) == texts[name]
+
+
 def test_the_files_of_a_release_can_be_made_here(tmp_path: Path) -> None:
     """The commands of the workflow that need no registry: the stamped chart and manifests name the image by digest."""
     image = f"registry.example/owner/grove-migrator@sha256:{'0' * 64}"
@@ -137,9 +151,9 @@ def test_the_files_of_a_release_can_be_made_here(tmp_path: Path) -> None:
         (tmp_path / script).mkdir()
         command = [sys.executable, "-m", f"scripts.{script}", "--image", image, "--into", str(tmp_path / script)]
         subprocess.run(command, cwd=ROOT, check=True)
-    for name in ("job.yaml", "argo-cd.yaml", "revert.yaml"):
+    for name in ("job.yaml", "revert.yaml"):
         assert f"image: {image}\n" in (tmp_path / "render_manifests" / name).read_text(encoding="utf-8")
     values = yaml.safe_load((tmp_path / "stamp_chart" / "grove-migrator" / "values.yaml").read_text(encoding="utf-8"))
     assert "@".join((values["image"]["repository"], values["image"]["digest"])) == image
     with pytest.raises(ValueError, match="by its digest"):
-        stamp_chart.stamped("", "registry.example/owner/grove-migrator:0.1.0")
+        stamp_chart.stamped("", "registry.example/owner/grove-migrator:latest")

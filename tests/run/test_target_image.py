@@ -73,4 +73,4 @@ def test_a_run_refuses_another_build_of_the_target(image: str, digest: str) -> N
     control = observation.glance(store, options)
     said = [finding.message for finding in observation.in_the_way(options, control) if READ in finding.message]
     assert len(said) == (image == cluster.NEW_IMAGE and digest == OTHER)
-    assert all(OTHER in one and "read the image that is deployed" in one for one in said)
+    assert all(OTHER in one and "read the deployed image" in one for one in said)

@@ -219,7 +219,7 @@ def test_a_missing_pod_is_counted_and_events_tell_how_it_ended(migrated: MemoryS
     _event(migrated, "TaintManagerEviction", gone["metadata"]["name"])
     with pytest.raises(VerificationFailed) as failed:
         check(migrated, context)
-    assert "1 of the 1 pods of before are missing; Events of its pods: TaintManagerEviction (1)" in str(failed.value)
+    assert "1 of its 1 earlier pods are missing; Events of its pods: TaintManagerEviction (1)" in str(failed.value)
 
 
 def test_events_of_other_pods_do_not_explain_a_missing_one(migrated: MemoryStore, context: Context) -> None:
@@ -324,9 +324,7 @@ def test_the_running_build_must_be_the_one_that_was_read(
     if good:
         assert verify(migrated, options, context).problems == ()
         return
-    with pytest.raises(
-        VerificationFailed, match=r"operator pod .*new-1 .* but the binary that was read is of sha256:aaa"
-    ):
+    with pytest.raises(VerificationFailed, match=r"operator pod .*new-1 .* but the binary was read from sha256:aaa"):
         verify(migrated, options, context)
     assert records(migrated)
 

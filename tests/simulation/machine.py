@@ -139,7 +139,7 @@ class Machine(RuleBasedStateMachine):
     def old_operator(self, replacing: int | None) -> None:
         """The old operator is started, and ends at once or after it replaced a pod; beside hashes of ours before that.
 
-        Whatever it does when it may go on there is what nobody may let happen; see docs/upgrade.md.
+        Nobody may let it go on there; see docs/upgrade.md.
         """
         dirty = self._translated()
         if dirty:

@@ -88,6 +88,11 @@ before is missing.
 tool: it replaced a standalone PodClique's pod by one with the old hash, called the PodClique updated, and waited for
 its set for as long as somebody looked (16 minutes). Tried again, it replaced all 35 pods, which is the row above.
 
+**Back from PR #778, alpha.12-rc1** does not come to rest. Pods keep PodGang labels with an epoch
+(`<set>-<index>-<epoch>`), and the operator expects them without (`<set>-<index>`): it logs "PodGang label does not match
+expected PodGang name" again and again. When the template of a set was changed, its pods were replaced, but the set's
+`observedGeneration` stayed behind. No pod was recreated by the upgrade itself, with or without the tool.
+
 **alpha.11 and alpha.12-rc1** were seen to leave `status.scheduleGatedReplicas` of a PodClique above zero after a gang
 had been replaced, though none of its pods was gated any more.
 
@@ -147,7 +152,10 @@ containers, the operators are installed by Helm from the charts of their tags, a
 "Recreated without" is the negative control, tried once for each pair: the same upgrade without the tool. Where it says
 "then none", the rolling update of the next operator stood still for 180 s, long before its end, and was given up.
 alpha.12-rc1 and PR #778 compute the same hashes: without the tool nothing is recreated there, and a run with it finds
-nothing to write. What these rows show is that a run between them costs nothing.
+nothing to write. What these rows show is that a run between them costs nothing. The rows back from PR #778 have no
+figures because they were not finished: by the Job, no pod was recreated without the tool, and none with it; but then
+alpha.12-rc1 did not observe a change that it had rolled out (see below), so the last check did not end. By the chart it
+was not tried.
 
 What stood in for what: the closed cluster of `tests/node` for kind (containerd 2.2 and one kubelet of 1.34), a base
 made of Debian's packages with Python 3.11 for the published slim image, images made of the binaries described below

@@ -54,7 +54,7 @@ def test_the_way_out_of_the_suffix_trap_is_the_one_that_the_webhook_leaves(lab: 
     renamed = [{"op": "replace", "path": "/spec/template/cliques/1/name", "value": "prefill"}]
     assert "put prefill-worker before worker" in advice["anyorder"]
     assert accepts(lab, "anyorder", swapped)
-    assert "forbids to rename or reorder" in advice["inorder"]
+    assert "does not allow cliques to be renamed or reordered" in advice["inorder"]
     assert not accepts(lab, "inorder", swapped)
     assert not accepts(lab, "anyorder", renamed)
     assert not accepts(lab, "inorder", renamed)

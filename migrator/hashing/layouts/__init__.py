@@ -60,7 +60,7 @@ def digest_name(layout: Layout) -> str:
 
 
 def title(name: str) -> str:
-    """What a layout is of, for people: a version of k8s.io/api, or a binary."""
+    """The origin of a layout, for people: a version of k8s.io/api, or a binary."""
     return f"k8s.io/api v0.{name.partition('.')[2]}" if name in minors() else f"a binary ({name})"
 
 

@@ -1,8 +1,7 @@
-"""What forbids a migration: one pure function and one stable code for each rule.
+"""The guards: one pure function and one stable code for each rule that may forbid a migration.
 
-A guard refuses only where going on could recreate a pod or hide a real change; else it warns. docs/guards.md says for
-each code which of the two it is, how to see it with kubectl and what to do. All findings of a tree are reported at
-once, and what follows from another finding says so.
+A guard refuses only where going on could recreate a pod or hide a real change; else it warns. docs/guards.md explains
+each code. All findings of a tree are reported at once; one that follows from another finding names it.
 """
 
 from __future__ import annotations
@@ -19,20 +18,20 @@ __all__ = ["CATALOGUE", "FOREIGN_CODES", "HAZARDS", "Case", "Guard", "check_tree
 
 _MODULES = (values, spec, gangs, updates, workload)
 
-#: What explains other findings of the same set, the first one first: an edit that the operator has not seen, then an
-#: update in flight.
+#: Codes that explain other findings of the same set. The first one that is found counts: an edit that the operator has
+#: not seen, then an update in flight.
 _CAUSES: Final = ("GM-101", "GM-102", "GM-103", "GM-107", "GM-108")
-#: What an edit or an update leaves behind until it has ended.
+#: Codes of findings that an edit or an update causes until it has ended.
 _CONSEQUENCES: Final = frozenset(
     {"GM-102", "GM-103", "GM-105", "GM-106", "GM-107", "GM-108", "GM-109", "GM-110", "GM-111", "GM-117", "GM-128"}
 )
 
 
 def check_tree(case: Case, *, allow: frozenset[str] = frozenset()) -> tuple[Finding, ...]:
-    """Everything that the guards find in one tree.
+    """All findings of the guards in one tree.
 
-    A refusal whose code is in ``allow``, and is overridable, becomes a warning; nothing else about it changes. Where
-    source and target give the same hashes nothing is written, so nothing refuses.
+    A refusal whose code is in ``allow`` and overridable becomes a warning. If source and target give the same hashes,
+    nothing is written and nothing refuses.
     """
     found = [_allowed(f, allow) for module in _MODULES for check in module.CHECKS for f in check(case)]
     if case.equal:
@@ -41,7 +40,7 @@ def check_tree(case: Case, *, allow: frozenset[str] = frozenset()) -> tuple[Find
 
 
 def _with_causes(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """The findings, causes first; what follows from another one names it."""
+    """The findings, causes first; a finding that follows from another one names it."""
     findings = tuple(findings)
     refusing = {finding.code for finding in findings if finding.severity is Severity.REFUSAL}
     cause = next((code for code in _CAUSES if code in refusing), None)

@@ -1,4 +1,4 @@
-"""The catalogue of guards, and what every guard is given."""
+"""The catalogue of guards, and the case that every guard gets."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ CATALOGUE: Final = {
         Guard("GM-113", "Pods are being deleted"),
         Guard("GM-114", "Pods wait behind a scheduling gate"),
         Guard("GM-115", "A scale-out or scale-in is pending"),
-        Guard("GM-116", "Gang termination would strike during the downtime", overridable=True),
+        Guard("GM-116", "Gang termination would happen during the downtime", overridable=True),
         Guard("GM-117", "A PodClique or scaling group reports an update in progress"),
         Guard("GM-118", "Gang termination is in progress"),
         Guard("GM-119", "The operator's own PodGang migration is in progress"),
@@ -69,8 +69,8 @@ CATALOGUE: Final = {
         Guard("GM-132", "Labels and owner of an object disagree"),
         Guard("GM-133", "A PodGangMap has no entries"),
         Guard("GM-134", "The template has fields that the target operator does not know"),
-        Guard("GM-135", "Another operator than --from names wrote these hashes"),
-        Guard("GM-136", "A hash is stored where nobody has looked"),
+        Guard("GM-135", "The hashes are not those of the operator in --from"),
+        Guard("GM-136", "A hash is stored in an unknown place"),
         Guard("GM-137", "A kind of Grove's objects may not be listed", overridable=True),
         Guard("GM-138", "The dump lacks kinds that the cluster must have"),
         Guard("GM-201", "Other sets still need this migration", overridable=True),
@@ -84,7 +84,7 @@ CATALOGUE: Final = {
 }
 
 
-#: Hazards of an upgrade: what they are about. They never refuse (``migrator/planning/advisories.py``).
+#: The titles of the hazards of an upgrade. They never refuse (``migrator/planning/advisories.py``).
 HAZARDS: Final = {
     "GM-301": "A member at zero ends its gang",
     "GM-302": "All cliques of a set are at zero",
@@ -98,7 +98,7 @@ HAZARDS: Final = {
 }
 
 
-#: What a stored value of neither scheme is reported as.
+#: The code of a stored value of neither scheme, by its place.
 FOREIGN_CODES: Final = {
     Place.SET_GENERATION: "GM-101",
     Place.CLIQUE_LABEL: "GM-109",
@@ -115,18 +115,17 @@ FOREIGN_CODES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What a guard decides upon: one tree, and what detection found of it.
+    """The input of a guard: one tree, and its detection.
 
-    ``source`` is the scheme that explains the tree or, where none does (``explained`` is false), the one that
-    explains most of it. ``foreign`` and ``leftovers`` are the stored values that are neither its hash nor the
-    target's, the latter those that OnDelete permits; ``target_values`` is the number of those that are the
-    target's alone, and ``known`` says whether any value is one or the other. ``recorded`` is the source of the
-    run that left a table of the tree. ``unknown_fields`` are those of the template (JSON Pointers) that only the
-    target's structs know, ``lost_fields`` those that only the source's do. ``sightings`` are source hashes outside
-    the known places, ``lagging`` the foreign values, by uid and field, that cannot cost a pod
-    (:mod:`migrator.planning.lag`). ``equal``: source and target certainly give the set the same hashes, so that nothing
-    is written to it. ``now`` is ``None`` where the time cannot be known (a dump); ``downtime`` is in
-    seconds.
+    ``source`` is the scheme that explains the tree or, if ``explained`` is false, the one that explains most of it.
+    ``foreign`` are the stored values that are neither its hash nor the target's; ``leftovers`` those of them that
+    OnDelete permits, which are not in ``foreign``. ``target_values`` counts the values that are the target's and not
+    the source's. ``known``: at least one value is the source's or the target's. ``recorded`` is the source of the run
+    that left a table of the tree. ``unknown_fields`` are the template's fields (JSON Pointers) that only the target's
+    structs know, ``lost_fields`` those that only the source's know. ``sightings`` are source hashes outside the known
+    places. ``lagging`` are the foreign values, by uid and field, on which no pod depends
+    (:mod:`migrator.planning.lag`). ``equal``: source and target certainly give the set the same hashes, so nothing is
+    written to it. ``now`` is ``None`` if the time is unknown (a dump). ``downtime`` is in seconds.
     """
 
     tree: Tree
@@ -150,22 +149,22 @@ class Case:
 
     @property
     def old_is_left(self) -> bool:
-        """Whether something of an older template is still to be replaced: a foreign value that can cost a pod."""
+        """Whether a pod of an older template is still to be replaced: some foreign value does not just lag behind."""
         return len(self.lagging) < len(self.foreign)
 
 
 def children(tree: Tree) -> tuple[PodClique | PodCliqueScalingGroup, ...]:
-    """A tree's PodCliques and scaling groups: what has a status beside the set itself."""
+    """A tree's PodCliques and scaling groups."""
     return (*tree.pod_cliques, *tree.scaling_groups)
 
 
 def with_status(tree: Tree) -> tuple[PodCliqueSet | PodClique | PodCliqueScalingGroup, ...]:
-    """The set and its children."""
+    """The objects of a tree with a status: the set and its children."""
     return (tree.pcs, *children(tree))
 
 
 def condition(item: PodCliqueSet | PodClique | PodCliqueScalingGroup, kind: str) -> Mapping[str, Any]:
-    """The condition of that type, or nothing."""
+    """The condition of that type, or an empty mapping."""
     return next((entry for entry in item.status.get("conditions") or () if entry.get("type") == kind), {})
 
 
@@ -186,12 +185,12 @@ def refuse(code: str, ref: Ref | None, field: str | None, message: str) -> Findi
 
 
 def judge(code: str, ref: Ref | None, field: str | None, message: str, *, refuses: bool) -> Finding:
-    """A refusal or a warning, by what was found."""
+    """A refusal if it ``refuses``, else a warning."""
     return (refuse if refuses else warn)(code, ref, field, message)
 
 
 def harmless(finding: Finding) -> Finding:
-    """The same where nothing is written to the set, so that nothing can be hidden: nothing has to be done about it."""
+    """The finding as a warning without a remedy, for a set to which nothing is written: nothing can be hidden there."""
     if finding.severity is Severity.WARNING:
         return finding
     found = finding.message.partition("; ")[0]

@@ -29,7 +29,7 @@ _GPU: Final = "nvidia.com/gpu"
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What accounts for template hashes of one PodClique and its pods; ``values`` is ``None`` for all of them."""
+    """The cause of foreign template hashes of one PodClique and its pods; ``values`` is ``None`` for all of them."""
 
     finding: Finding
     values: frozenset[str] | None = None
@@ -40,7 +40,7 @@ class Cause:
 
 
 def causes(case: Case) -> Mapping[str, Cause]:
-    """What accounts for foreign template hashes, by uid of the PodClique."""
+    """The causes of foreign template hashes, by uid of the PodClique."""
     labels = {stored.ref.uid for stored in case.foreign if stored.place is Place.CLIQUE_LABEL}
     found: dict[str, Cause] = {}
     for pod_clique in case.tree.pod_cliques:
@@ -56,15 +56,11 @@ def _not_in_template(case: Case, pod_clique: PodClique) -> Cause | None:
     if pod_clique.clique in case.source_hashes.templates:
         return None
     what = f"clique {pod_clique.clique}" if pod_clique.clique else "a clique that its labels do not name"
-    return Cause(
-        refuse(
-            "GM-109",
-            pod_clique.ref,
-            POINTER_TEMPLATE_HASH_LABEL,
-            f"{pod_clique.ref} is {what}, which the template of {case.tree.ref} does not have: the operator is "
-            "still removing it, or the object is foreign; its template hashes and those of its pods prove nothing",
-        )
+    message = (
+        f"{pod_clique.ref} is of {what}, which the template of {case.tree.ref} does not have: the operator is still "
+        "removing it, or did not make it; its template hashes and those of its pods prove nothing"
     )
+    return Cause(refuse("GM-109", pod_clique.ref, POINTER_TEMPLATE_HASH_LABEL, message))
 
 
 def _suffix_trap(case: Case, pod_clique: PodClique) -> Cause | None:
@@ -83,30 +79,26 @@ def _suffix_trap(case: Case, pod_clique: PodClique) -> Cause | None:
     targets = case.target_hashes.templates
     if templates[match] == templates[clique] and targets[match] == targets[clique]:
         return None
-    return Cause(
-        refuse(
-            "GM-123",
-            pod_clique.ref,
-            POINTER_TEMPLATE_HASH_LABEL,
-            f"{pod_clique.ref} is made from the template of clique {match} instead of {clique}, because the operator "
-            f"compares name endings and {match} comes first; {_way_out(case, clique, match)}",
-        ),
-        frozenset({templates[match], targets[match]}),
+    message = (
+        f"{pod_clique.ref} is made from the template of clique {match} instead of {clique}, because the operator "
+        f"compares name endings and {match} comes first; {_way_out(case, clique, match)}"
     )
+    finding = refuse("GM-123", pod_clique.ref, POINTER_TEMPLATE_HASH_LABEL, message)
+    return Cause(finding, frozenset({templates[match], targets[match]}))
 
 
 def _way_out(case: Case, clique: str, match: str) -> str:
-    """What the webhook allows: cliques are never renamed, and reordered under AnyOrder only.
+    """The remedy that the webhook allows: cliques are never renamed, and reordered under AnyOrder only.
 
     Grove: ``operator/internal/webhook/admission/pcs/validation/podcliqueset.go:validatePodCliqueUpdate``.
     """
     if case.tree.pcs.template.get("cliqueStartupType") in {IN_ORDER, EXPLICIT}:
         return (
-            "under this cliqueStartupType Grove's webhook forbids to rename or reorder cliques: recreate the set with "
-            "other names, or accept that the upgrade replaces its pods (--skip-refused)"
+            "under this cliqueStartupType Grove's webhook does not allow cliques to be renamed or reordered: recreate "
+            "the set with other names, or accept that the upgrade replaces its pods (--skip-refused)"
         )
     return (
-        f"put {clique} before {match} in the PodCliqueSet (Grove's webhook forbids to rename cliques) and let the "
+        f"put {clique} before {match} in the PodCliqueSet (Grove's webhook does not allow other names) and let the "
         "operator roll that out before the upgrade"
     )
 
@@ -125,18 +117,14 @@ def _mnnvl(case: Case, pod_clique: PodClique) -> Cause | None:
         or not any(clique.get("name") == pod_clique.clique and _has_gpu(clique) for clique in pcs.cliques)
     ):
         return None
-    return Cause(
-        refuse(
-            "GM-126",
-            pod_clique.ref,
-            POINTER_TEMPLATE_HASH_LABEL,
-            f"{pod_clique.ref} runs GPUs under the annotation {_ANNOTATION_AUTO_MNNVL}=enabled: alpha.6 and alpha.7 "
-            "hash the claims that they inject, so this hash and those of its pods cannot be recomputed; upgrade to "
-            "alpha.8 first, which hashes as alpha.7 does and still injects the claims, and replace the pods that keep "
-            "such a hash (alpha.9 and later ignore the annotation: GM-305)",
-        ),
-        frozenset({pod_clique.labels[LABEL_POD_TEMPLATE_HASH]}),
+    message = (
+        f"{pod_clique.ref} runs GPUs under the annotation {_ANNOTATION_AUTO_MNNVL}=enabled: alpha.6 and alpha.7 "
+        "hash the claims that they inject, so this hash and those of its pods cannot be recomputed; upgrade to "
+        "alpha.8 first, which hashes as alpha.7 does and still injects the claims, and replace the pods that keep "
+        "such a hash (alpha.9 and later ignore the annotation: GM-305)"
     )
+    finding = refuse("GM-126", pod_clique.ref, POINTER_TEMPLATE_HASH_LABEL, message)
+    return Cause(finding, frozenset({pod_clique.labels[LABEL_POD_TEMPLATE_HASH]}))
 
 
 def _has_gpu(clique: Mapping[str, Any]) -> bool:

@@ -15,13 +15,11 @@ def hash_in_names(case: Case) -> Iterator[Finding]:
     """Grove alpha.10-rc1 keyed PodGangMap entries by names that contain the hash (``GeneratePodGangName``)."""
     for gang_map in case.tree.pod_gang_maps:
         if any(not entry.get("epoch") for entry in gang_map.spec.get("entries") or ()):
-            yield refuse(
-                "GM-131",
-                gang_map.ref,
-                "/spec/entries",
+            message = (
                 f"{gang_map.ref} has entries without an epoch: alpha.10-rc1 put the hash into object names, which "
-                "cannot be migrated; upgrade from alpha.10-rc1 without the migrator and accept the roll",
+                "cannot be migrated; upgrade from alpha.10-rc1 without the migrator and accept the roll"
             )
+            yield refuse("GM-131", gang_map.ref, "/spec/entries", message)
     for gang in case.tree.pod_gangs:
         if _LABEL_MINIMUM_VIABLE_UNIT in gang.labels:
             yield refuse(
@@ -37,13 +35,11 @@ def empty_maps(case: Case) -> Iterator[Finding]:
     """A PodGangMap without entries holds no hash: alpha.12 leaves such maps (Grove issue 808)."""
     for gang_map in case.tree.pod_gang_maps:
         if not gang_map.spec.get("entries"):
-            yield warn(
-                "GM-133",
-                gang_map.ref,
-                "/spec/entries",
+            message = (
                 f"{gang_map.ref} has no entries, so there is nothing to migrate in it; alpha.12 leaves such maps when "
-                "all members were scaled to zero, and new pods stay gated until a later release repairs them",
+                "all members were scaled to zero, and new pods stay gated until a later release repairs them"
             )
+            yield warn("GM-133", gang_map.ref, "/spec/entries", message)
 
 
 CHECKS: Final = (hash_in_names, empty_maps)

@@ -1,7 +1,7 @@
 """Guards on updates in flight, in every form of every release line.
 
-``rollingUpdateProgress`` (alpha.1 to alpha.8) and ``updateProgress`` (alpha.7 and later) are both read; which
-of them is visible depends on the installed CRDs. What is in both is reported once, by the newer field.
+``rollingUpdateProgress`` (alpha.1 to alpha.8) and ``updateProgress`` (alpha.7 and later) are both read; the installed
+CRDs decide which of them is visible. An update in both fields is reported once, by the newer field.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ Progress = Mapping[str, Any]
 def set_update(case: Case) -> Iterator[Finding]:
     """A rolling update of the PodCliqueSet.
 
-    ``currentlyUpdating`` is an object up to alpha.6 and a list afterwards. An entry of the list that has ended
-    is still in flight: the operator has not gone on to the next replica, or to the end, yet. It ends only when every
-    clique has ``minAvailable`` ready pods (Grove:
-    ``podcliqueset/components/podcliquesetreplica/rollingupdate.go:isPCLQUpdateComplete``), and so perhaps never.
+    ``currentlyUpdating`` is an object up to alpha.6 and a list afterwards. An entry of the list that has ended is still
+    in flight, because the operator has not gone on to the next replica or to the end yet. The update ends only when
+    every clique has ``minAvailable`` ready pods, which may never happen (Grove:
+    ``podcliqueset/components/podcliquesetreplica/rollingupdate.go:isPCLQUpdateComplete``).
     """
     pcs = case.tree.pcs
     if name := _first(pcs.status, _unended):
@@ -57,19 +57,16 @@ def group_update(case: Case) -> Iterator[Finding]:
 
 
 def terminating(case: Case) -> Iterator[Finding]:
-    """Objects on their way out: with old values about, part of an update; with none, a scale-in or a lost node."""
+    """Objects that are being deleted: by an update while old values are left, else by a scale-in or on a lost node."""
     tree = case.tree
     for item in (*children(tree), *tree.pod_gang_maps):
         if item.terminating:
             to_do = _WAIT if case.old_is_left else "nothing old is left to replace, and it does not stand in the way"
-            yield judge(
-                "GM-106",
-                item.ref,
-                _DELETION,
+            message = (
                 f"{item.ref} is being deleted, by an update, a scale-in or gang termination; {to_do}; if its node is "
-                "lost, delete its pods with --force, so that the deletion can end",
-                refuses=case.old_is_left,
+                "lost, delete its pods with --force, so that the deletion can end"
             )
+            yield judge("GM-106", item.ref, _DELETION, message, refuses=case.old_is_left)
     for pod_clique in tree.pod_cliques:
         for pod in pod_clique.pods:
             if pod.terminating:
@@ -77,11 +74,11 @@ def terminating(case: Case) -> Iterator[Finding]:
 
 
 def observed_generation(case: Case) -> Iterator[Finding]:
-    """The operator has not reconciled the newest generation; GM-101 says whether that matters.
+    """The operator has not reconciled the newest generation; GM-101 refuses if that matters.
 
-    To a canonical source it may matter though GM-101 is silent: the legacy hash of a template whose lists were in
-    canonical order is the canonical hash of the same template in any order, so a reordering that a legacy operator
-    has not seen would pass for a set of a canonical one.
+    For a canonical source it may matter even without GM-101. The legacy hash of a template with its lists in canonical
+    order is the canonical hash of the same template in any order. So a set that was reordered under a legacy operator
+    would pass for a set of a canonical one.
     """
     tree = case.tree
     ambiguous = case.source.algorithm == CANONICAL and case.recorded != case.source.name
@@ -98,21 +95,19 @@ def observed_generation(case: Case) -> Iterator[Finding]:
         if item.generation and (not isinstance(observed, int) or observed < item.generation):
             what = f"{item.ref}: the operator has seen {_seen(observed)}, the newest generation is {item.generation}"
             if ambiguous and item.ref == tree.ref:
-                yield refuse(
-                    "GM-105",
-                    item.ref,
-                    "/status/observedGeneration",
-                    f"{what}; its hash may be a canonical operator's, or that of a legacy operator that has not seen a "
-                    f"reordered list yet; {_WAIT}",
+                message = (
+                    f"{what}; its hash may be a canonical operator's, or a legacy operator's that has not seen a "
+                    f"reordered list yet; {_WAIT}"
                 )
+                yield refuse("GM-105", item.ref, "/status/observedGeneration", message)
                 continue
             yield warn("GM-105", item.ref, "/status/observedGeneration", f"{what}; {meaning}")
 
 
 def conditions(case: Case) -> Iterator[Finding]:
-    """What the operator itself reports as under way.
+    """Actions that the operator itself reports as under way; none of them deletes a pod because of a hash.
 
-    None of it deletes a pod because of a hash. GangTerminationInProgress stays as long as GPUs lack
+    GangTerminationInProgress stays as long as GPUs are missing
     (alpha.12-rc1: ``podcliquescalinggroup/reconcilestatus.go:mutateMinAvailableBreachedCondition``), and
     PodGangMigrationInProgress may stay for ever (Grove issue 808).
     """
@@ -129,13 +124,11 @@ def conditions(case: Case) -> Iterator[Finding]:
     if condition(pcs, "PodGangMigrationInProgress").get("status") == "True":
         yield _in_flight(case, "GM-119", pcs.ref, "/status/conditions", "condition PodGangMigrationInProgress is True")
     if pcs.status.get("currentRevision"):
-        yield refuse(
-            "GM-120",
-            pcs.ref,
-            "/status/currentRevision",
+        message = (
             f"{pcs.ref} is kept by ControllerRevisions (status.currentRevision): such an operator adopts old "
-            "hashes by itself, and the migrator must not run",
+            "hashes by itself; upgrade without the migrator"
         )
+        yield refuse("GM-120", pcs.ref, "/status/currentRevision", message)
 
 
 def _update(case: Case, code: str, ref: Ref, status: Mapping[str, Any], selected: str) -> Iterator[Finding]:
@@ -146,7 +139,7 @@ def _update(case: Case, code: str, ref: Ref, status: Mapping[str, Any], selected
 
 
 def _in_flight(case: Case, code: str, ref: Ref, field: str, what: str) -> Finding:
-    """An update in flight: with something old left to replace a migration would hide it, else it would not."""
+    """An update in flight. It refuses while something old is left to replace, because a migration would hide that."""
     if case.old_is_left:
         return refuse(code, ref, field, f"{ref}: {what}; {_WAIT}")
     why = (

@@ -1,4 +1,4 @@
-"""Guards on the stored values themselves: what is neither the source's nor the target's hash."""
+"""Guards on the stored values themselves: those that are neither the source's nor the target's hash."""
 
 from __future__ import annotations
 
@@ -24,25 +24,22 @@ _REMEDY: Final = {
 def never_reconciled(case: Case) -> Iterator[Finding]:
     """Children under a set without a generation hash.
 
-    The operator stores its own there and rolls nothing (``podcliqueset/reconcilespec.go:processGenerationHashChange``);
-    so do the next one's, whose hashes the children then have.
+    The operator stores its own hash there and rolls nothing
+    (``podcliqueset/reconcilespec.go:processGenerationHashChange``). So does the next operator, whose hashes the
+    migrated children then hold.
     """
     pcs = case.tree.pcs
     if pcs.generation_hash is None:
-        yield judge(
-            "GM-104",
-            pcs.ref,
-            POINTER_SET_GENERATION,
-            f"{pcs.ref} has children, but no status.currentGenerationHash; let the running operator reconcile it",
-            refuses=case.old_is_left or not case.explained,
-        )
+        message = f"{pcs.ref} has children, but no status.currentGenerationHash; let the running operator reconcile it"
+        refuses = case.old_is_left or not case.explained
+        yield judge("GM-104", pcs.ref, POINTER_SET_GENERATION, message, refuses=refuses)
 
 
 def foreign(case: Case) -> Iterator[Finding]:
     """A stored value that neither scheme gives for the current spec.
 
-    Values that :func:`migrator.planning.guards.causes.causes` accounts for are reported there, once. Values that
-    cannot cost a pod are left as they are, with a warning.
+    Values with a cause (:func:`migrator.planning.guards.causes.causes`) are reported once, by their cause. Values on
+    which no pod depends are left as they are, with a warning.
     """
     if not case.foreign:
         return
@@ -54,27 +51,21 @@ def foreign(case: Case) -> Iterator[Finding]:
             continue
         code, holds = FOREIGN_CODES[stored.place], _holds(case, stored)
         if (stored.ref.uid, stored.field) in lagging:
-            yield warn(
-                code,
-                stored.ref,
-                stored.field,
-                f"{holds}; no pod depends on it, so it stays as it is; the operator may correct it later",
-            )
+            message = f"{holds}; no pod depends on it, so it stays as it is; the operator may correct it later"
+            yield warn(code, stored.ref, stored.field, message)
         else:
             yield refuse(code, stored.ref, stored.field, f"{holds}; {_REMEDY[code]}")
 
 
 def unknown_places(case: Case) -> Iterator[Finding]:
-    """A source hash where no known operator keeps one: migrated without it, the tree would be migrated half."""
+    """A source hash in a place that no known operator uses: without it the tree would be only half migrated."""
     for seen in case.sightings:
-        yield refuse(
-            "GM-136",
-            seen.ref,
-            seen.field,
+        message = (
             f"{seen.ref} holds {seen.value}, a hash of {case.tree.ref} under {case.source.name}, at {seen.field}, "
-            "which is not a known place: this operator keeps hashes that this migrator does not know of; report it, "
-            "and upgrade this set without the migrator",
+            "which is not a known place: this migrator does not know where this operator keeps its hashes; report it, "
+            "and upgrade this set without the migrator"
         )
+        yield refuse("GM-136", seen.ref, seen.field, message)
 
 
 def missing(case: Case) -> Iterator[Finding]:
@@ -86,12 +77,8 @@ def missing(case: Case) -> Iterator[Finding]:
         if pod_clique.terminating:
             continue
         if not pod_clique.labels.get(LABEL_POD_TEMPLATE_HASH):
-            yield refuse(
-                "GM-109",
-                pod_clique.ref,
-                POINTER_TEMPLATE_HASH_LABEL,
-                f"{pod_clique.ref} has no label {LABEL_POD_TEMPLATE_HASH}: let the operator reconcile it",
-            )
+            message = f"{pod_clique.ref} has no label {LABEL_POD_TEMPLATE_HASH}: let the operator reconcile it"
+            yield refuse("GM-109", pod_clique.ref, POINTER_TEMPLATE_HASH_LABEL, message)
         for pod in pod_clique.pods:
             if pod.template_hash or pod.terminating:
                 continue
@@ -99,37 +86,31 @@ def missing(case: Case) -> Iterator[Finding]:
             if case.tree.pcs.on_delete:
                 yield warn("GM-112", pod.ref, POINTER_TEMPLATE_HASH_LABEL, f"{message}; it is left alone")
             else:
-                yield refuse(
-                    "GM-111",
-                    pod.ref,
-                    POINTER_TEMPLATE_HASH_LABEL,
+                message = (
                     f"{message}: it is not a pod of this operator, or the label was removed; delete the pod or "
-                    "restore the label",
+                    "restore the label"
                 )
+                yield refuse("GM-111", pod.ref, POINTER_TEMPLATE_HASH_LABEL, message)
 
 
 def leftovers(case: Case) -> Iterator[Finding]:
     """OnDelete keeps pods of older templates on purpose; they stay as they are."""
     for stored in case.leftovers:
-        yield warn(
-            "GM-112",
-            stored.ref,
-            stored.field,
+        message = (
             f"{stored.ref} holds {stored.value}, the hash of an older template; updateStrategy is OnDelete, so it is "
-            "left alone and counts as outdated after the upgrade as it does now",
+            "left alone and counts as outdated after the upgrade as it does now"
         )
+        yield warn("GM-112", stored.ref, stored.field, message)
 
 
 def unrecorded(case: Case) -> Iterator[Finding]:
     """Target values in a tree without a record of who wrote them."""
     if case.explained and case.target_values and case.recorded is None:
-        yield warn(
-            "GM-129",
-            case.tree.ref,
-            None,
-            f"{case.tree.ref}: {case.target_values} values already are {case.target.name}'s and no record "
-            "says who wrote them; they are kept, by this run and by a revert of it",
+        message = (
+            f"{case.tree.ref}: {case.target_values} values are {case.target.name}'s already and no record "
+            "shows who wrote them; they are kept, by this run and by a revert of it"
         )
+        yield warn("GM-129", case.tree.ref, None, message)
 
 
 def _holds(case: Case, stored: StoredHash) -> str:

@@ -1,4 +1,4 @@
-"""Guards on the workload's own state: what the next operator would do whatever the hashes are."""
+"""Guards on the workload's own state, by which the next operator acts whatever the hashes are."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from migrator.planning.hazards import NEW, moment
 #: in every set, as alpha.1's stores 30 seconds, so it is hardly ever absent.
 DEFAULT_TERMINATION_DELAY: Final = "4h0m0s"
 
-#: Not an error: operators up to alpha.8 record it for a PodClique while they replace its pods one by one
-#: (``operator/internal/errors/errors.go``, ``podclique/reconcilespec.go:syncPCLQResources``).
+#: A code that is not an error: operators up to alpha.8 record it for a PodClique while they replace its pods one by
+#: one (``operator/internal/errors/errors.go``, ``podclique/reconcilespec.go:syncPCLQResources``).
 _COME_BACK: Final = "ERR_CONTINUE_RECONCILE_AND_REQUEUE"
 
 
@@ -45,24 +45,20 @@ def gated(case: Case) -> Iterator[Finding]:
             until = "until the operator is back"
             if pod_clique.labels.get(LABEL_SET_REPLICA_INDEX) in empty:
                 until = (
-                    "that alpha.12 never opens, because their PodGangMap has no entries (Grove issue 809); see GM-133"
+                    "that alpha.12 never removes, because their PodGangMap has no entries (Grove issue 809); see GM-133"
                 )
             waiting = f"{number} pod{'s wait' if number > 1 else ' waits'} behind a scheduling gate {until}"
             yield warn("GM-114", pod_clique.ref, "/status/scheduleGatedReplicas", f"{pod_clique.ref}: {waiting}")
 
 
 def scaling(case: Case) -> Iterator[Finding]:
-    """Children that do not exist yet, or exist still; the operator acts on them at its start."""
+    """Children that are missing or surplus; the operator acts on them at its start."""
     tree = case.tree
     for pod_clique in tree.pod_cliques:
         live, wanted = sum(1 for pod in pod_clique.pods if not pod.terminating), pod_clique.spec.get("replicas")
         if isinstance(wanted, int) and wanted != live:
-            yield warn(
-                "GM-115",
-                pod_clique.ref,
-                "/spec/replicas",
-                f"{pod_clique.ref}: replicas {wanted}, pods {live}; the operator acts on that when it is back",
-            )
+            message = f"{pod_clique.ref}: replicas {wanted}, pods {live}; the operator acts on that when it is back"
+            yield warn("GM-115", pod_clique.ref, "/spec/replicas", message)
     members: dict[str | None, set[tuple[str, str]]] = defaultdict(set)
     for child in tree.pod_cliques:
         index = child.labels.get(LABEL_SCALING_GROUP_REPLICA_INDEX, "")
@@ -91,14 +87,12 @@ def gang_termination(case: Case) -> Iterator[Finding]:
             continue
         left = _seconds_left(text, since, case.now)
         if left is None or left <= case.downtime:
-            yield refuse(
-                "GM-116",
-                item.ref,
-                "/status/conditions",
+            message = (
                 f"{what}, and its termination delay of {text} ends within the expected downtime of "
                 f"{case.downtime:.0f} s: the next operator would delete the gang; bring its pods back first, or "
-                "raise spec.template.terminationDelay",
+                "raise spec.template.terminationDelay"
             )
+            yield refuse("GM-116", item.ref, "/status/conditions", message)
         else:
             message = f"{what}; gang termination ends it in {left:.0f} s unless it recovers"
             yield warn("GM-116", item.ref, "/status/conditions", message)
@@ -117,14 +111,12 @@ def unscheduled(case: Case) -> Iterator[Finding]:
         if scheduled.get("status") != "False" or since is None or created is None:
             continue
         if (since - created).total_seconds() > NEW:
-            yield warn(
-                "GM-127",
-                pod_clique.ref,
-                "/status/scheduledReplicas",
+            message = (
                 f"{pod_clique.ref} once ran and has no pod scheduled now: operators from alpha.12-rc1 on count that as "
                 "a breach from their start, and end the gang after the termination delay, with or without this "
-                "migration",
+                "migration"
             )
+            yield warn("GM-127", pod_clique.ref, "/status/scheduledReplicas", message)
 
 
 def operator_errors(case: Case) -> Iterator[Finding]:
@@ -138,7 +130,7 @@ def operator_errors(case: Case) -> Iterator[Finding]:
 
 
 def ownership(case: Case) -> Iterator[Finding]:
-    """Objects whose labels name another owner than their controller: joined by the controller, and reported.
+    """Objects whose labels name another owner than their controller; the controller decides their tree.
 
     Operators before alpha.12 find the pods of a PodClique by label *and* controller, so they miss such a pod.
     """
@@ -152,13 +144,11 @@ def ownership(case: Case) -> Iterator[Finding]:
                 yield _disagrees(pod_clique, label, pod_clique.labels.get(label), owner)
         for pod in pod_clique.pods:
             if pod.pod_clique_label not in {None, pod_clique.ref.name}:
-                yield warn(
-                    "GM-132",
-                    pod.ref,
-                    "/metadata/labels/grove.io~1podclique",
+                message = (
                     f"{pod.ref} is labelled as of PodClique {pod.pod_clique_label}, but its controller is "
-                    f"{pod_clique.ref.name}; it is migrated with its controller",
+                    f"{pod_clique.ref.name}; it is migrated with its controller"
                 )
+                yield warn("GM-132", pod.ref, "/metadata/labels/grove.io~1podclique", message)
 
 
 def _disagrees(pod_clique: PodClique, label: str, found: str | None, owner: str | None) -> Finding:
@@ -209,12 +199,8 @@ def _pending(
     if extra:
         parts.append(f"still has {_some(extra[0], len(extra))}")
     if parts:
-        yield warn(
-            "GM-115",
-            ref,
-            "/spec/replicas",
-            f"{ref} {' and '.join(parts)}; the operator acts on that when it is back",
-        )
+        message = f"{ref} {' and '.join(parts)}; the operator acts on that when it is back"
+        yield warn("GM-115", ref, "/spec/replicas", message)
 
 
 def _some(child: tuple[str, str], number: int) -> str:
@@ -223,7 +209,7 @@ def _some(child: tuple[str, str], number: int) -> str:
 
 
 def _seconds_left(delay: object, since: object, now: datetime) -> float | None:
-    """How long until gang termination; ``None``, which is at once, where the operator cannot know either."""
+    """The seconds until gang termination; ``None`` if the operator cannot know them either and acts at once."""
     began = moment(since)
     try:
         seconds = durations.parse(str(delay))

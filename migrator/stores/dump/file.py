@@ -1,7 +1,7 @@
-"""A file of Kubernetes objects: read, and written again with only the planned values changed.
+"""A file of Kubernetes objects, which is read, and written again with only the planned values changed.
 
-It is what ``kubectl get -o yaml`` or ``-o json`` prints, plain or gzipped: a List, or documents one after the other.
-JSON is never parsed as YAML, and the text around a changed value is never printed anew.
+It holds the output of ``kubectl get -o yaml`` or ``-o json``, plain or gzipped: a List, or documents one after the
+other. JSON is never parsed as YAML, and the text around a changed value is never printed anew.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def _shallow(text: str, index: int) -> tuple[Any, int]:
 
 
 def spans(text: str, start: int, wanted: Mapping[Path, object]) -> Iterator[tuple[Path, Span]]:
-    """Where the values stand that ``wanted`` names by path, in the document that begins at ``start``.
+    """The positions of the values that ``wanted`` names by path, in the document that begins at ``start``.
 
     Only containers on the way are walked through; the rest is passed over at the speed of the JSON library. Of a
     key that is set twice, the last one counts; :func:`decode` refuses such a text.

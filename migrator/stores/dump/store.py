@@ -46,7 +46,7 @@ _AT_ONCE: Final = 500
 
 
 class _Entry:
-    """One object: what is needed of it, in few bytes, where it was read, and which of its strings are others now."""
+    """One object: its needed parts in few bytes, its place in the file, and its changed strings."""
 
     __slots__ = ("changes", "document", "number", "packed", "path", "unwritable")
 
@@ -91,7 +91,7 @@ def _packed(value: JSONObject) -> bytes | JSONObject:
 
 
 def _needed(value: JSONObject) -> JSONObject:
-    """An object without what nothing looks at: a pod's containers, and of a PodClique's all that is no hash."""
+    """An object without unused parts: without a pod's containers, and without all of a PodClique's but its hashes."""
     metadata = value["metadata"]
     if "managedFields" in metadata:
         value = {**value, "metadata": {key: part for key, part in metadata.items() if key != "managedFields"}}
@@ -161,7 +161,7 @@ class DumpStore:
         return DumpStore(self._files, self._entries, found=self.found, dry_run=mode)
 
     def within(self, left: Callable[[], float]) -> DumpStore:  # noqa: ARG002 - the seam's
-        """A file is nobody else's: the same store."""
+        """The same store, because nobody else writes a file."""
         return self
 
     def write(self, path: str) -> None:

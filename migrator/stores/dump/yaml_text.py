@@ -195,7 +195,7 @@ class _Composer:
 
 
 def _merge(event: Any, value: Any) -> dict[str, Any]:  # noqa: ANN401 - PyYAML's events
-    """What ``<<`` brings in: of several mappings the earlier wins."""
+    """The mappings that ``<<`` merges; of several the earlier one wins."""
     sources = value if isinstance(value, list) else [value]
     merged: dict[str, Any] = {}
     for source in reversed(sources):

@@ -7,8 +7,6 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Final
 
 import urllib3
 import yaml
@@ -18,8 +16,7 @@ from kubernetes.config import ConfigException
 from urllib3.exceptions import InsecureRequestWarning
 
 from migrator.errors import NotAuthorised, UsageError
-
-_DEFAULT: Final = "~/.kube/config"
+from migrator.stores.kube import contexts
 
 
 def api_client(kubeconfig: str | None, context: str | None, *, connections: int) -> ApiClient:
@@ -32,7 +29,7 @@ def api_client(kubeconfig: str | None, context: str | None, *, connections: int)
     configuration = Configuration()
     configuration.connection_pool_maxsize = connections
     configuration.retries = False
-    files = _files(kubeconfig)
+    files = contexts.files(kubeconfig)
     if files:
         _load_files(files, context, configuration)
     elif context is not None:
@@ -53,33 +50,10 @@ def api_client(kubeconfig: str | None, context: str | None, *, connections: int)
         raise UsageError(f"the certificates of the kubeconfig cannot be used: {error}") from error
 
 
-def context_name(kubeconfig: str | None, context: str | None) -> str | None:
-    """The context that :func:`api_client` takes; ``None`` where there is no kubeconfig, or none is chosen in it."""
-    files = _files(kubeconfig)
-    return context or (_current_context(files) if files else None)
-
-
-def _files(kubeconfig: str | None) -> list[str]:
-    """The kubeconfig files that are read; kubectl passes over missing ones unless they were named by flag."""
-    if kubeconfig is not None:
-        if not _is_file(kubeconfig):
-            raise UsageError(f"kubeconfig {kubeconfig} does not exist or is not a file")
-        return [kubeconfig]
-    named = os.environ.get("KUBECONFIG") or _DEFAULT
-    return [path for path in named.split(os.pathsep) if path and _is_file(path)]
-
-
-def _is_file(path: str) -> bool:
-    try:
-        return Path(path).expanduser().is_file()
-    except (OSError, RuntimeError):  # it may not be looked at, or there is no home directory
-        return False
-
-
 def _load_files(files: Sequence[str], context: str | None, configuration: Configuration) -> None:
     named = ", ".join(files)
     try:
-        known = _contexts(files)
+        known = contexts.names(files)
         if context is not None and context not in known:
             close = difflib.get_close_matches(context, known, 1)
             hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(known) or 'none'}"
@@ -88,7 +62,7 @@ def _load_files(files: Sequence[str], context: str | None, configuration: Config
             load: Callable[..., None] = config.load_kube_config
             load(
                 config_file=os.pathsep.join(files),
-                context=context or _current_context(files),
+                context=context or contexts.current(files),
                 client_configuration=configuration,
                 persist_config=False,
             )
@@ -98,33 +72,14 @@ def _load_files(files: Sequence[str], context: str | None, configuration: Config
         raise NotAuthorised(f"kubeconfig {named}: no credentials: {complaints[0]}")
 
 
-def _contexts(files: Sequence[str]) -> list[str]:
-    """The names of all contexts."""
-    documents = [yaml.safe_load(Path(file).expanduser().read_text(encoding="utf-8")) for file in files]
-    return [str(entry["name"]) for document in documents if document for entry in document.get("contexts") or ()]
-
-
-def _current_context(files: Sequence[str]) -> str | None:
-    """The context of the first file that names one, as with kubectl; the client would take the last file's.
-
-    Kubernetes: ``client-go/tools/clientcmd/loader.go:ClientConfigLoadingRules.Load``.
-    """
-    for file in files:
-        content = yaml.safe_load(Path(file).expanduser().read_text(encoding="utf-8"))
-        current = content.get("current-context") if isinstance(content, dict) else None
-        if current:
-            return str(current)
-    return None
-
-
 def _load_in_cluster(configuration: Configuration) -> None:
     try:
         load: Callable[..., None] = config.load_incluster_config
         load(client_configuration=configuration)
     except (ConfigException, OSError) as error:
         raise UsageError(
-            f"no cluster to talk to: there is neither a kubeconfig (--kubeconfig, $KUBECONFIG, {_DEFAULT}) nor an "
-            f"in-cluster configuration ({_first_line(error).rstrip('.')})"
+            f"no cluster to talk to: there is neither a kubeconfig (--kubeconfig, $KUBECONFIG, {contexts.DEFAULT}) nor "
+            f"an in-cluster configuration ({_first_line(error).rstrip('.')})"
         ) from error
 
 

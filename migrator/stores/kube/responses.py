@@ -1,4 +1,4 @@
-"""What an answer of the API server means: a value, one of our errors, or try again.
+"""The meaning of an answer of the API server: a value, one of our errors, or another attempt.
 
 The cases are those of Kubernetes' own answers (``staging/src/k8s.io/apimachinery/pkg/api/errors/errors.go``), as
 measured on a real API server.
@@ -26,7 +26,6 @@ from migrator.errors import (
 )
 
 OK: Final = range(200, 300)
-BAD_REQUEST: Final = 400
 UNAUTHORISED: Final = 401
 FORBIDDEN: Final = 403
 NOT_FOUND: Final = 404
@@ -66,7 +65,7 @@ def is_transient(code: int, status: Mapping[str, Any]) -> bool:
 
 
 def may_have_been_applied(code: int) -> bool:
-    """Whether a write so answered may have been applied all the same (a timeout of etcd is a 500)."""
+    """Whether a write with this answer may still have been applied (a timeout of etcd is a 500)."""
     return code in SERVER_ERRORS
 
 
@@ -86,7 +85,7 @@ def retry_after(headers: Mapping[str, str], status: Mapping[str, Any], now: date
 
 
 def error_of(code: int, status: Mapping[str, Any], what: str, *, patching: bool) -> MigratorError:
-    """The error that a definite failure is; ``what`` says which request, for the message."""
+    """The error of a definite failure; ``what`` names the request in the message."""
     message = _message(status)
     reason = str(status.get("reason") or "")
     text = f"{what}: {describe(code, status)}"

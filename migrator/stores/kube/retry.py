@@ -96,7 +96,7 @@ class Window:
         self._halved = -math.inf
 
     def answered(self, seconds: float) -> None:
-        """Take note of an answer, which came after so many seconds."""
+        """Record an answer, which came after this many seconds."""
         self._seconds += seconds
         self._answers += 1
         if self._answers < self.size:

@@ -308,7 +308,7 @@ def _parsed(parse: Callable[[bytes], Any], request: Request, body: bytes) -> JSO
 
 
 def _unreadable(request: Request, body: bytes) -> MigratorError | None:
-    """What an answer means whose object nobody needs: an error, if it is not one."""
+    """Check an answer whose object nobody needs: raise an error if it is not an object."""
     try:
         _parsed(json.loads, request, body)
     except MigratorError as error:

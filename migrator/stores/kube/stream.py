@@ -58,7 +58,7 @@ class Stream(Generic[K]):
     _pause: float = 0.0  # what the rate limit asks for
 
     def run(self) -> Generator[tuple[K, bytes | MigratorError], None, None]:
-        """What became of each, as it is known: the body of the answer, or an error. See ``Store.patches``."""
+        """The outcome of each, as soon as it is known: the body of the answer, or an error. See ``Store.patches``."""
         connector = self.transport.connector()
         try:
             while True:
@@ -136,7 +136,7 @@ class Stream(Generic[K]):
         self._flying[connection] = flight
 
     def _connection(self, connect: Callable[[float], Connection], timeout: float) -> Connection:
-        """One that is open, or a new one."""
+        """An open connection, or a new one."""
         while self._idle:
             connection = self._idle.pop()
             if connection.is_idle():
@@ -147,7 +147,7 @@ class Stream(Generic[K]):
         return connection
 
     def _wait(self) -> None:
-        """Wait for an answer, or for the time of something; then take in what there is."""
+        """Wait for an answer or for the next time limit; then take in all answers."""
         timing = self.transport.timing
         left = self._pause or math.inf
         if self._waiting and len(self._flying) < self.window.size:
@@ -198,7 +198,7 @@ class Stream(Generic[K]):
             self._done.append((flight.key, body))
 
     def _settle(self, flight: _Flight[K], error: HTTPError) -> None:
-        """No answer will come."""
+        """End a flight that gets no answer."""
         if flight.connection is not None:
             self._flying.pop(flight.connection, None)
         try:

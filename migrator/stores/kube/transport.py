@@ -52,7 +52,7 @@ _FIRST_ATTEMPTS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request; ``what`` is how messages speak of it.
+    """One request; ``what`` names it in messages.
 
     ``repeatable``: sending it twice does no harm. ``timeout``: for this request alone, in seconds. ``urgent``: the
     rate limit does not apply. ``left``: how many seconds remain in which it may be under way; it may raise.
@@ -97,7 +97,7 @@ class Timing:
 
 @dataclass(slots=True)
 class Course:
-    """What happened to one request so far; ``wait`` is how long before it may be sent again, in seconds."""
+    """The course of one request so far; ``wait`` is how long before it may be sent again, in seconds."""
 
     request: Request
     until: float
@@ -241,7 +241,7 @@ class Transport:
         return headers
 
     def _signed(self) -> dict[str, str]:
-        """The headers that say who we are."""
+        """The headers with our credentials."""
         asked, signature = self._signature
         if self.timing.clock() - asked < _FRESH:
             return signature

@@ -1,4 +1,4 @@
-"""HTTP/1.1 on the official client's own connections, without waiting: what many patches at a time are sent with.
+"""HTTP/1.1 on the official client's own connections, without waiting, to send many patches at a time.
 
 The official client's connection pool makes each connection, so that proxies, TLS, certificates and names are its
 business. The bytes of requests and responses are h11's.
@@ -119,7 +119,7 @@ class Connection:
             raise ProtocolError("Connection aborted.", error) from error
 
     def receive(self) -> Received | None:
-        """What has come of the response; ``None`` while it is not whole. Raises urllib3's ``ProtocolError``."""
+        """The response; ``None`` while it is not complete. Raises urllib3's ``ProtocolError``."""
         try:
             while True:
                 try:

@@ -9,19 +9,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from scripts.render_manifests import AFTER
+import yaml
+
 from testbed.controlplane.client import Object, eventually
 from testbed.helm import PROGRAMS
+from tests.cluster.helm.test_chart import template
+from tests.cluster.helm.wrapper import OURS
 from tests.cluster.manifests.kubelet import Kubelet
-from tests.cluster.manifests.site import MANIFESTS, NAMESPACE, Site
+from tests.cluster.manifests.site import NAMESPACE, NEW, Site
 
 CHART: Final = Path(__file__).resolve().parent / "chart"
 NAME: Final = "grove"
 
 
-def hooks() -> dict[str, str]:
-    """The templates that we give to people, by file."""
-    return {name: (MANIFESTS / name).read_text(encoding="utf-8") for name in ("job.yaml", AFTER)}
+def hooks(*arguments: str) -> str:
+    """What our chart makes of its mode hook; the run takes these arguments beside its own."""
+    values = ["mode=hook", "helmTimeout=105m", f"operator.image.tag={NEW}"]
+    values += [f"extraArguments[{number}]={argument}" for number, argument in enumerate(arguments)]
+    return yaml.safe_dump_all(template("helm4", OURS, *values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +58,12 @@ class Helm:
 
 @dataclass
 class Release:
-    """One release of the chart, with ``hooks`` (by file) among its templates if there are any."""
+    """One release of the chart, with ``hooks`` among its templates if there are any."""
 
     site: Site
     kubelet: Kubelet
     helm: Helm
-    hooks: dict[str, str] = field(default_factory=dict)
+    hooks: str = ""
     replicas: int = 2
     _uninstall: list[str] = field(default_factory=list)
 
@@ -109,6 +114,5 @@ class Release:
         copy = self.helm.home / "chart"
         if not copy.exists():
             shutil.copytree(CHART, copy)
-        for name, text in self.hooks.items():
-            (copy / "templates" / name).write_text(text, encoding="utf-8")
+        (copy / "templates" / "hooks.yaml").write_text(self.hooks, encoding="utf-8")
         return str(copy)

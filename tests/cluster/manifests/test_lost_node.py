@@ -12,9 +12,11 @@ import pytest
 from testbed.controlplane.client import Object, eventually
 from testbed.controlplane.options import Options
 from testbed.controlplane.server import ControlPlane
+from tests.cluster.helm.reader import shell
 from tests.cluster.manifests.container import Container, Ended
 from tests.cluster.manifests.kubelet import Kubelet
 from tests.cluster.manifests.site import Site, documents, of_kind
+from tests.repo.pages import blocks
 
 pytestmark = pytest.mark.controlplane
 
@@ -64,6 +66,12 @@ def lose(home: Site, directory: Path, **spec: object) -> Object:
     return pod
 
 
+def type_in(home: Site, number: int, directory: Path, **variables: str) -> None:
+    """Run one of the page's blocks for this case."""
+    block = blocks("upgrade", "When the Job is cut off")[number]
+    shell(block, directory, KUBECONFIG=str(home.server.kubeconfig), HOME=str(directory), **variables)
+
+
 def test_the_job_waits_for_a_lost_pod_and_force_does_not_help(home: Site, tmp_path: Path) -> None:
     """No other pod starts while the lost one is Terminating; deleted by force it stays, for the Job has a finalizer."""
     pod = lose(home, tmp_path / "lost")
@@ -80,8 +88,7 @@ def test_a_node_out_of_service_lets_another_pod_finish(home: Site, tmp_path: Pat
     node = home.admin.get("v1", "Node", "node")
     not_ready = [{"type": "Ready", "status": "False"}]
     assert home.admin.patch(node, {"status": {"conditions": not_ready}}, subresource="status").status == 200
-    taint = {"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}
-    assert home.admin.patch(node, {"spec": {"taints": [taint]}}).status == 200
+    type_in(home, 0, tmp_path, NODE="node")
     try:
         eventually(lambda: _job(home).get("failed") == 1, what="the lost pod is not given up")
         with Kubelet(home.server, NAMESPACE, tmp_path / "next", {NAME: lambda _: Ended(0)}):
@@ -94,8 +101,7 @@ def test_a_node_out_of_service_lets_another_pod_finish(home: Site, tmp_path: Pat
 def test_the_job_made_anew_does_not_wait(home: Site, tmp_path: Path) -> None:
     """Deleted and created again, as Helm does at the next upgrade, the Job gets its pod beside the lost one."""
     lost = lose(home, tmp_path / "lost")
-    home.admin.delete(_manifest())
-    eventually(lambda: not home.admin.list("batch/v1", "Job", NAMESPACE), what="the Job is still there")
+    type_in(home, 1, tmp_path, NAMESPACE=NAMESPACE)
     home.admin.create(_manifest())
     eventually(lambda: _job(home).get("active") == 1, what="there is no other pod")
     assert lost["metadata"]["uid"] in [pod["metadata"]["uid"] for pod in _pods(home)]

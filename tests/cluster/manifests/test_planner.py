@@ -155,11 +155,11 @@ def test_check_names_what_is_lacking(tenant: Person) -> None:
     assert code == 0
     assert f"yes       list pods in namespace {WORKLOADS}\n" in out
     assert "NO        list deployments.apps\n" in out
-    assert out.endswith("`plan` works without what is missing\n")
+    assert out.endswith("`plan` works without the missing rights\n")
     for arguments in (("check", "plan"), ("check", "run"), ("check",)):
         code, out, _ = tenant.type(*arguments)
         assert code == 1
-        assert "cannot do without" in out
+        assert "does not work without" in out
 
 
 def test_a_namespace_without_sets_is_said(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
@@ -175,4 +175,4 @@ def test_who_may_do_everything_lacks_nothing(site: Site, what: str, capsys: pyte
     """The administrator may plan and run, beside an operator of the old release."""
     site.fill()
     assert cli.invoke(["check", what, "--kubeconfig", str(site.server.kubeconfig)]) == 0
-    assert capsys.readouterr().out.endswith(f"every right that `{what}` needs is there\n")
+    assert capsys.readouterr().out.endswith(f"you have every right that `{what}` needs\n")

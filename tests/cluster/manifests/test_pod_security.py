@@ -40,7 +40,7 @@ def restricted(site: Site) -> Iterator[Site]:
 def jobs() -> dict[str, Object]:
     """The Jobs of all manifests, by file."""
     found = {}
-    for name in ("job.yaml", "argo-cd.yaml", "revert.yaml"):
+    for name in ("job.yaml", "revert.yaml"):
         [job] = of_kind(documents(name), "Job")
         job["metadata"]["namespace"] = NAMESPACE
         found[name] = job
@@ -53,7 +53,7 @@ def ask(site: Site, spec: Object) -> Answer:
     return site.admin.request("POST", f"/api/v1/namespaces/{NAMESPACE}/pods", body, query={"dryRun": "All"})
 
 
-@pytest.mark.parametrize("name", ["job.yaml", "argo-cd.yaml", "revert.yaml"])
+@pytest.mark.parametrize("name", ["job.yaml", "revert.yaml"])
 def test_the_job_controller_gets_its_pod(restricted: Site, name: str) -> None:
     """The Job is created without a warning of Pod Security, and the controller creates its pod."""
     job = jobs()[name]

@@ -11,16 +11,15 @@ from typing import Final
 import pytest
 import yaml
 
-from scripts.render_manifests import AFTER, IMAGE, VARIANTS, files
+from migrator import __version__
+from scripts.render_manifests import IMAGE, VARIANTS, files
 from scripts.render_manifests import main as render
 from testbed.controlplane.client import APPLY_PATCH, Answer, Object
 from testbed.helm import PROGRAMS
 from tests.cluster.manifests.site import MANIFESTS, NAMESPACE, Site, documents, of_kind
 
-#: What each file says beside the base: annotations of hooks, and nothing else but what its heading tells.
 FILES: Final = [variant.name for variant in VARIANTS]
 FENCE: Final = "grove-migrator-fence"
-_HOOKS: Final = ("helm.sh/", "argocd.argoproj.io/")
 
 
 def build(directory: Path) -> list[Object]:
@@ -32,12 +31,8 @@ def build(directory: Path) -> list[Object]:
 
 
 def plain(objects: list[Object]) -> dict[tuple[str, str], Object]:
-    """Objects by kind and name, without the annotations of hooks."""
-    found = {}
-    for item in copy.deepcopy(objects):
-        metadata = item["metadata"]
-        kept = {key: value for key, value in metadata.pop("annotations", {}).items() if not key.startswith(_HOOKS)}
-        found[item["kind"], metadata["name"]] = {**item, "metadata": metadata | ({"annotations": kept} if kept else {})}
+    """Objects by kind and name."""
+    found = {(item["kind"], item["metadata"]["name"]): item for item in copy.deepcopy(objects)}
     assert len(found) == len(objects)
     return found
 
@@ -55,7 +50,7 @@ def apply_strictly(site: Site, item: Object) -> Answer:
     return site.admin.request("PATCH", path, item, query=query, content_type=APPLY_PATCH)
 
 
-@pytest.mark.parametrize("name", [*FILES, AFTER])
+@pytest.mark.parametrize("name", FILES)
 def test_the_files_are_those_that_the_base_renders(name: str) -> None:
     """Nobody has edited a rendered file, or the base without rendering it."""
     assert (MANIFESTS / name).read_text(encoding="utf-8") == files()[name]
@@ -67,19 +62,17 @@ def test_the_image_is_one_value(tmp_path: Path) -> None:
     assert render([f"--image={image}", f"--into={tmp_path}"]) == 0
     for name, text in files().items():
         assert (tmp_path / name).read_text(encoding="utf-8") == text.replace(f"image: {IMAGE}", f"image: {image}")
-        assert text.count(IMAGE) == (name in FILES)
+        assert text.count(IMAGE) == 1
 
 
-@pytest.mark.parametrize("name", ["job.yaml", "argo-cd.yaml"])
-def test_the_hooks_are_the_base_and_annotations(name: str) -> None:
-    """What kustomize builds of the base is what the hooks install, and only their annotations are more."""
-    assert plain(documents(name)) == plain(build(MANIFESTS / "base"))
+def test_the_job_is_the_base() -> None:
+    """What kustomize builds of the base is what the file has, to the last field."""
+    assert plain(documents("job.yaml")) == plain(build(MANIFESTS / "base"))
 
 
 def test_the_way_back_is_the_base_with_another_direction() -> None:
-    """The reverse Job has a name and two releases of its own, the same rights and policies, and no hook anywhere."""
+    """The reverse Job has a name and two releases of its own, and the same rights and policies."""
     back, base = documents("revert.yaml"), build(MANIFESTS / "base")
-    assert not [item for item in back if item["metadata"].get("annotations")]
     ours, theirs = job(back), job(base)
     assert ours["metadata"].pop("name") == "grove-migrator-revert"
     assert theirs["metadata"].pop("name") == "grove-migrator"
@@ -91,31 +84,6 @@ def test_the_way_back_is_the_base_with_another_direction() -> None:
     assert plain(rest[0]) == plain(rest[1])
 
 
-def test_what_helm_removes_afterwards_is_all_but_the_job() -> None:
-    """Each of these has a twin in job.yaml by kind, name and namespace, and permits and denies nothing itself."""
-    after = documents(AFTER)
-    assert set(plain(after)) == {key for key in plain(documents("job.yaml")) if key[0] != "Job"}
-    for item in after:
-        assert item["metadata"]["annotations"]["helm.sh/hook"] == "post-upgrade"
-        assert item.get("rules", []) == item.get("subjects", []) == []
-        assert "paramRef" not in item.get("spec", {})
-        assert [found["expression"] for found in item.get("spec", {}).get("validations", [])] in ([], ["true"])
-    weights = {item["kind"]: int(item["metadata"]["annotations"]["helm.sh/hook-weight"]) for item in after}
-    assert weights["ClusterRoleBinding"] < weights["ValidatingAdmissionPolicyBinding"], "rights go before their limits"
-
-
-@pytest.mark.parametrize("name", ["job.yaml", "argo-cd.yaml"])
-def test_policies_come_before_the_rights_that_they_limit(name: str) -> None:
-    """By hooks' weights: policies, then roles and bindings, then the Job."""
-    order: dict[str, int] = {}
-    for item in documents(name):
-        annotations = item["metadata"]["annotations"]
-        order[item["kind"]] = int(next(value for key, value in annotations.items() if key.endswith(("weight", "wave"))))
-    assert (
-        order["ValidatingAdmissionPolicyBinding"] < order["RoleBinding"] == order["ClusterRoleBinding"] < order["Job"]
-    )
-
-
 def test_labels_neither_switch_a_policy_off_nor_on() -> None:
     """Tenants label their objects and namespaces as they like: no policy or binding selects by labels or by name."""
     shipped = [*documents("job.yaml"), *documents("fence/fence.yaml")]
@@ -125,12 +93,6 @@ def test_labels_neither_switch_a_policy_off_nor_on() -> None:
             assert selector not in text, item["metadata"]["name"]
 
 
-def test_helm_deletes_no_right_or_policy_while_the_job_may_live() -> None:
-    """Before the upgrade nothing goes when a hook succeeded or failed: at its timeout Helm counts these as such."""
-    for item in documents("job.yaml"):
-        assert item["metadata"]["annotations"]["helm.sh/hook-delete-policy"] == "before-hook-creation"
-
-
 def test_an_overlay_moves_everything_to_another_namespace_and_image(tmp_path: Path) -> None:
     """The overlay to copy works: no object, subject, Lease of the fence or image of the default place is left."""
     text = (MANIFESTS / "overlay" / "kustomization.yaml").read_text(encoding="utf-8")
@@ -138,7 +100,7 @@ def test_an_overlay_moves_everything_to_another_namespace_and_image(tmp_path: Pa
         ("- ../base\n", f"- {os.path.relpath(MANIFESTS / 'base', tmp_path)}\n"),
         ("namespace: grove-system ", "namespace: elsewhere "),
         ("newName: grove-migrator ", "newName: registry.example/gm "),
-        ("newTag: 0.1.0 ", "newTag: 9.9.9 "),
+        (f"newTag: {__version__} ", "newTag: 9.9.9 "),
         ("# - ../fence\n", f"- {os.path.relpath(MANIFESTS / 'fence', tmp_path)}\n"),
     ):
         assert text.count(old) == 1
@@ -190,7 +152,7 @@ def test_a_namespace_alone_does_not_reach_the_fence(tmp_path: Path) -> None:
 
 
 @pytest.mark.controlplane
-@pytest.mark.parametrize("name", [*FILES, AFTER, "fence/fence.yaml", "planner/planner.yaml"])
+@pytest.mark.parametrize("name", [*FILES, "fence/fence.yaml", "planner/planner.yaml"])
 def test_the_server_knows_every_field(site: Site, name: str) -> None:
     """A server-side apply with strict validation takes each file, and warns of nothing."""
     for item in documents(name):

@@ -63,7 +63,7 @@ def test_build_information_is_read() -> None:
         (elf(bytes(100), segment=0), "no Go build information"),
         (elf(struct.pack("<QQ", 8, 24), segment=2), "cannot be understood"),
         (elf(info("unknown")), "as garble does"),
-        (elf(info("go1.23.4")), "built with 'go1.23.4'; the formats of Go 1.24 to 1.27"),
+        (elf(info("go1.23.4")), "built with 'go1.23.4'; only the formats of Go 1.24 to 1.27"),
         (elf(info("go1.28.0")), "built with 'go1.28.0'"),
         (elf(info("devel go1.27-4a3f9b")), "built with 'devel"),
         (elf(info("go1.26.8-X:jsonv2")), "GOEXPERIMENT=jsonv2"),  # as Go 1.26 writes it

@@ -283,7 +283,7 @@ def _layer(data: bytes, system: str = "linux") -> bytes:
         (_platforms("arm64", binary("arm64", "canonical")), "hash differently"),
         (
             _two_images(),
-            "has 2 images .one, two.: name the one that is meant, .grove-migrator scheme ARCHIVE --image NAME",
+            "has 2 images .one, two.: select one with .grove-migrator scheme ARCHIVE --image NAME",
         ),
         (tar(docker(OPERATOR, states=[digest(b"?")])), "layer 1 is not the sha256:"),
         (tar(docker(OPERATOR, states=[])), "lacks layers"),
@@ -309,7 +309,7 @@ def test_what_cannot_be_trusted_is_refused(data: bytes, refusal: str) -> None:
 def test_an_image_is_chosen_by_name(name: str, minor: str) -> None:
     """Of several images in an archive the named one is read."""
     assert read(_two_images(), name).platforms[0].binary.layout == fakes.load(minor)
-    with pytest.raises(InputError, match=r"has 2 images .one, two., not three: name the one"):
+    with pytest.raises(InputError, match=r"has 2 images .one, two., not three: select one"):
         read(_two_images(), "three")
 
 

@@ -178,7 +178,10 @@ def test_equal_values_are_not_taken_for_written_ones() -> None:
     new = world.hashes("canonical-1.34").pod_template_hashes["work"]
     world.of("Pod", "web-0-sg-0-work-0")["metadata"]["labels"][HASH_LABEL] = new
     (finding,) = world.findings("auto", "canonical")
-    assert (finding.code, finding.message.startswith("PodCliqueSet default/web: 1 values already are")) == (
+    assert (
+        finding.code,
+        finding.message.startswith("PodCliqueSet default/web: 1 values are canonical-1.34's already"),
+    ) == (
         "GM-129",
         True,
     )

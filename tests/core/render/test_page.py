@@ -198,7 +198,7 @@ def test_many_objects_of_one_warning_are_a_few_names_and_a_number() -> None:
     ("refused", "second"),
     [
         (False, "With it: 0 pods, 0 GPUs recreated"),
-        (True, "which leaves out what is refused: 2 pods, 16 GPUs recreated"),
+        (True, "which leaves out refused sets: 2 pods, 16 GPUs recreated"),
     ],
 )
 def test_the_two_bars_tell_what_the_migration_saves(refused: bool, second: str) -> None:  # noqa: FBT001
@@ -217,7 +217,7 @@ def test_hazards_have_a_section_of_their_own() -> None:
     world.pcs["metadata"]["annotations"] = {"grove.io/auto-mnnvl": "enabled"}
     made = world.plan(source="v0.1.0-alpha.8", target="v0.1.0-alpha.9")
     text = Page(render(made)).text
-    assert "Hazards of this upgrade that are not a matter of hashes" in text
+    assert "Other hazards of this upgrade" in text
     assert "GM-305 Automatic MNNVL ends" in text
     assert "recreate the set with mnnvl-group" in text
     assert "Hazards of this upgrade" not in Page(render(World().grow().plan())).text
@@ -255,7 +255,7 @@ def test_costs_are_counted_and_their_assumptions_stated() -> None:
     )
     text = Page(render(made, reload_seconds=1500)).text
     assert "pods recreated 5 2" in text
-    assert "of them running 2 0" in text
+    assert "running pods among them 2 0" in text
     assert "GPUs of these pods 40 16" in text
     assert "GPU-hours lost * 16.7 6.7" in text
     assert "operator away for the writing ** - about 1 s" in text

@@ -363,7 +363,7 @@ def test_every_refused_set_has_its_codes_in_the_table() -> None:
 def test_a_refused_plan_says_what_to_do_next() -> None:
     """The codes to look up, and what --skip-refused would leave behind, unless that does not help."""
     odd = tree_plan("odd", TreeState.REFUSED, findings=(finding(Severity.REFUSAL, "odd"),))
-    lookup = "docs/guards.md says for each code how to see it and what to do: GM-101"
+    lookup = "docs/guards.md explains each code and what to do: GM-101"
     assert summary.next_steps(plan(tree_plan("fine"))) == []
     assert summary.next_steps(plan(odd)) == [lookup]
     assert summary.next_steps(plan(odd, tree_plan("fine"))) == [

@@ -13,6 +13,8 @@ from typing import Any
 
 import click
 import pytest
+import yaml
+from click.shell_completion import ShellComplete
 
 from migrator import cli
 from migrator.cli import wiring
@@ -185,6 +187,19 @@ def test_completion_knows_releases_and_schemes() -> None:
     )
     assert "plain,canonical-1.34" in done.stdout.splitlines()
     assert "plain,canonical" in done.stdout.splitlines()
+
+
+def test_completion_knows_the_contexts_of_the_kubeconfig(tmp_path: Path) -> None:
+    """--context is completed without a cluster, from the file that --kubeconfig names; what is not one offers none."""
+    known = [{"name": name} for name in ("staging", "production", "production-eu")]
+    good, bad = tmp_path / "config", tmp_path / "other"
+    good.write_text(yaml.safe_dump({"contexts": known}), encoding="utf-8")
+    bad.write_text("- [", encoding="utf-8")
+    for file, expected in ((good, ["production", "production-eu"]), (bad, []), (tmp_path / "none", [])):
+        completed = ShellComplete(cli.cli, {}, "grove-migrator", "_GROVE_MIGRATOR_COMPLETE").get_completions(
+            ["plan", "--kubeconfig", str(file), "--context"], "prod"
+        )
+        assert [item.value for item in completed] == expected
 
 
 def test_kubectl_completes_the_plugin_by_the_script_of_the_reference(tmp_path: Path) -> None:

@@ -208,7 +208,7 @@ def test_what_may_not_be_read_beside_a_namespace_is_named(
 
 
 def test_a_selection_is_a_remark_of_a_plan(cluster: MemoryStore, capsys: pytest.CaptureFixture[str]) -> None:
-    """What -n leaves out refuses a run: a plan notes that, and warns of nothing."""
+    """What -n leaves out refuses a run: a plan notes that, on a page too, and warns of nothing."""
     assert cluster.is_cluster
     for namespace, said in (("search", "2 PodCliqueSets outside"), ("nowhere", "3 PodCliqueSets outside")):
         assert cli.invoke(["plan", *TO, "-n", namespace]) == 0
@@ -216,6 +216,10 @@ def test_a_selection_is_a_remark_of_a_plan(cluster: MemoryStore, capsys: pytest.
         assert f"note: {said} the selection also need this migration" in captured.out
         assert "GM-201" not in captured.out.replace("--allow GM-201", "")
         assert ("empty_selection" in captured.err) is (namespace == "nowhere")
+        assert cli.invoke(["plan", *TO, "-n", namespace, "-o", "html"]) == 0
+        page = capsys.readouterr().out
+        assert f"{said} the selection also need this migration" in page
+        assert "GM-201" not in page.replace("--allow GM-201", "")
 
 
 def test_check_asks_for_each_right(cluster: MemoryStore, capsys: pytest.CaptureFixture[str]) -> None:
@@ -250,7 +254,7 @@ def test_the_way_back_gives_the_very_same_dump(tmp_path: Path, capsys: pytest.Ca
     assert capsys.readouterr().out.splitlines() == [
         "migrated 3 sets with 51 patches",
         "put back 3 sets with 51 patches",
-        "nothing to do: every value is as it should be",
+        "nothing to do: every value is already as it must be",
     ]
 
 
@@ -384,7 +388,7 @@ def test_a_mistyped_set_is_answered_with_one_that_there_is(
     """Nobody has to look up the name of a set."""
     assert cli.invoke(["explain", "embeder", *TO]) == 2
     assert cluster.writes() == []
-    assert "there is no PodCliqueSet embeder. Did you mean embedder?" in capsys.readouterr().err
+    assert "PodCliqueSet embeder does not exist. Did you mean embedder?" in capsys.readouterr().err
 
 
 def test_explain_on_a_terminal_is_coloured_like_a_diff(

@@ -213,8 +213,8 @@ def test_explain_takes_the_selection_flags(capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["nobody"], "there is no PodCliqueSet nobody"),
-        (["-n", "nowhere"], "there is no PodCliqueSet to explain"),
+        (["nobody"], "PodCliqueSet nobody does not exist"),
+        (["-n", "nowhere"], "found no PodCliqueSet to explain"),
         (["--from", "legacy-1.99"], "neither a scheme nor a release"),
         (["--to", "alpha"], "neither a scheme nor a release"),
     ],

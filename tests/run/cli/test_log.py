@@ -148,7 +148,7 @@ def test_people_read_a_few_lines_whatever_the_number_of_pods() -> None:
         logger.info("summary", outcome="done")
     lines = person.getvalue().splitlines()
     assert len(lines) == 4
-    assert "there are more of this code; `plan` groups them" in lines[-1]
+    assert "more findings have this code; `plan` lists them" in lines[-1]
     assert len(machine.getvalue().splitlines()) == 15002
 
 

@@ -66,7 +66,7 @@ def test_several_files_are_read_together(tmp_path: Path, capsys: pytest.CaptureF
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        (as_list([]), "dump.json has no PodCliqueSet, but nothing at all"),
+        (as_list([]), "dump.json has no PodCliqueSet and no other object"),
         ({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "x"}}, "but 1 Deployment;"),
         (
             as_list([{"apiVersion": "v1", "kind": "Service", "metadata": {"name": f"s{n}"}} for n in range(2)]),

@@ -1,0 +1,56 @@
+"""The kubeconfig files and the contexts in them, as kubectl finds them. Nothing here needs the client."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from migrator.errors import UsageError
+
+DEFAULT: Final = "~/.kube/config"
+
+
+def chosen(kubeconfig: str | None, context: str | None) -> str | None:
+    """The context that the client takes; ``None`` where there is no kubeconfig, or none is chosen in it."""
+    found = files(kubeconfig)
+    return context or (current(found) if found else None)
+
+
+def files(kubeconfig: str | None) -> list[str]:
+    """The kubeconfig files that are read; kubectl passes over missing ones unless they were named by flag."""
+    if kubeconfig is not None:
+        if not _is_file(kubeconfig):
+            raise UsageError(f"kubeconfig {kubeconfig} does not exist or is not a file")
+        return [kubeconfig]
+    named = os.environ.get("KUBECONFIG") or DEFAULT
+    return [path for path in named.split(os.pathsep) if path and _is_file(path)]
+
+
+def _is_file(path: str) -> bool:
+    try:
+        return Path(path).expanduser().is_file()
+    except (OSError, RuntimeError):  # it may not be looked at, or there is no home directory
+        return False
+
+
+def names(paths: Sequence[str]) -> list[str]:
+    """The names of all contexts."""
+    documents = [yaml.safe_load(Path(path).expanduser().read_text(encoding="utf-8")) for path in paths]
+    return [str(entry["name"]) for document in documents if document for entry in document.get("contexts") or ()]
+
+
+def current(paths: Sequence[str]) -> str | None:
+    """The context of the first file that names one, as with kubectl; the client would take the last file's.
+
+    Kubernetes: ``client-go/tools/clientcmd/loader.go:ClientConfigLoadingRules.Load``.
+    """
+    for path in paths:
+        content = yaml.safe_load(Path(path).expanduser().read_text(encoding="utf-8"))
+        named = content.get("current-context") if isinstance(content, dict) else None
+        if named:
+            return str(named)
+    return None
