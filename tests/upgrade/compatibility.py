@@ -135,7 +135,7 @@ Upgrades from alpha.3 to alpha.9 and from there to alpha.11 are also written as 
 with Grove's published charts. They need Docker and the network: **they were not run**.
 
 Everything above ran with an API server of Kubernetes 1.34 and on Python 3.11. With etcd, API server and controllers of
-1.36.3, all tests of `tests/cluster` that are not marked slow passed (508), but one: it switches image volumes off, which
+1.36.3, all tests of `tests/cluster` that are not marked slow passed (508) but one: it switches image volumes off, which
 1.36 does not allow any more. None was run with 1.31: its API server was not built in the hour that there was. Those
 API servers, other Pythons, the node and kind are in the GitHub workflow, which nobody has run yet.
 
