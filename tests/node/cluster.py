@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +25,7 @@ from testbed.controlplane.trees import load
 from testbed.gangs import MAPPED
 from testbed.trees import State, grow
 from tests.cluster.manifests.site import NAMESPACE, NEW, OLD, WORKLOADS, Site, documents, of_kind
-from tests.node import images
+from tests.node import images, traces
 from tests.node.real import IMAGE_VOLUME, SANDBOX, Node
 from tests.node.scenarios import Row
 from tests.support.watch import Watch
@@ -44,7 +45,7 @@ class Machine:
     """A control plane with all its controllers and one real node; a context manager."""
 
     def __init__(self, archives: Sequence[Path] = ()) -> None:
-        self._home = tempfile.TemporaryDirectory(prefix="gn-", dir="/tmp")
+        self._home = tempfile.TemporaryDirectory(prefix="", dir=traces.home(os.environ[traces.VARIABLE]))
         home = Path(self._home.name)
         options = Options(
             controller_manager=True,

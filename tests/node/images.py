@@ -32,6 +32,18 @@ _LEFT_OUT: Final = ("usr/share/doc", "usr/share/man", "usr/share/locale", "var/c
 _INPUTS: Final = ("Dockerfile", ".dockerignore", "LICENSE", "README.md", "pyproject.toml", "requirements", "migrator")
 _PIP: Final = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST")
 _AUTHORITY: Final = "PIP_CERT"
+# What a command mounts or starts ends with it, also when it is killed.
+_ALONE: Final = ("unshare", "--mount", "--pid", "--fork", "--kill-child")
+_REHEARSAL: Final = """\
+ARG BUILD_BASE
+FROM ${BUILD_BASE}
+ARG PIP_INDEX_URL
+ARG PIP_EXTRA_INDEX_URL
+ARG PIP_TRUSTED_HOST
+RUN --mount=type=secret,id=ca,target=/run/secrets/ca.pem \
+    if [ -s /run/secrets/ca.pem ]; then export PIP_CERT=/run/secrets/ca.pem; fi \
+ && python -m venv /tools && /tools/bin/pip download --no-deps --dest /tmp hatchling
+"""
 
 
 def home() -> Path:
@@ -100,7 +112,7 @@ def base() -> Path:
         root, layer = Path(scratch) / "root", Path(scratch) / "layer.tar"
         command = ["debootstrap", "--variant=minbase", f"--include={_PACKAGES}", _SUITE, str(root)]
         # Mounts of debootstrap's go with its namespaces.
-        subprocess.run(["unshare", "--mount", "--pid", "--fork", *command], stdout=sys.stderr, check=True)
+        subprocess.run([*_ALONE, *command], stdout=sys.stderr, check=True)
         # The Dockerfile calls python, as the published images of Python do.
         (root / "usr/bin/python").symlink_to("python3")
         for name in _LEFT_OUT:
@@ -123,23 +135,42 @@ def ours() -> Path:
         return kept
     with tempfile.TemporaryDirectory(dir=home()) as scratch:
         unfinished = Path(scratch) / "image.tar"
-        named = {"BUILD_BASE": _BASE, "RUNTIME_BASE": _BASE, **{k: os.environ[k] for k in _PIP if k in os.environ}}
-        authority = os.environ.get(_AUTHORITY)
-        secrets = [f"--secret=id=ca,src={authority}"] if authority else []
-        store = ["--root", f"{scratch}/root", "--runroot", f"{scratch}/run", "--storage-driver", "overlay"]
-        buildah = ["unshare", "--mount", "--pid", "--fork", "--mount-proc", "buildah", *store]
-        arguments = [f"--build-arg={key}={value}" for key, value in named.items()]
-        flags = ["--isolation=chroot", "--network=host", "--pull-never", "--format=docker", *arguments, *secrets]
-        for command in (
-            ["pull", "--quiet", f"docker-archive:{base()}"],
-            ["bud", *flags, "--tag", OURS, str(ROOT)],
-            ["push", "--quiet", OURS, f"docker-archive:{unfinished}:docker.io/library/{OURS}"],
-        ):
-            subprocess.run([*buildah, *command], stdout=sys.stderr, check=True)
-        for old in home().glob("ours-*.tar"):
+        to = f"docker-archive:{unfinished}:docker.io/library/{OURS}"
+        _buildah(scratch, _bud(OURS, ROOT), ["push", "--quiet", OURS, to])
+        # Another run may still have the newest of the others.
+        for old in sorted(home().glob("ours-*.tar"), key=lambda path: path.stat().st_mtime)[:-1]:
             old.unlink()
         unfinished.replace(kept)
     return kept
+
+
+def rehearse() -> Path:
+    """Build an image of a few lines, whose one command fetches a package; returns the base.
+
+    Raises CalledProcessError where our image cannot be built either, whatever its Dockerfile says.
+    """
+    with tempfile.TemporaryDirectory(dir=home()) as scratch:
+        context = Path(scratch) / "context"
+        context.mkdir()
+        (context / "Dockerfile").write_text(_REHEARSAL, encoding="utf-8")
+        _buildah(scratch, _bud("rehearsal", context))
+    return base()
+
+
+def _bud(tag: str, context: Path) -> list[str]:
+    named = {"BUILD_BASE": _BASE, "RUNTIME_BASE": _BASE, **{k: os.environ[k] for k in _PIP if k in os.environ}}
+    authority = os.environ.get(_AUTHORITY)
+    secrets = [f"--secret=id=ca,src={authority}"] if authority else []
+    arguments = [f"--build-arg={key}={value}" for key, value in named.items()]
+    flags = ["--isolation=chroot", "--network=host", "--pull-never", "--format=docker", *arguments, *secrets]
+    return ["bud", *flags, "--tag", tag, str(context)]
+
+
+def _buildah(scratch: str, *commands: list[str]) -> None:
+    """Run commands of buildah, one after another, with a store of their own that has the base."""
+    store = ["--root", f"{scratch}/root", "--runroot", f"{scratch}/run", "--storage-driver", "overlay"]
+    for command in (["pull", "--quiet", f"docker-archive:{base()}"], *commands):
+        subprocess.run([*_ALONE, "--mount-proc", "buildah", *store, *command], stdout=sys.stderr, check=True)
 
 
 def _key() -> str:

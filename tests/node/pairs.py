@@ -10,7 +10,7 @@ _MAPS: Final = "pr-778-6eaa77f0"
 PAIRS: Final = (
     Pair("v0.1.0-alpha.9", "v0.1.0-alpha.11"),
     Pair("v0.1.0-alpha.3", "v0.1.0-alpha.9"),
-    Pair("v0.1.0-alpha.8", "v0.1.0-alpha.12-rc1"),
+    Pair("v0.1.0-alpha.8", "v0.1.0-alpha.12-rc1", may_stall=True),
     Pair("v0.1.0-alpha.12-rc1", _MAPS, recreates=False),
     Pair(_MAPS, "v0.1.0-alpha.12-rc1", recreates=False),
 )

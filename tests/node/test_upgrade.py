@@ -51,7 +51,7 @@ def test_an_upgrade_with_the_job_recreates_no_pod(pair: Pair, cluster: New) -> N
 def test_an_upgrade_with_the_chart_recreates_no_pod(pair: Pair, cluster: New) -> None:
     """With the Job of our chart, which Helm waits for, no pod is recreated either."""
     with cluster("chart", by_chart=True) as charted:
-        result = upgrade(pair, charted, without=None)
+        result = upgrade(pair, charted)
     assert result.with_tool == 0
     record(f"{pair.name}{BY_CHART}", result)
     counts.record("node_pairs", 1)

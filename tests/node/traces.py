@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import shutil
 import signal
 import subprocess
@@ -11,20 +12,26 @@ import time
 from pathlib import Path
 from typing import Final
 
-#: In the environment of every process of a cluster; its value is the name of its control group.
+#: In the environment of every process of a cluster; its value is the name of its control group and of its directory.
 VARIABLE: Final = "GROVE_NODE_CGROUP"
+_NAME: Final = "grove-node-"
+_HOMES: Final = Path("/tmp")  # noqa: S108 - a random name follows; the paths of sockets must be short
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 _PLACES: Final = (Path("/run/containerd"), Path("/var/lib/kubelet"), Path("/var/lib/cni"), Path("/var/log/pods"))
+# What only a cluster makes: this machine's own services mount and link, too, while one runs.
+_MOUNTED: Final = (str(_HOMES / _NAME), "/run/netns/", *map(str, _PLACES))
+_LINKED: Final = ("cni", "node0", "veth")
+_RULED: Final = ("KUBE-", "CNI-", "10.96.0.1/32")
 _SECONDS: Final = 30
 
 
 def taken() -> dict[str, set[str]]:
-    """Everything of the kinds that a cluster makes, as it is on this machine now; processes are asked for by name."""
-    mounts = (line.split() for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines())
+    """What looks like a cluster's on this machine now; processes and control groups are asked for by name."""
+    mounts = (line.split()[4] for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines())
     return {
-        "mount": {fields[4] for fields in mounts},
-        "link": {path.name for path in Path("/sys/class/net").iterdir()},
-        "rule": {line for line in _rules().splitlines() if line.startswith(("-A", ":KUBE"))},
+        "mount": {place for place in mounts if place.startswith(_MOUNTED)},
+        "link": {path.name for path in Path("/sys/class/net").iterdir() if path.name.startswith(_LINKED)},
+        "rule": {line for line in _rules().splitlines() if any(mark in line for mark in _RULED)},
         "directory": {str(path) for place in _PLACES if place.exists() for path in (place, *place.iterdir())},
     }
 
@@ -33,6 +40,7 @@ def left(cgroup: str, before: dict[str, set[str]]) -> list[str]:
     """What is there and was not before, with all processes and control groups of a cluster; empty is as it must be."""
     found = [f"process {pid}" for pid in processes(cgroup)]
     found += [f"cgroup {path}" for path in _cgroups(cgroup)]
+    found += [f"directory {path}" for path in [home(cgroup)] if path.exists()]
     now = taken()
     return found + [f"{kind} {name}" for kind in now for name in sorted(now[kind] - before[kind])]
 
@@ -45,14 +53,20 @@ def processes(cgroup: str) -> list[int]:
     ]
 
 
-def remove_cgroups(cgroup: str) -> None:
-    """Remove a cluster's control groups, once the last process in them has ended."""
+def home(name: str) -> Path:
+    """The directory of a cluster."""
+    return _HOMES / name
+
+
+def remove(name: str) -> None:
+    """Remove a cluster's directory, and its control groups once the last process in them has ended."""
     deadline = time.monotonic() + _SECONDS
-    while (paths := _cgroups(cgroup)) and time.monotonic() < deadline:
+    while (paths := _cgroups(name)) and time.monotonic() < deadline:
         for path in sorted(paths, key=lambda found: len(found.parts), reverse=True):
             with contextlib.suppress(OSError):
                 path.rmdir()
         time.sleep(0.1)
+    shutil.rmtree(home(name), ignore_errors=True)
 
 
 def kill(cgroup: str) -> None:
@@ -63,8 +77,14 @@ def kill(cgroup: str) -> None:
                 os.kill(int(pid), signal.SIGKILL)
 
 
-def make_cgroups(cgroup: str) -> None:
-    """Make a cluster's control group in each hierarchy; kubelet wants it to be there."""
+def new() -> str:
+    """A name for a cluster's directory and its control group."""
+    return f"{_NAME}{secrets.token_hex(4)}"
+
+
+def make(cgroup: str) -> None:
+    """Make a cluster's directory, and its control group in each hierarchy, which kubelet wants to be there."""
+    home(cgroup).mkdir()
     roots = [_CGROUPS] if (_CGROUPS / "cgroup.controllers").exists() else [p for p in _CGROUPS.iterdir() if p.is_dir()]
     for root in roots:
         made = root / cgroup

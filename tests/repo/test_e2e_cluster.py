@@ -179,7 +179,7 @@ def test_a_small_set_is_the_same_set_for_the_operator(pcs: Object) -> None:
     for container in _containers(small):
         assert (container["image"], container["command"]) == (pods.IMAGE, list(pods.COMMAND))
         assert set(container.get("resources", {}).get("limits", {})) <= {"memory", "cpu"}
-        assert "httpGet" not in container.get("readinessProbe", {})
+        assert container.get("readinessProbe", {}).get("httpGet", pods.HEALTH) == pods.HEALTH
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
+import sys
+from pathlib import Path
+
+import pytest
 
 from tests.node import machine, traces
+from tests.support.paths import ROOT
 
 
 def test_what_a_machine_lacks_is_one_sentence() -> None:
@@ -37,10 +43,19 @@ def test_a_process_that_was_left_is_noticed_until_it_ends() -> None:
     assert not [trace for trace in traces.left(name, before) if trace.startswith(("process", "cgroup"))]
 
 
-def test_what_was_not_there_before_is_named_by_its_kind() -> None:
-    """Mounts and links are compared with those of before."""
+def test_what_was_not_there_before_is_named_by_its_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mounts and links that look like a cluster's are compared with those of before."""
+    monkeypatch.setattr(traces, "_MOUNTED", ("/proc",))
+    monkeypatch.setattr(traces, "_LINKED", ("lo",))
     before = traces.taken()
+    assert not {"mount /proc", "link lo"} & set(traces.left("grove-node-nobody", before))
     nothing = {kind: set[str]() for kind in before}
-    found = traces.left("grove-node-nobody", nothing)
-    assert "mount /proc" in found
-    assert "link lo" in found
+    assert {"mount /proc", "link lo"} <= set(traces.left("grove-node-nobody", nothing))
+
+
+def test_a_machine_that_cannot_says_so_in_a_sentence(tmp_path: Path) -> None:
+    """The probe of .ci/run prints nothing but the reason, and ends with 1."""
+    command = [sys.executable, "-m", "tests.node", "--probe"]
+    done = subprocess.run(command, cwd=ROOT, env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert re.fullmatch(r"A real node .+\.\n", done.stdout)

@@ -73,6 +73,19 @@ def test_counts_below_what_is_required_fail(
     assert check_counts.main(str(counts)) == 0
 
 
+def test_what_a_machine_cannot_count_is_printed_and_not_required(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reason stands in the counts' line in place of a number; without one the number is required."""
+    required, counts = tmp_path / "required.json", tmp_path / "counts.jsonl"
+    required.write_text('{"pairs": 4, "pods": 1}')
+    counts.write_text('{"name": "pairs", "n": 4}\n')
+    monkeypatch.setattr(check_counts, "REQUIRED", required)
+    assert check_counts.main(str(counts)) == 1
+    assert check_counts.main(str(counts), "pods=No root, PATH=/bin.") == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1]) == {"pairs": 4, "pods": "cannot: No root, PATH=/bin."}
+
+
 def test_every_minor_is_required() -> None:
     """A name with {minor} in it is required of every minor that is shipped, previews too, and of nothing else."""
     found = check_counts.expanded({"vectors_{minor}": 10, "pairs": 4})

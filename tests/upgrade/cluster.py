@@ -52,6 +52,10 @@ class Cluster(Protocol):
     def create_set(self, pcs: Object) -> None:
         """Create a PodCliqueSet, in a form that the nodes of this cluster can run."""
 
+    def photo(self) -> Photo:
+        """All sets with everything that belongs to them, as they are now."""
+        ...
+
     def settle(self, condition: Callable[[Photo], object] = bool) -> Photo:
         """Wait until nothing is left to do, a condition holds and nothing has changed for a while; return that."""
         ...

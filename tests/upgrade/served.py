@@ -120,7 +120,7 @@ class ServedCluster(ABC):
         deadline = time.monotonic() + self.settle_seconds
         last, since = self.photo(), time.monotonic()
         while True:
-            time.sleep(0.3)
+            time.sleep(1)
             now = self.photo()
             unrest = now.unrest()
             if unrest or now.versions() != last.versions() or not condition(now):

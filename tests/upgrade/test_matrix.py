@@ -18,4 +18,4 @@ def test_an_upgrade_recreates_no_pod_with_the_tool_and_all_without(pair: Pair, t
     """Of each pair the same sets lose their pods without the tool and keep them with it, and work on afterwards."""
     if pair.missing():
         pytest.skip(f"not run: no binary of {', '.join(pair.missing())}")
-    record(pair, upgrade_twice(pair, lambda name: Lab(tmp_path / name)))
+    record(pair.name, upgrade_twice(pair, lambda name: Lab(tmp_path / name)))

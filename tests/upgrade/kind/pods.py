@@ -10,6 +10,8 @@ from testbed.controlplane.client import Object
 IMAGE: Final = "busybox:1.36"
 # Runs until it is asked to end, and ends then at once: a shell as process 1 would not. It ignores the args.
 COMMAND: Final = ("sh", "-c", "trap 'exit 0' TERM; sleep infinity & wait")
+#: Kubelet itself, which answers on its own node: a command in each of dozens of pods would keep a processor busy.
+HEALTH: Final = {"host": "127.0.0.1", "port": 10248, "path": "/healthz"}
 
 
 def small(pcs: Object) -> Object:
@@ -26,5 +28,5 @@ def small(pcs: Object) -> Object:
                 limits = {"memory": "64Mi", "cpu": "150m"}
                 container["resources"] = {"limits": limits, "requests": {"memory": "1.5Mi", "cpu": "1m"}}
             if "readinessProbe" in container:
-                container["readinessProbe"] = {"exec": {"command": ["true"]}, "periodSeconds": 5}
+                container["readinessProbe"] = {"httpGet": dict(HEALTH), "periodSeconds": 5}
     return found
