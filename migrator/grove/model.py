@@ -107,10 +107,7 @@ class Pod:
 
 @dataclass(frozen=True, slots=True)
 class PodClique:
-    """A PodClique without its pod spec, and with those labels only that are read.
-
-    ``clique`` is the exact template name, found by labels.
-    """
+    """A PodClique without its pod spec and unread labels. ``clique`` is the exact template name, found by labels."""
 
     ref: Ref
     owner_uid: str | None
