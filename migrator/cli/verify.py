@@ -130,9 +130,9 @@ def verify(
             _close(store, found, surroundings, yes=yes)
             return 0
     if failed is not None:  # the progress is gone from the terminal by now
-        _print(form, target, None, failed.problems)
+        _print(form, target, None, failed.problems, after_upgrade=after_upgrade)
         raise failed
-    _print(form, target, result, result.problems)
+    _print(form, target, result, result.problems, after_upgrade=after_upgrade)
     return 0
 
 
@@ -147,7 +147,9 @@ def _close(store: Store, found: Closing, surroundings: Context, *, yes: bool) ->
     output.write("the record is removed\n")
 
 
-def _print(form: str, target: str, result: VerifyResult | None, problems: Sequence[Problem]) -> None:
+def _print(
+    form: str, target: str, result: VerifyResult | None, problems: Sequence[Problem], *, after_upgrade: bool
+) -> None:
     from migrator.render.summary import object_json  # noqa: PLC0415 - --help needs none of it
 
     if form == "json":
@@ -155,6 +157,7 @@ def _print(form: str, target: str, result: VerifyResult | None, problems: Sequen
             "to": target,
             "podCliqueSets": result.trees if result else None,
             "storedHashes": result.stored if result else None,
+            "comparedWithRecord": result.compared if result else None,
             "problems": [
                 {**object_json(problem.ref), "field": problem.field, "message": problem.message} for problem in problems
             ],
@@ -163,6 +166,8 @@ def _print(form: str, target: str, result: VerifyResult | None, problems: Sequen
         return
     if result is not None:
         output.write(f"verified: {result.stored:,} stored hashes of {result.trees:,} sets are those of {target}\n")
+        if after_upgrade and not result.compared:
+            output.write("no run left a record: pods and updates are not compared with those before the upgrade\n")
         for noticed in result.noticed:
             output.write(f"noticed: {printable(noticed.message)}\n")
     for problem in problems:

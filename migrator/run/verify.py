@@ -69,12 +69,16 @@ class VerifyOptions:
 
 @dataclass(frozen=True, slots=True)
 class VerifyResult:
-    """The last snapshot's verdict, and how many attempts it took. ``noticed`` is what owners did since."""
+    """The last snapshot's verdict, and how many attempts it took. ``noticed`` is what owners did since.
+
+    ``compared``: a record had the pods and updates of before.
+    """
 
     problems: tuple[Problem, ...]
     attempts: int
     trees: int
     stored: int
+    compared: bool
     noticed: tuple[Problem, ...] = ()
 
 
@@ -91,16 +95,15 @@ class _Known:
 def verify(store: Store, options: VerifyOptions, context: Context, *, namespace: str | None = None) -> VerifyResult:
     """Check that every stored hash is the target's, or an OnDelete leftover; until it is, or time is up.
 
-    With ``after_upgrade`` also that an operator of the target runs, that no update has begun since the recorded
-    migration, that no ``updatedReplicas`` lags behind, and that no pod of before is missing; then the record has served
-    and goes. ``namespace`` is where the record is if no operator is found. Raises
-    :class:`~migrator.errors.VerificationFailed` with the problems of the last snapshot.
+    With ``after_upgrade`` also that an operator of the target runs and, by the record, that no update has begun since
+    the migration, that no ``updatedReplicas`` lags behind, and that no pod of before is missing; then the record has
+    served and goes. Without a record only what can be seen is checked. ``namespace`` is where the record is if no
+    operator is found. Raises :class:`~migrator.errors.VerificationFailed` with the problems of the last snapshot, and
+    :class:`~migrator.errors.UsageError` if the record is of another migration.
     """
     known, way = _read(store, options, namespace), options.way
     if options.after_upgrade and not known.tables:
-        raise UsageError(
-            "--after-upgrade compares with the record of a run, and there is none in the operator's namespace"
-        )
+        _explain_no_tables(known, options, context)
     deadline = context.clock() + options.settle
     attempts = 0
     while True:
@@ -123,12 +126,23 @@ def verify(store: Store, options: VerifyOptions, context: Context, *, namespace:
     stored = sum(1 for tree in snapshot.trees for _ in stored_hashes(tree))
     if problems:
         raise _failed(_with_events(store, problems, snapshot), attempts)
-    if options.after_upgrade and known.home is not None:
+    if options.after_upgrade and known.home is not None and known.recorded.run is not None:
         try:
             _forget(store, known.home, context)
         except MigratorError as error:  # verified all the same
             context.log.warning("record_not_removed", error=str(error))
-    return VerifyResult(problems, attempts, len(snapshot.trees), stored, noticed)
+    return VerifyResult(problems, attempts, len(snapshot.trees), stored, bool(known.tables), noticed)
+
+
+def _explain_no_tables(known: _Known, options: VerifyOptions, context: Context) -> None:
+    """A run with nothing to migrate leaves no record, nor does a verified one; another migration's is not ours."""
+    run = known.recorded.run
+    if run is not None:
+        raise UsageError(
+            f"the record in {known.home} is of the migration to {run.target}, not to {options.target}: verify "
+            "that one, or give its record up with `verify --close`"
+        )
+    context.log.warning("no_record", consequence="pods and updates of before are unknown and not compared")
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,15 +108,6 @@ def test_without_after_upgrade_the_record_stays(migrated: MemoryStore, context: 
     assert records(migrated)
 
 
-def test_after_upgrade_without_a_record_is_a_usage_error(migrated: MemoryStore, context: Context) -> None:
-    """There is nothing to compare with, and that is said instead of passing."""
-    recorder = Recorder(migrated, NAMESPACE)
-    recorder.load()
-    recorder.delete_all()
-    with pytest.raises(UsageError, match="there is none"):
-        check(migrated, context)
-
-
 def _old_value(item: dict[str, Any]) -> None:
     item["metadata"]["labels"]["grove.io/pod-template-hash"] = "4567c"
 
@@ -311,6 +302,22 @@ def test_before_the_upgrade_there_is_no_after(migrated: MemoryStore, context: Co
     assert records(migrated)
     if replicas:
         verify(migrated, VerifyOptions(TARGET, after_upgrade=True, target_image=cluster.OLD_IMAGE), context)
+
+
+def test_without_a_record_what_can_be_seen_is_verified(migrated: MemoryStore, context: Context) -> None:
+    """A run with nothing to migrate leaves no record, and a second verification finds none: neither is a failure."""
+    assert verified(migrated, context).compared
+    assert not verified(migrated, context).compared
+    migrated.edit(resources.POD_CLIQUES, "default", "disagg-0-frontend", _old_value)
+    with pytest.raises(VerificationFailed):
+        check(migrated, context)
+
+
+def test_the_record_of_another_migration_is_not_passed_over(migrated: MemoryStore, context: Context) -> None:
+    """It may be needed to finish or undo that one, so the message names it and what to do."""
+    with pytest.raises(UsageError, match=r"migration to legacy-1\.35, not to legacy-1\.33: .* `verify --close`"):
+        verify(migrated, VerifyOptions("legacy-1.33", after_upgrade=True), context)
+    assert records(migrated)
 
 
 @pytest.mark.parametrize(("digit", "good"), [("a", True), ("b", False)])

@@ -198,10 +198,8 @@ def with_tool(cluster: Cluster, pair: Pair) -> tuple[Photo, Photo, Mapping[str, 
     assert diary.created == []
     assert after.pods() == before.pods()
     compare(before, after, target)
+    verified = cluster.tool("verify", "--to", target.scheme, "--after-upgrade", "--settle", "30s")
     summary = next(found for found in map(json.loads, run.err.splitlines()) if found["event"] == "summary")
-    # A run that has nothing to write leaves no record to compare with.
-    compared = ("--after-upgrade", "--settle", "30s") if summary["patches"] else ()
-    verified = cluster.tool("verify", "--to", target.scheme, *compared)
     assert verified.code == 0, verified.out + verified.err
     return before, after, {"patches": summary["patches"], "run": run.seconds, "downtime": downtime}
 
