@@ -210,6 +210,6 @@ def test_pod_cliques_share_what_is_equal() -> None:
 
 def test_a_part_with_an_uncommon_number_is_kept_as_it_is() -> None:
     """It keeps its spelling, and cannot be shared with other objects."""
-    spec = {"replicas": JSONNumber("1e3"), "podSpec": {}}
-    raw = {"kind": "PodClique", "metadata": {"name": "a", "namespace": "b"}, "spec": spec}
-    assert parsing.pod_clique(raw).spec == {"replicas": JSONNumber("1e3")}
+    body = raw("PodClique")
+    body["spec"]["replicas"] = JSONNumber("1e3")
+    assert parsing.pod_clique(body).spec["replicas"] == JSONNumber("1e3")
