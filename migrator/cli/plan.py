@@ -116,7 +116,8 @@ def plan(
     from migrator.store import DryRun  # noqa: PLC0415
 
     selection = wiring.selection(cluster)
-    options = PlanOptions(source=source, target=target or schemes.CANONICAL, selection=selection, describes=True)
+    goal = schemes.CANONICAL if target is None else target
+    options = PlanOptions(source=source, target=goal, selection=selection, describes=True)
     if target is None and detailed_exitcode:
         raise UsageError("--detailed-exitcode needs a target: give --to")
     if target is None or schemes.unread_release(target) is None:

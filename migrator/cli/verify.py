@@ -167,7 +167,7 @@ def _print(
     if result is not None:
         output.write(f"verified: {result.stored:,} stored hashes of {result.trees:,} sets are those of {target}\n")
         if after_upgrade and not result.compared:
-            output.write("no run left a record: pods and updates are not compared with those before the upgrade\n")
+            output.write("no record of a run was found: pods and updates of before are not compared\n")
         for noticed in result.noticed:
             output.write(f"noticed: {printable(noticed.message)}\n")
     for problem in problems:

@@ -13,7 +13,7 @@ from migrator.grove.model import (
     Snapshot,
     Tree,
 )
-from migrator.grove.places import stored_hashes
+from migrator.grove.places import PROGRESS_FIELDS, stored_hashes
 from migrator.hashing import layouts, schemes
 from migrator.hashing.schemes import Scheme
 from migrator.planning.baseline import pod_id, replicas_of
@@ -64,6 +64,8 @@ def problems_of(
         yield from _values(tree, way.candidates, way.target_of)
         if after_upgrade and tree.ref.uid in baselines:
             yield from since(tree, baselines[tree.ref.uid])
+        elif after_upgrade and not tables:
+            yield from _in_flight(tree)
     if after_upgrade:
         present = {tree.ref.uid for tree in snapshot.trees}
         for table in tables.values():
@@ -90,6 +92,23 @@ def _values(tree: Tree, candidates: tuple[Scheme, ...], target_of: Callable[[Sch
         if late:
             message += "; it lags behind, and no pod depends on it"
         yield Problem(item.ref, item.field, message, owner=late)
+
+
+def _in_flight(tree: Tree) -> Iterator[Problem]:
+    """Updates that have not ended; without a record they may be the upgrade's, so waiting for their end proves nothing.
+
+    A PodClique's may end by itself, see :func:`_replicas`.
+    """
+    if tree.pcs.on_delete:
+        return
+    items: tuple[PodCliqueSet | PodCliqueScalingGroup | PodClique, ...] = (tree.pcs, *tree.scaling_groups)
+    for item in (*items, *tree.pod_cliques):
+        fields = (item.status.get(name) for name in PROGRESS_FIELDS)
+        progress: Mapping[str, object] = next(filter(None, fields), {})
+        if progress.get("updateStartedAt") and not progress.get("updateEndedAt"):
+            began = f"{item.ref}: an update that began at {progress['updateStartedAt']} has not ended"
+            message = f"{began}, and no record shows whether the upgrade began it"
+            yield Problem(item.ref, "/status/updateProgress", message, settles=isinstance(item, PodClique))
 
 
 def since(tree: Tree, before: Baseline) -> Iterator[Problem]:

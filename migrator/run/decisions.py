@@ -157,6 +157,16 @@ class Situation:
         against = self.foreign or self.why in {Why.ENDS_HERE, Why.FOREIGN}
         return self.sets is Sets.DONE and self.read and not against
 
+    @property
+    def finished(self) -> bool:
+        """Whether all that was asked for was read after the last write, and record and operator are in order too.
+
+        Then no signal that comes late takes anything away.
+        """
+        in_order = self.record is Rec.NONE and not self.restore_due if self.revert else not self.open
+        ours = Lease.LOST not in {self.ours, self.theirs}
+        return self.sets is Sets.DONE and self.phase is Phase.WRITTEN and in_order and ours
+
 
 class Goal(StrEnum):
     """Where a run is going."""

@@ -95,7 +95,7 @@ def overdue(what: str, control: Control) -> LostRace:
 def reason_code(memory: Memory, seen: Situation) -> int:
     """The exit code that the reason chooses."""
     nothing_to_do = seen.sets is Sets.DONE and not seen.begun and not seen.open
-    if memory.why is Why.NONE or seen.achieved or (memory.why is Why.STOPPED and nothing_to_do):
+    if memory.why is Why.NONE or seen.achieved or seen.finished or (memory.why is Why.STOPPED and nothing_to_do):
         return Exit.DONE
     if memory.why is Why.CONFLICT and seen.skip and seen.begun:
         return Exit.LOST
@@ -116,6 +116,8 @@ def error_of(code: int, memory: Memory, seen: Situation) -> BaseException:
         return Reverted(f"{cause}; {f'{stays}operator' if earlier else 'everything was put back'}")
     if code == Exit.STUCK:
         left = "what was written is still there" if seen.begun else "the operator is at zero and was not given back"
+        if not seen.begun and not seen.restore_due:
+            return NotReverted(f"{cause}; whether the record of the run is closed was not seen: run again")
         if seen.begun and not seen.backable:
             start = "" if seen.live else " (start it; docs/upgrade.md has the command that gives up a parked Lease)"
             said = f"run again; if that is refused, let the target's operator run{start}, which knows what was written"

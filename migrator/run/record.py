@@ -204,6 +204,7 @@ class Recorder:
     def delete_all(self) -> None:
         """Forget everything, the run record first: a piece that nothing names is not a record, and may stay."""
         current = self._unmoved()
+        self._known = None  # until the delete has returned, nobody knows whether it was applied
         if current.uid:
             self._delete(RUN_NAME, current.uid)
         self._known, self._loaded = "", Recorded()

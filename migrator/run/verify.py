@@ -139,8 +139,8 @@ def _explain_no_tables(known: _Known, options: VerifyOptions, context: Context) 
     run = known.recorded.run
     if run is not None:
         raise UsageError(
-            f"the record in {known.home} is of the migration to {run.target}, not to {options.target}: verify "
-            "that one, or give its record up with `verify --close`"
+            f"the record in {known.home} is of a run from {run.source} to {run.target} and has no table for one from "
+            f"{options.source} to {options.target}: verify that one, or give its record up with `verify --close`"
         )
     context.log.warning("no_record", consequence="pods and updates of before are unknown and not compared")
 

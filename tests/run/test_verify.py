@@ -313,10 +313,14 @@ def test_without_a_record_what_can_be_seen_is_verified(migrated: MemoryStore, co
         check(migrated, context)
 
 
-def test_the_record_of_another_migration_is_not_passed_over(migrated: MemoryStore, context: Context) -> None:
-    """It may be needed to finish or undo that one, so the message names it and what to do."""
-    with pytest.raises(UsageError, match=r"migration to legacy-1\.35, not to legacy-1\.33: .* `verify --close`"):
-        verify(migrated, VerifyOptions("legacy-1.33", after_upgrade=True), context)
+@pytest.mark.parametrize(("source", "target"), [("auto", "legacy-1.33"), ("legacy-1.33", TARGET)])
+def test_the_record_of_another_migration_is_not_passed_over(
+    migrated: MemoryStore, context: Context, source: str, target: str
+) -> None:
+    """It may be needed to finish or undo that one, so the message names both and what to do."""
+    message = rf"a run from auto to legacy-1\.35 .* from {source} to {target}: .* `verify --close`"
+    with pytest.raises(UsageError, match=message):
+        verify(migrated, VerifyOptions(target, source, after_upgrade=True), context)
     assert records(migrated)
 
 
@@ -410,5 +414,22 @@ def test_what_cannot_settle_ends_the_wait(migrated: MemoryStore, context: Contex
     migrated.drop(resources.POD_CLIQUES, "default", "disagg-0-frontend")
     waited = clock()
     with pytest.raises(VerificationFailed, match="after 1 snapshots"):
+        check(migrated, context, settle=100.0)
+    assert clock() == waited
+
+
+def test_without_a_record_an_update_in_flight_is_not_passed_over(
+    migrated: MemoryStore, context: Context, clock: Clock
+) -> None:
+    """It may be the upgrade's, and its end would look like a migrated cluster: it is not waited for."""
+    assert verified(migrated, context).compared
+    migrated.edit(
+        resources.POD_CLIQUE_SETS,
+        "default",
+        "disagg",
+        lambda item: item["status"].update(updateProgress={"updateStartedAt": "2026-04-01T00:00:00Z"}),
+    )
+    waited = clock()
+    with pytest.raises(VerificationFailed, match="no record shows whether the upgrade began it"):
         check(migrated, context, settle=100.0)
     assert clock() == waited

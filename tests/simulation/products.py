@@ -83,7 +83,7 @@ MISHAPS: Final = (
     Mishap("a bug of ours", _fails(lambda: ValueError("timeout"))),
     Mishap("too little memory", _fails(MemoryError)),
     Mishap("SIGTERM", lambda process: process.stop.set(), moments=MOMENTS),
-    Mishap("two signals", _fails(KeyboardInterrupt)),
+    Mishap("two signals", _fails(KeyboardInterrupt), moments=MOMENTS),
     Mishap("a short pause", lambda process: process.world.advance(_SHORTER_THAN_A_HOLD)),
     Mishap("a long pause", lambda process: process.world.advance(_LONGER_THAN_A_LEASE)),
     Mishap("a pause in which others take the Leases", _steal),

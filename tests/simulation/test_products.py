@@ -6,7 +6,7 @@ import pytest
 
 from tests.simulation import products
 from tests.simulation.products import COMMANDS, MISHAPS, Command, Mishap, Tally
-from tests.simulation.truth import FAILED, REFUSED
+from tests.simulation.truth import DONE, FAILED, REFUSED
 from tests.simulation.world import MOMENTS, Moment
 from tests.support.counts import record
 
@@ -39,6 +39,18 @@ def test_a_first_patch_that_never_arrives_has_written_nothing(name: str) -> None
     tally = Tally()
     products.suffer("forward", mishap, number, "before", tally)
     assert set(tally.endings) <= {FAILED, REFUSED}
+    record("product_mishaps", tally.histories)
+    record("product_runs", tally.runs)
+
+
+@pytest.mark.parametrize("command", ["forward", "revert"])
+def test_two_signals_once_the_record_is_closed_take_nothing_away(command: Command) -> None:
+    """All that was asked for was read, and record and operator are in order: that is exit 0."""
+    mishap = next(mishap for mishap in MISHAPS if mishap.name == "two signals")
+    closing = [step for step in products.steps(command) if step.target == "configmaps/grove-migrator-run"][-1]
+    tally = Tally()
+    products.suffer(command, mishap, closing.number, "after", tally)
+    assert set(tally.endings) == {DONE}
     record("product_mishaps", tally.histories)
     record("product_runs", tally.runs)
 

@@ -81,7 +81,7 @@ class Reader:
             self._head_size += len(data)
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserError as error:
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             if self._received is None:
                 raise ProtocolError(f"not a response: {error}") from error
             self._received = replace(self._received, reusable=False)
@@ -110,7 +110,7 @@ class Reader:
     def on_headers_complete(self) -> None:
         """All headers have come, of this response or of an interim one (RFC 9110, section 15.2) before it."""
         if self._parser.get_status_code() < _FINAL:
-            self._headers.clear()
+            self._headers = {}
             return
         self._in_head = False
         if self._headers.get("transfer-encoding", "chunked").lower() != "chunked":

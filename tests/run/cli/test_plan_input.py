@@ -127,6 +127,12 @@ def test_an_exit_code_is_about_one_target(capsys: pytest.CaptureFixture[str]) ->
     assert "needs a target: give --to" in failure(capsys)["message"]
 
 
+def test_an_empty_target_is_not_a_target(capsys: pytest.CaptureFixture[str]) -> None:
+    """--to "$RELEASE" with an unset variable names no release: it is an error, not a plan for another one."""
+    assert cli.invoke(["plan", "-f", str(DUMP), "--detailed-exitcode", "--to", ""]) == 2
+    assert failure(capsys)["code"] == "unknown-scheme"
+
+
 def test_without_a_target_the_page_has_a_row_for_each_scheme(
     cluster: Callable[[MemoryStore], None], capsys: pytest.CaptureFixture[str]
 ) -> None:

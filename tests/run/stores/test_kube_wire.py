@@ -39,6 +39,7 @@ BROKEN = {
     "a header without a colon": b"HTTP/1.1 200 OK\r\nnonsense\r\n\r\n",
     "a chunk without a size": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
     "a chunk with another end": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nxyz0\r\n\r\n",
+    "another protocol from here on": b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n",
     "headers that do not end": b"HTTP/1.1 200 OK\r\nA: " + b"x" * 70_000,
 }
 
@@ -123,10 +124,12 @@ def test_a_connection_is_used_again_only_if_the_server_keeps_it(head: bytes, *, 
 
 
 def test_a_connection_with_bytes_to_spare_is_not_used_again() -> None:
-    """Nobody asked for them, so that they belong to no request."""
-    received = Reader().feed(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nxHTTP/1.1 200")
-    assert received is not None
-    assert not received.reusable
+    """Nobody asked for them, so that they belong to no request, and they change nothing of the response."""
+    for more in (b"HTTP/1.1 200", b"HTTP/1.1 100 Continue\r\n\r\n"):
+        received = Reader().feed(b"HTTP/1.1 429 Slow\r\nRetry-After: 3\r\nContent-Length: 1\r\n\r\nx" + more)
+        assert received is not None
+        assert not received.reusable
+        assert received.headers["retry-after"] == "3"
 
 
 # --- connections ----------------------------------------------------------------------------------------------------
