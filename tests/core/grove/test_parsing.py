@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from migrator.errors import InputError
+from migrator.exact_json import JSONNumber
 from migrator.grove import parsing
 from tests.support.builders import EARLIER, HASH_LABEL, LATER, World
 
@@ -205,3 +206,10 @@ def test_pod_cliques_share_what_is_equal() -> None:
     assert kept[0].spec is kept[1].spec
     assert kept[0].status is kept[1].status
     assert kept[2].status["replicas"] is True
+
+
+def test_a_part_with_an_uncommon_number_is_kept_as_it_is() -> None:
+    """It keeps its spelling, and cannot be shared with other objects."""
+    body = raw("PodClique")
+    body["spec"]["replicas"] = JSONNumber("1e3")
+    assert parsing.pod_clique(body).spec["replicas"] == JSONNumber("1e3")
