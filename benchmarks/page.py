@@ -123,7 +123,7 @@ def _tables(document: Document) -> Iterator[str]:
             f"{said} |"
         )
     yield ""
-    yield prose.FIGURES
+    yield prose.FIGURES + (prose.RUN_FIGURES if document["passes"] else "")
 
 
 def _growth(document: Document) -> Iterator[str]:

@@ -9,58 +9,61 @@ TITLE: Final = """\
 
 This page is made by `python -m benchmarks.page` from `benchmarks/results/{source}`; do not edit it. `make bench`
 measures on 1,000 pods in a few minutes, `python -m benchmarks --pods 10000` on 10,000. Every reference was measured
-beside its figure, in the same run on the same machine; nothing timed is asserted in tests.
+beside its figure, in the same run on the same machine; no test asserts a time.
 """
 
 FIGURES: Final = """\
-- **Hashing** is measured with six mixes of Dynamo-like templates, 25 to 50 KB of dump each, from such that are nearly
-  alike to 10,000 that share little. The worst of them is what counts. The reference is Go's own packages, hashing the
-  same templates, decoded, on one core.
+- **Hashing** is measured with six mixes of Dynamo-like templates, 25 to 50 KB of dump each, from templates that
+  are nearly alike to 10,000 that share little. The worst mix is the one that counts. The reference is Go's own
+  packages, which hash the same templates, already decoded, on one core.
 - **A large dump** is Grove's scale test as `kubectl get -o json` prints it, with containers and field managers. `run`
   migrates it into another file.
+"""
+
+RUN_FIGURES: Final = """\
 - **The reference of patching** is a Go program (`benchmarks/reference/patcher`) that sends the very same patches with
-  client-go, in no particular order, at the best of several concurrencies. It finds nothing out, checks nothing and
+  client-go, in no particular order, at the best of several concurrencies. It reads nothing, checks nothing and
   logs nothing.
 - **API server and etcd** are real ones, pinned to one core; whoever patches is pinned to another. On a machine that
-  does other things as well, the CPU per patch tells more than the clock.
-- **Scale test** is Grove's own shape: one PodCliqueSet, and a PodClique for every two pods. **Small sets** are as many
-  PodCliqueSets as a tenth of the pods named, with two PodCliques of two pods each. For 100 pods the whole run may take
-  half more than the reference's patching, and a second: the goal's ratio is made from that.
+  has other work too, the CPU per patch is a better measure than the clock.
+- **Scale test** is Grove's own shape: one PodCliqueSet, and a PodClique for every two pods. **Small sets** are
+  one PodCliqueSet for every ten of the pods named, each with two PodCliques of two pods. For 100 pods the goal allows
+  the whole run half more than the reference's patching, and one second; its ratio is computed from that.
 - **The whole run** is a process from its start to its end: imports, preflight, snapshot, plan, record, patches, and
   the snapshot that proves them. **Operator away** is the time from its scale-down to the last write.
 - **A server that answers at once** is a small TLS server in Go (`benchmarks/reference/answerer`), on a core of its own.
-- **Nothing to do** is the preflight of a run that finds everything migrated, **the lists alone** are the same lists,
-  read and parsed by the same client and thrown away.
+- **Nothing to do** is the preflight of a run that finds everything migrated. **The lists alone** are the same lists:
+  the same client reads and parses them and throws them away.
 - **A GET of another client** is one of a small object, twenty times a second, by a process that does nothing else.
 """
 
 NO_RUN: Final = """\
-The run on an API server is not part of this measurement. `python -m benchmarks --only run --pods 10000` measures what
-it needs of time, CPU and memory.
+The run on an API server is not part of this measurement. `python -m benchmarks --only run --pods 10000` measures its
+time, CPU and memory. [compatibility.md](compatibility.md) has the times of whole runs over 35 to 39 pods.
 """
 
 GROWTH: Final = """\
 ## Growth
 
 Snapshot, plan and patches of Grove's scale test, from simulated lists in pages of 500. Both axes are logarithmic, so
-what grows in step with the pods is a line.
+a figure that grows in proportion to the pods is a straight line of slope one.
 """
 
 PROFILE: Final = """\
 ## How a run spends its time
 
-One thread sends all patches, as one stream, over connections of its own that the official client's pool makes: proxies,
-certificates, names and credentials are the official client's. At first eight patches are under way. After each round
-of answers one more may be, up to `--concurrency`, while the mean latency is within a quarter of the best round; it
-goes down again when the API server becomes slower, and by half for a `429` or `503`. `--qps` limits the rate; there is
-no limit by default. A `429` is obeyed with its `Retry-After`. One patch is sent for each object and subresource,
-nothing is read before a write, and what is right already is not written. Right before every patch the hold on the
-Lease is checked, without a request and after the connection is made, so that a slow handshake sends nothing late. Pods
-and PodClique labels go first, then the status of PodCliques and of scaling groups, and last the PodCliqueSet's own; a
-further set is begun only when nothing else may be sent.
+One thread sends all patches, as one stream, over connections of its own. The official client's pool makes these, so
+proxies, certificates, names and credentials are the official client's. At first at most eight patches are under way.
+After each round of answers this limit rises by one, up to `--concurrency`, while the mean latency is within a quarter
+of the best round. It falls again when the API server becomes slower, and by half for a `429` or `503`. `--qps` limits
+the rate; by default the rate has no limit. A `429` is obeyed with its `Retry-After`. One patch is sent for each object
+and subresource, nothing is read before a write, and a value that is already right is not written. Right before every
+patch the hold on the Lease is checked, without a request and after the connection is made, so that a slow handshake
+sends nothing late. Pods and PodClique labels go first, then the status of PodCliques and of scaling groups, and last
+the PodCliqueSet's own; a further set is begun only when nothing of the begun ones can be sent.
 
-Ways to send the same patch to a server that answers at once, in CPU of the client, measured on a busy machine in
-several sessions (`make bench` has the last line and the reference as figures of their own):
+Ways to send the same patch to a server that answers at once, in CPU of the client, measured on a busy machine at
+several times (`make bench` measures the last line and client-go again):
 
 | | ms |
 |---|---:|
@@ -68,78 +71,79 @@ several sessions (`make bench` has the last line and the reference as figures of
 | Go, client-go over HTTP/1.1 | 0.06 |
 | eight threads and the official client's pool, with executor and log | 0.40 to 0.54 |
 | aiohttp, which `kubernetes.aio` brings, without executor and log | 0.24 |
-| the pool's connections without waiting, h11 for every byte, with executor and log | 0.35 |
-| the same, answers read with httptools (now) | 0.17 |
+| before: connections of the pool in one thread, answers read with h11, with executor and log | 0.35 |
+| now: the same, answers read with httptools | 0.17 |
 
-`kubernetes.aio` was not taken, for four reasons. aiohttp alone costs more CPU than all that we do. Its loader of
-kubeconfigs never renews credentials: `config/kube_config.py:KubeConfigLoader._set_config` sets no
-`refresh_api_key_hook`, and the loop that is offered instead (`refresh_token`) knows two of the providers and no client
-certificates, so that a run which outlasts its token would end half-written. It knows no `no_proxy` of its own and no
-SOCKS proxy. And importing it takes 0.2 s and 12 MiB more. So one half of the client is left, the one that reads, elects
-and lists too, and the image stays without `kubernetes/aio`, aiohttp and its eight dependencies.
+`kubernetes.aio` was not taken, for four reasons. aiohttp alone costs more CPU than our whole way of sending. Its loader
+of kubeconfigs never renews credentials: `config/kube_config.py:KubeConfigLoader._set_config` sets no
+`refresh_api_key_hook`, and the loop that it offers instead (`refresh_token`) covers two of the providers and no client
+certificates. So a run that outlasts its token would end half-written. It has no `no_proxy` of its own and no SOCKS
+proxy. And its import takes 0.2 s and 12 MiB more. So the image stays without `kubernetes/aio`, aiohttp and its eight
+dependencies: the synchronous client, which reads, lists and elects, makes the connections for patches too.
 
-Lists stay on the pool: a page takes the server and our parser far longer than its request takes us.
+Lists stay on the pool: the server and our parser need far longer for a page than the client needs for its request.
 
 ## While the operator is away
 
-What users feel is the operator's absence: no pod is replaced and no set scales until the next operator runs. The rows
-"operator away" are its stages, from the scale-down to the end of the run: `waiting` for its pods to end and its Leases
-to be free, `fence`, the `snapshot` behind the fence, `record`, `execute` (the patches), `verify` (the snapshot that
-proves them) and `close`. The first snapshot and plan, all checks of rights, the dry runs against webhooks and our own
-policies, and the record of the operator are made before the stop. What follows the stop must follow it: the snapshot
-behind the fence is the one on which every proof rests, and the tables are made from it.
+Users notice the operator's absence: no pod is replaced and no set scales until the next operator runs. Where a run is
+measured, the rows "operator away" have its stages, from the scale-down to the end of the run: `waiting` for its pods to
+end and its Leases to be free, `fence`, the `snapshot` behind the fence, `record`, `execute` (the patches), `verify`
+(the snapshot that proves them) and `close`. The first snapshot and plan, all checks of rights, the dry runs against
+webhooks and our own policies, and the record of the operator are made before the stop. The rest cannot come before the
+stop: every proof rests on the snapshot behind the fence, and the tables are made from it.
 
-### What writing before the stop would give
+### What writing before the stop would save
 
-Pods' labels are about half of all patches (10,000 of 20,001 in Grove's scale test of 10,000 pods). At the 172 patches a
-second of an API server with one core they take 58 of the 116 s of patching; written before the stop, the operator would
-be away for about 62 s instead of 120 s. At 1,000 pods it would be 6 s of 12 s.
+Pods' labels are about half of all patches (10,000 of 20,001 in Grove's scale test of 10,000 pods). An API server with
+one core took 172 patches a second in an earlier measurement: 58 of the 116 s of patching are for these labels. If they
+were written before the stop, the operator would be away for about 62 s instead of 120 s, and at 1,000 pods for about
+6 s instead of 12 s.
 
-Grove allows it in its quiet state, and forbids it in four places (read in v0.1.0-alpha.9, alpha.11 and alpha.12-rc1,
-`operator/internal/controller`):
+Grove allows this while nothing changes, but four facts speak against it (read in v0.1.0-alpha.9, alpha.11 and
+alpha.12-rc1, `operator/internal/controller`):
 
 - **Allowed**: a change of a pod's labels alone wakes nobody. `podclique/register.go:podPredicate` passes updates of a
   pod's status and deletions only. Pods are replaced by `podclique/components/pod/rollingupdate.go:computeUpdateWork`,
   which compares the label, and which `syncflow.go` calls only while the PodClique's own update is in progress.
-- **Forbidden by an edit meanwhile**: the spec is not frozen while the operator runs. An edit begins an update, and then
+- **Against it: an edit meanwhile**: the spec is not frozen while the operator runs. An edit begins an update, and then
   every pod with our label counts as old: those that are not ready are deleted at once (`deleteOldNonReadyPods`), the
-  others one by one, in PodCliques too whose template nobody touched and which would have kept their pods.
-- **Forbidden in alpha.12-rc1 altogether**: `podclique/reconcilespec.go:shouldCheckPendingUpdatesForPCLQ` is true for
+  others one by one. This also happens in PodCliques whose template nobody touched and which would have kept their pods.
+- **Against it: alpha.12-rc1 in any case**: `podclique/reconcilespec.go:shouldCheckPendingUpdatesForPCLQ` is true for
   standalone PodCliques without any update of the set, and `shouldResetOrTriggerUpdate` is true where no
   `updateProgress` is stored. Such an update is empty as long as the pods' labels are the operator's; with ours, it
   deletes them.
-- **Seen by users**: `podclique/reconcilestatus.go:mutateUpdatedReplica` counts pods by the label, so that the next
-  reconciliation for any reason sets `updatedReplicas` to 0, for scaling groups and sets too. Dynamo reports such a
-  graph as not ready. A scale-in then chooses its pods by the label as well (`components/pod/deletionsort.go`).
-- **Forbidden by the authorizer**, where it is on: only the operator may change its pods.
+- **Against it: users see it**: `podclique/reconcilestatus.go:mutateUpdatedReplica` counts pods by the label, so that
+  the next reconciliation for any reason sets `updatedReplicas` to 0, for scaling groups and sets too. Dynamo reports
+  such a graph as not ready. A scale-in then chooses its pods by the label as well (`components/pod/deletionsort.go`).
+- **Against it: the authorizer**, where it is on: only the operator may change its pods.
 
-So a write before the stop would save half of the absence, and would break the promise that no pod is replaced because
-of us whenever somebody edits a set meanwhile. It is not built.
+So a write before the stop would save half of the absence. But whenever somebody edits a set meanwhile, it would break
+the promise that no pod is replaced because of us. It is not built.
 
 ### Where goals are missed, and what comes next
 
-- **CPU of a patch**: about twice Go's. A sixth is TLS, a fifth the log line that every patch leaves, and the rest is
-  spread over the making of the request, the rules of sending and the reading of the answer, a few microseconds each.
+- **CPU of a patch**: two to three times Go's. A sixth is TLS, a fifth the log line that every patch leaves, and the
+  rest is spread over making the request, the rules of sending and reading the answer, a few microseconds each.
 - **The start**: importing the official client takes 260 ms of CPU. 110 of them, and 11 MiB, are packages that are not
-  used (pydantic, websockets); keeping them out takes a trick with Python's modules (tried), which is not worth it.
+  used (pydantic, websockets). A trick with Python's modules keeps them out; it was tried, and is not worth it.
 - **The whole run**: a run reads three snapshots: before the operator stops, behind the fence, and to prove what was
   written.
-- **Nothing to do**: beside the lists, the operator, its configuration and the record are read, and a second of CPU goes
-  to trimming 10,000 pods and to planning. The next step: plan sets while the last lists arrive.
-- **Memory**: of a dump, what decisions need is kept, as bytes. Objects share the strings and the parts that most of
+- **Nothing to do**: a run also reads the operator, its configuration and the record, and needs a second of CPU to trim
+  10,000 pods and to plan. The next step: plan sets while the last lists arrive.
+- **Memory**: of a dump only what decisions need is kept, as bytes. Objects share the strings and the parts that most of
   them have. A pod with its half of a PodClique takes a little more than 1 KiB in a snapshot with its plan: the names
   and UIDs of both, their changes and patches. PodCliques whose status differs from all others, in a time for example,
-  take more. The next step: to make patches when they are sent, and to decode the items of a list one by one.
+  take more. The next step: make patches when they are sent, and decode the items of a list one by one.
 - **All schemes**: a template is printed and summed once for each layout and each order of its lists, which is ten texts
-  for the twelve schemes of a template whose lists are not in canonical order. Layouts do
-  not share sums yet, though the containers of 1.34 to 1.36 could. Detection tries the schemes in order, so most
+  for the twelve schemes if its lists are not in canonical order. Layouts do not share sums yet, though the containers
+  of 1.34 to 1.36 could. Detection tries the schemes in order, so most
   templates never meet all of them.
-- **Hashing against Go**: a template is walked, which gives pieces of text, and the pieces are summed. The table below
-  has both parts, and what was tried. The start of the process is an eighth of the figure for templates that are nearly
+- **Hashing against Go**: the walk over a template gives pieces of text, and the pieces are summed. The tables below
+  have both parts, and what was tried. The start of the process is an eighth of the figure for templates that are nearly
   alike.
-- **Text that was never met**: a character of it costs Python about 70 ns, and Go one or two. Everything else, the names
-  and unset fields of a dump, costs one multiplication for each run of fixed text. A template with a unique script of
-  20 KB takes more than a millisecond for that script alone.
+- **Text that was not met before**: a character of it costs Python about 70 ns, and Go one or two. Everything else, the
+  names and unset fields of a dump, costs one multiplication for each run of fixed text. A template with a unique script
+  of 20 KB takes more than a millisecond for that script alone.
 
 ### Where the time of hashing goes
 

@@ -212,7 +212,7 @@ class Refused(MigratorError):
 
 
 class LostRace(MigratorError):
-    """Another writer was faster, before the first write or between trees; finished trees stay migrated."""
+    """Another writer was faster, or somebody answered no; finished sets stay migrated."""
 
     exit_code = 4
     code = "lost-race"
@@ -231,7 +231,7 @@ class ForeignOperator(LostRace):
 
 
 class Reverted(MigratorError):
-    """Failed after the first write; everything that had been written was put back."""
+    """Failed after the first write; everything that the run wrote was put back."""
 
     exit_code = 5
     code = "reverted"

@@ -60,8 +60,8 @@ if TYPE_CHECKING:
 @click.option(
     "--after-upgrade",
     is_flag=True,
-    help="Also compare with the record of the run: the target's operator runs, no update has begun, no earlier pod is "
-    "missing. The record is removed if all is well.",
+    help="Also check that the target's operator runs and, by the record of the run, that no update has begun and no "
+    "earlier pod is missing. The record is removed if all is well.",
 )
 @click.option("--close", is_flag=True, help="Remove the record of the run, and print what is given up with it.")
 @click.option("--yes", is_flag=True, help="With --close: do not ask.")

@@ -40,22 +40,22 @@ inference set, one busybox in two replicas, one with ordered startup and one wit
 finished rolling update behind them, and one was scaled out. Where the release knows the update strategy OnDelete, there
 is a set under it too, four pods of which one was replaced by hand after a change: it holds pods of two templates.
 
-With `grove-migrator`, all of these had to hold: every pod of before is there afterwards, by its uid; the watch saw no
-pod deleted and none created; no update has begun; `updatedReplicas` is what it was; `verify --after-upgrade` passes
-(what the operators do by themselves is below). The next operator had reconciled everything, and then nothing happened
-for another 60 s. Afterwards a scale-out made pods with the new hash and replaced none, and a change of one clique's
+With `grove-migrator`, all of these had to hold: every earlier pod is there afterwards, by its uid; the watch saw no pod
+deleted and none created; no update has begun; `updatedReplicas` is what it was; `verify --after-upgrade` passes (what
+the operators do by themselves is below). After the next operator had reconciled everything, nothing happened for
+another 60 s. Afterwards a scale-out made pods with the new hash and replaced none, and a change of one clique's
 template replaced that clique's pods and no others.
 
 "Run" is the time of the whole `run --stop-operator`, "away" the time from the end of the old operator's process until
-the next one answers, the installation of the next one included. They are from two busy cores: no promise, an order of
-magnitude.
+the next one answers, the installation of the next one included. They were measured on two busy cores, so
+they show an order of magnitude and are not a promise.
 """
 
 _READING: Final = """\
-"Recreated without" leaves out the pods under OnDelete, which are not the operator's to replace, and pods whose hash
-is the same for both builds, as of a template whose lists stand in canonical order anyway. main at 94a0105c accepts
-the legacy hash of its own Kubernetes minor as well, so an upgrade to it from alpha.9 needs no migration; with one,
-nothing is recreated either.
+"Recreated without" leaves out the pods under OnDelete, which the operator does not replace, and pods whose hash is the
+same for both builds, for instance because the lists of their template are in canonical order already. main at 94a0105c
+accepts the legacy hash of its own Kubernetes minor as well, so an upgrade to it from alpha.9 needs no migration; with
+one, nothing is recreated either.
 """
 
 _TRIED: Final = """\
@@ -70,14 +70,14 @@ With alpha.3 and its rebuilt sibling and with alpha.9 and alpha.11, unless it sa
   the new one after a rerun.
 - **The authorizer webhook on**: the run refused and left the operator alone. The same release without the authorizer
   rolled nothing, the run migrated, and the upgrade recreated no pod.
-- **The model** of an operator that the fault tests judge by replaced the same pods as the real one, on the states in
+- **The model** of an operator, by which the fault tests judge, replaced the same pods as the real one, on the states in
   `tests/upgrade/test_model.py`.
 
 ## What operators do by themselves
 
-**alpha.12-rc1** begins an update of every standalone PodClique without `status.updateProgress`, whether or not
-anybody migrated anything (`operator/internal/controller/podclique/reconcilespec.go:shouldResetOrTriggerUpdate`; Grove
-pull request #757 ends it). It finds nothing to replace, ends within a moment, and cost no pod in any row above.
+**alpha.12-rc1** begins an update of every standalone PodClique without `status.updateProgress`, whether or not anybody
+migrated anything (`operator/internal/controller/podclique/reconcilespec.go:shouldResetOrTriggerUpdate`; Grove pull
+request #757 ends it). The update finds nothing to replace, ends within a moment, and deleted no pod in any row above.
 `verify --after-upgrade` knows it: an ended update of a standalone PodClique is not a failure as long as no pod of
 before is missing.
 
@@ -86,9 +86,9 @@ before is missing.
 
 **A rolling update of alpha.12-rc1** was seen to stay in flight on a busy node, in an upgrade from alpha.8 without the
 tool: it replaced a standalone PodClique's pod by one with the old hash, called the PodClique updated, and waited for
-its set for as long as somebody looked (16 minutes). Tried again, it replaced all 35 pods, which is the row above.
+its set until it was given up after 16 minutes. Tried again, it replaced all 35 pods, which is the row above.
 
-**Back from PR #778, alpha.12-rc1** does not come to rest. Pods keep PodGang labels with an epoch
+**After a way back from PR #778, alpha.12-rc1** does not come to rest. Pods keep PodGang labels with an epoch
 (`<set>-<index>-<epoch>`), and the operator expects them without (`<set>-<index>`): it logs "PodGang label does not
 match expected PodGang name" again and again. When the template of a set was changed, its pods were replaced, but
 `observedGeneration` of the set stayed behind. No pod was recreated by the upgrade itself, with or without the tool.
@@ -96,33 +96,34 @@ match expected PodGang name" again and again. When the template of a set was cha
 **alpha.11 and alpha.12-rc1** were seen to leave `status.scheduleGatedReplicas` of a PodClique above zero after a gang
 had been replaced, though none of its pods was gated any more.
 
-**The Lease**: from alpha.9 on (alpha.4 to alpha.8 were not tried), an operator that is stopped gives its Lease back,
-so a run need not wait for it. Only at its very first start, when it ends its process to read a new certificate, it
-does not.
+**The Lease**: from alpha.9 on (alpha.4 to alpha.8 were not examined), an operator that is stopped gives its Lease back,
+so a run need not wait for it. There is one exception: at its very first start the operator ends its process to read a
+new certificate, and keeps the Lease.
 
 **alpha.1 to alpha.3** elect no leader, whatever their configuration says: the field of `leaderElection` has no JSON
 name there (`operator/api/config/v1alpha1/types.go:OperatorConfiguration`), so the key is not read, and there is no
 Lease. A test shows it. A run holds its own Lease and the default one all the same, which keeps out a target that
-elects a leader. What keeps these releases out is that none has a pod: the run looks for pods until its end.
+elects a leader. Against these releases the Lease does not help; the run looks for their pods until its end.
 
 An update in which alpha.3 finds no pod to replace was seen to stay in flight: the PodCliques' updates end at once, and
-nothing makes the operator store their generation hashes. A migration gives no cause for it, since it begins no update.
+nothing makes the operator store their generation hashes. A migration does not cause this, because it begins no update.
 """
 
 _NOT_RUN: Final = f"""\
 ## What was not run
 
-A row without figures was **not run**: there was no binary of a build in it. The suite builds no operator. It takes
-binaries from the directory that `{builds.VARIABLE}` names (`<dir>/<build>/grove-operator`), and skips what it lacks, so
-these upgrades run where somebody has put binaries there; the continuous integration of this repository has none.
+A row of the first table without figures was **not run**: there was no binary of one of its builds. The suite builds no
+operator. It takes binaries from the directory that `{builds.VARIABLE}` names (`<dir>/<build>/grove-operator`), and
+skips what it lacks, so these upgrades run where somebody has put binaries there; the continuous integration of this
+repository has none.
 
 The binaries that were used are not those of Grove's images. They were built from the unchanged source of each tag or
 commit, with the Kubernetes libraries that its go.mod names. The types of two other schedulers, KAI and Volcano, which
-the source of alpha.9 and later names and no module proxy at hand served, were replaced by stand-ins with the same
-fields; no such scheduler was configured, and no hash depends on them.
+the source of alpha.9 and later imports, could not be had from a module proxy, so stand-ins with the same fields
+replaced them; no such scheduler was configured, and no hash depends on them.
 
-Releases that are not in the table are shown in another way only: their hashes by golden vectors from Go itself
-(`tests/oracle/golden`), and what is written by a real API server with their CRDs (`tests/cluster`). That does not say
+For releases that are not in these tables there is less evidence: golden vectors from Go itself for their hashes
+(`tests/oracle/golden`), and a real API server with their CRDs for what is written (`tests/cluster`). This does not show
 how their operators behave.
 
 "{builds.BUILDS["v0.1.0-alpha.3-k8s-1.34"].title}" is **not a release of
@@ -136,7 +137,7 @@ with Grove's published charts. They need Docker and the network: **they were not
 
 Everything above ran with an API server of Kubernetes 1.34 and on Python 3.11. With etcd, API server and controllers of
 1.36.3, all tests of `tests/cluster` that are not marked slow passed (508) but one: it switches image volumes off, which
-1.36 does not allow any more. None was run with 1.31: its API server was not built in the hour that there was. Those
+1.36 does not allow any more. None was run with 1.31, because its API server had not been built. Those
 API servers, other Pythons, the node and kind are in the GitHub workflow, which nobody has run yet.
 
 Not tried either: a cluster with several API servers or several nodes.
@@ -150,30 +151,37 @@ _NODE: Final = """\
 The same upgrades with a real kubelet (`make node-upgrade`): the operators, the workloads and the tool run in
 containers, the operators are installed by Helm from the charts of their tags, and the run is the Job of
 `manifests/job.yaml`, or of our chart, with the image of our Dockerfile. Each row was judged like those above.
-"Recreated without" is the negative control, tried once for each pair: the same upgrade without the tool. Where it says
-"then none", the rolling update of the next operator stood still for 180 s, long before its end, and was given up.
-alpha.12-rc1 and PR #778 compute the same hashes: without the tool nothing is recreated there, and a run with it finds
-nothing to write. What these rows show is that a run between them costs nothing. The rows back from PR #778 have no
-figures because they were not finished: by the Job, no pod was recreated without the tool, and none with it; but then
-alpha.12-rc1 did not observe a change that it had rolled out (see below), so the last check did not end. By the chart it
-was not tried.
+"Recreated without" is the negative control, tried once for each pair: the same upgrade without the tool.
 
-What stood in for what: the closed cluster of `tests/node` for kind (containerd 2.2 and one kubelet of 1.34), a base
-made of Debian's packages with Python 3.11 for the published slim image, images made of the binaries described below
-for Grove's, charts from each tag's source for the published ones, busybox for the workloads' images, and the health of
-kubelet for that of the workloads. The machine was busy with other work, so the times are long.
+alpha.12-rc1 and PR #778 compute the same hashes. So without the tool nothing is recreated between them, and a run finds
+nothing to write: these rows show that such a run does no harm. The rows back from PR #778 have no figures because they
+were not finished. By the Job, no pod was recreated without the tool, and none with it. But then alpha.12-rc1 did not
+observe a change that it had rolled out (see below), so the last check did not end. By the chart it was not tried.
+
+These were stand-ins:
+
+| in place of | stood |
+|---|---|
+| kind | the closed cluster of `tests/node`: containerd 2.2 and one kubelet of 1.34 |
+| the slim image of Python | a base made of Debian's packages with Python 3.11 |
+| Grove's published images | images made of the binaries described below |
+| Grove's published charts | charts from each tag's source |
+| the workloads' images and probes | busybox, and probes of the kubelet's own health |
+
+The machine was busy with other work, so the times are long.
 """
 
 _SCENARIOS: Final = """\
 ### What becomes of the Job
 
 `make node-test` runs these on the same node, each in a cluster with six sets of alpha.9 that the run is to take to
-alpha.11; the operator is a stand-in that does nothing, and the sets' pods run no container. After each scenario that
-migrates, everything but the hashes is as it was before. The table is what each has shown when it last ran, from
-`tests/node/scenarios.json`: the exit code and the reason of each container, with DisruptionTarget where its pod has
-that condition, the outcome or the reason code in each termination message, how the Job ended and what it counts as
-failed, the Events about sets, and what is in the cluster at the end. Exit codes are in [cli.md](cli.md). A log line in
-place of a code means that the run could not write its message: the kubelet took the end of its log.
+alpha.11. The operator is a stand-in that does nothing, and the sets' pods run no container. After each scenario that
+migrates, everything but the hashes is as it was before. The table is from `tests/node/scenarios.json`, what each
+scenario showed when it last ran. Its columns are: the exit code and the reason of each container, with DisruptionTarget
+where its pod has that condition; the outcome or the reason code in each termination message; how the Job ended and how
+many pods it counts as failed; the Events about sets; and the state of the cluster at the end. Exit codes are in
+[cli.md](cli.md). A log line in place of a code means that the run could not write its message: the kubelet took the end
+of its log.
 """
 
 
@@ -206,7 +214,7 @@ def _node_row(pair: Pair, by: str, result: Mapping[str, Any] | None) -> str:
         return f"| {' | '.join([*ends, 'not run', *[''] * 6])} |"
     without = "" if result["without"] is None else str(result["without"])
     if result["stalled_of"] is not None:
-        without += f" of {result['stalled_of']}, then none"
+        without += f" of {result['stalled_of']}, then the update stood still for 180 s and was given up"
     counted = [str(result["sets"]), str(result["pods"]), without, str(result["with_tool"])]
     times = [f"{result[name]:g} s" for name in ("run_seconds", "downtime_seconds", "soak_seconds")]
     return f"| {' | '.join([*ends, *counted, *times])} |"
