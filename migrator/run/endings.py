@@ -115,14 +115,7 @@ def error_of(code: int, memory: Memory, seen: Situation) -> BaseException:
         stays = "what this run wrote was put back, and what an earlier run migrated stays so: do not start the old "
         return Reverted(f"{cause}; {f'{stays}operator' if earlier else 'everything was put back'}")
     if code == Exit.STUCK:
-        left = "what was written is still there" if seen.begun else "the operator is at zero and was not given back"
-        if not seen.begun and not seen.restore_due:
-            return NotReverted(f"{cause}; whether the record of the run is closed was not seen: run again")
-        if seen.begun and not seen.backable:
-            start = "" if seen.live else " (start it; docs/upgrade.md has the command that gives up a parked Lease)"
-            said = f"run again; if that is refused, let the target's operator run{start}, which knows what was written"
-            return NotReverted(f"{cause}; {left}: {said}")
-        return NotReverted(f"{cause}; {left}: keep the operator at zero, and run again, or `run --revert`")
+        return _stuck(cause, seen)
     if code == Exit.LOST and memory.why is Why.CONFLICT and seen.begun:
         return LostRace(
             f"{cause}; that set was brought back to the old hashes, and the other sets are migrated. Run again, or "
@@ -131,3 +124,15 @@ def error_of(code: int, memory: Memory, seen: Situation) -> BaseException:
     if isinstance(cause, MigratorError) and cause.exit_code == code:
         return LeaseLost(f"{cause}; run again") if isinstance(cause, LeaseLost) else cause
     return ClusterError(str(cause)) if isinstance(cause, MigratorError) else cause
+
+
+def _stuck(cause: BaseException, seen: Situation) -> NotReverted:
+    """The error that says what is left and what to do next."""
+    if not seen.begun and not seen.restore_due:
+        return NotReverted(f"{cause}; whether the record of the run is closed was not seen: run again")
+    left = "what was written is still there" if seen.begun else "the operator is at zero and was not given back"
+    if seen.begun and not seen.backable:
+        start = "" if seen.live else " (start it; docs/upgrade.md has the command that gives up a parked Lease)"
+        said = f"run again; if that is refused, let the target's operator run{start}, which knows what was written"
+        return NotReverted(f"{cause}; {left}: {said}")
+    return NotReverted(f"{cause}; {left}: keep the operator at zero, and run again, or `run --revert`")
