@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,9 @@ def test_a_process_that_was_left_is_noticed_until_it_ends() -> None:
     name = f"grove-node-test-{os.getpid()}"
     before = traces.taken()
     with subprocess.Popen(["sleep", "60"], env={**os.environ, traces.VARIABLE: name}) as process:
+        environment = Path(f"/proc/{process.pid}/environ")
+        while not environment.read_bytes():  # the kernel sets it a moment after a new program has begun
+            time.sleep(0.01)
         assert f"process {process.pid}" in traces.left(name, before)
         process.kill()
     assert not [trace for trace in traces.left(name, before) if trace.startswith(("process", "cgroup"))]
