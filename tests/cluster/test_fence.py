@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from migrator.errors import AlreadyExists, LeaseLost, Refused, TestFailed
+from migrator.errors import AlreadyExists, LeaseLost, NotFound, Refused, TestFailed
 from migrator.exact_json import JSONObject
 from migrator.grove.model import (
     POINTER_TEMPLATE_HASH_LABEL,
@@ -47,6 +48,8 @@ from migrator.run.leases import OWN_LEASE, PARKED, Leases, micro_time, monotonic
 from migrator.run.record import RUN_NAME, Recorded, Recorder
 from migrator.stores.kube.store import KubeStore, connect
 from testbed import operator_installation as installed
+from tests.cluster.helm.reader import shell
+from tests.repo.pages import blocks
 from tests.support.small_cluster import context_of
 
 pytestmark = pytest.mark.controlplane
@@ -108,6 +111,22 @@ def test_leases_are_created_kept_parked_and_released(store: KubeStore, namespace
         following.take(name)
     assert spec_of(store, namespace, LEASE)["leaseTransitions"] == 1
     following.let_go(park=False)
+
+
+def test_the_runbook_gives_up_a_parked_lease(
+    store: KubeStore, namespace: str, control_plane: Any, tmp_path: Path
+) -> None:
+    """Its command takes the Lease away that keeps every operator out."""
+    leases = leases_of(store, namespace, "we_1")
+    leases.take(OWN_LEASE)
+    leases.take(LEASE)
+    leases.let_go(park=True)
+    [block] = blocks("upgrade", "When something goes wrong")
+    assert "-n grove-system " in block
+    command = block.replace("-n grove-system ", f"-n {namespace} ")
+    shell(command, tmp_path, KUBECONFIG=str(control_plane.kubeconfig), HOME=str(tmp_path))
+    with pytest.raises(NotFound):
+        store.get(LEASES, namespace, LEASE)
 
 
 def test_a_dead_operators_lease_is_taken_over(store: KubeStore, namespace: str) -> None:

@@ -129,8 +129,8 @@ def test_a_release_that_is_not_in_the_table(site: Typist, monkeypatch: pytest.Mo
 
 
 #: The blocks of each section, and which of them a test runs: here, in tests/cluster/helm (test_ways.py and
-#: test_gitops.py), or for a lost node in tests/cluster/manifests/test_lost_node.py. Not run are those that set
-#: variables.
+#: test_gitops.py), for a lost node in tests/cluster/manifests/test_lost_node.py, for a parked Lease in
+#: tests/cluster/test_fence.py. Not run are those that set variables.
 RUN = {
     "upgrade": {
         "A release that is not in the table": (2, {0, 1}),
@@ -141,6 +141,7 @@ RUN = {
         "kubectl": (2, {0, 1}),
         "After": (1, {0}),
         "Going back": (3, {0, 1, 2}),
+        "When something goes wrong": (1, {0}),
         "When the Job is cut off": (2, {0, 1}),
     },
     "dynamo": {"Bundled Grove": (6, {1, 2, 3, 4, 5}), "Going back": (1, {0})},
