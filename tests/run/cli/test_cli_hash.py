@@ -263,7 +263,7 @@ def test_what_is_nested_too_deep_to_be_a_field_keeps_no_set_from_being_printed(
         ('{"a": [{"b": 1, "c": {}, "b": 1}]}', "key 'b' is set twice"),
         ('{"a":\n"' + BACKSLASH + 'u0031Gi"}', r"line 2: \S+u0031 stands for a character that"),
         ('{"a": "' + 3 * BACKSLASH + 'u002B"}', r"line 1: \S+u002B stands for"),
-        ("[" * 5000 + "]" * 4000, "nested too deeply"),
+        ("[" * 5000 + "]" * 4000, "nested too deeply|Expecting ',' delimiter"),  # Python 3.13 reads as deep as this
         ("[" * 10001 + "]" * 10001, "nested too deeply"),
     ],
 )
