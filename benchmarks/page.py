@@ -88,7 +88,7 @@ def _head(document: Document, source: str) -> Iterator[str]:
     yield (
         f"Measured {document['measured']} in {document['seconds']} s on {machine['cores']} cores of {machine['cpu']} "
         f"({machine['memoryGiB']} GiB, {machine['system']}, Python {machine['python']}, {machine['go']}); load average "
-        f"when it ended: {machine['loadAverage']}.{' ' + document['note'] if 'note' in document else ''}"
+        f"when it ended: {machine['loadAverage']}."
     )
     yield ""
     missed = [row for row in document["rows"] if _reached(row) is False]
