@@ -13,10 +13,10 @@ from migrator.grove.model import (
     Snapshot,
     Tree,
 )
-from migrator.grove.places import PROGRESS_FIELDS, stored_hashes
+from migrator.grove.places import stored_hashes
 from migrator.hashing import layouts, schemes
 from migrator.hashing.schemes import Scheme
-from migrator.planning.baseline import pod_id, replicas_of
+from migrator.planning.baseline import newest_update, pod_id, replicas_of
 from migrator.planning.detect import Pair, Verdict, detect
 from migrator.planning.hashes import HashesOf
 from migrator.planning.lag import lagging
@@ -103,9 +103,8 @@ def _in_flight(tree: Tree) -> Iterator[Problem]:
         return
     items: tuple[PodCliqueSet | PodCliqueScalingGroup | PodClique, ...] = (tree.pcs, *tree.scaling_groups)
     for item in (*items, *tree.pod_cliques):
-        fields = (item.status.get(name) for name in PROGRESS_FIELDS)
-        progress: Mapping[str, object] = next(filter(None, fields), {})
-        if progress.get("updateStartedAt") and not progress.get("updateEndedAt"):
+        progress = newest_update(item.status)
+        if progress and not progress.get("updateEndedAt"):
             began = f"{item.ref}: an update that began at {progress['updateStartedAt']} has not ended"
             message = f"{began}, and no record shows whether the upgrade began it"
             yield Problem(item.ref, "/status/updateProgress", message, settles=isinstance(item, PodClique))

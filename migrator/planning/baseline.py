@@ -53,13 +53,16 @@ def pod_id(uid: str) -> str:
     return blake2b(uid.encode(), digest_size=8).hexdigest()
 
 
+def newest_update(status: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The progress of an object's newest update, as the operator wrote it; empty if there was none."""
+    updates = (status.get(name) or {} for name in PROGRESS_FIELDS)
+    return next((progress for progress in updates if progress.get("updateStartedAt")), {})
+
+
 def update_started(status: Mapping[str, Any]) -> str | None:
     """When an object's newest update began, as the operator wrote it; ``None`` if there was none."""
-    for name in PROGRESS_FIELDS:
-        started = (status.get(name) or {}).get("updateStartedAt")
-        if started:
-            return str(started)
-    return None
+    started = newest_update(status).get("updateStartedAt")
+    return str(started) if started else None
 
 
 def replicas_of(item: PodCliqueSet | PodCliqueScalingGroup | PodClique) -> Replicas:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import yaml
 
@@ -39,8 +39,8 @@ def _is_file(path: str) -> bool:
 
 def names(paths: Sequence[str]) -> list[str]:
     """The names of all contexts."""
-    documents = [yaml.safe_load(Path(path).expanduser().read_text(encoding="utf-8")) for path in paths]
-    return [str(entry["name"]) for document in documents if document for entry in document.get("contexts") or ()]
+    documents = filter(None, map(_read, paths))
+    return [str(entry["name"]) for document in documents for entry in document.get("contexts") or ()]
 
 
 def current(paths: Sequence[str]) -> str | None:
@@ -49,8 +49,12 @@ def current(paths: Sequence[str]) -> str | None:
     Kubernetes: ``client-go/tools/clientcmd/loader.go:ClientConfigLoadingRules.Load``.
     """
     for path in paths:
-        content = yaml.safe_load(Path(path).expanduser().read_text(encoding="utf-8"))
+        content = _read(path)
         named = content.get("current-context") if isinstance(content, dict) else None
         if named:
             return str(named)
     return None
+
+
+def _read(path: str) -> Any:  # noqa: ANN401 - any YAML
+    return yaml.safe_load(Path(path).expanduser().read_text(encoding="utf-8"))

@@ -34,9 +34,6 @@ LONGEST_REQUEST: Final = 60.0
 #: What ``encoding/json`` escapes and JSON need not; these characters occur in strings only.
 _GO_ESCAPES: Final = re.compile("[<>&\u2028\u2029]")
 
-#: Prints what has plain integers only, in a quarter of the time.
-_JSON: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-
 #: How many times a list is started before it is given up, because its snapshot expired or moved.
 MAX_LIST_STARTS: Final = 5
 
@@ -349,9 +346,5 @@ def _encode(value: object) -> bytes:
     ``patch.go:lazyNode.equal``), and its own side has these characters escaped: without it no template with ``&&``
     in a command would ever equal itself.
     """
-    try:
-        text = _JSON.encode(value)
-    except TypeError:
-        text = exact_json.dumps(value)
-    escaped = _GO_ESCAPES.sub(lambda character: f"\\u{ord(character[0]):04x}", text)
+    escaped = _GO_ESCAPES.sub(lambda character: f"\\u{ord(character[0]):04x}", exact_json.dumps(value))
     return escaped.encode("utf-8", "surrogateescape")
