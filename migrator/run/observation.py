@@ -177,8 +177,6 @@ def in_the_way(options: RunOptions, control: Control) -> list[Finding]:
         other = other_digest(pod.digests, options.target_digests)
         if other is not None and _speaks(pod.image, way, options):
             findings.append(refuse("GM-122", pod.ref, None, f"operator pod {pod.ref} ({pod.image}) {other}"))
-    if found.authorizer is not None:
-        findings.append(refuse("GM-202", None, None, found.authorizer.remedy))
     run = control.recorded.unfinished
     if record_of(control.recorded, way) is Rec.OTHER and run is not None:
         said = f"a migration from {run.source} to {run.target} did not end: finish it with `run --to {run.target}`"

@@ -344,22 +344,32 @@ def test_items_rename_the_configuration_key() -> None:
     assert found_in(SmallCluster((DEPLOYMENTS, body), (CONFIG_MAPS, config))).lease_name
 
 
-def test_expressions_in_the_selector_are_kept() -> None:
-    """A selector with expressions is put into the text form that lists take."""
-    assert (
-        operator._selector(
-            {
-                "matchLabels": {"a": "b"},
-                "matchExpressions": [
-                    {"key": "c", "operator": "In", "values": ["d", "e"]},
-                    {"key": "f", "operator": "NotIn", "values": ["g"]},
-                    {"key": "h", "operator": "Exists"},
-                    {"key": "i", "operator": "DoesNotExist"},
-                ],
-            }
-        )
-        == "a=b,c in (d,e),f notin (g),h,!i"
-    )
+@pytest.mark.parametrize(
+    ("labels", "selected"),
+    [
+        ({"a": "b", "c": "d", "h": ""}, True),
+        ({"a": "b", "c": "e", "h": "x", "f": "other"}, True),
+        ({"a": "x", "c": "d", "h": ""}, False),
+        ({"a": "b", "h": ""}, False),
+        ({"a": "b", "c": "d", "h": "", "f": "g"}, False),
+        ({"a": "b", "c": "d"}, False),
+        ({"a": "b", "c": "d", "h": "", "i": ""}, False),
+    ],
+)
+def test_expressions_in_the_selector_count(labels: dict[str, str], *, selected: bool) -> None:
+    """A pod is the operator's if every term of its Deployment's selector holds."""
+    body = deployment(labels={})
+    body["spec"]["selector"] = {
+        "matchLabels": {"a": "b"},
+        "matchExpressions": [
+            {"key": "c", "operator": "In", "values": ["d", "e"]},
+            {"key": "f", "operator": "NotIn", "values": ["g"]},
+            {"key": "h", "operator": "Exists"},
+            {"key": "i", "operator": "DoesNotExist"},
+        ],
+    }
+    cluster = SmallCluster((DEPLOYMENTS, body), (CONFIG_MAPS, config_map()), (PODS, pod("p", labels=labels)))
+    assert bool(found_in(cluster).pods) is selected
 
 
 def test_scaling_goes_through_scale_and_nothing_else() -> None:

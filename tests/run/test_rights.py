@@ -13,9 +13,11 @@ from migrator import resources
 from migrator.errors import ApiError, LostReply, MigratorError, NotAuthorised
 from migrator.exact_json import JSONObject
 from migrator.grove.model import Ref
+from migrator.planning.options import PlanOptions
 from migrator.planning.patches import Patch
 from migrator.resources import Resource
 from migrator.run import rights
+from migrator.run.context import RunOptions
 from migrator.run.operator import Operator
 from migrator.run.rights import Right
 from migrator.store import DryRun
@@ -77,15 +79,13 @@ def test_a_right_is_told_as_kubectl_tells_it() -> None:
 
 def test_patches_need_patch_and_get_once_for_each_kind_and_namespace() -> None:
     """Each subresource is patched, each object read again after a conflict; a hundred pods are no more than one."""
-    found = rights.of_patches(
-        [
-            patch("Pod", "a", name="one"),
-            patch("Pod", "a", name="two"),
-            patch("Pod", "b"),
-            patch("PodClique", "a", "status"),
-        ]
-    )
-    assert texts(found) == [
+    patches = [
+        patch("Pod", "a", name="one"),
+        patch("Pod", "a", name="two"),
+        patch("Pod", "b"),
+        patch("PodClique", "a", "status"),
+    ]
+    assert texts(rights.of_migration(patches, "grove", None, RunOptions(PlanOptions())))[:6] == [
         "patch pods in namespace a",
         "get pods in namespace a",
         "patch pods in namespace b",
@@ -111,13 +111,16 @@ def test_patches_need_patch_and_get_once_for_each_kind_and_namespace() -> None:
         ),
     ],
 )
-def test_a_hold_needs_the_lease_the_record_and_the_deployment(
+def test_a_run_needs_the_leases_the_record_and_the_deployment(
     found: Operator | None, deployment: list[str], *, stops_it: bool
 ) -> None:
     """The Deployment is asked for where there is one, its scale only by a run that stops it."""
-    assert texts(rights.of_hold("grove", ("lease",), found, stops_it=stops_it)) == [
-        "get leases.coordination.k8s.io lease in namespace grove",
-        "patch leases.coordination.k8s.io lease in namespace grove",
+    own = ["lease"] if found is not None else []
+    assert texts(rights.of_migration((), "grove", found, RunOptions(PlanOptions(), stop_operator=stops_it))) == [
+        f"{verb} leases.coordination.k8s.io {name} in namespace grove"
+        for name in ("grove-migrator", "grove-operator-leader-election", *own)
+        for verb in ("get", "patch")
+    ] + [
         "create leases.coordination.k8s.io in namespace grove",
         "get configmaps in namespace grove",
         "list configmaps in namespace grove",

@@ -73,12 +73,12 @@ def _no_lease_check() -> AbstractContextManager[object]:
 
 
 def _taken_as_success(kind: type[MigratorError]) -> AbstractContextManager[object]:
-    original = Executor._settle
+    original = Executor._left
 
-    def settle(self: Executor, patch: Patch, pcs: PodCliqueSet | None, cause: MigratorError) -> Patch | None:
-        return None if isinstance(cause, kind) else original(self, patch, pcs, cause)
+    def left(self: Executor, sending: Any, answer: MigratorError | None) -> Patch | None:
+        return None if isinstance(answer, kind) else original(self, sending, answer)
 
-    return mock.patch.object(Executor, "_settle", settle)
+    return mock.patch.object(Executor, "_left", left)
 
 
 def _also_changes(verdict: Verdict, place: Place) -> AbstractContextManager[object]:
