@@ -98,10 +98,10 @@ def verify(
 
     if dump is not None and (close or after_upgrade):
         raise UsageError("--close and --after-upgrade need a cluster: a file has no record")
-    direction(PlanOptions(source=source, target=target))  # a mistyped release is answered before a cluster is asked
+    plan = PlanOptions(source=source, target=target)
+    direction(plan)  # a mistyped release is answered before a cluster is asked
     options = core.VerifyOptions(
-        target=target,
-        source=source,
+        plan,
         settle=settle,
         interval=interval,
         after_upgrade=after_upgrade,

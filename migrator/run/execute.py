@@ -49,11 +49,10 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class _Sending:
-    """A patch to send: what is left of it to write, and how often it was sent, this time included."""
+    """What is left of a patch to write, and how often it was sent, this time included."""
 
     patch: Patch
     outcome: Outcome
-    todo: Patch
     attempt: int = 1
 
     @property
@@ -67,11 +66,10 @@ class _Sending:
 
 
 class Executor:
-    """Sends the patches of one run, ``concurrency`` at a time at most.
+    """Sends patches once, ``concurrency`` at a time at most.
 
-    ``check`` is called before every patch and raises when we may not write any more (it must be local and
-    cheap). ``stopping`` is asked before a tree is begun. ``doubtful`` tells whether a reply was lost, so that a write
-    may still be under way.
+    ``check`` is called before every patch and raises when we may not write any more (it must be local and cheap).
+    ``stopping`` is asked before a tree is begun. ``doubtful``: a reply was lost, so a write may still be under way.
     """
 
     def __init__(
@@ -120,18 +118,15 @@ class Executor:
         """The patch to send now, once it is certain that we still may; ``None`` when others must end first."""
         while self._ready or self._begin():
             sending = self._ready.popleft()
-            if sending.outcome.error is not None:
-                self._end(sending.outcome)
-                continue
             try:
                 self._check()
             except MigratorError as error:
                 self._end(sending.outcome, error)
                 continue
             self._under_way += 1
-            todo, ref = sending.todo, sending.patch.ref
-            resource, ops = RESOURCES[ref.kind], todo.ops(sending.pcs)
-            return sending, Write(resource, ref.namespace, ref.name, ops, todo.subresource)
+            patch, ref = sending.patch, sending.patch.ref
+            ops = patch.ops(sending.pcs)
+            return sending, Write(RESOURCES[ref.kind], ref.namespace, ref.name, ops, patch.subresource)
         return None
 
     def _begin(self) -> bool:
@@ -159,13 +154,14 @@ class Executor:
             return
         patches = outcome.ranks.popleft()
         outcome.due = len(patches)
-        self._ready.extend(_Sending(patch, outcome, patch) for patch in patches)
+        self._ready.extend(_Sending(patch, outcome) for patch in patches)
 
     def _end(self, outcome: Outcome, error: MigratorError | None = None) -> None:
         """Take note of a patch's end."""
         outcome.due -= 1
         if error is not None:
             outcome.error = outcome.error or error
+            self._ready = deque(sending for sending in self._ready if sending.outcome is not outcome)
             self._halted = self._halted or not (self._keep_going and isinstance(error, TreeConflict))
         self._advance(outcome)
         if outcome.complete:
@@ -181,21 +177,18 @@ class Executor:
         except MigratorError as error:
             self._end(sending.outcome, error)
             return
-        if left is None:
+        if left is None or sending.outcome.error is not None:
             self._end(sending.outcome)
         else:
-            self._ready.appendleft(replace(sending, todo=left, attempt=sending.attempt + 1))
+            self._ready.appendleft(replace(sending, patch=left, attempt=sending.attempt + 1))
 
     def _left(self, sending: _Sending, answer: MigratorError | None) -> Patch | None:
         """What is still to be written after an answer, if anything; raises what stops the tree."""
-        names = {
-            "kind": sending.patch.ref.kind,
-            "namespace": sending.patch.ref.namespace,
-            "name": sending.patch.ref.name,
-        }
+        ref = sending.patch.ref
+        names = {"kind": ref.kind, "namespace": ref.namespace, "name": ref.name}
         if answer is None:
             sending.note()
-            values = [{"field": c.field, "old": c.old, "new": c.new} for c in sending.todo.changes]
+            values = [{"field": c.field, "old": c.old, "new": c.new} for c in sending.patch.changes]
             more = {"subresource": sending.patch.subresource, "changes": values, "attempt": sending.attempt}
             self._log.info("patched", **names, **more, **self._dry)
             return None
@@ -208,7 +201,7 @@ class Executor:
         elif not isinstance(answer, TestFailed | Conflict):
             raise answer
         self._log.info("reread", **names, cause=answer.code)
-        left = self._settle(sending.todo, sending.pcs)
+        left = self._settle(sending.patch, sending.pcs)
         if left is not None and not left.changes:
             sending.note()
             return None

@@ -1,15 +1,13 @@
-"""Who may write: the holder of our own Lease and of every Lease that an operator may use, by its own monotonic clock.
+"""Who may write: the holder of our own Lease and of every Lease that an operator may use.
 
 * A Lease is free if it names no holder, if it is parked, or if it has not moved for its ``leaseDurationSeconds`` on our
-  clock, counted from when we first saw it so. Times that other machines wrote are never compared.
-* It is taken, renewed, parked and released by compare-and-swap only.
-* It says 60 seconds, whatever the operator's configuration says: client-go obeys the duration in the Lease
-  (``tools/leaderelection/leaderelection.go:tryAcquireOrRenew``).
+  monotonic clock since we first saw it so. Times that other machines wrote are never compared.
+* It is taken, renewed, parked and released by compare-and-swap, and says 60 seconds: client-go obeys the duration in
+  the Lease (``tools/leaderelection/leaderelection.go:tryAcquireOrRenew``).
 * Our hold ends, for good, 40 seconds after the *sending* of the last renewal that was confirmed. Every write carries
   what is left of the hold as its own time limit, so that nothing is under way once somebody else may take over.
-
-A Lease is *parked* when sets are left half-migrated: a holder that nobody is, and an hour. It keeps every operator out,
-and any of our runs takes it at once.
+* It is *parked* when sets are left half-migrated: a holder that nobody is, and an hour. That keeps every operator out,
+  and any of our runs takes it at once.
 """
 
 from __future__ import annotations
@@ -37,8 +35,7 @@ HOLD: Final = 40.0
 RENEW_EVERY: Final = 5.0
 RETRY_EVERY: Final = 2.0
 
-#: How long a request of a holder that did not let go may still be under way after its Lease is over (seconds): a taker
-#: keeps quiet for it.
+#: How long a taker keeps quiet, in seconds: a request of a holder that did not let go may still be under way.
 QUIET: Final = 15.0
 
 PARKED: Final = "grove-migrator: half migrated, run again"
@@ -176,15 +173,8 @@ class Leases:
         began, before = self._clock(), self._read(name)
         if self._judge(name, before, began).standing is not Lease.FREE:
             return
-        sent, moment = self._clock(), self._moving()
-        spec = {
-            **(before.spec if before else {}),
-            "holderIdentity": self._context.identity,
-            "leaseDurationSeconds": int(DURATION),
-            "acquireTime": moment,
-            "renewTime": moment,
-            "leaseTransitions": before.transitions + 1 if before else 0,
-        }
+        sent, transitions = self._clock(), before.transitions + 1 if before else 0
+        spec = self._spec(before, self._context.identity, int(DURATION)) | {"leaseTransitions": transitions}
         self._asked[name] = _Term(LeaseRecord("", spec), sent, sent)
         try:
             taken = self._create(name, spec) if before is None else self._swap(name, before, Op("add", "/spec", spec))
@@ -267,15 +257,9 @@ class Leases:
                 self._release(name, terms[name].record, parked=park and name != OWN_LEASE)
 
     def _release(self, name: str, record: LeaseRecord, *, parked: bool) -> None:
+        holder, seconds = (PARKED, _PARKED_SECONDS) if parked else ("", _RELEASED_SECONDS)
         for _ in range(_ATTEMPTS):
-            moment = self._moving()
-            spec = {
-                **record.spec,
-                "holderIdentity": PARKED if parked else "",
-                "leaseDurationSeconds": _PARKED_SECONDS if parked else _RELEASED_SECONDS,
-                "acquireTime": moment,
-                "renewTime": moment,
-            }
+            spec = self._spec(record, holder, seconds)
             try:
                 self._swap(name, record, Op("add", "/spec", spec))
             except MigratorError as error:
@@ -308,6 +292,12 @@ class Leases:
         if record.spec:
             tests.append(Op("test", "/spec/holderIdentity", record.spec.get("holderIdentity")))
         return _record(self._store.patch(LEASES, self._namespace, name, (*tests, change)))
+
+    def _spec(self, before: LeaseRecord | None, holder: str, seconds: int) -> dict[str, Any]:
+        """A new term, with whatever else the Lease says."""
+        moment = self._moving()
+        times = {"leaseDurationSeconds": seconds, "acquireTime": moment, "renewTime": moment}
+        return {**(before.spec if before else {}), "holderIdentity": holder, **times}
 
     def _moving(self) -> str:
         """A time later than every one before: contenders see that we live by seeing the text change."""

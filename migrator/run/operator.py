@@ -35,7 +35,8 @@ VALIDATING_WEBHOOK: Final = "podcliqueset-validating-webhook"
 #: (``operator/api/config/v1alpha1/types.go: OperatorConfiguration``), and their charts grant no Lease either.
 _NO_ELECTION: Final = frozenset({"v0.1.0-alpha.1", "v0.1.0-alpha.2", "v0.1.0-alpha.3"})
 
-_CHART: Final = ",".join(f"{key}={value}" for key, value in OPERATOR_LABELS.items())
+_CHART: Final = {"matchLabels": OPERATOR_LABELS}
+_CHART_LABELS: Final = ",".join(f"{key}={value}" for key, value in OPERATOR_LABELS.items())
 _ONE_OF: Final = frozenset({"In", "Exists"})
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 _SCALE_ATTEMPTS: Final = 5
@@ -113,10 +114,10 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class _Service:
-    """The Service of Grove's validating webhook, and the labels that it selects; both are empty if there is none."""
+    """The Service of Grove's validating webhook, and its LabelSelector; both are empty if there is none."""
 
     namespace: str = ""
-    selector: Mapping[str, str] = field(default_factory=dict)
+    selector: Mapping[str, Any] = field(default_factory=dict)
 
 
 def find(store: Store, flags: Flags, *, everywhere: bool = True) -> Found:
@@ -136,7 +137,8 @@ def find(store: Store, flags: Flags, *, everywhere: bool = True) -> Found:
         said = f"--operator-namespace {flags.namespace}: the operator is in namespace {home}"
         findings.append(refuse("GM-203", None, None, said))
     places = {place for place in (home, its) if place}
-    pods = [pod for place in sorted(places) for pod in _pods(store, place, chosen, service)]
+    selectors = (_CHART, service.selector, chosen["spec"].get("selector") if chosen else None)
+    pods = [pod for place in sorted(places) for pod in _pods(store, place, selectors)]
     findings += [*behind, *(_elsewhere(store, places) if everywhere else ())]
     operator = None
     if chosen or pods:
@@ -207,7 +209,7 @@ def _service(store: Store, configurations: Sequence[JSONObject]) -> tuple[_Servi
     except NotAuthorised:
         said = f"Service {namespace}/{name} may not be read, so an operator under labels of its own is not seen"
         return _Service(namespace), [warn("GM-122", None, None, f"{said}; grant `get` on services")]
-    return _Service(namespace, (raw.get("spec") or {}).get("selector") or {}), []
+    return _Service(namespace, {"matchLabels": (raw.get("spec") or {}).get("selector")}), []
 
 
 def _deployments(store: Store, flags: Flags, service: _Service, *, everywhere: bool) -> list[JSONObject]:
@@ -224,7 +226,7 @@ def _deployments(store: Store, flags: Flags, service: _Service, *, everywhere: b
     try:
         if everywhere or home is None:
             return listed()
-        return [*(raw for raw in listed(labels=_CHART) if _place(raw) != home), *listed(home)]
+        return [*(raw for raw in listed(labels=_CHART_LABELS) if _place(raw) != home), *listed(home)]
     except NotAuthorised as error:
         if flags.namespace is not None:
             return listed(flags.namespace)
@@ -266,31 +268,23 @@ def _recognised(deployment: JSONObject, service: _Service) -> bool:
     template = _template(deployment)
     containers = (template.get("spec") or {}).get("containers") or ()
     return (
-        OPERATOR_LABELS.items() <= _labels(deployment).items()
+        _matches(_CHART, _labels(deployment))
         or any(container.get("name") == OPERATOR_CONTAINER for container in containers)
-        or _selected(service, _place(deployment), _labels(template))
+        or (_place(deployment) == service.namespace and _matches(service.selector, _labels(template)))
     )
 
 
-def _selected(service: _Service, namespace: str, labels: Mapping[str, str]) -> bool:
-    return bool(service.selector) and namespace == service.namespace and service.selector.items() <= labels.items()
-
-
-def _pods(store: Store, place: str, chosen: JSONObject | None, service: _Service) -> list[JSONObject]:
-    """The operator's pods in one namespace: of its Deployment, behind its webhook, or with the chart's labels."""
-    own = chosen["spec"].get("selector") if chosen is not None and _place(chosen) == place else None
-
+def _pods(store: Store, place: str, selectors: Iterable[Mapping[str, Any] | None]) -> list[JSONObject]:
     def if_operators(raw: JSONObject) -> JSONObject | None:
-        labels = _labels(raw)
-        charts = OPERATOR_LABELS.items() <= labels.items()
-        return raw if _may_run(raw) and (charts or _matches(own, labels) or _selected(service, place, labels)) else None
+        ours = _may_run(raw) and any(_matches(selector, _labels(raw)) for selector in selectors)
+        return raw if ours else None
 
     return [raw for raw in store.list(PODS, if_operators, namespace=place).items if raw is not None]
 
 
 def _elsewhere(store: Store, places: Collection[str]) -> Iterator[Finding]:
     """Pods with the chart's labels in other namespaces: anybody may write those."""
-    for ref in store.list(PODS, lambda raw: _ref(raw) if _may_run(raw) else None, label_selector=_CHART).items:
+    for ref in store.list(PODS, lambda raw: _ref(raw) if _may_run(raw) else None, label_selector=_CHART_LABELS).items:
         if ref is not None and ref.namespace not in places:
             said = f"{ref} carries the operator's labels, and is not in the operator's namespace"
             yield warn("GM-122", ref, None, f"{said}: it is not taken for an operator")

@@ -86,8 +86,7 @@ class Recorded:
     def origins(self) -> Recorded:
         """The same with one table for each set and pair of schemes, which keeps only what every run found there.
 
-        A hash that an earlier run wrote, or that an operator copied from it, was not there before all runs: a revert
-        of everything turns it back.
+        What an earlier run wrote was not there before all runs: a revert of everything turns it back.
         """
         run, found = self.unfinished, dict[tuple[str, str, str], Table]()
         for table in sorted(self.tables, key=lambda table: run is not None and table.run == run.run_id):
@@ -131,11 +130,10 @@ def _parse(kind: type[T], text: str) -> T:
 
 
 class Recorder:
-    """Reads and writes the record in one namespace.
+    """Reads and writes the record in one namespace; ``piece`` is the most base64 text that one ConfigMap gets.
 
-    Every method raises what the store raises, and :class:`~migrator.errors.Refused` for a record that cannot
-    be understood. Writers exclude each other by compare-and-swap on the record's text: the slower one gets
-    :class:`~migrator.errors.LostRace`. ``piece`` is the most base64 text that one ConfigMap gets.
+    Every method raises what the store raises, and :class:`~migrator.errors.Refused` for a record that cannot be
+    understood. Of two writers the slower one gets :class:`~migrator.errors.LostRace`.
     """
 
     def __init__(self, store: Store, namespace: str, *, piece: int = PIECE) -> None:

@@ -28,17 +28,16 @@ from migrator.grove.model import Ref, Snapshot
 from migrator.grove.places import stored_hashes
 from migrator.planning.aftermath import Problem, problems_of
 from migrator.planning.images import is_target, other_digest
-from migrator.planning.options import AUTO, Direction, PlanOptions, direction
+from migrator.planning.options import PlanOptions, direction
 from migrator.planning.planner import is_of
 from migrator.planning.revert import make_revert
 from migrator.planning.tables import Baseline, Table
 from migrator.resources import EVENTS
 from migrator.run import operator
-from migrator.run.context import Context
+from migrator.run.context import Context, RunOptions
 from migrator.run.decisions import Lease
 from migrator.run.leases import OWN_LEASE, Leases
 from migrator.run.observation import left_of
-from migrator.run.operator import Flags
 from migrator.run.record import Recorded, Recorder
 from migrator.run.snapshot import take
 from migrator.store import Store
@@ -51,22 +50,11 @@ _ORDINARY: Final = frozenset({"Scheduled", "Pulling", "Pulled", "Created", "Star
 
 
 @dataclass(frozen=True, slots=True)
-class VerifyOptions:
-    """What ``verify`` is asked; ``source`` and ``target`` as in a plan. ``settle`` and ``interval`` are in seconds."""
+class VerifyOptions(RunOptions):
+    """What ``verify`` is asked beside the schemes, the operator and the interval of a run; ``settle`` is in seconds."""
 
-    target: str
-    source: str = AUTO
     settle: float = 0.0
-    interval: float = 2.0
     after_upgrade: bool = False
-    flags: Flags = field(default_factory=Flags)
-    target_image: str | None = None
-    target_digests: frozenset[str] = frozenset()
-
-    @property
-    def way(self) -> Direction:
-        """The schemes that are meant."""
-        return direction(PlanOptions(source=self.source, target=self.target))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +97,7 @@ def verify(store: Store, options: VerifyOptions, context: Context, *, namespace:
         if run is not None:
             raise UsageError(
                 f"the record in {known.home} is of a run from {run.source} to {run.target} and has no table for one "
-                f"from {options.source} to {options.target}: verify that one, or give its record up with "
+                f"from {options.plan.source} to {options.plan.target}: verify that one, or give its record up with "
                 "`verify --close`"
             )
         context.log.warning("no_record", consequence="pods and updates of before are unknown and not compared")
@@ -148,7 +136,7 @@ def _read(store: Store, options: VerifyOptions, namespace: str | None) -> _Known
             return _Known()
         recorder = Recorder(store, home)
         recorded = recorder.load()
-        tables = {uid: table for uid, table in recorded.by_set().items() if is_of(table, options.way)}
+        tables = {uid: table for uid, table in recorded.by_set().items() if is_of(table, direction(options.plan))}
         return _Known(home, recorded, tables, recorder.baselines() if options.after_upgrade else {})
     except (NotAuthorised, Refused, UsageError):
         if options.after_upgrade:
@@ -157,8 +145,8 @@ def _read(store: Store, options: VerifyOptions, namespace: str | None) -> _Known
 
 
 def _found(store: Store, snapshot: Snapshot, known: _Known, options: VerifyOptions) -> Iterator[Problem]:
-    after = options.after_upgrade
-    yield from problems_of(snapshot, options.way, known.tables, known.baselines, after_upgrade=after)
+    after, way = options.after_upgrade, direction(options.plan)
+    yield from problems_of(snapshot, way, known.tables, known.baselines, after_upgrade=after)
     if store.is_cluster and not snapshot.trees:  # proof of nothing where the record names sets, or CRDs are missing
         ref = Ref("PodCliqueSet", "", "")
         if known.tables:
@@ -243,13 +231,14 @@ def _no_operator(store: Store, options: VerifyOptions) -> Iterator[Problem]:
     if any(_is_of(pod.image, options) for pod in pods if not pod.terminating):
         return
     seen = f"{installed} has replicas {installed.replicas} of {installed.image}" if installed else "there is none"
-    said = f"no operator of {options.target} runs ({seen}): upgrade first, or name its image with --target-image"
+    said = f"no operator of {options.plan.target} runs ({seen}): upgrade first, or name its image with --target-image"
     yield Problem(Ref("Deployment", installed.namespace if installed else "", "grove-operator"), None, said)
 
 
 def _is_of(image: str, options: VerifyOptions) -> bool:
-    speak = map(options.way.target_of, options.way.candidates)
-    return any(is_target(image, scheme, options.target_image, options.target_digests) for scheme in speak)
+    way = direction(options.plan)
+    targets = map(way.target_of, way.candidates)
+    return any(is_target(image, target, options.target_image, options.target_digests) for target in targets)
 
 
 def _with_events(store: Store, problems: Iterable[Problem], snapshot: Snapshot) -> Iterator[Problem]:

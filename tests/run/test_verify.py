@@ -27,6 +27,7 @@ from tests.support.memory_store import MemoryStore
 from tests.support.small_cluster import context_of
 
 SOURCE, TARGET, NAMESPACE = "legacy-1.34", "legacy-1.35", "grove-system"
+PLAN = PlanOptions(target=TARGET)
 Change = Callable[[dict[str, Any]], object]
 
 
@@ -70,7 +71,7 @@ def migrated(context: Context) -> MemoryStore:
     ):
         for item in grow(pcs, podcliqueset.hash_pod_clique_set(pcs, schemes.by_name(SOURCE)), state):
             store.put(item)
-    loop.run(store, RunOptions(plan=PlanOptions(target=TARGET), flags=Flags(NAMESPACE)), context)
+    loop.run(store, RunOptions(plan=PLAN, flags=Flags(NAMESPACE)), context)
     for item in (*cluster.operator(image=cluster.NEW_IMAGE), operator_pod("new-1", cluster.NEW_IMAGE)):
         store.put(item)
     return store
@@ -78,7 +79,7 @@ def migrated(context: Context) -> MemoryStore:
 
 def verified(store: MemoryStore, context: Context, *, after: bool = True, settle: float = 0.0) -> VerifyResult:
     """Run verify."""
-    options = VerifyOptions(target=TARGET, settle=settle, interval=1.0, after_upgrade=after)
+    options = VerifyOptions(PLAN, settle=settle, interval=1.0, after_upgrade=after)
     return verify(store, options, context)
 
 
@@ -301,7 +302,7 @@ def test_before_the_upgrade_there_is_no_after(migrated: MemoryStore, context: Co
         check(migrated, context)
     assert records(migrated)
     if replicas:
-        verify(migrated, VerifyOptions(TARGET, after_upgrade=True, target_image=cluster.OLD_IMAGE), context)
+        verify(migrated, VerifyOptions(PLAN, after_upgrade=True, target_image=cluster.OLD_IMAGE), context)
 
 
 def test_without_a_record_what_can_be_seen_is_verified(migrated: MemoryStore, context: Context) -> None:
@@ -320,7 +321,7 @@ def test_the_record_of_another_migration_is_not_passed_over(
     """It may be needed to finish or undo that one, so the message names both and what to do."""
     message = rf"a run from auto to legacy-1\.35 .* from {source} to {target}: .* `verify --close`"
     with pytest.raises(UsageError, match=message):
-        verify(migrated, VerifyOptions(target, source, after_upgrade=True), context)
+        verify(migrated, VerifyOptions(PlanOptions(source=source, target=target), after_upgrade=True), context)
     assert records(migrated)
 
 
@@ -331,7 +332,7 @@ def test_the_running_build_must_be_the_one_that_was_read(
     """After an upgrade to a binary the operator's pod must have been pulled by that binary's digest."""
     status = [{"name": "grove-operator", "imageID": f"registry.example/op@sha256:{64 * digit}"}]
     migrated.edit(resources.PODS, NAMESPACE, "new-1", lambda pod: pod["status"].update(containerStatuses=status))
-    options = VerifyOptions(TARGET, after_upgrade=True, target_digests=frozenset({f"sha256:{64 * 'a'}"}))
+    options = VerifyOptions(PLAN, after_upgrade=True, target_digests=frozenset({f"sha256:{64 * 'a'}"}))
     if good:
         assert verify(migrated, options, context).problems == ()
         return
@@ -359,7 +360,7 @@ def test_an_empty_cluster_beside_a_record_is_another_cluster(migrated: MemorySto
 
 def test_a_record_can_always_be_closed(migrated: MemoryStore, context: Context) -> None:
     """Closing says what is given up, and refuses where only the record can translate a set."""
-    options = VerifyOptions(target=TARGET)
+    options = VerifyOptions(PLAN)
     found = closing(migrated, options)
     assert "the way back of 2 PodCliqueSets" in found.gives_up[0]
     before = migrated.read(resources.POD_CLIQUES, "default", "disagg-0-frontend")
@@ -385,7 +386,7 @@ def test_a_record_is_not_taken_from_a_run_that_is_at_work(migrated: MemoryStore,
     lease["spec"].update(holderIdentity="another_1", leaseDurationSeconds=60)
     migrated.put(lease)
     with pytest.raises(LostRace, match="another_1"):
-        close(migrated, closing(migrated, VerifyOptions(target=TARGET)), context)
+        close(migrated, closing(migrated, VerifyOptions(PLAN)), context)
     assert check(migrated, context) == 1
     assert records(migrated)
 
