@@ -132,7 +132,7 @@ def verify(
     if failed is not None:  # the progress is gone from the terminal by now
         _print(form, target, None, failed.problems, after_upgrade=after_upgrade)
         raise failed
-    _print(form, target, result, result.problems, after_upgrade=after_upgrade)
+    _print(form, target, result, (), after_upgrade=after_upgrade)
     return 0
 
 
@@ -143,7 +143,7 @@ def _close(store: Store, found: Closing, surroundings: Context, *, yes: bool) ->
         output.write(f"gives up {what}\n")
     if not yes and sys.stdin.isatty() and not click.confirm("Remove the record?", err=True):
         raise LostRace("declined: the record stays, and nothing was touched")
-    core.close(store, found, surroundings)
+    core.close(store, found.home, surroundings)
     output.write("the record is removed\n")
 
 

@@ -63,14 +63,18 @@ def authorizers(configurations: Iterable[JSONObject]) -> Iterator[Finding]:
 
 def own_pod(store: Store) -> str | None:
     """The name of the pod that our token was made for; ``None`` outside a pod, or where the server does not say."""
-    body = {"apiVersion": _SELF_SUBJECT_REVIEWS.api_version, "kind": _SELF_SUBJECT_REVIEWS.kind, "metadata": {}}
     try:
-        answer = store.in_dry_run(DryRun.SERVER).create(_SELF_SUBJECT_REVIEWS, "", body)
+        user = ask(store, _SELF_SUBJECT_REVIEWS).get("userInfo") or {}
     except (ApiError, NotAuthorised, LostReply):
         return None
-    user = (answer.get("status") or {}).get("userInfo") or {}
     names = (user.get("extra") or {}).get(_POD_NAME) or ()
     return str(names[0]) if names else None
+
+
+def ask(store: Store, review: Resource, **content: JSONObject) -> JSONObject:
+    """The ``status`` of a review; in a dry run the answer is the same, and a retry is harmless."""
+    body = {"apiVersion": review.api_version, "kind": review.kind, "metadata": {}, **content}
+    return store.in_dry_run(DryRun.SERVER).create(review, "", body).get("status") or {}
 
 
 def probe(

@@ -64,7 +64,6 @@ class VerifyResult:
     ``compared``: a record had the pods and updates of before.
     """
 
-    problems: tuple[Problem, ...]
     attempts: int
     trees: int
     stored: int
@@ -121,11 +120,11 @@ def verify(store: Store, options: VerifyOptions, context: Context, *, namespace:
         raise VerificationFailed(f"verification failed after {attempts} snapshots: {named}{more}", problems)
     if options.after_upgrade and known.home is not None and run is not None:
         try:
-            _forget(store, known.home, context)
+            close(store, known.home, context)
         except MigratorError as error:  # verified all the same
             context.log.warning("record_not_removed", error=str(error))
     stored = sum(1 for tree in snapshot.trees for _ in stored_hashes(tree))
-    return VerifyResult(problems, attempts, len(snapshot.trees), stored, bool(known.tables), noticed)
+    return VerifyResult(attempts, len(snapshot.trees), stored, bool(known.tables), noticed)
 
 
 def _read(store: Store, options: VerifyOptions, namespace: str | None) -> _Known:
@@ -196,13 +195,8 @@ def closing(store: Store, options: VerifyOptions, *, namespace: str | None = Non
     return Closing(known.home, tuple(gives_up))
 
 
-def close(store: Store, closing: Closing, context: Context) -> None:
-    """Remove the record; raises :class:`~migrator.errors.LostRace` while a run is at work."""
-    _forget(store, closing.home, context)
-
-
-def _forget(store: Store, home: str, context: Context) -> None:
-    """Delete the record under our Lease: a run that is at work needs it."""
+def close(store: Store, home: str, context: Context) -> None:
+    """Delete the record under our Lease; raises :class:`~migrator.errors.LostRace` while a run that needs it works."""
     leases = Leases(store, home, context)
     if leases.look(OWN_LEASE).standing is Lease.FREE:
         leases.take(OWN_LEASE)
