@@ -12,16 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from migrator import resources
-from migrator.errors import (
-    ApiError,
-    LeaseLost,
-    LostReply,
-    NotAuthorised,
-    NotFound,
-    Refused,
-    Rejected,
-    TestFailed,
-)
+from migrator.errors import ApiError, LeaseLost, LostReply, NotAuthorised, NotFound, Refused, Rejected, TestFailed
 from migrator.exact_json import JSONObject
 from migrator.grove.model import LABEL_MANAGED_BY, MANAGED_BY_GROVE, Finding
 from migrator.planning.guards.base import refuse
@@ -35,7 +26,7 @@ _SELF_SUBJECT_REVIEWS: Final = Resource(
     "authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False
 )
 
-#: Where a token says which pod it was made for (kubernetes.io/docs/reference/access-authn-authz/authentication).
+#: The name of the pod that a token was made for (kubernetes.io/docs/reference/access-authn-authz/authentication).
 _POD_NAME: Final = "authentication.kubernetes.io/pod-name"
 _OUR_POLICIES: Final = "grove-migrator"
 
@@ -62,7 +53,7 @@ def authorizers(configurations: Iterable[JSONObject]) -> Iterator[Finding]:
 
 
 def own_pod(store: Store) -> str | None:
-    """The name of the pod that our token was made for; ``None`` outside a pod, or where the server does not say."""
+    """The name of the pod that our token was made for; ``None`` outside a pod, or if the server does not know."""
     try:
         user = ask(store, _SELF_SUBJECT_REVIEWS).get("userInfo") or {}
     except (ApiError, NotAuthorised, LostReply):

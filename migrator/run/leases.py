@@ -2,12 +2,12 @@
 
 * A Lease is free if it names no holder, if it is parked, or if it has not moved for its ``leaseDurationSeconds`` on our
   monotonic clock since we first saw it so. Times that other machines wrote are never compared.
-* It is taken, renewed, parked and released by compare-and-swap, and says 60 seconds: client-go obeys the duration in
+* It is taken, renewed, parked and released by compare-and-swap. Ours lasts 60 seconds: client-go obeys the duration in
   the Lease (``tools/leaderelection/leaderelection.go:tryAcquireOrRenew``).
 * Our hold ends, for good, 40 seconds after the *sending* of the last renewal that was confirmed. Every write carries
   what is left of the hold as its own time limit, so that nothing is under way once somebody else may take over.
-* It is *parked* when sets are left half-migrated: a holder that nobody is, and an hour. That keeps every operator out,
-  and any of our runs takes it at once.
+* It is *parked* when sets are left half-migrated: its holder does not exist, and it lasts an hour. That keeps every
+  operator out, and any of our runs takes it at once.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ QUIET: Final = 15.0
 PARKED: Final = "grove-migrator: half migrated, run again"
 _PARKED_SECONDS: Final = 3600
 _RELEASED_SECONDS: Final = 1
-_DEFAULT_SECONDS: Final = 15.0  # client-go's, where a Lease says none
+_DEFAULT_SECONDS: Final = 15.0  # client-go's, for a Lease without a duration
 _ATTEMPTS: Final = 3
 
 
@@ -88,7 +88,7 @@ class LeaseRecord:
 
 @dataclass(frozen=True, slots=True)
 class LeaseSeen:
-    """What one look at a Lease says. ``wait`` is after how many seconds it may be taken, if it does not move."""
+    """A Lease as it was seen. ``wait`` is after how many seconds it may be taken, if it does not move."""
 
     name: str
     standing: Lease
@@ -244,7 +244,7 @@ class Leases:
     # --- letting go ---------------------------------------------------------------------------------------------------
 
     def let_go(self, *, park: bool) -> None:
-        """Release every Lease that is ours, the operator's first; with ``park`` those stay taken by nobody.
+        """Release every Lease that is ours, the operator's first; with ``park`` those are parked.
 
         Failures are logged: all that they cost is the next holder's wait.
         """
@@ -294,7 +294,7 @@ class Leases:
         return _record(self._store.patch(LEASES, self._namespace, name, (*tests, change)))
 
     def _spec(self, before: LeaseRecord | None, holder: str, seconds: int) -> dict[str, Any]:
-        """A new term, with whatever else the Lease says."""
+        """A new term; what else the Lease holds stays."""
         moment = self._moving()
         times = {"leaseDurationSeconds": seconds, "acquireTime": moment, "renewTime": moment}
         return {**(before.spec if before else {}), "holderIdentity": holder, **times}

@@ -44,7 +44,7 @@ _SCALE_ATTEMPTS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """What the user says of the operator."""
+    """The user's flags about the operator."""
 
     namespace: str | None = None
     deployment: str | None = None
@@ -161,11 +161,10 @@ def lease_names(operator: Operator | None, flags: Flags) -> tuple[str, ...]:
 def scale(store: Store, operator: Operator, replicas: int) -> None:
     """Set the Deployment's replicas through its ``scale`` subresource; nothing else of it is ever written.
 
-    To zero from anything, or back from zero: both leave no field owner on ``spec.replicas``, so that Helm's
-    server-side apply can set it again (measured; the zero is absent in a Scale, hence owned by nobody). A
-    Deployment that already has replicas is not scaled to another number but left as it is.
-    Safe to repeat; a lost reply is resolved by reading. Raises :class:`~migrator.errors.LostRace` if others keep
-    changing the replicas, and :class:`~migrator.errors.Refused` where there is no Deployment.
+    To zero, or back from zero: both leave no field owner on ``spec.replicas``, so that Helm's server-side apply can set
+    it again (measured; a Scale has no field for zero). A Deployment that has replicas already is left as it is. Raises
+    :class:`~migrator.errors.LostRace` if others keep changing the replicas, and :class:`~migrator.errors.Refused`
+    without a Deployment.
     """
     if not operator.deployment:
         names = ", ".join(f"{p.ref.namespace}/{p.ref.name}" for p in operator.pods)
@@ -309,7 +308,7 @@ def _operator(
     operator = Operator(namespace, "", 0, image, tuple(found), lease)
     if chosen is not None:
         observed = (chosen.get("status") or {}).get("observedGeneration")
-        # Nobody has ever reconciled a Deployment without observedGeneration, so nobody makes pods of it.
+        # A Deployment without observedGeneration was never reconciled, so no controller makes pods of it.
         settled = observed is None or observed >= chosen["metadata"].get("generation", 0)
         name = chosen["metadata"]["name"]
         operator = replace(operator, deployment=name, replicas=_replicas(chosen), settled=settled)
@@ -341,7 +340,7 @@ def _replicas(deployment: JSONObject) -> int:
 
 
 def _may_run(pod: JSONObject) -> bool:
-    """A pod whose containers have all ended for good (evicted, say) stays listed, and does not run."""
+    """A pod whose containers have all ended for good, for example by an eviction, stays listed and does not run."""
     return _terminating(pod) or (pod.get("status") or {}).get("phase") not in _ENDED
 
 

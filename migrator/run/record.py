@@ -196,7 +196,7 @@ class Recorder:
         known, current = self._known, self._current()
         if known is not None and current != known:
             raise self._lost()
-        self._known = None  # until the delete has returned, nobody knows whether it was applied
+        self._known = None  # unknown until the delete has returned
         if current.uid:
             self._delete(RUN_NAME, current.uid)
         self._known, self._loaded = _Current(), Recorded()
@@ -248,7 +248,7 @@ class Recorder:
         text = json.dumps(to_json(document), indent=2)
         if text == current.text:
             return
-        self._known = None  # until the write has returned, nobody knows whether it was applied
+        self._known = None  # unknown until the write has returned
         if current.uid:
             ops = (
                 Op("test", "/metadata/uid", current.uid),

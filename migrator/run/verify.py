@@ -1,8 +1,7 @@
-"""Reading back: one coherent snapshot per attempt, from which everything that is said of it derives.
+"""Reading back: every verdict derives from one coherent snapshot.
 
-After an upgrade what is there is compared with what should be there now: what owners did since, such as an edit, a
-scale-in or a deletion, is reported and does not fail. Any error of the API fails closed: what cannot be read is not
-verified.
+After an upgrade what is there is compared with what should be there now: an owner's edit, scale-in or deletion is
+reported and does not fail. What cannot be read is not verified.
 """
 
 from __future__ import annotations
@@ -14,21 +13,13 @@ from functools import cache, partial
 from itertools import count
 from typing import Final
 
-from migrator.errors import (
-    LostRace,
-    MigratorError,
-    NotAuthorised,
-    NotFound,
-    Refused,
-    UsageError,
-    VerificationFailed,
-)
+from migrator.errors import LostRace, MigratorError, NotAuthorised, NotFound, Refused, UsageError, VerificationFailed
 from migrator.exact_json import JSONObject
 from migrator.grove.model import Ref, Snapshot
 from migrator.grove.places import stored_hashes
 from migrator.planning.aftermath import Problem, problems_of
-from migrator.planning.images import is_target, other_digest
-from migrator.planning.options import PlanOptions, direction
+from migrator.planning.images import other_digest
+from migrator.planning.options import PlanOptions
 from migrator.planning.planner import is_of
 from migrator.planning.revert import make_revert
 from migrator.planning.tables import Baseline, Table
@@ -135,7 +126,7 @@ def _read(store: Store, options: VerifyOptions, namespace: str | None) -> _Known
             return _Known()
         recorder = Recorder(store, home)
         recorded = recorder.load()
-        tables = {uid: table for uid, table in recorded.by_set().items() if is_of(table, direction(options.plan))}
+        tables = {uid: table for uid, table in recorded.by_set().items() if is_of(table, options.way)}
         return _Known(home, recorded, tables, recorder.baselines() if options.after_upgrade else {})
     except (NotAuthorised, Refused, UsageError):
         if options.after_upgrade:
@@ -144,8 +135,8 @@ def _read(store: Store, options: VerifyOptions, namespace: str | None) -> _Known
 
 
 def _found(store: Store, snapshot: Snapshot, known: _Known, options: VerifyOptions) -> Iterator[Problem]:
-    after, way = options.after_upgrade, direction(options.plan)
-    yield from problems_of(snapshot, way, known.tables, known.baselines, after_upgrade=after)
+    after = options.after_upgrade
+    yield from problems_of(snapshot, options.way, known.tables, known.baselines, after_upgrade=after)
     if store.is_cluster and not snapshot.trees:  # proof of nothing where the record names sets, or CRDs are missing
         ref = Ref("PodCliqueSet", "", "")
         if known.tables:
@@ -222,24 +213,18 @@ def _no_operator(store: Store, options: VerifyOptions) -> Iterator[Problem]:
         other = other_digest(pod.digests, options.target_digests)
         if other is not None:
             yield Problem(pod.ref, None, f"operator pod {pod.ref} ({pod.image}) {other}")
-    if any(_is_of(pod.image, options) for pod in pods if not pod.terminating):
+    if any(options.speaks(pod.image) for pod in pods if not pod.terminating):
         return
     seen = f"{installed} has replicas {installed.replicas} of {installed.image}" if installed else "there is none"
     said = f"no operator of {options.plan.target} runs ({seen}): upgrade first, or name its image with --target-image"
     yield Problem(Ref("Deployment", installed.namespace if installed else "", "grove-operator"), None, said)
 
 
-def _is_of(image: str, options: VerifyOptions) -> bool:
-    way = direction(options.plan)
-    targets = map(way.target_of, way.candidates)
-    return any(is_target(image, target, options.target_image, options.target_digests) for target in targets)
-
-
 def _with_events(store: Store, problems: Iterable[Problem], snapshot: Snapshot) -> Iterator[Problem]:
-    """Add to missing pods what Events say of their end: an eviction or a lost node is not a deletion by the operator.
+    """Add to missing pods how they ended by their Events: an eviction or a lost node is not a deletion by the operator.
 
-    A pod that is missing is known by its Events only; it is the PodClique's if its name is the PodClique's and a suffix
-    that the API server made (``generateName``), which holds no dash.
+    A missing pod is the PodClique's if its name is the PodClique's and a suffix that the API server made
+    (``generateName``), which holds no dash.
     """
     present = {(pod.ref.namespace, pod.ref.name) for tree in snapshot.trees for c in tree.pod_cliques for pod in c.pods}
     events = cache(partial(_pod_events, store))
@@ -253,8 +238,8 @@ def _with_events(store: Store, problems: Iterable[Problem], snapshot: Snapshot) 
             for pod, why in events(namespace)
             if pod.rpartition("-")[0] == name and (namespace, pod) not in present and why not in _ORDINARY
         )
-        told = ", ".join(f"{why} ({number})" for why, number in found.most_common(_NAMED))
-        yield replace(problem, message=f"{problem.message}; Events of its pods: {told or 'none'}")
+        ends = ", ".join(f"{why} ({number})" for why, number in found.most_common(_NAMED))
+        yield replace(problem, message=f"{problem.message}; Events of its pods: {ends or 'none'}")
 
 
 def _pod_events(store: Store, namespace: str) -> tuple[tuple[str, str], ...]:
