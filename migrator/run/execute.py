@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Final
 
 import structlog
@@ -138,10 +139,8 @@ class Executor:
             if self._halted or not self._waiting or self._stopping():
                 return False
             batch = self._waiting.popleft()
-            ranks: dict[int, list[Patch]] = {}
-            for patch in batch.patches:
-                ranks.setdefault(patch.rank, []).append(patch)
-            self._outcomes.append(Outcome(batch, ranks=deque(map(tuple, ranks.values()))))
+            ranks = groupby(batch.patches, key=lambda patch: patch.rank)
+            self._outcomes.append(Outcome(batch, ranks=deque(tuple(patches) for _, patches in ranks)))
             self._advance(self._outcomes[-1])
         return True
 
