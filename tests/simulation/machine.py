@@ -344,7 +344,8 @@ class Machine(RuleBasedStateMachine):
         """What an ending claims."""
         self.ended[ending.code] += 1
         assert ending.code in {DONE, FAILED, NO_RECORD, REFUSED, LOST, REVERTED, STUCK, KILLED}, str(ending)
-        closed = ending.code == KILLED and self.world.record_state == "done"  # killed when all was done and recorded
+        # Killed, or robbed of the Lease, when all was done and recorded.
+        closed = ending.code in {KILLED, LOST} and self.world.record_state == "done" and self._translated()
         if (ending.code == DONE or closed) and not options.get("revert"):
             self.done, self.pending = True, False
         left = self._left()
