@@ -274,8 +274,13 @@ class Machine(RuleBasedStateMachine):
 
     @property
     def _odd(self) -> set[str]:
-        """Sets of which the old operator has begun an update, and that hold what no revert turns back."""
-        return self.begun if self.planted else self.begun & self.marked
+        """Sets of which the old operator has begun an update, and that hold what no revert turns back.
+
+        And after the upgrade every set with a hash of somebody's own: without us the upgrade replaced that pod, and
+        here the next update of its set does.
+        """
+        odd = self.begun if self.planted else self.begun & self.marked
+        return odd | self.marked if self.upgraded else odd
 
     @property
     def _here(self) -> witness.Objects:
