@@ -274,8 +274,13 @@ class Machine(RuleBasedStateMachine):
 
     @property
     def _odd(self) -> set[str]:
-        """Sets of which the old operator has begun an update, and that hold what no revert turns back."""
-        return self.begun if self.planted else self.begun & self.marked
+        """Sets of which the old operator has begun an update, and that hold what no revert turns back.
+
+        And after the upgrade every set with a hash of somebody's own: without us the upgrade replaced that pod, and
+        here the next update of its set does.
+        """
+        odd = self.begun if self.planted else self.begun & self.marked
+        return odd | self.marked if self.upgraded else odd
 
     @property
     def _here(self) -> witness.Objects:
@@ -344,7 +349,8 @@ class Machine(RuleBasedStateMachine):
         """What an ending claims."""
         self.ended[ending.code] += 1
         assert ending.code in {DONE, FAILED, NO_RECORD, REFUSED, LOST, REVERTED, STUCK, KILLED}, str(ending)
-        closed = ending.code == KILLED and self.world.record_state == "done"  # killed when all was done and recorded
+        # Killed, or robbed of the Lease, when all was done and recorded.
+        closed = ending.code in {KILLED, LOST} and self.world.record_state == "done" and self._translated()
         if (ending.code == DONE or closed) and not options.get("revert"):
             self.done, self.pending = True, False
         left = self._left()
