@@ -10,8 +10,8 @@ from typing import Any
 import click
 import pytest
 
-from migrator import cli
-from migrator.cli import screens, wiring
+from migrator.cli import screens
+from tests.support.command_line import Invoke
 from tests.support.memory_site import NEW, OLD, Site
 from tests.support.terminal import Shown, show
 
@@ -86,11 +86,11 @@ def test_a_no_touches_nothing(terminal: Terminal, answer: str) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_at_the_question_ends_the_run(
-    number: signal.Signals, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    number: signal.Signals, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
 ) -> None:
     """Elsewhere a first signal only asks a run to stop. At the question it is what it is without us, and back later."""
     site = Site()
-    monkeypatch.setattr(wiring, "connect", lambda *_, dry_run, **__: site.store.in_dry_run(dry_run))
+    invoke.on(site.store)
     monkeypatch.setattr(screens, "somebody_answers", lambda **_: True)
     before, seen = signal.getsignal(number), []
 
@@ -99,11 +99,10 @@ def test_a_signal_at_the_question_ends_the_run(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(click.termui, "visible_prompt_func", answer)
-    assert cli.invoke([*RUN]) == 1
+    assert invoke(*RUN, code=1).last["code"] == "interrupted"
     assert seen == [signal.default_int_handler if number is signal.SIGINT else signal.SIG_DFL]
     assert signal.getsignal(number) == before
     assert (site.store.writes(), site.replicas) == ([], 1)
-    assert json.loads(capsys.readouterr().err.splitlines()[-1])["code"] == "interrupted"
 
 
 def test_the_end_of_input_touches_nothing(terminal: Terminal) -> None:
@@ -124,21 +123,17 @@ def test_yes_shows_and_does_not_ask(terminal: Terminal) -> None:
 
 
 @pytest.mark.parametrize("environ", [{"CI": "true"}, {}], ids=["ci", "no terminal"])
-def test_nobody_to_answer_is_not_asked(
-    environ: dict[str, str], terminal: Terminal, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nobody_to_answer_is_not_asked(environ: dict[str, str], terminal: Terminal, invoke: Invoke) -> None:
     """In CI and without a terminal, as in a Job, a run goes on; its log is what it always was."""
     if environ:
         shown = terminal.type(*RUN, **environ)
         assert (shown.code, terminal.left["replicas"]) == (0, 0)
         assert QUESTION not in shown.text
         return
-    site = Site()
-    monkeypatch.setattr(wiring, "connect", lambda *_, dry_run, **__: site.store.in_dry_run(dry_run))
-    assert cli.invoke(list(RUN)) == 0
-    captured = capsys.readouterr()
+    invoke.on(Site().store)
+    captured = invoke(*RUN)
     assert captured.out == AFTER
-    logged = [json.loads(line)["event"] for line in captured.err.splitlines()]
+    logged = [event["event"] for event in captured.events]
     assert logged.count("patched") == 43
     assert (logged[0], logged[-1]) == ("stage_started", "summary")
 
