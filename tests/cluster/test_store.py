@@ -283,7 +283,7 @@ def test_the_cases_are_no_formality(cluster: KubeStore) -> None:
         ((Op("replace", HASH, "no label!"),), Rejected),
         ((Op("replace", "/metadata/uid", "00000000-0000-4000-8000-00000000ffff"),), Rejected),
         ((Op("replace", "/metadata/labels", 5),), Rejected),
-        ((Op("replace", "/metadata/resourceVersion", "1"),), Conflict),
+        ((Op("replace", "/metadata/resourceVersion", "7"),), Conflict),
         ((Op("test", HASH, "other"),), TestFailed),
     ],
     ids=["label", "uid", "type", "version", "test"],

@@ -16,6 +16,7 @@ from migrator.run import operator
 from testbed import operator_installation as installation
 from testbed.operator_installation import LABELS, NAMESPACE
 from tests.support.small_cluster import SmallCluster
+from tests.support.tables import table
 
 IMAGE = installation.image("v0.1.0-alpha.9")
 CONFIG = installation.configuration()
@@ -357,22 +358,18 @@ def test_scaling_twice_writes_once() -> None:
     assert cluster.writes() == []
 
 
-def test_scaling_follows_replicas_that_moved() -> None:
-    """A test that fails is read again: the present number goes down to zero."""
-    cluster = installed(replicas=1)
-    found = found_in(cluster)
-    cluster.edit(DEPLOYMENTS, NAMESPACE, "grove-operator", lambda body: body["spec"].update(replicas=3))
-    operator.scale(cluster, found, 0)
-    assert replicas_of(cluster) == 0
-
-
-def test_replicas_that_came_back_by_another_hand_are_left() -> None:
-    """Scaling from one number straight to another would leave a field owner that blocks Helm."""
-    cluster = installed(replicas=0)
-    found = found_in(cluster)
-    cluster.edit(DEPLOYMENTS, NAMESPACE, "grove-operator", lambda body: body["spec"].update(replicas=1))
-    operator.scale(cluster, found, 3)
-    assert replicas_of(cluster) == 1
+@table(
+    "found moved wanted left",
+    ("A test that fails is read again: the present number goes down to zero.", (1, 3, 0, 0)),
+    ("Scaling from one number straight to another would leave a field owner that blocks Helm.", (0, 1, 3, 1)),
+)
+def test_scaling_follows_replicas_that_moved(found: int, moved: int, wanted: int, left: int) -> None:
+    """Somebody else set the replicas since they were read: zero is insisted on, and any other number is theirs."""
+    cluster = installed(replicas=found)
+    seen = found_in(cluster)
+    cluster.edit(DEPLOYMENTS, NAMESPACE, "grove-operator", lambda body: body["spec"].update(replicas=moved))
+    operator.scale(cluster, seen, wanted)
+    assert replicas_of(cluster) == left
 
 
 @pytest.mark.parametrize("arrives", [True, False])

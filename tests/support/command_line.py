@@ -104,3 +104,9 @@ class Invoke:
         """Let the command line find this cluster from now on."""
         self._monkeypatch.setattr(wiring, "connect", lambda *_, dry_run, **__: store.in_dry_run(dry_run))
         return store
+
+
+@pytest.fixture
+def invoke(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Invoke:
+    """Call commands."""
+    return Invoke(capsys, monkeypatch)

@@ -103,8 +103,7 @@ def test_the_hook_migrates_and_the_upgrade_starts_the_new_operator(hooked: Relea
     assert hooked.kubelet.containers == []
     hooked.site.plant()
     before = hooked.site.objects()
-    upgraded = hooked.upgrade(helm, NEW)
-    assert upgraded.returncode == 0, upgraded.stderr
+    hooked.upgrade_to(helm, NEW)
     assert hooked.site.objects() == hooked.site.expected(before, OLD, NEW)
     [(code, summary)] = attempts(hooked)
     assert (code, summary["outcome"], job(hooked)["over"]) == (0, "done", "Complete")
@@ -113,8 +112,7 @@ def test_the_hook_migrates_and_the_upgrade_starts_the_new_operator(hooked: Relea
     assert "grove-migrator" not in hooked.managers()
     assert kept(hooked) == set(), "rights and policies have outlived the upgrade"
     running = undisturbed(hooked)
-    again = hooked.upgrade(helm, NEW)
-    assert again.returncode == 0, again.stderr
+    hooked.upgrade_to(helm, NEW)
     assert [code for code, _ in attempts(hooked)] == [0]
     assert undisturbed(hooked)["pods"] == running["pods"]
     assert used(audit.requests(), GRANTS) < set(GRANTS)
@@ -145,8 +143,7 @@ def test_a_refused_run_stops_helm_and_never_disturbs_the_operator(hooked: Releas
     assert [name for name in hooked.site.names("ConfigMap") if name.startswith("grove-migrator")] == []
     _set_update_end(hooked, ended)
     _set_pods_hash(hooked, label)
-    upgraded = hooked.upgrade(helm, NEW)
-    assert upgraded.returncode == 0, upgraded.stderr
+    hooked.upgrade_to(helm, NEW)
     assert [code for code, _ in attempts(hooked)] == [0]
 
 
@@ -198,8 +195,7 @@ def test_a_failure_after_the_first_write_puts_everything_back(hooked: Release, f
     assert deployment["template"]["spec"]["containers"][0]["image"].endswith(OLD)
     assert "grove-migrator" not in hooked.managers()
     unfreeze()
-    upgraded = hooked.upgrade(HELM_4, NEW)
-    assert upgraded.returncode == 0, upgraded.stderr
+    hooked.upgrade_to(HELM_4, NEW)
     assert hooked.site.objects() == hooked.site.expected(before, OLD, NEW)
     assert hooked.deployment()["spec"]["replicas"] == 2
 
@@ -223,8 +219,7 @@ def test_a_job_that_outlives_helms_patience_keeps_its_rights_and_policies(hooked
     assert (job(hooked)["over"], [code for code, _ in attempts(hooked)]) == ("Complete", [0])
     assert hooked.site.objects() == hooked.site.expected(before, OLD, NEW)
     assert kept(hooked) == everything
-    upgraded = hooked.upgrade(helm, NEW)
-    assert upgraded.returncode == 0, upgraded.stderr
+    hooked.upgrade_to(helm, NEW)
     assert (hooked.deployment()["spec"]["replicas"], kept(hooked)) == (2, set())
 
 
@@ -247,8 +242,7 @@ def test_a_second_upgrade_replaces_the_job_in_the_middle_of_its_writes(hooked: R
     eventually(lambda: hooked.site.objects() != before, what="nothing was written", seconds=180)
     assert job(hooked)["over"] is None, "the Job was faster than Helm"
     hooked.hooks = hooks()
-    second = hooked.upgrade(helm, NEW)
-    assert second.returncode == 0, second.stderr
+    hooked.upgrade_to(helm, NEW)
     [first, _] = hooked.kubelet.containers
     assert [code for code, _ in attempts(hooked)] == [0]
     assert "HTTP 401 Unauthorized" in first.log

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.command_line import Invoke, objects
+from tests.support.command_line import Invoke, invoke, objects
 from tests.support.memory_store import MemoryStore
 
-
-@pytest.fixture
-def invoke(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Invoke:
-    """Call commands."""
-    return Invoke(capsys, monkeypatch)
+__all__ = ["invoke"]
 
 
 @pytest.fixture

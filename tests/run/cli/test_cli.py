@@ -27,6 +27,11 @@ from tests.support.command_line import Invoke
 from tests.support.paths import ROOT
 
 
+def process(*arguments: str, **more: Any) -> subprocess.CompletedProcess[bytes]:
+    """Run the command line in a process of its own."""
+    return subprocess.run([sys.executable, "-m", "migrator", *arguments], cwd=ROOT, check=False, **more)
+
+
 def python(code: str, **more: Any) -> subprocess.CompletedProcess[str]:
     """Run Python with the project on its path."""
     return subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False, **more)
@@ -139,13 +144,7 @@ def test_wrong_usage_is_one_json_object_and_exit_2(args: list[str], code: str, s
 def test_on_a_terminal_an_error_is_a_sentence() -> None:
     """A person gets a sentence, not JSON; standard output stays empty."""
     outer, inner = pty.openpty()
-    done = subprocess.run(
-        [sys.executable, "-m", "migrator", "run", "--to", "v0.1.0-alpha.99"],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=inner,
-        check=False,
-    )
+    done = process("run", "--to", "v0.1.0-alpha.99", stdout=subprocess.PIPE, stderr=inner)
     os.close(inner)
     said = os.read(outer, 65536).decode()
     os.close(outer)
@@ -163,21 +162,10 @@ def test_the_plugin_calls_itself_by_its_kubectl_name(invoke: Invoke) -> None:
 
 def test_completion_knows_releases_and_schemes() -> None:
     """Click's completion offers what --to accepts."""
-    done = subprocess.run(
-        [sys.executable, "-m", "migrator"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={
-            **os.environ,
-            "_GROVE_MIGRATOR_COMPLETE": "bash_complete",
-            "COMP_WORDS": "grove-migrator run --to can",
-            "COMP_CWORD": "3",
-        },
-    )
-    assert "plain,canonical-1.34" in done.stdout.splitlines()
-    assert "plain,canonical" in done.stdout.splitlines()
+    typed = {"COMP_WORDS": "grove-migrator run --to can", "COMP_CWORD": "3"}
+    environ = {**os.environ, **typed, "_GROVE_MIGRATOR_COMPLETE": "bash_complete"}
+    offered = process(env=environ, stdout=subprocess.PIPE).stdout.splitlines()
+    assert {b"plain,canonical-1.34", b"plain,canonical"} <= set(offered)
 
 
 def test_completion_knows_the_contexts_of_the_kubeconfig(tmp_path: Path) -> None:
@@ -263,9 +251,7 @@ def test_a_reader_that_leaves_is_no_traceback() -> None:
     """`grove-migrator releases | head -1` ends silently."""
     reading, writing = os.pipe()
     os.close(reading)
-    done = subprocess.run(
-        [sys.executable, "-m", "migrator", "releases"], cwd=ROOT, stdout=writing, stderr=subprocess.PIPE, check=False
-    )
+    done = process("releases", stdout=writing, stderr=subprocess.PIPE)
     os.close(writing)
     assert done.stderr == b""
     assert done.returncode == 1
@@ -275,9 +261,7 @@ def test_a_reader_that_leaves_is_no_traceback() -> None:
 def test_a_full_disk_is_said() -> None:
     """Output that cannot be written is an error, not a truncated success."""
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "migrator", "releases"], cwd=ROOT, stdout=full, stderr=subprocess.PIPE, check=False
-        )
+        done = process("releases", stdout=full, stderr=subprocess.PIPE)
     assert done.returncode == 1
     assert json.loads(done.stderr)["code"] == "unwritable-output"
 

@@ -13,6 +13,7 @@ import pytest
 from migrator.cli import screens
 from tests.support.command_line import Invoke
 from tests.support.memory_site import NEW, OLD, Site
+from tests.support.tables import table
 from tests.support.terminal import Shown, show
 
 RUN = ("run", "--to", NEW, "--stop-operator")
@@ -75,12 +76,18 @@ def test_a_run_shows_where_and_what_and_asks(terminal: Terminal) -> None:
     assert terminal.left["replicas"] == 0
 
 
-@pytest.mark.parametrize("answer", ["n\n", "\n"])
-def test_a_no_touches_nothing(terminal: Terminal, answer: str) -> None:
-    """No, and silence too: exit 4, and no request that writes was sent."""
+NO = "No, and silence too: exit 4, and no request that writes was sent."
+
+
+@table(
+    "answer code said",
+    *((NO, (answer, 4, "declined: nothing was touched")) for answer in ("n\n", "\n")),
+    ("Ctrl-D at the question ends the run.", ("\x04", 1, "interrupted before anything was written")),
+)
+def test_a_no_touches_nothing(terminal: Terminal, answer: str, code: int, said: str) -> None:
+    """Whatever is not a yes leaves the cluster as it is."""
     shown = terminal.type(*RUN, answer=answer)
-    assert shown.code == 4
-    assert shown.lines[-1] == "error: declined: nothing was touched"
+    assert (shown.code, shown.lines[-1]) == (code, f"error: {said}")
     assert (terminal.left["writes"], terminal.left["replicas"]) == (0, 1)
 
 
@@ -103,14 +110,6 @@ def test_a_signal_at_the_question_ends_the_run(
     assert seen == [signal.default_int_handler if number is signal.SIGINT else signal.SIG_DFL]
     assert signal.getsignal(number) == before
     assert (site.store.writes(), site.replicas) == ([], 1)
-
-
-def test_the_end_of_input_touches_nothing(terminal: Terminal) -> None:
-    """Ctrl-D at the question ends the run."""
-    shown = terminal.type(*RUN, answer="\x04")
-    assert shown.code == 1
-    assert shown.lines[-1] == "error: interrupted before anything was written"
-    assert (terminal.left["writes"], terminal.left["replicas"]) == (0, 1)
 
 
 def test_yes_shows_and_does_not_ask(terminal: Terminal) -> None:
