@@ -138,23 +138,15 @@ def _old_value(item: dict[str, Any]) -> None:
     item["metadata"]["labels"]["grove.io/pod-template-hash"] = "4567c"
 
 
-def _late(item: dict[str, Any]) -> None:
-    item["status"]["currentPodCliqueSetGenerationHash"] = "4567c"
-
-
-def _not_migrated(item: dict[str, Any]) -> None:
-    pcs = workloads.disaggregated("disagg")
-    item["status"]["currentPodCliqueSetGenerationHash"] = podcliqueset.hash_pod_clique_set(
-        pcs, schemes.by_name(SOURCE)
-    ).generation_hash
-
-
-def _new_update(item: dict[str, Any]) -> None:
-    item["status"]["updateProgress"]["updateStartedAt"] = "2026-04-01T00:00:00Z"
+def _generation(value: str) -> Change:
+    return lambda item: item["status"].update(currentPodCliqueSetGenerationHash=value)
 
 
 def _behind(item: dict[str, Any]) -> None:
     item["status"]["updatedReplicas"] = 0
+
+
+BEFORE = podcliqueset.hash_pod_clique_set(workloads.disaggregated("disagg"), schemes.by_name(SOURCE))
 
 
 @pytest.mark.parametrize(
@@ -189,7 +181,7 @@ def test_a_standalone_pod_cliques_update_is_nothing_once_it_has_ended(
 
 def test_a_status_that_lags_behind_is_reported_and_does_not_fail(migrated: MemoryStore, context: Context) -> None:
     """An older generation in a status, of which no scheme knows, costs no pod where label and pods are current."""
-    change(migrated, _late)
+    change(migrated, _generation("4567c"))
     found = verified(migrated, context)
     assert [problem.field for problem in found.noticed] == ["/status/currentPodCliqueSetGenerationHash"]
     assert "no pod depends on it" in found.noticed[0].message
@@ -199,7 +191,7 @@ def test_a_status_that_lags_behind_is_reported_and_does_not_fail(migrated: Memor
     ("how", "words"),
     [
         (_old_value, "/metadata/labels/grove.io~1pod-template-hash is 4567c, not legacy-1.35's"),
-        (_not_migrated, "/status/currentPodCliqueSetGenerationHash is "),
+        (_generation(BEFORE.generation_hash), "/status/currentPodCliqueSetGenerationHash is "),
         (_behind, "updatedReplicas is 0 of 1, before the upgrade it was 1 of 1"),
     ],
     ids=["a foreign value", "a value that was not migrated", "replicas behind"],
@@ -217,7 +209,8 @@ def test_what_changed_for_the_worse_is_named_with_its_object(
 
 def test_an_update_under_on_delete_is_no_failure(migrated: MemoryStore, context: Context) -> None:
     """There the operator writes progress without touching a pod."""
-    change(migrated, _new_update, name="patient-0-frontend")
+    begun = {"updateStartedAt": "2026-04-01T00:00:00Z"}
+    change(migrated, lambda item: item["status"]["updateProgress"].update(begun), name="patient-0-frontend")
     check(migrated, context)
 
 

@@ -32,21 +32,20 @@ def hooked(release: Release) -> Release:
 def frozen(release: Release) -> Iterator[Any]:
     """A way to let nobody write the generation hash of one set, in the middle of a run's writes."""
     admin = release.site.admin
-    policy = _policy("frozen")
-    thaw = [policy, _binding("frozen")]
+    policies = _freezing("frozen")
 
     def freeze() -> None:
-        for item in thaw:
+        for item in policies:
             admin.create(item)
         eventually(lambda: _write_generation_hash(release) == 403, what="the policy is not in force")
 
     def unfreeze() -> None:
-        for item in thaw:
+        for item in policies:
             admin.delete(item)
         eventually(lambda: _write_generation_hash(release) == 200, what="the policy is still in force")
 
     yield freeze, unfreeze
-    for item in thaw:
+    for item in policies:
         admin.delete(item)
 
 
@@ -276,7 +275,8 @@ def _write_generation_hash(release: Release) -> int:
     return answer.status
 
 
-def _policy(name: str) -> Object:
+def _freezing(name: str) -> list[Object]:
+    """A policy by which nobody changes the generation hash of one set, and its binding."""
     rule = {
         "apiGroups": ["grove.io"],
         "apiVersions": ["*"],
@@ -285,21 +285,12 @@ def _policy(name: str) -> Object:
         "resourceNames": ["disagg"],
     }
     unchanged = "object.status.currentGenerationHash == oldObject.status.currentGenerationHash"
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": name},
-        "spec": {
+    specs = {
+        "ValidatingAdmissionPolicy": {
             "matchConstraints": {"resourceRules": [rule]},
             "validations": [{"expression": unchanged, "reason": "Forbidden"}],
         },
+        "ValidatingAdmissionPolicyBinding": {"policyName": name, "validationActions": ["Deny"]},
     }
-
-
-def _binding(name: str) -> Object:
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": name},
-        "spec": {"policyName": name, "validationActions": ["Deny"]},
-    }
+    about = {"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": name}}
+    return [{**about, "kind": kind, "spec": spec} for kind, spec in specs.items()]

@@ -14,10 +14,6 @@ from migrator.grove.model import (
     Finding,
     Place,
     Plan,
-    Pod,
-    PodClique,
-    PodCliqueScalingGroup,
-    PodCliqueSet,
     Ref,
     SetHashes,
     Severity,
@@ -29,7 +25,7 @@ from migrator.render import summary
 from migrator.render.changes import change_groups
 from migrator.render.findings import grouped
 from migrator.render.terminal import plan_text, print_plan
-from tests.support.builders import World
+from tests.support.builders import LATER, World, clique
 from tests.support.fleet import LONG, SETS, fleet
 from tests.support.terminal import Watched
 
@@ -39,30 +35,11 @@ LABEL = "/metadata/labels/grove.io~1pod-template-hash"
 
 def tree(name: str, *, pods: int = 2, terminating: int = 0, namespace: str = "default") -> Tree:
     """A set with one PodClique, one scaling group, and pods of which some are on their way out."""
-    pcs = PodCliqueSet(Ref("PodCliqueSet", namespace, name, f"uid-{name}"), {}, {}, 1, False, {}, {})  # noqa: FBT003
-    made = tuple(
-        Pod(
-            ref=Ref("Pod", namespace, f"{name}-0-a-{number}", f"uid-{name}-{number}"),
-            owner_uid=None,
-            template_hash=OLD,
-            created="",
-            terminating=number < terminating,
-            pod_clique_label=None,
-        )
-        for number in range(pods)
-    )
-    clique = PodClique(
-        ref=Ref("PodClique", namespace, f"{name}-0-a", f"uid-{name}-a"),
-        owner_uid=None,
-        labels={},
-        generation=1,
-        terminating=False,
-        spec={},
-        status={},
-        pods=made,
-    )
-    group = PodCliqueScalingGroup(Ref("PodCliqueScalingGroup", namespace, f"{name}-0-g"), None, {}, 1, False, {}, {})  # noqa: FBT003
-    return Tree(pcs, (group,), (clique,))
+    world = World().grow(name, namespace=namespace, cliques=[clique("a")], groups={"g": []}, pods=pods)
+    for pod in world.all("Pod")[:terminating]:
+        pod["metadata"]["deletionTimestamp"] = LATER
+    (found,) = world.snapshot().trees
+    return found
 
 
 def tree_plan(name: str, state: TreeState = TreeState.MIGRATE, **more: Any) -> TreePlan:
