@@ -135,7 +135,8 @@ def test_topology_spread_is_sorted_by_both_of_its_keys() -> None:
 def test_ports_are_sorted_by_number_and_then_protocol() -> None:
     """Port 9 comes before 80, as numbers do and strings would not, and TCP before UDP."""
     ports = [
-        {"containerPort": 9},
+        {},
+        {"containerPort": 9, "protocol": "UDP"},
         {"containerPort": 80, "protocol": "TCP"},
         {"containerPort": 80, "protocol": "UDP"},
     ]

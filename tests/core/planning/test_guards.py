@@ -306,7 +306,10 @@ LAGGING = [place for place in PLACES if place not in DECISIVE]
 
 @pytest.mark.parametrize(("kind", "name", "field", "code"), DECISIVE)
 def test_a_value_of_neither_scheme_refuses(kind: str, name: str, field: str, code: str) -> None:
-    """Each place that pods depend on refuses with object and pointer; the rest would still change."""
+    """Each place that pods depend on refuses with object and pointer; the rest would still change.
+
+    A pod's is Grove issue 400: updateEndedAt is set on everything and pods with an older hash run on.
+    """
     world = World().grow(maps=True)
     put(world, kind, name, field, OLD)
     decided = world.decide()
