@@ -45,18 +45,7 @@ def test_a_run_that_did_not_end_is_gone_on_with() -> None:
     """With an open record there is something to do, refused or not: to finish, or to put back."""
     site = Site()
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    opened = RunRecord(
-        run_id="dead",
-        identity="dead",
-        source="auto",
-        target=NEW,
-        started=now,
-        finished=None,
-        state=STOPPING,
-        revert=False,
-        operator=None,
-        stopped=None,
-    )
+    opened = RunRecord("dead", "dead", "auto", NEW, started=now, finished=None, state=STOPPING)
     Recorder(site.store, "grove-system").save(Recorded(opened))
     ahead = look_ahead(site.store, replace(OPTIONS, stop_operator=False), context())
     assert (ahead.continues, ahead.writes) == (True, True)

@@ -38,14 +38,10 @@ def granted(file: str) -> set[Granted]:
         for rule in role["rules"]
         for group in rule["apiGroups"]
         for pattern in rule["resources"]
-        for resource in _resources(group, pattern)
+        for resource in ([kind.plural for kind in KINDS if kind.group == group] if pattern == "*" else [pattern])
         for verb in rule["verbs"]
         for name in rule.get("resourceNames", [""])
     }
-
-
-def _resources(group: str, pattern: str) -> Iterable[str]:
-    return [kind.plural for kind in KINDS if kind.group == group] if pattern == "*" else [pattern]
 
 
 def needed(needs: Iterable[Need]) -> set[Granted]:

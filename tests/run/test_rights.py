@@ -44,7 +44,10 @@ class Reviewer(MemoryStore):
         self.modes.add(self.dry_run)
         asked = body["spec"]["resourceAttributes"]
         self.asked.append(asked)
-        return {**body, "status": {"allowed": self.answer(asked)}}
+        answer = self.answer(asked)
+        if isinstance(answer, MigratorError):
+            raise answer
+        return {**body, "status": {"allowed": answer}}
 
 
 def patch(kind: str, namespace: str, subresource: str = "", name: str = "x") -> Patch:
@@ -134,23 +137,11 @@ def test_a_run_needs_the_leases_the_record_and_the_deployment(
 def test_a_question_tells_what_is_meant_and_nothing_is_stored() -> None:
     """A review names verb, group, version, resource, subresource and name, without what is empty, in a dry run."""
     store = Reviewer()
-    rights.check(
-        store,
-        [
-            Right("patch", resources.DEPLOYMENTS, "scale", name="grove-operator"),
-            Right("list", resources.CONFIG_MAPS),
-        ],
-        LOG,
-    )
+    scale = Right("patch", resources.DEPLOYMENTS, "scale", name="grove-operator")
+    rights.check(store, [scale, Right("list", resources.CONFIG_MAPS)], LOG)
+    deployment = {"group": "apps", "version": "v1", "resource": "deployments", "name": "grove-operator"}
     assert store.asked == [
-        {
-            "verb": "patch",
-            "group": "apps",
-            "version": "v1",
-            "resource": "deployments",
-            "subresource": "scale",
-            "name": "grove-operator",
-        },
+        {"verb": "patch", "subresource": "scale", **deployment},
         {"verb": "list", "version": "v1", "resource": "configmaps"},
     ]
     assert store.modes == {DryRun.SERVER}
@@ -194,21 +185,12 @@ def test_all_that_is_missing_is_named_up_to_eight() -> None:
     )
 
 
-def unanswered(error: MigratorError) -> Answer:
-    """A server that answers no such question."""
-
-    def answer(_asked: dict[str, str]) -> bool:
-        raise error
-
-    return answer
-
-
 @pytest.mark.parametrize(
     "answer",
     [
-        unanswered(ApiError("HTTP 404", status=404)),
-        unanswered(NotAuthorised("HTTP 403")),
-        unanswered(LostReply("no answer")),
+        lambda _asked: ApiError("HTTP 404", status=404),
+        lambda _asked: NotAuthorised("HTTP 403"),
+        lambda _asked: LostReply("no answer"),
         lambda _asked: None,
     ],
     ids=["an error", "forbidden", "no reply", "no verdict"],
@@ -246,9 +228,7 @@ def test_every_write_of_a_run_was_asked_for(*, revert: bool) -> None:
 
 def test_a_missing_right_disturbs_nothing() -> None:
     """Without one right the run ends with exit 1 before it stopped the operator or wrote anything."""
-    with (
-        mock.patch.object(rights, "allowed", lambda _store, right: right.resource != resources.LEASES),
-    ):
+    with mock.patch.object(rights, "allowed", lambda _store, right: right.resource != resources.LEASES):
         world = World()
         ending = world.run()
     assert isinstance(ending.error, NotAuthorised)

@@ -34,12 +34,6 @@ def test_a_digest_decides_where_the_image_names_one(image: str, *, accepted: boo
     assert is_target(image, TARGET, None, frozenset({READ})) is accepted
 
 
-def test_without_a_digest_nothing_changes() -> None:
-    """What was read of a bare binary has no digest, and the tag decides."""
-    image = f"example.test/operator:v0.1.0-alpha.11@{OTHER}"
-    assert is_target(image, TARGET, None)
-
-
 @pytest.mark.parametrize(
     ("image_id", "other"),
     [
