@@ -32,6 +32,10 @@ class Step(StrEnum):
     END = auto()
 
 
+#: What brings sets back.
+BACKWARD: Final = frozenset({Step.BACKWARD, Step.BACKWARD_HALF, Step.BACKWARD_EDITED})
+
+
 class Rec(StrEnum):
     """What the record says of a run that did not end; ``CLOSED`` is one that did."""
 
@@ -149,6 +153,11 @@ class Situation:
         return self.sets is not Sets.UNREAD and self.phase is not Phase.START
 
     @property
+    def may_become_idle(self) -> bool:
+        """Whether what refuses may go away by waiting."""
+        return self.sets is Sets.REFUSED and self.idle and self.phase is Phase.START
+
+    @property
     def achieved(self) -> bool:
         """Whether all that was asked for was read behind the fence, and no reason to give up speaks against it.
 
@@ -190,17 +199,13 @@ def why(seen: Situation) -> Why:
         return Why.FOREIGN
     if (
         seen.sets is Sets.REFUSED
-        and not _may_become_idle(seen)
+        and not seen.may_become_idle
         and (seen.phase is not Phase.START or seen.record not in _WROTE or seen.revert or not seen.backable)
     ):
         return Why.REFUSED
     if seen.live and not seen.stoppable and not seen.fenced and (seen.begun or seen.ours is Lease.OURS):
         return Why.FOREIGN
     return Why.NONE
-
-
-def _may_become_idle(seen: Situation) -> bool:
-    return seen.sets is Sets.REFUSED and seen.idle and seen.phase is Phase.START
 
 
 def goal(seen: Situation) -> Goal:  # noqa: PLR0911 - a table
@@ -233,7 +238,7 @@ def decide(seen: Situation) -> Step:
 
 
 def _onward(seen: Situation) -> Step:  # noqa: C901, PLR0911 - a table
-    if _may_become_idle(seen):
+    if seen.may_become_idle:
         return Step.WAIT
     if seen.ours is not Lease.OURS:
         if seen.sets is Sets.UNREAD:
