@@ -72,7 +72,7 @@ class Actions:
         return self._recorder.load() != seen.recorded
 
     def open_record(self, seen: Observation) -> None:
-        """Record what the operator is, before it is stopped; but first prove that we may go on."""
+        """Record the run, and what the operator is; but first prove that we may go on."""
         context, options, recorded = self._context, self._options, seen.recorded
         installed, last, run, history = seen.operator, recorded.run, recorded.unfinished, recorded.history
         if run is None:
@@ -95,7 +95,9 @@ class Actions:
         else:
             same = known is not None and installed is not None and known.image == installed.image
             kept = stopped or (known if same else None)
-        self._recorder.save(Recorded(replace(run, stopped=stopped, operator=kept), history, recorded.tables))
+        run = replace(run, stopped=stopped, operator=kept)
+        if run != recorded.run:
+            self._recorder.save(Recorded(run, history, recorded.tables))
 
     def _prove(self, seen: Observation) -> None:
         """Dry runs that must end as they should: label patches are accepted, and others denied; the rate is enough."""
@@ -125,7 +127,8 @@ class Actions:
     # --- the fence ----------------------------------------------------------------------------------------------------
 
     def stop_operator(self, seen: Observation) -> None:
-        """Scale it to zero; whether its pods are gone is seen later."""
+        """Scale it to zero, once the record says what it was; whether its pods are gone is seen later."""
+        self.open_record(seen)
         self._scale(seen, 0)
 
     def restore_operator(self, seen: Observation) -> None:
@@ -167,29 +170,39 @@ class Actions:
         tables = recorded.tables
         if run.state == record.REVERTING:  # it may have written to every set that it had a table of
             tables = tuple(replace(table, run=run.run_id) for table in tables)
+        state = replace(run, state=record.WRITING, source=asked.source, target=asked.target)
         begun = {plan.tree.ref.uid for plan in sets.back}
         fresh = [plan for plan in pending(sets.plan) if plan.tree.ref.uid not in begun]
+        if state == run and not fresh:
+            return
         new = {plan.tree.ref.uid: table_of(plan, run.run_id) for plan in fresh}
         kept = [t for t in tables if t.uid in sets.uids and not (t.run == run.run_id and t.uid in new)]
         baselines = {uid: b for uid, b in self._recorder.baselines().items() if uid in sets.uids}
         baselines |= {plan.tree.ref.uid: baseline_of(plan.tree, run.run_id) for plan in fresh}
-        state = replace(run, state=record.WRITING, source=asked.source, target=asked.target)
         tables = tuple(sorted((*kept, *new.values()), key=lambda table: (table.uid, table.run)))
         self._recorder.save(Recorded(state, recorded.history, tables), baselines=baselines.values())
 
     def forward(self, seen: Observation) -> None:
-        """Write what is pending; sets that are begun are finished even if the run is told to end."""
+        """Write what is pending; sets that are begun are finished even if the run is told to end.
+
+        Sets that were edited while they were half-written are brought back first.
+        """
 
         def check() -> None:
             self._leases.left()
             self._watch.check()
 
+        if seen.edited:
+            self._bring_back(seen.edited)
         stop, deadline = self._context.stop, self._context.deadline
         skips = self._options.on_conflict == "skip"
         self._write(seen.batches, check, lambda: stop.is_set() or deadline.remaining() <= 0, keep_going=skips)
 
-    def backward(self, plans: Sequence[TreePlan]) -> None:
+    def backward(self, seen: Observation) -> None:
         """Bring sets back to what their tables say."""
+        self._bring_back(seen.to_go_back)
+
+    def _bring_back(self, plans: Sequence[TreePlan]) -> None:
         self._log.warning("reverting", sets=len(plans))
         self._write([backward(plan) for plan in plans], self._leases.left, lambda: False)
         self._log.info("reverted", sets=len(plans))

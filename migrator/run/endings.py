@@ -20,7 +20,7 @@ from migrator.errors import (
     Reverted,
     UsageError,
 )
-from migrator.run.decisions import BACKWARD, Exit, Lease, Op, Rec, Sets, Situation, Step, Why
+from migrator.run.decisions import Exit, Lease, Op, Rec, Sets, Situation, Step, Why
 from migrator.run.execute import TreeConflict
 from migrator.run.observation import Observation, refused
 from migrator.run.operator import Operator
@@ -43,7 +43,7 @@ class Memory:
     ``failed`` is the step that failed last, and ``times`` how often in a row. ``waiting`` is since when others are
     waited for, ``idle_until`` until when sets may become idle, ``back_since`` since when sets are brought back.
     ``tried`` counts the steps that write to sets; ``unseen`` is the step that was tried since the last observation.
-    ``why`` and ``cause`` are the reason to give up.
+    ``cause`` is why the run gives up.
     """
 
     idle_until: float
@@ -53,13 +53,7 @@ class Memory:
     back_since: float | None = None
     tried: Counter[Step] = field(default_factory=Counter)
     unseen: Step | None = None
-    why: Why = Why.NONE
     cause: BaseException | None = None
-
-    @property
-    def backs(self) -> int:
-        """How often sets were brought back."""
-        return sum(self.tried[step] for step in BACKWARD)
 
 
 def reason_of(error: BaseException) -> Why:
@@ -112,19 +106,19 @@ def _described(installed: Operator) -> str:
 def reason_code(memory: Memory, seen: Situation) -> int:
     """The exit code that the reason chooses."""
     nothing_to_do = seen.sets is Sets.DONE and not seen.begun and not seen.open
-    if memory.why is Why.NONE or seen.achieved or seen.finished or (memory.why is Why.STOPPED and nothing_to_do):
+    if seen.why is Why.NONE or seen.achieved or seen.finished or (seen.why is Why.STOPPED and nothing_to_do):
         return Exit.DONE
-    if memory.why is Why.CONFLICT and seen.skip and seen.begun:
+    if seen.why is Why.CONFLICT and seen.skip and seen.begun:
         return Exit.LOST
-    if memory.tried[Step.BACKWARD] or memory.tried[Step.BACKWARD_HALF]:
+    if memory.tried[Step.BACKWARD]:
         return Exit.REVERTED
     code = memory.cause.exit_code if isinstance(memory.cause, MigratorError) else Exit.FAILED
     return code if code in {Exit.USAGE, Exit.REFUSED, Exit.LOST} else Exit.FAILED
 
 
-def error_of(code: int, memory: Memory, seen: Situation) -> BaseException:
+def error_of(code: int, cause: BaseException | None, seen: Situation) -> BaseException:
     """The error that says so; its class is the exit code's."""
-    cause = memory.cause or ClusterError("the run ended")
+    cause = cause or ClusterError("the run ended")
     if isinstance(cause, KeyboardInterrupt | Interrupted):
         cause = Interrupted("interrupted before the first write; run again" if code == Exit.FAILED else "interrupted")
     if code == Exit.REVERTED:
@@ -135,7 +129,7 @@ def error_of(code: int, memory: Memory, seen: Situation) -> BaseException:
         return Reverted(f"{cause}; {said}")
     if code == Exit.STUCK:
         return NotReverted(f"{cause}; {_left(seen)}")
-    if code == Exit.LOST and memory.why is Why.CONFLICT and seen.begun:
+    if code == Exit.LOST and seen.why is Why.CONFLICT and seen.begun:
         return LostRace(
             f"{cause}; that set was brought back to the old hashes, and the other sets are migrated. Run again, or "
             "`run --revert`"

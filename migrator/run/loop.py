@@ -14,7 +14,7 @@ from migrator.grove.model import Plan
 from migrator.run import admission, events, operator
 from migrator.run.actions import Actions
 from migrator.run.context import Context, RunOptions, RunResult
-from migrator.run.decisions import BACKWARD, Exit, Lease, Phase, Situation, Step, Why, decide, exit_code, parks, why
+from migrator.run.decisions import Exit, Lease, Phase, Situation, Step, Why, decide, exit_code, parks, why
 from migrator.run.dry_run import rehearse
 from migrator.run.endings import Memory, cause_of, error_of, no_home, overdue, reason_code, reason_of
 from migrator.run.observation import UNREAD, Observation, pending, read_sets, refusals_of
@@ -37,11 +37,8 @@ _STEPS: Final[Mapping[Step, tuple[str, Callable[[Actions, Observation], bool | N
     Step.OPEN_RECORD: ("record", Actions.open_record),
     Step.STOP_OPERATOR: ("stop", Actions.stop_operator),
     Step.TAKE_OPERATOR_LEASES: ("fence", Actions.take_operator_leases),
-    Step.SAVE_TABLES: ("record", Actions.save_tables),
     Step.FORWARD: ("execute", Actions.forward),
-    Step.BACKWARD: ("revert", lambda actions, seen: actions.backward(seen.sets.back)),
-    Step.BACKWARD_HALF: ("revert", lambda actions, seen: actions.backward(seen.sets.half)),
-    Step.BACKWARD_EDITED: ("revert", lambda actions, seen: actions.backward(seen.edited)),
+    Step.BACKWARD: ("revert", Actions.backward),
     Step.RESTORE_OPERATOR: ("close", Actions.restore_operator),
     Step.CLOSE_RECORD: ("close", Actions.close_record),
     Step.FORGET_RECORD: ("close", Actions.forget_record),
@@ -88,7 +85,7 @@ class _Run:
                     self._passed(step)
             except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - whatever it is, the cluster is put in order
                 self._failed(step, error)
-                if step is None and self._memory.why is not Why.NONE and self._memory.cause is error:
+                if step is None and self._memory.cause is error:
                     break  # what cannot be seen cannot be put in order
         return self._end()
 
@@ -108,10 +105,9 @@ class _Run:
     def _situation(self) -> Situation:
         memory, now = self._memory, self._context.clock()
         late = memory.back_since is not None and now - memory.back_since > TIME_TO_GO_BACK
-        waited = memory.why is not Why.NONE and self._impatient
+        waited = self._seen.why is not Why.NONE and self._impatient
         return self._seen.situation(
-            why=memory.why,
-            tired=late or waited or memory.backs > 2 * ATTEMPTS or memory.times >= ATTEMPTS,
+            tired=late or waited or memory.tried[Step.BACKWARD] > 2 * ATTEMPTS or memory.times >= ATTEMPTS,
             idle=now < memory.idle_until,
             stopping=memory.unseen is Step.STOP_OPERATOR,
         )
@@ -119,7 +115,7 @@ class _Run:
     def _judge(self) -> None:
         """Take note of what ends a run by being seen: a signal, the time, an operator."""
         memory, context = self._memory, self._context
-        if memory.why is Why.NONE:
+        if self._seen.why is Why.NONE:
             if context.stop.is_set():
                 self._give_up(Why.STOPPED, Interrupted("interrupted"))
             elif context.deadline.remaining() <= 0:
@@ -129,7 +125,7 @@ class _Run:
             elif memory.tried[Step.FORWARD] > ATTEMPTS:
                 self._give_up(Why.FAILED, ClusterError("values that were written do not stay as they were written"))
         reason = why(self._situation())
-        if reason is not Why.NONE and (memory.why is Why.NONE or reason is Why.ENDS_HERE is not memory.why):
+        if reason is not Why.NONE and (self._seen.why is Why.NONE or reason is Why.ENDS_HERE is not self._seen.why):
             self._give_up(reason, cause_of(reason, self._seen))
 
     @property
@@ -149,10 +145,13 @@ class _Run:
             raise no_home()
         else:
             stage, do = _STEPS[step]
-            if step is Step.FORWARD or step in BACKWARD:
+            if step is Step.FORWARD:
+                with events.timed("record", self._result.seconds, context):
+                    self._actions.save_tables(seen)
+            if step in {Step.FORWARD, Step.BACKWARD}:
                 memory.tried[step] += 1
-                self._unread(Phase.FENCED if step is Step.BACKWARD_EDITED else Phase.WRITTEN)
-            if step in BACKWARD and memory.back_since is None:
+                self._unread(Phase.WRITTEN)
+            if step is Step.BACKWARD and memory.back_since is None:
                 context.deadline.extend(TIME_TO_GO_BACK)
                 memory.back_since = context.clock()
             with events.timed(stage, self._result.seconds, context):
@@ -201,7 +200,7 @@ class _Run:
         self._log.warning("step_failed", step=step.value if step else "observe", error=str(error), times=memory.times)
         early = step in {None, Step.LOOK} and (self._actions is None or self._seen.own.standing is not Lease.OURS)
         enough = memory.times >= (1 if early else ATTEMPTS - isinstance(error, Rejected))
-        reason, known = reason_of(error), memory.why is not Why.NONE
+        reason, known = reason_of(error), self._seen.why is not Why.NONE
         if enough and (reason is Why.NONE or known):
             reason = Why.ENDS_HERE if step is None else reason if known else Why.FAILED
         if reason is not Why.NONE and (not known or reason is Why.ENDS_HERE):
@@ -210,8 +209,8 @@ class _Run:
             self._context.sleep(_LONGEST_PAUSE)
 
     def _give_up(self, reason: Why, cause: BaseException) -> None:
-        memory = self._memory
-        memory.why, memory.cause, memory.failed, memory.times, memory.waiting = reason, cause, None, 0, None
+        self._seen, memory = replace(self._seen, why=reason), self._memory
+        memory.cause, memory.failed, memory.times, memory.waiting = cause, None, 0, None
         self._context.deadline.extend(_TIME_TO_LEAVE)
 
     # --- the end ------------------------------------------------------------------------------------------------------
@@ -226,7 +225,7 @@ class _Run:
             self._log.warning("not_left_in_order", error=str(late), next="the Leases are free in a minute")
         if code == Exit.DONE:
             return self._done()
-        error = error_of(code, memory, seen)
+        error = error_of(code, memory.cause, seen)
         self._log.error("run_failed", code=getattr(error, "code", "bug"), exit_code=code, error=str(error))
         raise error from (memory.cause if memory.cause is not error else None)
 

@@ -16,9 +16,9 @@ from migrator.planning.guards.base import refuse, warn
 from migrator.planning.images import other_digest, release_in
 from migrator.planning.options import Selection
 from migrator.planning.patches import Batch, Patch, backward, forward
-from migrator.planning.planner import changes_of, is_of, make_plan, template_digest
+from migrator.planning.planner import changes_of, is_of, make_plan
 from migrator.planning.revert import make_revert
-from migrator.planning.tables import Table, Was
+from migrator.planning.tables import Table
 from migrator.run import operator, record
 from migrator.run.context import Context, RunOptions
 from migrator.run.decisions import Lease, Op, Phase, Rec, Sets, Situation, Why
@@ -54,7 +54,10 @@ UNREAD: Final = SetsSeen(Plan("", "", ()), read=False)
 
 @dataclass(frozen=True)
 class Observation:
-    """The newest reading of operators, record and Leases, and of the sets; ``phase`` says for what those are read."""
+    """The newest reading of operators, record and Leases, and of the sets; ``phase`` says for what those are read.
+
+    ``why`` is the reason to give up, once there is one.
+    """
 
     options: RunOptions
     found: Found = field(default_factory=Found)
@@ -63,6 +66,7 @@ class Observation:
     theirs: tuple[LeaseSeen, ...] = ()
     phase: Phase = Phase.START
     sets: SetsSeen = UNREAD
+    why: Why = Why.NONE
 
     @property
     def operator(self) -> Operator | None:
@@ -113,9 +117,7 @@ class Observation:
 
     # --- what a decision depends on -----------------------------------------------------------------------------------
 
-    def situation(
-        self, *, why: Why = Why.NONE, tired: bool = False, idle: bool = False, stopping: bool = False
-    ) -> Situation:
+    def situation(self, *, tired: bool, idle: bool, stopping: bool) -> Situation:
         """What a decision depends on; ``stopping``: the operator may have been stopped since it was seen."""
         return Situation(
             revert=self.options.revert,
@@ -124,18 +126,16 @@ class Observation:
             theirs=self.their_standing,
             operator=self.op,
             stoppable=self.options.stop_operator and (self.operator is None or bool(self.operator.deployment)),
-            noted=self._noted,
             sets=self.to_do,
             phase=self.phase,
             begun=self.begun,
             whole=self.sets.read and not self.sets.half,
-            covered=self._covered,
             restore_due=stopping or self.replicas_due is not None,
             backable=not self.target_was_running,
             tired=tired,
             skip=self.options.on_conflict == "skip",
             idle=idle,
-            why=why,
+            why=self.why,
         )
 
     @cached_property
@@ -170,16 +170,20 @@ class Observation:
             return Sets.UNREAD
         if refusals_of(self.plan):
             return Sets.REFUSED
-        if not self.options.revert and self.edited:
-            return Sets.EDITED
-        return Sets.PENDING if pending(self.plan) else Sets.DONE
+        return Sets.PENDING if self.edited or pending(self.plan) else Sets.DONE
 
     @cached_property
     def edited(self) -> list[TreePlan]:
         """The sets of the open run whose spec changed while they were half-written, as they are brought back."""
-        tables = self.recorded.of_open_run()
+        tables = self.recorded.of_open_run() if not self.options.revert else {}
         known = (plan for plan in self.plan.trees if plan.changes and plan.tree.ref.uid in tables)
         return [plan for plan in known if any(finding.code == _EDITED for finding in plan.findings)]
+
+    @property
+    def to_go_back(self) -> tuple[TreePlan, ...]:
+        """The sets of the open run that go back: all, or after a conflict those that are half-written and skipped."""
+        skips = self.why is Why.CONFLICT and self.options.on_conflict == "skip"
+        return self.sets.half if skips else self.sets.back
 
     @cached_property
     def begun(self) -> bool:
@@ -221,23 +225,6 @@ class Observation:
         if installed is not None and installed.live:
             images |= installed.images
         return any(map(self.options.speaks, images))
-
-    @property
-    def _noted(self) -> bool:
-        run, installed = self.recorded.unfinished, self.operator
-        return run is not None and installed is not None and run.stopped == Was(installed.replicas, installed.image)
-
-    @cached_property
-    def _covered(self) -> bool:
-        if not self.sets.read or self.options.revert:
-            return self.sets.read and self.rec is Rec.REVERTING
-        tables = self.recorded.of_open_run() if self.rec is Rec.WRITING else {}
-        begun = {plan.tree.ref.uid for plan in self.sets.back}
-        return self.rec is Rec.WRITING and all(
-            (uid := plan.tree.ref.uid) in tables
-            and (uid in begun or tables[uid].template_digest == template_digest(plan.tree.pcs))
-            for plan in pending(self.plan)
-        )
 
     # --- what forbids a run -------------------------------------------------------------------------------------------
 
