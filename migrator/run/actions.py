@@ -16,7 +16,7 @@ from migrator.run import admission, operator, record, rights
 from migrator.run.context import Context, RunOptions, RunResult
 from migrator.run.decisions import Lease
 from migrator.run.execute import Executor, Outcome, TreeConflict
-from migrator.run.leases import OWN_LEASE, QUIET, Heartbeat, Leases
+from migrator.run.leases import OWN_LEASE, QUIET, Leases
 from migrator.run.observation import Observation, foreign, pending
 from migrator.run.record import Recorded, Recorder
 from migrator.store import FIRST_CONCURRENCY, LONGEST_WRITE, Store
@@ -24,7 +24,7 @@ from migrator.store import FIRST_CONCURRENCY, LONGEST_WRITE, Store
 #: What stopping the operator, taking the Leases and starting the next one cost beside the patches, in seconds.
 _OVERHEAD: Final = 30.0
 _SAMPLE: Final = 32
-_WATCH_EVERY: Final = 5.0
+_LOOK_EVERY: Final = 5.0
 
 
 class Actions:
@@ -43,8 +43,7 @@ class Actions:
         self._leases = Leases(store, home, context)
         self._store = store.within(self._leases.left)
         self._recorder = Recorder(self._store, home)
-        self._watch = Watch(self._sight, context)
-        context.beats.extend((self._leases.renew_if_due, self._watch.look_if_due))
+        context.beats.append(self._leases.renew_if_due)
 
     def observe(self, seen: Observation) -> Observation:
         """Read Leases and record beside the operators that were found; raises what the store raises.
@@ -55,8 +54,6 @@ class Actions:
         recorded = self._recorder.load(again=own.standing is not Lease.OURS)
         names = operator.lease_names(seen.operator, self._options.flags)
         return replace(seen, recorded=recorded, own=own, theirs=tuple(map(self._leases.look, names)))
-
-    # --- before anything is disturbed ---------------------------------------------------------------------------------
 
     def take_lease(self, seen: Observation) -> bool:
         """Take our Lease, once the rights are there for all that follows.
@@ -124,8 +121,6 @@ class Actions:
         clock, sleep = self._context.clock, self._context.sleep
         return admission.probe(self._store, seen.patches[:most], clock=clock, sleep=sleep, policies=policies)
 
-    # --- the fence ----------------------------------------------------------------------------------------------------
-
     def stop_operator(self, seen: Observation) -> None:
         """Scale it to zero, once the record says what it was; whether its pods are gone is seen later."""
         self.open_record(seen)
@@ -146,17 +141,11 @@ class Actions:
             )
 
     def take_operator_leases(self, seen: Observation) -> None:
-        """Take every Lease that an operator may elect its leader by, and watch for operators that elect none."""
+        """Take every Lease that an operator may elect its leader by."""
         self._leases.left()
         for lease in seen.theirs:
             if lease.standing is Lease.FREE:
                 self._leases.take(lease.name)
-        self._watch.begin([lease.name for lease in seen.theirs])
-
-    def _sight(self, held: Sequence[str]) -> str | None:
-        return foreign(operator.find(self._plain, self._options.flags, everywhere=False).operator, held)
-
-    # --- writing ------------------------------------------------------------------------------------------------------
 
     def save_tables(self, seen: Observation) -> None:
         """Record what a rerun or a revert needs, before the first patch; and prove that patches are accepted."""
@@ -187,16 +176,30 @@ class Actions:
 
         Sets that were edited while they were half-written are brought back first.
         """
-
-        def check() -> None:
-            self._leases.left()
-            self._watch.check()
-
         if seen.edited:
             self._bring_back(seen.edited)
+        clock, held = self._context.clock, [lease.name for lease in seen.theirs]
+        due, operators = clock(), None
+
+        def check() -> None:
+            nonlocal due, operators
+            if operators is None and clock() >= due:
+                due, operators = clock() + _LOOK_EVERY, self._sight(held)
+            self._leases.left()
+            if operators is not None:
+                raise ForeignOperator(f"{operators}; stop it, then run again")
+
         stop, deadline = self._context.stop, self._context.deadline
         skips = self._options.on_conflict == "skip"
         self._write(seen.batches, check, lambda: stop.is_set() or deadline.remaining() <= 0, keep_going=skips)
+
+    def _sight(self, held: Sequence[str]) -> str | None:
+        """Look for an operator that these Leases do not keep out."""
+        try:
+            return foreign(operator.find(self._plain, self._options.flags, everywhere=False).operator, held)
+        except MigratorError as error:  # an operator that cannot be read now is seen after the last write
+            self._log.warning("operator_not_read", error=str(error))
+            return None
 
     def backward(self, seen: Observation) -> None:
         """Bring sets back to what their tables say."""
@@ -230,8 +233,6 @@ class Actions:
         if errors:  # what decides first, and a mere conflict last
             raise min(errors, key=lambda e: (getattr(e, "code", "") != "lease-lost", isinstance(e, TreeConflict)))
 
-    # --- the end ------------------------------------------------------------------------------------------------------
-
     def close_record(self, seen: Observation) -> None:
         """Record the end of a migration that is complete."""
         recorded, way, run = seen.recorded, self._options.way, seen.recorded.unfinished
@@ -261,46 +262,5 @@ class Actions:
             self._recorder.save(Recorded(last, history, tables))
 
     def let_go(self, *, park: bool) -> None:
-        """End what goes on in the background, and let go of the Leases."""
-        self._watch.end()
+        """Let go of the Leases; with ``park`` the operator's stay taken by nobody."""
         self._leases.let_go(park=park)
-
-
-class Watch:
-    """Looks for an operator that no Lease keeps out, for as long as the operator's Leases are held."""
-
-    def __init__(self, sight: Callable[[Sequence[str]], str | None], context: Context) -> None:
-        self._sight = sight
-        self._context = context
-        self._held: Sequence[str] = ()
-        self._due = 0.0
-        self._found: str | None = None
-        self._beat: Heartbeat | None = None
-
-    def begin(self, held: Sequence[str]) -> None:
-        """Look from now on; these are the Leases that keep an operator out."""
-        self._held, self._found, self._due = held, None, self._context.clock() + _WATCH_EVERY
-        if self._context.threads and self._beat is None:
-            self._beat = Heartbeat("operator-watch", self.look_if_due, _WATCH_EVERY / 2)
-
-    def look_if_due(self) -> None:
-        """Look once; an operator that cannot be read now is seen at the end of the run."""
-        if not self._held or self._found is not None or self._context.clock() < self._due:
-            return
-        self._due = self._context.clock() + _WATCH_EVERY
-        try:
-            self._found = self._sight(self._held)
-        except MigratorError as error:
-            self._context.log.warning("operator_not_read", error=str(error))
-
-    def check(self) -> None:
-        """Raise :class:`~migrator.errors.ForeignOperator` if there is one; local and cheap."""
-        if self._found is not None:
-            raise ForeignOperator(f"{self._found}; stop it, then run again")
-
-    def end(self) -> None:
-        """Look no more."""
-        self._held = ()
-        if self._beat is not None:
-            self._beat.stop()
-            self._beat = None

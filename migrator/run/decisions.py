@@ -205,13 +205,7 @@ def goal(seen: Situation) -> Goal:  # noqa: PLR0911 - a table
 
 def decide(seen: Situation) -> Step:
     """The next step."""
-    match goal(seen):
-        case Goal.ONWARD:
-            return _onward(seen)
-        case Goal.BACK:
-            return _back(seen)
-        case Goal.LEAVE:
-            return _leave(seen)
+    return {Goal.ONWARD: _onward, Goal.BACK: _back, Goal.LEAVE: _leave}[goal(seen)](seen)
 
 
 def _onward(seen: Situation) -> Step:  # noqa: PLR0911 - a table
@@ -223,24 +217,19 @@ def _onward(seen: Situation) -> Step:  # noqa: PLR0911 - a table
         if seen.sets is Sets.DONE and not _is_loose(seen):
             return Step.END
     step = _fence(seen)
-    if step is not None:
-        return step
-    if not seen.read:
-        return Step.LOOK
+    if step is not None or not seen.read:
+        return step or Step.LOOK
     if seen.sets is Sets.PENDING:
         return Step.FORWARD if seen.open else Step.OPEN_RECORD
     if seen.restore_due:
         return Step.RESTORE_OPERATOR
-    if seen.revert:
-        return Step.FORGET_RECORD if seen.open else Step.END
-    return Step.CLOSE_RECORD if seen.open else Step.END
+    if not seen.open:
+        return Step.END
+    return Step.FORGET_RECORD if seen.revert else Step.CLOSE_RECORD
 
 
 def _is_loose(seen: Situation) -> bool:
-    """Whether a run died after its last write, so that its record or its operator wait to be put in order.
-
-    Not while an operator runs: then nothing is urgent.
-    """
+    """Whether a dead run's record or operator waits to be put in order; not urgent while an operator runs."""
     return (seen.open or (seen.revert and seen.record is Rec.CLOSED)) and not seen.live
 
 
@@ -288,10 +277,9 @@ class Exit(IntEnum):
 
 
 def exit_code(reason: int, seen: Situation) -> int:
-    """The exit code: the reason chooses, what is seen vetoes.
+    """The exit code: the reason chooses, and the last observation vetoes.
 
-    ``seen`` is of the last observation; what could not be read then counts as begun, and so does a revert that may have
-    written.
+    What could not be read counts as begun, and so does a revert that may have written.
     """
     if reason == Exit.DONE:
         return reason if seen.sets is Sets.DONE and not (seen.revert and seen.restore_due) else Exit.STUCK
@@ -307,7 +295,7 @@ def exit_code(reason: int, seen: Situation) -> int:
 def parks(code: int, seen: Situation) -> bool:
     """Whether the operator's Leases must keep every operator out after the end.
 
-    Not the target's, if nothing was written since the fence: it finds what it found before it was stopped.
+    They let the target's in, if nothing was written since the fence: it reads what it read before it was stopped.
     """
     if code == Exit.STUCK:
         return not (seen.operator is Op.TARGET and seen.phase is Phase.FENCED)

@@ -89,8 +89,6 @@ class _Run:
                     break  # what cannot be seen cannot be put in order
         return self._end()
 
-    # --- observing ----------------------------------------------------------------------------------------------------
-
     def _observe(self) -> None:
         found = operator.find(self._store, self._options.flags, everywhere=not self._seen.sets.read)
         if self._actions is None and found.home is not None:
@@ -132,8 +130,6 @@ class _Run:
     def _impatient(self) -> bool:
         since = self._memory.waiting
         return since is not None and self._context.clock() - since > PATIENCE
-
-    # --- acting -------------------------------------------------------------------------------------------------------
 
     def _act(self, step: Step, situation: Situation) -> None:
         seen, memory, context = self._seen, self._memory, self._context
@@ -213,14 +209,17 @@ class _Run:
         memory.cause, memory.failed, memory.times, memory.waiting = cause, None, 0, None
         self._context.deadline.extend(_TIME_TO_LEAVE)
 
-    # --- the end ------------------------------------------------------------------------------------------------------
-
     def _end(self) -> RunResult:
-        """Say what the cluster's state is."""
+        """Let go of the Leases, write Events, and return or raise what says in which state the cluster is."""
         memory, seen = self._memory, self._situation()
         code = exit_code(reason_code(memory, seen), seen)
         try:
-            self._take_leave(code, seen)
+            if self._actions is not None:
+                self._actions.let_go(park=parks(code, seen))
+            if code == Exit.REFUSED:
+                events.refused(self._store, self._seen.plan, self._context)
+            if code == Exit.DONE and not self._options.revert:
+                events.migrated(self._store, self._result.plan, self._context)
         except (Exception, KeyboardInterrupt) as late:  # noqa: BLE001 - what the cluster's state is stays so
             self._log.warning("not_left_in_order", error=str(late), next="the Leases are free in a minute")
         if code == Exit.DONE:
@@ -228,15 +227,6 @@ class _Run:
         error = error_of(code, memory.cause, seen)
         self._log.error("run_failed", code=getattr(error, "code", "bug"), exit_code=code, error=str(error))
         raise error from (memory.cause if memory.cause is not error else None)
-
-    def _take_leave(self, code: int, seen: Situation) -> None:
-        """Let go of the Leases, and write Events."""
-        if self._actions is not None:
-            self._actions.let_go(park=parks(code, seen))
-        if code == Exit.REFUSED:
-            events.refused(self._store, self._seen.plan, self._context)
-        if code == Exit.DONE and not self._options.revert:
-            events.migrated(self._store, self._result.plan, self._context)
 
     def _done(self) -> RunResult:
         """Log whether the operator is up, with which image, and what is next."""

@@ -115,8 +115,6 @@ class Observation:
         """Whether every Lease is ours."""
         return self.own.standing is Lease.OURS is self.their_standing
 
-    # --- what a decision depends on -----------------------------------------------------------------------------------
-
     def situation(self, *, tired: bool, idle: bool, stopping: bool) -> Situation:
         """What a decision depends on; ``stopping``: the operator may have been stopped since it was seen."""
         return Situation(
@@ -225,8 +223,6 @@ class Observation:
         if installed is not None and installed.live:
             images |= installed.images
         return any(map(self.options.speaks, images))
-
-    # --- what forbids a run -------------------------------------------------------------------------------------------
 
     def findings(self, *, looking: bool = False) -> list[Finding]:
         """What of operators, webhooks and the record forbids a run, or should be known.

@@ -181,7 +181,7 @@ def _nothing_is_owed() -> AbstractContextManager[object]:
 
 
 def _no_watch() -> AbstractContextManager[object]:
-    return mock.patch.object(actions.Watch, "check", return_value=None)
+    return mock.patch.object(actions, "foreign", return_value=None)
 
 
 def _the_reason_alone() -> AbstractContextManager[object]:
