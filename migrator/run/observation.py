@@ -282,20 +282,19 @@ def read_sets(store: Store, seen: Observation, context: Context) -> Observation:
         tables = {uid: table for uid, table in recorded.of_open_run().items() if is_of(table, way)}
         trees = tuple(tree for tree in snapshot.trees if tree.ref.uid in tables)
         undo = make_revert(Snapshot(trees), everything, tables=tables).trees
-        back = tuple(plan for plan in undo if plan.changes)
+        back = tuple(tree for tree in undo if tree.changes)
         left = {tree.ref.uid for tree in trees if not tree.pcs.terminating and left_of(tree, tables[tree.ref.uid])}
         if options.revert and not _before_its_tables(seen):
             undo = make_revert(snapshot, everything, tables=recorded.origins().by_set()).trees
-            selected = tuple(plan for plan in undo if options.plan.selection.matches(plan.tree.pcs))
-            plan, known = replace(plan, trees=selected), {plan.tree.ref.uid for plan in selected}
-            remains = any(plan.changes and plan.tree.ref.uid not in known for plan in undo)
+            plan = replace(plan, trees=tuple(tree for tree in undo if options.plan.selection.matches(tree.tree.pcs)))
+            remains = any(tree.changes and not options.plan.selection.matches(tree.tree.pcs) for tree in undo)
         elif not options.revert and seen.phase is Phase.WRITTEN and trees and not left:
             context.log.info("written_values_verified")
         elif not options.revert:
             plan = make_plan(snapshot, options.plan, tables=recorded.by_set(), now=context.now(), running=seen.release)
     if any(tree.changes for tree in plan.trees):
         plan = replace(plan, findings=(*plan.findings, *seen.findings()))
-    half = tuple(plan for plan in back if plan.tree.ref.uid in left)
+    half = tuple(tree for tree in back if tree.tree.ref.uid in left)
     uids = frozenset(tree.ref.uid for tree in snapshot.trees)
     return replace(seen, sets=SetsSeen(plan, back, half, remains, uids))
 
