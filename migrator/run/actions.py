@@ -10,7 +10,7 @@ from migrator.errors import ForeignOperator, MigratorError, Refused
 from migrator.grove.model import TreePlan
 from migrator.planning.baseline import baseline_of, table_of
 from migrator.planning.patches import Batch, backward
-from migrator.planning.planner import is_of
+from migrator.planning.planner import is_of, template_digest
 from migrator.planning.tables import RunRecord, Was
 from migrator.run import admission, operator, record, rights
 from migrator.run.context import Context, RunOptions, RunResult
@@ -154,14 +154,16 @@ class Actions:
             return
         self._probe(seen)
         if self._options.revert:
-            self._recorder.save(replace(recorded.origins(), run=replace(run, state=record.REVERTING)))
+            if run.state != record.REVERTING:
+                self._recorder.save(replace(recorded.origins(), run=replace(run, state=record.REVERTING)))
             return
         tables = recorded.tables
         if run.state == record.REVERTING:  # it may have written to every set that it had a table of
             tables = tuple(replace(table, run=run.run_id) for table in tables)
         state = replace(run, state=record.WRITING, source=asked.source, target=asked.target)
-        begun = {plan.tree.ref.uid for plan in sets.back}
-        fresh = [plan for plan in pending(sets.plan) if plan.tree.ref.uid not in begun]
+        known = {t.uid: t.template_digest for t in recorded.of_open_run().values() if run.state == record.WRITING}
+        known |= {plan.tree.ref.uid: template_digest(plan.tree.pcs) for plan in sets.back}
+        fresh = [p for p in pending(sets.plan) if known.get(p.tree.ref.uid) != template_digest(p.tree.pcs)]
         if state == run and not fresh:
             return
         new = {plan.tree.ref.uid: table_of(plan, run.run_id) for plan in fresh}
