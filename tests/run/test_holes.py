@@ -86,6 +86,16 @@ def test_a_refused_rerun_gives_back_the_operator_that_a_dead_run_stopped() -> No
     assert (ending.code, world.replicas, world.records) == (REFUSED, 1, []), str(ending)
 
 
+def test_the_replicas_of_the_last_stop_come_back() -> None:
+    """Killed after the scale-down, scaled to 2 by somebody: a rerun that is refused behind the fence gives 2 back."""
+    world = World()
+    assert world.run(kill_at(first("deployments", "scale"), "after")).code == KILLED
+    world.advance(30)
+    world.deploy(replicas=2)
+    ending = world.run(do_at(1, "after", lambda _write: begin_update(world)))
+    assert (ending.code, world.replicas, world.records) == (REFUSED, 2, []), str(ending)
+
+
 @pytest.mark.parametrize("late", [False, True], ids=["in the preflight", "behind the fence"])
 def test_replicas_that_somebody_else_set_to_zero_stay(*, late: bool) -> None:
     """An operator at zero that no run of ours stopped is somebody's maintenance: a refused run leaves it alone."""
