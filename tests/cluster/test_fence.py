@@ -35,7 +35,6 @@ from migrator.resources import (
     DEPLOYMENTS,
     EVENTS,
     LEASES,
-    NAMESPACES,
     PODS,
     VALIDATING_WEBHOOK_CONFIGURATIONS,
     Op,
@@ -50,6 +49,7 @@ from migrator.stores.kube.store import KubeStore, connect
 from testbed import operator_installation as installed
 from tests.cluster.helm.reader import shell
 from tests.repo.pages import blocks
+from tests.support.memory_store import NAMESPACES
 from tests.support.small_cluster import context_of
 
 pytestmark = pytest.mark.controlplane
