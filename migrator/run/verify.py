@@ -24,10 +24,10 @@ from migrator.errors import (
 from migrator.exact_json import JSONObject
 from migrator.grove.model import Ref, Snapshot
 from migrator.grove.places import stored_hashes
-from migrator.planning.aftermath import Problem, problems_of
 from migrator.planning.images import is_target, other_digest
 from migrator.planning.options import AUTO, Direction, PlanOptions, direction
 from migrator.planning.planner import is_of
+from migrator.planning.problems import Problem, problems_of
 from migrator.planning.revert import make_revert
 from migrator.planning.tables import Baseline, Table
 from migrator.resources import EVENTS, POD_CLIQUE_SETS
