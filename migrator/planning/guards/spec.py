@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from migrator.grove.model import Finding
+from migrator.planning.explain import newer_fields
 from migrator.planning.guards.base import Case, refuse, warn
 from migrator.planning.guards.causes import causes
-from migrator.planning.newer_fields import newer_fields
 
 
 def template(case: Case) -> Iterator[Finding]:
