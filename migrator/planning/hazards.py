@@ -1,7 +1,4 @@
-"""Predicates of trees for the hazards of an upgrade, by the names in ``advisories.toml``. Pure.
-
-A predicate yields the objects concerned, or the set itself if the hazard concerns all of it.
-"""
+"""The objects that a hazard of an upgrade concerns, by the names of functions in ``advisories.toml``. Pure."""
 
 from __future__ import annotations
 
@@ -84,10 +81,9 @@ def auto_mnnvl(tree: Tree) -> Iterator[Ref]:
 
 
 def unnamed_topology(tree: Tree) -> Iterator[Ref]:
-    """A set with a ``topologyConstraint`` that neither names a topology nor inherits the name.
+    """A set with a ``topologyConstraint`` that neither names a topology nor inherits its name from group or set.
 
-    A scaling group inherits it from the set, and a clique from its group or the set
-    (``common/component/utils/topologyconstraint.go:ResolveEffectiveTopologyNameForPodCliqueSet``).
+    Grove: ``common/component/utils/topologyconstraint.go:ResolveEffectiveTopologyNameForPodCliqueSet``.
     """
     template, configs = tree.pcs.template, tree.pcs.group_configs
     heirs = {n for config in configs if _topology(config).get("topologyName") for n in config.get("cliqueNames") or ()}

@@ -235,14 +235,13 @@ def _restore(decided: TreePlan, stored: tuple[StoredHash, ...], table: Table) ->
         "restored; start the old operator, let it roll the edit out, and run again"
     )
     finding = refuse("GM-130", tree.ref, "/spec/template", message)
-    return TreePlan(
-        tree=tree,
+    return replace(
+        decided,
         source=table.target,
         target=table.source,
         state=TreeState.REFUSED,
         changes=without_kept(changes_of(stored, table.target_hashes, table.source_hashes, pair=pair), table),
         findings=(finding,),
-        blast=decided.blast,
         rest=decided.blast,
         source_hashes=table.target_hashes,
         target_hashes=table.source_hashes,
@@ -275,9 +274,7 @@ def without_kept(changes: tuple[Change, ...], table: Table) -> tuple[Change, ...
 
 def state_of(*, refused: bool, changes: tuple[Change, ...]) -> TreeState:
     """The state of a tree that is not skipped."""
-    if refused:
-        return TreeState.REFUSED
-    return TreeState.MIGRATE if changes else TreeState.DONE
+    return TreeState.REFUSED if refused else TreeState.MIGRATE if changes else TreeState.DONE
 
 
 def _skipped(plan: TreePlan) -> TreePlan:

@@ -104,7 +104,7 @@ class RunRecord:
 
 @dataclass(frozen=True, slots=True)
 class RunDocument:
-    """The contents of the run record: this run, earlier runs, and the places of tables and baselines."""
+    """The contents of the run record: this run, earlier runs, and where tables and baselines are."""
 
     format: int
     run: RunRecord | None = None

@@ -12,9 +12,9 @@ from typing import Final
 
 from migrator.grove.model import Finding, Severity
 from migrator.planning.guards import gangs, spec, updates, values, workload
-from migrator.planning.guards.base import CATALOGUE, FOREIGN_CODES, HAZARDS, Case, Guard, guard, harmless, overridable
+from migrator.planning.guards.base import CATALOGUE, FOREIGN_CODES, Case, Guard, guard, harmless, overridable
 
-__all__ = ["CATALOGUE", "FOREIGN_CODES", "HAZARDS", "Case", "Guard", "check_tree", "guard", "overridable"]
+__all__ = ["CATALOGUE", "FOREIGN_CODES", "Case", "Guard", "check_tree", "guard", "overridable"]
 
 _MODULES = (values, spec, gangs, updates, workload)
 

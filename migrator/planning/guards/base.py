@@ -85,20 +85,6 @@ CATALOGUE: Final = {
 }
 
 
-#: The titles of the hazards of an upgrade. They never refuse (``migrator/planning/advisories.py``).
-HAZARDS: Final = {
-    "GM-301": "A member at zero ends its gang",
-    "GM-302": "All cliques of a set are at zero",
-    "GM-303": "All scaling groups of a set are at zero",
-    "GM-304": "Pods carry another scheduler's pod group annotation",
-    "GM-305": "Automatic MNNVL ends",
-    "GM-306": "A topology constraint names no topology",
-    "GM-307": "KAI finds no single queue",
-    "GM-308": "KAI is older than its PodGroups",
-    "GM-309": "A stray pod is deleted at the start",
-}
-
-
 #: The code of a stored value of neither scheme, by its place.
 FOREIGN_CODES: Final = {
     Place.SET_GENERATION: "GM-101",
