@@ -77,11 +77,10 @@ def stored_hashes(tree: Tree) -> Iterator[StoredHash]:
 def _in_entries(gang_map: PodGangMap) -> Iterator[StoredHash]:
     """The hash of each entry of a PodGangMap, which is addressed by position and identified by ``epoch``."""
     for index, entry in enumerate(gang_map.spec.get("entries") or ()):
-        if isinstance(entry, Mapping):
-            path, epoch = ("spec", "entries", index), entry.get("epoch")
-            identity = (pointer(*path, "epoch"), epoch) if isinstance(epoch, str) and epoch else None
-            for stored in _held(gang_map.ref, entry, path, {_GENERATION: Place.GANG_MAP_ENTRY}):
-                yield replace(stored, identity=identity)
+        path, epoch = ("spec", "entries", index), entry.get("epoch")
+        identity = (pointer(*path, "epoch"), epoch) if isinstance(epoch, str) and epoch else None
+        for stored in _held(gang_map.ref, entry, path, {_GENERATION: Place.GANG_MAP_ENTRY}):
+            yield replace(stored, identity=identity)
 
 
 def _in_status(
