@@ -276,7 +276,7 @@ def test_a_set_that_is_scaled_in_needs_no_pods_of_that_replica(migrated: MemoryS
     with pytest.raises(VerificationFailed, match="patient-0-frontend is missing"):
         check(migrated, context)
     migrated.edit(resources.POD_CLIQUE_SETS, "default", "patient", lambda item: item["spec"].update(replicas=0))
-    assert "patient-0-frontend is not wanted any more" in owners_deeds(verified(migrated, context))
+    assert "patient-0-frontend is gone: its owner scaled it in" in owners_deeds(verified(migrated, context))
 
 
 def test_a_set_that_was_edited_is_its_owners(migrated: MemoryStore, context: Context) -> None:
