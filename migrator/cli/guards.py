@@ -27,7 +27,8 @@ def guards(code: str | None) -> None:
     Without a code: all codes with their titles, and which of them --allow accepts.
     """
     from migrator.errors import UsageError  # noqa: PLC0415 - --help needs none of it
-    from migrator.planning.guards import CATALOGUE, HAZARDS  # noqa: PLC0415
+    from migrator.planning.advisories import HAZARDS  # noqa: PLC0415
+    from migrator.planning.guards import CATALOGUE  # noqa: PLC0415
     from migrator.render.text import columns  # noqa: PLC0415
 
     if code is None:

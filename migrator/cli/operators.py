@@ -102,13 +102,13 @@ def read(path: str, *, image: str | None = None) -> OperatorScheme:
     try:
         if Path(path).is_dir():
             with _Directory(Path(path)) as files:
-                return schemefile.of_image(images.read_files(files, _scratch, image=image))
+                return images.read_files(files, _scratch, image=image)
         with Path(path).open("rb") as file:
             if file.seekable() and file.read(1) == b"{":
                 file.seek(0)
                 return schemefile.decode(file.read(_LARGEST_FILE))
             if file.seekable():
-                return schemefile.of_image(images.read_file(file, _scratch, image=image))
+                return images.read_file(file, _scratch, image=image)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}{_hint(error)}") from error
     except (InputError, Refused) as error:

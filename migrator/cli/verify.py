@@ -29,7 +29,7 @@ from migrator.errors import LostRace, UsageError, VerificationFailed
 from migrator.render.text import printable
 
 if TYPE_CHECKING:
-    from migrator.planning.aftermath import Problem
+    from migrator.planning.problems import Problem
     from migrator.run.context import Context
     from migrator.run.verify import Closing, VerifyResult
     from migrator.store import Store

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from migrator.grove.model import Advice, Finding, Ref, Severity
-from migrator.planning.guards import CATALOGUE, HAZARDS
+from migrator.planning.advisories import HAZARDS
+from migrator.planning.guards import CATALOGUE
 
 #: How many objects, or different findings of one guard, are named.
 NAMED: Final = 3
