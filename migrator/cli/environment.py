@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 import click
@@ -16,14 +15,6 @@ PREFIX: Final = "GROVE_MIGRATOR"
 _NONE: Final = frozenset({"--help", "--revert", "--close"})
 #: Flags that mean something else with each command, so that the variable must name the command.
 _OF_ONE: Final = frozenset({"--output", "--filename", "--write", "--yes"})
-
-
-def read_variables(commands: Mapping[str, click.Command]) -> None:
-    """Let every option of these commands be given by its variables; the command's own comes first."""
-    for name, command in commands.items():
-        for option in command.params:
-            if isinstance(option, click.Option):
-                option.envvar = variables(name, option)
 
 
 def variables(command: str, option: click.Option) -> list[str]:

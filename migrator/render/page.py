@@ -8,10 +8,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Sequence
-from functools import cache
 from typing import Any, Final
-
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from migrator.grove.model import BlastRadius, Plan, Ref, TreePlan, TreeState
 from migrator.hashing import schemes
@@ -54,7 +51,8 @@ def render(
     shares = [("namespace", figures.shares(plan))]
     if group_by is not None:
         shares.append((f"label {group_by}", figures.shares(plan, group_by)))
-    return _template("page.html").render(
+    return _rendered(
+        "page.html",
         plan=plan,
         headline=report.headline(plan),
         many=len(plan.trees) > SHOWN,
@@ -88,7 +86,8 @@ def render_targets(
 ) -> str:
     """The page without a named target: a line for each scheme that a release speaks."""
     some = any(row.sets for row in rows)
-    return _template("targets.html").render(
+    return _rendered(
+        "targets.html",
         rows=rows,
         some=some,
         span=span,
@@ -103,8 +102,9 @@ def render_targets(
     )
 
 
-@cache
-def _template(name: str) -> Template:
+def _rendered(name: str, **values: Any) -> str:  # noqa: ANN401 - what a template takes
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - one form of six needs it
+
     environment = Environment(
         loader=PackageLoader("migrator.render", "."),
         autoescape=True,
@@ -122,7 +122,7 @@ def _template(name: str) -> Template:
         SHOWN=SHOWN,
         SHOWN_SHARES=SHOWN_SHARES,
     )
-    return environment.get_template(name)
+    return environment.get_template(name).render(values)
 
 
 def _facts(operator: str | None, upgrade: str, origin: report.Origin | None) -> list[tuple[str, str]]:
