@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from migrator.cli import log, operators, output
+from migrator.cli import log, output
 from migrator.errors import DecodeError
 from migrator.hashing import schemes
 from migrator.hashing.podcliqueset import PodCliqueSetHashes, SetHasher
@@ -20,8 +20,11 @@ Hashed = tuple[str, str, Scheme, PodCliqueSetHashes]
 
 def main(*, path: str, names: tuple[str, ...], form: str | None, to_binary: str | None, from_binary: str | None) -> int:
     """Print the hashes; the exit code is 2 if Go could not decode a set."""
-    chosen = {operators.known(binary).scheme for binary in (from_binary, to_binary) if binary is not None}
-    chosen |= {schemes.resolve(name) for name in names}
+    chosen = {schemes.resolve(name) for name in names}
+    for binary in filter(None, (from_binary, to_binary)):
+        from migrator.cli import operators  # noqa: PLC0415 - reading names alone is quicker
+
+        chosen.add(operators.known(binary).scheme)
     wanted = tuple(one for one in schemes.all_schemes() if one in chosen or not (chosen or one.preview))
     failures: list[str] = []
     hashed = _hashed(path, wanted, failures)

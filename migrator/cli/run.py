@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from migrator.cli import log, operators, output, progress, screens, termination, wiring
+from migrator.cli.operators import Directions
 from migrator.cli.options import ClusterFlags, session
 from migrator.cli.progress import Progress
 from migrator.cli.screens import Ending
@@ -18,6 +19,7 @@ from migrator.render.text import printable
 from migrator.run import loop
 from migrator.run.ahead import look_ahead
 from migrator.run.context import Context, RunOptions, RunResult
+from migrator.run.operator import Flags
 from migrator.store import DryRun, Store
 
 _DRY: Final = "\ndry run: nothing was written\n"
@@ -34,7 +36,7 @@ def main(
     yes: bool,
     form: str,
     cluster: ClusterFlags,
-    **given: Any,  # noqa: ANN401 - those of RunOptions
+    **given: Any,  # noqa: ANN401 - the other flags
 ) -> int:
     """Run, and leave a summary behind, also of a failure."""
     mode = DryRun(dry_run)
@@ -44,8 +46,9 @@ def main(
     store: Store | None = None
     with wiring.stopping(signal.SIGTERM, signal.SIGINT) as stop:
         try:
+            names = operators.directions(given, None if dump else cluster, required=True)
             _check_files(dump, out, writes=mode is DryRun.NONE)
-            options = _options(given, cluster, dump)
+            options = _options(names, cluster, **given)
             context = wiring.context(session(), stop, timeout or None, concurrency=concurrency, stream=shown.stream)
             if dump is None:
                 store = wiring.connect(cluster, dry_run=mode, qps=qps, deadline=context.deadline)
@@ -71,11 +74,15 @@ def main(
     return 0
 
 
-def _options(given: dict[str, Any], cluster: ClusterFlags, dump: str | None) -> RunOptions:
-    """The options of the run; the parameters that are left have the names of their fields."""
-    names = operators.directions(given, None if dump else cluster, required=True)
-    allow, skip_refused = given.pop("allow"), given.pop("skip_refused")
-    check_allowed(allow)
+def _options(
+    names: Directions,
+    cluster: ClusterFlags,
+    *,
+    allow: tuple[str, ...],
+    skip_refused: bool,
+    operator: Flags,
+    **more: Any,  # noqa: ANN401 - the fields of RunOptions with these names
+) -> RunOptions:
     plan = PlanOptions(
         names.source,
         str(names.target),
@@ -83,8 +90,9 @@ def _options(given: dict[str, Any], cluster: ClusterFlags, dump: str | None) -> 
         skip_refused=skip_refused,
         selection=wiring.selection(cluster),
     )
+    check_allowed(allow)
     direction(plan)  # a mistyped release is reported before a cluster is asked
-    return RunOptions(plan, flags=given.pop("operator"), target_digests=names.digests, **given)
+    return RunOptions(plan, flags=operator, target_digests=names.digests, **more)
 
 
 def _check_files(dump: str | None, out: str | None, *, writes: bool) -> None:
