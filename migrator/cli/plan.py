@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,7 +13,7 @@ from migrator import __version__
 from migrator.cli import log, operators, output, progress, wiring
 from migrator.cli.options import ClusterFlags, session
 from migrator.errors import NotAuthorised, UsageError
-from migrator.grove.model import Plan
+from migrator.grove.model import Plan, TreeState
 from migrator.hashing import schemes
 from migrator.planning.options import PlanOptions, Selection, direction
 from migrator.planning.outlook import Target
@@ -73,13 +74,13 @@ def main(
         output.write(_text(made, form, origin, reload_time, group_by))
     if detailed_exitcode and summary.refusals_of(made):
         return EXIT_REFUSED
-    return EXIT_CHANGES if detailed_exitcode and summary.has_changes(made) else 0
+    return EXIT_CHANGES if detailed_exitcode and summary.number(made, TreeState.MIGRATE) else 0
 
 
 def _targets(targets: Iterator[Target], form: str | None, source: str, origin: Origin, reload_time: float) -> str:
     """All targets; one plan is in memory at a time."""
     if form in {"json", "yaml"}:
-        return _document({"from": source, "targets": list(map(summary.target_json, targets)), **origin.as_json()}, form)
+        return _document({"from": source, "targets": list(map(summary.target_json, targets)), **asdict(origin)}, form)
     if form == "csv":
         return sheet(summary.CSV_COLUMNS, (row for target in targets for row in summary.csv_rows(target.plan)))
     rows = list(map(summary.target_row, targets))
