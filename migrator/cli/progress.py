@@ -11,17 +11,17 @@ import os
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final, Self, TextIO, TypeVar, cast
+from typing import Any, Final, Self, TextIO, TypeVar, cast
+
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, SpinnerColumn, Task, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
+from rich.text import Text
 
 from migrator.errors import MigratorError
 from migrator.exact_json import JSONObject
 from migrator.resources import POD_CLIQUES, POD_GANGS, PODS, Resource
 from migrator.store import DryRun, Listing, Store, Write
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-    from rich.progress import Progress as Bars
-    from rich.progress import TaskID
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -100,23 +100,19 @@ def shown(stream: TextIO, environ: Mapping[str, str] | None = None, *, quiet: bo
     """Progress on this stream; nothing is shown where nobody watches."""
     if quiet or not wanted(stream, environ):
         return Progress(stream)
-    from rich.console import Console  # noqa: PLC0415 - only a terminal needs it
-    from rich.progress import BarColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn  # noqa: PLC0415
-    from rich.progress import Progress as Bars  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
-    class KnownBar(BarColumn):
-        """A bar where it is known how much there is, and nothing elsewhere."""
-
-        def render(self, task: Task) -> RenderableType:  # type: ignore[override] # what a Progress takes
-            return super().render(task) if task.total else Text("")
-
     console = Console(file=cast("TextIO", _Unbreakable(stream)))
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), KnownBar(), TimeElapsedColumn())
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), _KnownBar(), TimeElapsedColumn())
     # stdout is data, so that rich must not redirect it.
     return Progress(
         stream, Bars(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
     )
+
+
+class _KnownBar(BarColumn):
+    """A bar where it is known how much there is, and nothing elsewhere."""
+
+    def render(self, task: Task) -> RenderableType:  # type: ignore[override] # what a Progress takes
+        return super().render(task) if task.total else Text("")
 
 
 class _Unbreakable:
@@ -144,8 +140,6 @@ class _Above:
         self.isatty = bars.console.file.isatty
 
     def write(self, text: str) -> None:
-        from rich.text import Text  # noqa: PLC0415 - only a terminal needs it
-
         self._console.print(Text.from_ansi(text.removesuffix("\n")), soft_wrap=True)
 
     def flush(self) -> None:

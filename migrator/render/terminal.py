@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import Final, TextIO
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
 
 from migrator.grove.model import Advice, Plan, Ref, Severity, TreePlan, TreeState
 from migrator.hashing import schemes
@@ -24,11 +29,6 @@ from migrator.render.summary import (
     shown_warnings,
 )
 from migrator.render.text import columns, printable
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.text import Text
-    from rich.tree import Tree
 
 #: The columns of a table: their titles, and their names in ``plan -o csv``.
 _COLUMNS: Final = {
@@ -86,9 +86,6 @@ def plan_text(plan: Plan, *, wide: bool = False) -> str:
 
 def print_plan(plan: Plan, stream: TextIO, *, colour: bool) -> None:
     """Show the plan on a terminal: a tree per set with what changes, what refuses and why; the headline is last."""
-    from rich.console import Console  # noqa: PLC0415 - only a terminal needs it
-    from rich.text import Text  # noqa: PLC0415
-
     console = Console(file=stream, color_system="auto" if colour else None, highlight=False)
     arrow = "→" if console.encoding.startswith("utf") else "->"
     trees = sorted(in_order(plan.trees), key=_needing)
@@ -109,7 +106,7 @@ def print_plan(plan: Plan, stream: TextIO, *, colour: bool) -> None:
     for note in notes(plan):
         console.print(Text(printable(note), style="dim"))
     if plan.trees:
-        _print_totals(console, plan)
+        console.print("", _totals(plan), sep="\n")
     console.print(Text(headline(plan), style="bold"))
 
 
@@ -169,9 +166,6 @@ def _table(plan: Plan, *, wide: bool) -> str:
 
 
 def _branch(plan: TreePlan, arrow: str) -> Tree:
-    from rich.text import Text  # noqa: PLC0415 - only a terminal needs it
-    from rich.tree import Tree  # noqa: PLC0415
-
     title = Text.assemble(
         (plan.state.value, _STYLES[plan.state]),
         f" {printable(plan.tree.ref.namespace)}/",
@@ -195,9 +189,6 @@ def _finding(group: FindingGroup, arrow: str, namespace: str = "") -> Tree:
 
     ``namespace`` is left out of names.
     """
-    from rich.text import Text  # noqa: PLC0415 - only a terminal needs it
-    from rich.tree import Tree  # noqa: PLC0415
-
     style = _REFUSAL if group.refuses else _WARNING
     title = Text(f"{group.code} ", style=f"bold {style}")
     node = Tree(title, guide_style="dim")
@@ -221,9 +212,6 @@ def _finding(group: FindingGroup, arrow: str, namespace: str = "") -> Tree:
 
 def _advice(code: str, title: str, advice: Advice, refs: tuple[Ref, ...], arrow: str) -> Tree:
     """A hazard's title; below it the objects, the effect and the remedy."""
-    from rich.text import Text  # noqa: PLC0415 - only a terminal needs it
-    from rich.tree import Tree  # noqa: PLC0415
-
     heading = ((f"{code} ", "bold magenta"), (f"{title}{_times(len(refs))}", "magenta"))
     node = Tree(Text.assemble(*heading), guide_style="dim")
     what = advice.message.removeprefix(str(advice.ref)).lstrip(": ") if advice.ref else advice.message
@@ -234,32 +222,24 @@ def _advice(code: str, title: str, advice: Advice, refs: tuple[Ref, ...], arrow:
 
 
 def _change(changes: ChangeGroup, arrow: str) -> Text:
-    from rich.text import Text  # noqa: PLC0415 - only a terminal needs it
-
     where = ", ".join(count(number, _KINDS.get(kind, kind)) for kind, number in sorted(changes.kinds.items()))
     values = f"{changes.old} {arrow} {changes.new}"
     return Text.assemble(f"{printable(changes.what)}: ", (values, "cyan"), (f"  in {where}", "dim"))
 
 
-def _print_totals(console: Console, plan: Plan) -> None:
-    from rich.text import Text  # noqa: PLC0415 - only a terminal needs it
-
-    rows = [
-        (
-            share.name,
+def _totals(plan: Plan) -> Table:
+    table = Table.grid(padding=(0, 2))
+    for justify in ("left", "right", "right", "right", "left"):
+        table.add_column(justify=justify)
+    for share in shares(sorted(plan.trees, key=_needing), lambda tree: tree.state.value):
+        numbers = (
             count(share.sets, "set"),
             count(share.without.pods, "pod"),
             count(share.without.gpus, "GPU"),
-            " ".join(share.codes),
         )
-        for share in shares(sorted(plan.trees, key=_needing), lambda tree: tree.state.value)
-    ]
-    widths = [max(len(row[index]) for row in rows) for index in range(4)]
-    console.print()
-    for row in rows:
-        state = (row[0].ljust(widths[0]), _STYLES[TreeState(row[0])])
-        cells = (f"  {cell.rjust(width)}" for cell, width in zip(row[1:4], widths[1:], strict=True))
-        console.print(Text.assemble(state, *cells, (f"  {row[4]}".rstrip(), _REFUSAL)))
+        codes = Text(" ".join(share.codes), style=_REFUSAL)
+        table.add_row(Text(share.name, style=_STYLES[TreeState(share.name)]), *numbers, codes)
+    return table
 
 
 def _times(number: int) -> str:
