@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import click
 
-from migrator.cli.environment import variables
 from migrator.cli.options import (
     BINARIES,
     CLUSTER,
@@ -32,6 +31,7 @@ from migrator.cli.options import (
     source,
     target,
     text,
+    variables,
 )
 
 _CANONICAL: Final = "Only builds of Grove's pull request #566 speak the canonical schemes."

@@ -18,6 +18,13 @@ Decorator = Callable[[Any], Any]
 #: ``-h`` works everywhere, and help is as wide as a terminal usually is.
 CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
+#: The environment variables of flags begin like this; a flag on the command line wins.
+PREFIX: Final = "GROVE_MIGRATOR"
+#: One of these that was left over in an environment would change what the next command does.
+_WITHOUT_VARIABLE: Final = frozenset({"--help", "--revert", "--close"})
+#: Flags that mean something else with each command, so that the variable must name the command.
+_OF_ONE_COMMAND: Final = frozenset({"--output", "--filename", "--write", "--yes"})
+
 
 class Choice(click.Choice):  # type: ignore[type-arg] # generic in newer Clicks only
     """A choice of words whose usage error suggests the nearest word."""
@@ -146,6 +153,16 @@ def source(meaning: str) -> Decorator:
 def target(meaning: str) -> Decorator:
     """``--to``; the command receives it as ``target``, ``None`` without the flag."""
     return scheme_option("--to", "target", metavar="|canonical", meaning=meaning)
+
+
+def variables(command: str, option: click.Option) -> list[str]:
+    """The environment variables of an option of a command; that of the command alone comes first."""
+    flag = next(opt for opt in option.opts if opt.startswith("--"))
+    if flag in _WITHOUT_VARIABLE:
+        return []
+    ending = flag.removeprefix("--").replace("-", "_").upper()
+    own = f"{PREFIX}_{command.upper()}_{ending}"
+    return [own] if flag in _OF_ONE_COMMAND else [own, f"{PREFIX}_{ending}"]
 
 
 def complete_scheme(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:

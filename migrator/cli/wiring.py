@@ -36,20 +36,12 @@ DEFAULT_NAMESPACE: Final = "grove-system"
 _OWN_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
-def connect(
-    cluster: ClusterFlags, *, dry_run: DryRun, qps: float | None = None, deadline: Deadline | None = None
-) -> Store:
+def connect(cluster: ClusterFlags, **options: Any) -> Store:  # noqa: ANN401 - those of stores.kube.store.connect
     """The cluster that the flags name, or the one that we run in."""
     from migrator.stores.kube import store  # noqa: PLC0415 - the client costs 0.6 s, and a dump does not need it
 
-    return store.connect(
-        kubeconfig=cluster.kubeconfig,
-        context=cluster.context,
-        dry_run=dry_run,
-        request_timeout=cluster.request_timeout,
-        qps=qps,
-        deadline=deadline,
-    )
+    timeout = cluster.request_timeout
+    return store.connect(kubeconfig=cluster.kubeconfig, context=cluster.context, request_timeout=timeout, **options)
 
 
 def context_of(cluster: ClusterFlags) -> str | None:

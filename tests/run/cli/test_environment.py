@@ -10,7 +10,7 @@ import click
 import pytest
 
 from migrator import __version__, cli
-from migrator.cli.environment import variables
+from migrator.cli.options import variables
 from tests.support.paths import ROOT
 
 DUMP = str(ROOT / "examples" / "cluster.yaml")
