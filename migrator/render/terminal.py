@@ -20,7 +20,6 @@ from migrator.render.summary import (
     CSV_COLUMNS,
     TargetRow,
     count,
-    csv_rows,
     headline,
     in_order,
     next_steps,
@@ -157,12 +156,12 @@ def _table(plan: Plan, *, wide: bool) -> str:
             return text or "-"
         return text.replace(" ", ",") or ("-" if name == "from" else "")
 
-    rows = [dict(zip(CSV_COLUMNS, map(str, row), strict=True)) for row in csv_rows(plan)]
-    left_out = set() if wide else {"RUNNING", "WARNINGS"}
-    if not wide and not any(row["refusals"] for row in rows):
-        left_out.add("REFUSED BY")
-    shown = {title: name for title, name in _COLUMNS.items() if title not in left_out}
-    return columns(list(shown), ([cell(name, row[name]) for name in shown.values()] for row in rows))
+    left_out = set() if wide else {"runningPods", "warnings"}
+    if not wide and not any(tree.refusals for tree in plan.trees):
+        left_out.add("refusals")
+    shown = {title: name for title, name in _COLUMNS.items() if name not in left_out}
+    rows = ([cell(name, str(CSV_COLUMNS[name](tree))) for name in shown.values()] for tree in in_order(plan.trees))
+    return columns(list(shown), rows)
 
 
 def _branch(plan: TreePlan, arrow: str) -> Tree:
