@@ -22,15 +22,13 @@ from migrator.cli.options import (
     Decorator,
     all_of,
     arguments,
+    complete_scheme,
     duration,
-    file,
-    flag,
     one_of,
+    option,
     output,
-    scheme_option,
     source,
     target,
-    text,
     variables,
 )
 
@@ -45,9 +43,9 @@ class Command(click.Command):
 
     def __init__(self, *args: Any, **attributes: Any) -> None:  # noqa: ANN401 - Click's
         super().__init__(*args, **attributes)
-        for option in self.params:
-            if isinstance(option, click.Option):
-                option.envvar = variables(str(self.name), option)
+        for declared in self.params:
+            if isinstance(declared, click.Option):
+                declared.envvar = variables(str(self.name), declared)
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the body."""
@@ -70,17 +68,18 @@ def _command(summary: str, examples: str, *declared: Decorator) -> Callable[[Cal
       grove-migrator hash -f sets.yaml --scheme legacy-1.34 --scheme v0.1.0-alpha.11
       grove-migrator hash -f sets.jsonl -o json
     """,
-    file(
-        "path",
+    option(
+        "-f, --filename FILE|-",
         "YAML documents, JSON, a List or JSON Lines, plain or gzipped; - is stdin. Other kinds are skipped.",
-        metavar="FILE|-",
+        "path",
         required=True,
     ),
-    scheme_option(
-        *("--scheme", "names"),
-        metavar="",
-        meaning="Hash under this scheme; may be repeated. Default: all of them.",
+    option(
+        "--scheme SCHEME|RELEASE",
+        "Hash under this scheme; may be repeated. Default: all of them.",
+        "names",
         multiple=True,
+        shell_complete=complete_scheme,
     ),
     output(
         *("json", "table"),
@@ -113,7 +112,7 @@ def hash_() -> None:
       kubectl get pods,$(kubectl api-resources --verbs=list -o name |
         grep 'grove.io$' | paste -sd, -) -A -o yaml > dump.yaml
     """,
-    file("dumps", f"Read {_DUMP} May be repeated.", metavar="DUMP", multiple=True),
+    option("-f, --filename DUMP", f"Read {_DUMP} May be repeated.", "dumps", multiple=True),
     source("What the operator stores now; auto finds it for each set."),
     target(f"What the next operator expects. Without it: a line for each scheme that a release speaks. {_CANONICAL}"),
     output(
@@ -121,12 +120,8 @@ def hash_() -> None:
         default=False,
         meaning="A table, a wider one, data for scripts and sheets, or a page. Default: a table; on a terminal a tree.",
     ),
-    flag("--detailed-exitcode", meaning="Exit with 3 if anything refuses, with 10 if changes are pending; needs --to."),
-    text(
-        "--group-by",
-        metavar="LABEL",
-        meaning="With html: also totals for each value of this label of the PodCliqueSets.",
-    ),
+    option("--detailed-exitcode", "Exit with 3 if anything refuses, with 10 if changes are pending; needs --to."),
+    option("--group-by LABEL", "With html: also totals for each value of this label of the PodCliqueSets."),
     duration("--reload-time", "With html: how long a recreated pod is assumed to be away, for the GPU-hours.", "10m"),
     BINARIES,
     CLUSTER,
@@ -147,11 +142,9 @@ def plan() -> None:
       grove-migrator run --to v0.1.0-alpha.11 --stop-operator --revert
       grove-migrator run -f dump.yaml --write migrated.yaml --to v0.1.0-alpha.11
     """,
-    file("dump", f"Migrate {_DUMP}", metavar="DUMP"),
-    text(
-        *("--write", "out"),
-        metavar="OUT",
-        meaning="With -f: write the migrated dump to this file, in the form of the input; - is stdout.",
+    option("-f, --filename DUMP", f"Migrate {_DUMP}", "dump"),
+    option(
+        "--write OUT", "With -f: write the migrated dump to this file, in the form of the input; - is stdout.", "out"
     ),
     target("What the next operator expects."),
     source("What the operator stores now; auto finds it for each set."),
@@ -160,12 +153,11 @@ def plan() -> None:
         "--dry-run",
         meaning="client sends no write; server sends every patch with dryRun=All. Both refuse where the run would.",
     ),
-    flag("--stop-operator", meaning="Scale the operator to zero first; without it a running operator refuses."),
-    flag("--skip-refused", meaning="Leave refused sets as they are, and migrate the others."),
-    text(
-        "--allow",
-        metavar="GM-nnn",
-        meaning="Turn this refusal into a warning, if its code can be overridden; may be repeated.",
+    option("--stop-operator", "Scale the operator to zero first; without it a running operator refuses."),
+    option("--skip-refused", "Leave refused sets as they are, and migrate the others."),
+    option(
+        "--allow GM-nnn",
+        "Turn this refusal into a warning, if its code can be overridden; may be repeated.",
         multiple=True,
     ),
     duration("--wait-for-idle", "Wait this long for refusals to end, such as an update in flight."),
@@ -176,17 +168,14 @@ def plan() -> None:
         meaning="If a set changes during the run: put everything back and stop, or put that set back and go on.",
     ),
     duration("--timeout", "Give up waiting for others after this long; 0 for no limit."),
-    click.option(
-        "--qps", type=click.FloatRange(min=0, min_open=True), metavar="N", help="At most this many requests per second."
-    ),
-    click.option(
-        "--concurrency",
+    option("--qps N", "At most this many requests per second.", type=click.FloatRange(min=0, min_open=True)),
+    option(
+        "--concurrency N",
+        "At most this many patches at a time (default 32); fewer while the API server is slow or throttles.",
         type=click.IntRange(min=1),
-        metavar="N",
-        help="At most this many patches at a time (default 32); fewer while the API server is slow or throttles.",
     ),
-    flag("--revert", meaning="Undo the run with the same --from and --to."),
-    flag("--yes", meaning="Do not ask. A run asks on a terminal only, and never in a pod or in CI."),
+    option("--revert", "Undo the run with the same --from and --to."),
+    option("--yes", "Do not ask. A run asks on a terminal only, and never in a pod or in CI."),
     OPERATOR,
     output("table", "json", meaning="Output format of the result."),
     BINARIES,
@@ -208,18 +197,18 @@ def run() -> None:
       grove-migrator verify --to v0.1.0-alpha.11 --after-upgrade --settle 5m    once the new operator runs
       grove-migrator verify -f migrated.yaml --to v0.1.0-alpha.11
     """,
-    file("dump", f"Read {_DUMP}", metavar="DUMP"),
+    option("-f, --filename DUMP", f"Read {_DUMP}", "dump"),
     target("What every stored hash must be."),
     source("What was stored before. `--to canonical` needs it if no release speaks that layout."),
     duration("--settle", "Keep reading for at most this long while a problem may still settle by itself.", "0"),
     duration("--interval", "How long to wait between two readings.", "2s"),
-    flag(
+    option(
         "--after-upgrade",
-        meaning="Also check that the target's operator runs and, by the record of the run, that no update has begun "
+        "Also check that the target's operator runs and, by the record of the run, that no update has begun "
         "and no earlier pod is missing. The record is removed if all is well.",
     ),
-    flag("--close", meaning="Remove the record of the run, and print what is given up with it."),
-    flag("--yes", meaning="With --close: do not ask."),
+    option("--close", "Remove the record of the run, and print what is given up with it."),
+    option("--yes", "With --close: do not ask."),
     OPERATOR,
     output("table", "json"),
     BINARIES,
@@ -242,7 +231,11 @@ def verify() -> None:
       grove-migrator explain -f sets.yaml demo --to canonical
     """,
     click.argument("names", metavar="[PCS]...", nargs=-1),
-    file("path", "Read PodCliqueSets from a file instead of a cluster, as `hash` does; - is stdin."),
+    option(
+        "-f, --filename FILE",
+        "Read PodCliqueSets from a file instead of a cluster, as `hash` does; - is stdin.",
+        "path",
+    ),
     source("The scheme to start from; auto takes the one whose generation hash the set stores."),
     target(f"The scheme to compare with. Without it: every other scheme that a release speaks. {_CANONICAL}"),
     output("table", "json", meaning="A small diff, or one JSON object on a line, for each set and scheme."),
@@ -283,7 +276,7 @@ def releases() -> None:
       grove-migrator plan --to-binary scheme.json
     """,
     click.argument("source"),
-    text("--image", metavar="NAME", meaning="The image to read, in an archive of several."),
+    option("--image NAME", "The image to read, in an archive of several."),
     output("table", "json", meaning="A text for people, or the file that --to-binary and --from-binary take."),
 )
 def scheme() -> None:

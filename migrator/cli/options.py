@@ -109,19 +109,20 @@ def all_of(*declared: Decorator) -> Decorator:
     return declare
 
 
-def text(*names: str, metavar: str, meaning: str, **more: Any) -> Decorator:  # noqa: ANN401 - Click's
-    """A flag with a text."""
-    return click.option(*names, metavar=metavar, help=meaning, **more)
+def option(spelling: str, meaning: str, *name: str, **more: Any) -> Decorator:  # noqa: ANN401 - Click's
+    """A flag as the help spells it, ``-f, --filename FILE``; one without a value has no such word at its end.
+
+    The command receives it by its long spelling, or as ``name``.
+    """
+    *flags, last = spelling.replace(",", "").split()
+    if last.startswith("-"):
+        return click.option(*flags, last, *name, is_flag=True, help=meaning, **more)
+    return click.option(*flags, *name, metavar=last, help=meaning, **more)
 
 
-def flag(*names: str, meaning: str, **more: Any) -> Decorator:  # noqa: ANN401 - Click's
-    """A flag without a value."""
-    return click.option(*names, is_flag=True, help=meaning, **more)
-
-
-def duration(name: str, meaning: str, default: str | None = None) -> Decorator:
+def duration(flag: str, meaning: str, default: str | None = None) -> Decorator:
     """A flag with a duration, in seconds."""
-    return click.option(name, type=Seconds(), default=default, show_default=default is not None, help=meaning)
+    return click.option(flag, type=Seconds(), default=default, show_default=default is not None, help=meaning)
 
 
 def one_of(words: Sequence[str], *names: str, meaning: str, default: bool = True, **more: Any) -> Decorator:  # noqa: ANN401
@@ -135,24 +136,15 @@ def output(*forms: str, meaning: str = "Output format.", default: bool = True) -
     return one_of(forms, "-o", "--output", "form", meaning=meaning, default=default)
 
 
-def file(name: str, meaning: str, *, metavar: str = "FILE", **more: Any) -> Decorator:  # noqa: ANN401 - Click's
-    """``-f``, a file in place of a cluster; the command receives it as ``name``."""
-    return text("-f", "--filename", name, metavar=metavar, meaning=meaning, **more)
-
-
-def scheme_option(*names: str, metavar: str, meaning: str, **more: Any) -> Decorator:  # noqa: ANN401 - Click's
-    """A flag with a scheme or a release."""
-    return text(*names, metavar=f"SCHEME|RELEASE{metavar}", meaning=meaning, shell_complete=complete_scheme, **more)
-
-
 def source(meaning: str) -> Decorator:
     """``--from``; the command receives it as ``source``."""
-    return scheme_option("--from", "source", metavar="|auto", meaning=meaning, default="auto", show_default=True)
+    more = {"default": "auto", "show_default": True, "shell_complete": complete_scheme}
+    return option("--from SCHEME|RELEASE|auto", meaning, "source", **more)
 
 
 def target(meaning: str) -> Decorator:
     """``--to``; the command receives it as ``target``, ``None`` without the flag."""
-    return scheme_option("--to", "target", metavar="|canonical", meaning=meaning)
+    return option("--to SCHEME|RELEASE|canonical", meaning, "target", shell_complete=complete_scheme)
 
 
 def variables(command: str, option: click.Option) -> list[str]:
@@ -198,12 +190,12 @@ _REMEMBERED: Final[dict[str, Any]] = {"expose_value": False, "callback": _rememb
 
 #: The flags of every command; the session remembers them.
 LOG: Final = all_of(
-    flag(
-        *("-v", "--verbose"),
-        meaning="Show debug events, on a terminal a line for each patch, and a traceback if there is a bug.",
+    option(
+        "-v, --verbose",
+        "Show debug events, on a terminal a line for each patch, and a traceback if there is a bug.",
         **_REMEMBERED,
     ),
-    flag("-q", "--quiet", meaning="Show errors only, and no progress.", **_REMEMBERED),
+    option("-q, --quiet", "Show errors only, and no progress.", **_REMEMBERED),
     one_of(
         ("debug", "info", "warning", "error"),
         "--log-level",
@@ -221,37 +213,29 @@ LOG: Final = all_of(
 )
 
 _BINARY: Final = "Read what {} from its own binary, its image in a file, or a scheme.json."
-_FORMS: Final = "BINARY|IMAGE|scheme.json"
 BINARIES: Final = all_of(
-    text("--to-binary", metavar=_FORMS, meaning=_BINARY.format("the next operator expects")),
-    text("--from-binary", metavar=_FORMS, meaning=_BINARY.format("the operator stores now")),
+    option("--to-binary BINARY|IMAGE|scheme.json", _BINARY.format("the next operator expects")),
+    option("--from-binary BINARY|IMAGE|scheme.json", _BINARY.format("the operator stores now")),
 )
 
 #: The flags about the operator.
 OPERATOR: Final = all_of(
-    text(
-        "--operator-namespace", metavar="NAMESPACE", meaning="The operator's namespace; default: found by its labels."
-    ),
-    text("--operator-deployment", metavar="NAME", meaning="The operator's Deployment; default: found by its labels."),
-    text("--lease-name", metavar="NAME", meaning="The operator's Lease; default: read from its configuration."),
-    text("--target-image", metavar="IMAGE", meaning="The next operator's image, if its tag does not name a release."),
+    option("--operator-namespace NAMESPACE", "The operator's namespace; default: found by its labels."),
+    option("--operator-deployment NAME", "The operator's Deployment; default: found by its labels."),
+    option("--lease-name NAME", "The operator's Lease; default: read from its configuration."),
+    option("--target-image IMAGE", "The next operator's image, if its tag does not name a release."),
 )
 
 #: The flags of kubectl.
 CLUSTER: Final = all_of(
-    text(
-        "--kubeconfig",
-        metavar="FILE",
-        meaning="Path to the kubeconfig file; default: $KUBECONFIG, ~/.kube/config, then in-cluster configuration.",
+    option(
+        "--kubeconfig FILE",
+        "Path to the kubeconfig file; default: $KUBECONFIG, ~/.kube/config, then in-cluster configuration.",
     ),
-    text("--context", metavar="NAME", meaning="The kubeconfig context to use.", shell_complete=complete_context),
-    text("-n", "--namespace", metavar="NAME", meaning="Only PodCliqueSets in this namespace."),
-    flag("-A", "--all-namespaces", meaning="PodCliqueSets in all namespaces (the default)."),
-    text(
-        *("-l", "--selector"),
-        metavar="SELECTOR",
-        meaning="Only PodCliqueSets with these labels, for instance app=web,tier!=cache.",
-    ),
+    option("--context NAME", "The kubeconfig context to use.", shell_complete=complete_context),
+    option("-n, --namespace NAME", "Only PodCliqueSets in this namespace."),
+    option("-A, --all-namespaces", "PodCliqueSets in all namespaces (the default)."),
+    option("-l, --selector SELECTOR", "Only PodCliqueSets with these labels, for instance app=web,tier!=cache."),
     duration(
         "--request-timeout",
         "How long to wait for the answer to one request, such as 15s or 1m; 0 for no limit.",
