@@ -20,11 +20,12 @@ Hashed = tuple[str, str, Scheme, PodCliqueSetHashes]
 
 def main(*, path: str, names: tuple[str, ...], form: str | None, to_binary: str | None, from_binary: str | None) -> int:
     """Print the hashes; the exit code is 2 if Go could not decode a set."""
-    chosen = {schemes.resolve(name) for name in names}
+    chosen = set()
     for binary in (one for one in (from_binary, to_binary) if one is not None):
         from migrator.cli import operators  # noqa: PLC0415 - reading names alone is quicker
 
         chosen.add(operators.known(binary).scheme)
+    chosen.update(map(schemes.resolve, names))  # which may name the other scheme over a layout that was just read
     wanted = tuple(one for one in schemes.all_schemes() if one in chosen or not (chosen or one.preview))
     failures: list[str] = []
     hashed = _hashed(path, wanted, failures)

@@ -74,7 +74,7 @@ def _values(tree: Tree, way: Direction) -> Iterator[Problem]:
     other = [item for item in stored if pair.verdict(item) not in {Verdict.TARGET, Verdict.LEFTOVER}]
     lags = lagging(tree, other)
     read_elsewhere = (one for one in schemes.all_schemes() if one.minor in layouts.adopted())
-    before = {*way.candidates, *schemes.spoken_schemes(), *read_elsewhere}
+    before = dict.fromkeys((*way.candidates, *schemes.spoken_schemes(), *read_elsewhere))
     for item in other:
         # A value that no pod depends on may stay as the old operator left it. A hash that was not migrated fails.
         late = (item.ref.uid, item.field) in lags and not any(item.value == hashes(one).of(item) for one in before)

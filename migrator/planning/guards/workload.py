@@ -60,9 +60,10 @@ def scaling(case: Case) -> Iterator[Finding]:
         if isinstance(wanted, int) and wanted != live:
             message = f"{child.ref}: replicas {wanted}, pods {live}; the operator acts on that when it is back"
             yield warn("GM-115", child.ref, "/spec/replicas", message)
-        label = LABEL_SET_REPLICA_INDEX if child.standalone else LABEL_SCALING_GROUP_REPLICA_INDEX
-        of_one = of_set if child.standalone else of_groups[child.owner_uid]
-        of_one.add((child.labels.get(label, ""), child.clique or ""))
+        name = child.clique or ""
+        of_groups[child.owner_uid].add((child.labels.get(LABEL_SCALING_GROUP_REPLICA_INDEX, ""), name))
+        if child.standalone:
+            of_set.add((child.labels.get(LABEL_SET_REPLICA_INDEX, ""), name))
     for group in tree.scaling_groups:
         index = group.labels.get(LABEL_SET_REPLICA_INDEX, "")
         of_set.add((index, group.ref.name.removeprefix(f"{tree.ref.name}-{index}-")))

@@ -774,6 +774,15 @@ def test_pending_scaling_warns(edit: Edit, name: str, message: str) -> None:
     assert message in found[0].message
 
 
+def test_a_pod_clique_without_the_label_of_its_scaling_group_is_surplus_there() -> None:
+    """A child counts for the scaling group that controls it, even if its labels do not name the group."""
+    world = World().grow()
+    del world.of("PodClique", "web-0-sg-0-work")["metadata"]["labels"]["grove.io/podcliquescalinggroup"]
+    found = {f.ref.name: f.message for f in world.findings() if f.code == "GM-115" and f.ref}
+    assert "lacks work of replica 0 and still has sg-0-work of replica 0;" in found["web-0-sg"]
+    assert "still has sg-0-work of replica 0;" in found["web"]
+
+
 def test_replicas_that_are_not_said_are_not_compared() -> None:
     """Where spec.replicas is absent nothing can be pending."""
     world = World().grow()

@@ -10,7 +10,7 @@ from migrator.grove.places import PROGRESS_FIELDS
 from migrator.planning.baseline import baseline_of
 from migrator.planning.options import PlanOptions, direction
 from migrator.planning.problems import problems_of, since
-from tests.support.builders import LATER, World
+from tests.support.builders import LATER, World, clique
 
 
 def test_a_scaling_group_that_came_later_has_nothing_to_be_compared_with() -> None:
@@ -49,3 +49,15 @@ def test_an_update_is_reported_under_the_field_that_holds_it(name: str) -> None:
     del world.pcs["status"][name]["updateEndedAt"]
     (open_,) = problems_of(world.snapshot(), way, {}, {}, after_upgrade=True)
     assert (open_.ref.kind, open_.field) == ("PodCliqueSet", f"/status/{name}")
+
+
+@pytest.mark.parametrize("scheme", ["legacy-1.33", "legacy-1.34"])
+def test_a_value_is_looked_for_in_the_order_of_the_table(scheme: str) -> None:
+    """A field that only a later operator cannot decode does not hide a hash of the old one, in any process."""
+    odd = clique("front")
+    odd["spec"]["podSpec"]["workloadRef"] = {"name": "load", "podGroup": True}
+    world = World().grow(cliques=[odd], groups={}, pods=0, scheme=scheme)
+    way = direction(PlanOptions(target="canonical-1.34"))
+    found = list(problems_of(world.snapshot(), way, {}, {}, after_upgrade=False))
+    assert found
+    assert not any(problem.owner for problem in found)

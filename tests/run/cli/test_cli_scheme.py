@@ -82,6 +82,14 @@ def test_hash_and_explain_take_a_binary(tmp_path: Path, invoke: Invoke) -> None:
     assert "Newer" in invoke("explain", "-f", DUMP, "--to-binary", path).out
 
 
+def test_hash_takes_a_binary_and_the_other_scheme_over_its_layout(tmp_path: Path, invoke: Invoke) -> None:
+    """`--scheme` may name a scheme over the layout that `--to-binary` reads."""
+    found = described(changed_layout())
+    legacy, canonical = found.scheme.name, f"canonical-{found.scheme.minor}"
+    args = ("hash", "-f", MANIFESTS, "--to-binary", written(tmp_path, found), "--scheme", canonical)
+    assert set(invoke(*args).column("scheme")) == {legacy, canonical}
+
+
 @COMMANDS
 def test_a_name_that_contradicts_the_binary_refuses(command: list[str], tmp_path: Path, invoke: Invoke) -> None:
     """A release beside a binary of another scheme is a usage error that names both; the right one is accepted."""
