@@ -97,6 +97,8 @@ def test_a_killed_container_is_followed_by_one_that_finishes(scene: Scene) -> No
         scene.run(more=SLOW)
         scene.writing()
         os.kill(scene.machine.node.main_process(container_id(scene)), signal.SIGKILL)
+        eventually(scene.ends, what="the killed pod has not ended", seconds=SECONDS)
+        scene.site.shorten()
         first, *_, last = finish(scene)
     assert (first.code, last.code) == (137, 0)
 

@@ -16,6 +16,7 @@ from tests.cluster.manifests.test_rendered import build, plain
 
 COMPONENTS = {"target-image": "--to-binary=/target", "target-scheme": "--to-binary=/target/scheme.json"}
 NAMESPACE = "restricted"
+_BY_DEFAULT = 35  # the minor of Kubernetes from which on image volumes need no feature gate
 
 
 @pytest.fixture(scope="module")
@@ -72,13 +73,14 @@ def test_the_pod_is_admitted_where_pods_are_restricted(component: str, admin: Cl
 
 
 @pytest.mark.controlplane
-def test_without_the_feature_gate_the_volume_is_dropped(tmp_path: Path) -> None:
-    """An API server without image volumes takes the Job and leaves volume and mount out: the Job says so, and ends."""
+def test_the_volume_is_kept_by_default_from_1_35_on_and_dropped_before(tmp_path: Path) -> None:
+    """An API server before 1.35 takes the Job and leaves volume and mount out, by default; a later one keeps both."""
     (tmp_path / "server").mkdir()
     (tmp_path / "overlay").mkdir()
-    server = ControlPlane(tmp_path / "server", Options(feature_gates="ImageVolume=false")).start()
+    server = ControlPlane(tmp_path / "server").start()
     client = server.client()
     try:
+        minor = int(client.request("GET", "/version").body["minor"])
         [job] = of_kind(overlay(tmp_path / "overlay", "target-image"), "Job")
         job["metadata"]["namespace"] = "default"
         query = {"dryRun": "All", "fieldValidation": "Strict"}
@@ -88,5 +90,5 @@ def test_without_the_feature_gate_the_volume_is_dropped(tmp_path: Path) -> None:
         server.stop()
     assert answer.status == 201, answer.body
     spec = answer.body["spec"]["template"]["spec"]
-    assert "volumes" not in spec
-    assert "volumeMounts" not in spec["containers"][0]
+    kept = ("volumes" in spec, "volumeMounts" in spec["containers"][0])
+    assert kept == ((True, True) if minor >= _BY_DEFAULT else (False, False))
