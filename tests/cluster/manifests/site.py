@@ -198,7 +198,7 @@ class Site:
             self.admin.delete(item)
 
     def shorten(self) -> None:
-        """Let the Leases of a process that is gone last for 5 s, not for a minute: the next one waits and takes them."""
+        """Let the Leases of a process that is gone last 5 s, not a minute: the next one waits and takes them."""
         for item in self.admin.list(_API["Lease"], "Lease", self.namespace):
             self.admin.patch(item, {"spec": {"leaseDurationSeconds": 5}})
 
