@@ -88,10 +88,13 @@ before is missing.
 tool: it replaced a standalone PodClique's pod by one with the old hash, called the PodClique updated, and waited for
 its set until it was given up after 16 minutes. Tried again, it replaced all 35 pods, which is the row above.
 
-**After a way back from PR #778, alpha.12-rc1** does not come to rest. Pods keep PodGang labels with an epoch
+**After a way back from PR #778, alpha.12-rc1** does not finish a reconciliation. Pods keep PodGang labels with an epoch
 (`<set>-<index>-<epoch>`), and the operator expects them without (`<set>-<index>`): it logs "PodGang label does not
-match expected PodGang name" again and again. When the template of a set was changed, its pods were replaced, but
-`observedGeneration` of the set stayed behind. No pod was recreated by the upgrade itself, with or without the tool.
+match expected PodGang name" and tries again later, for as long as such a pod exists
+(`operator/internal/controller/podcliqueset/components/podgang/syncflow.go:verifyAllPodsCreated`). When the template of
+one clique was changed, that clique's pods were replaced and the update ended, but `observedGeneration` of the set
+stayed behind. It caught up when every pod of the set had been replaced once. All this is the same with and without the
+tool, and no pod was recreated by the upgrade itself.
 
 **alpha.11 and alpha.12-rc1** were seen to leave `status.scheduleGatedReplicas` of a PodClique above zero after a gang
 had been replaced, though none of its pods was gated any more.
@@ -155,9 +158,10 @@ containers, the operators are installed by Helm from the charts of their tags, a
 "Recreated without" is the negative control, tried once for each pair: the same upgrade without the tool.
 
 alpha.12-rc1 and PR #778 compute the same hashes. So without the tool nothing is recreated between them, and a run finds
-nothing to write: these rows show that such a run does no harm. The rows back from PR #778 have no figures because they
-were not finished. By the Job, no pod was recreated without the tool, and none with it. But then alpha.12-rc1 did not
-observe a change that it had rolled out (see below), so the last check did not end. By the chart it was not tried.
+nothing to write: these rows show that such a run does no harm. After the way back, alpha.12-rc1 leaves the status of a
+changed set behind (see below). It does so without the tool too, which the negative control of that pair shows. So the
+last check of these two rows is that a change replaces that clique's pods and no others, and that nothing else is left
+undone.
 
 These were stand-ins:
 
