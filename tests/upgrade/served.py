@@ -16,7 +16,7 @@ from typing import Final
 import urllib3
 
 from testbed.controlplane.client import Client, Object, eventually
-from testbed.controlplane.options import Ready
+from testbed.controlplane.options import Ready, tls
 from tests.support.paths import ROOT
 from tests.upgrade import installation, photo
 from tests.upgrade.builds import Build
@@ -182,7 +182,7 @@ class ServedCluster(ABC):
         """What ``grove-migrator hash`` says of the sets as the API server returns them, byte for byte, by name."""
         path = self.client.kind(photo.GROVE, photo.SET).path(WORKLOADS)
         headers = {"Authorization": f"Bearer {self.ready.token}"}
-        with urllib3.PoolManager(ca_certs=str(self.ready.ca)) as pool:
+        with urllib3.PoolManager(ssl_context=tls(self.ready.ca)) as pool:
             sets = pool.request("GET", f"{self.ready.url}{path}", headers=headers).data
         done = subprocess.run(
             [sys.executable, "-m", "migrator", "hash", "-f", "-", "--scheme", scheme, "-o", "json"],
