@@ -104,7 +104,8 @@ def test_one_that_waits_keeps_no_other_from_being_sent(serve: Serve) -> None:
     time = FakeTime()
     assert send(store_on(api.url, time=time), 6, concurrency=2) == dict.fromkeys(range(6))
     assert [seen.path[-3:] for seen in api.seen].count("p-0") == 2
-    assert api.seen[-1].path.endswith("p-0")
+    # The server may see the other one that is under way a moment later.
+    assert any(seen.path.endswith("p-0") for seen in api.seen[-2:])
     assert sum(time.slept) >= 1.0
 
 
