@@ -14,14 +14,13 @@ from kubernetes.config.incluster_config import InClusterConfigLoader
 
 from testbed.controlplane.client import MERGE_PATCH, AnswerError, Client, Object, eventually
 from testbed.controlplane.crds import apply_crds
-from testbed.controlplane.options import Options
+from testbed.controlplane.options import Options, tls
 from testbed.controlplane.server import ControlPlane
 
 pytestmark = pytest.mark.controlplane
 
 GROVE = "grove.io/v1alpha1"
 HASH = "grove.io/pod-template-hash"
-POINTER = "/metadata/labels/grove.io~1pod-template-hash"
 
 
 def pod(namespace: str, name: str = "p", **labels: str) -> Object:
@@ -59,47 +58,6 @@ def own(tmp_path: Path) -> Iterator[ControlPlane]:
     server.start()
     yield server
     server.stop()
-
-
-def test_a_failed_test_is_an_invalid_without_details(api: Client, namespace: str) -> None:
-    """A JSON Patch whose test fails is a 422 with empty details, and changes nothing."""
-    created = api.create(pod(namespace))
-    patch = [
-        {"op": "test", "path": POINTER, "value": "other"},
-        {"op": "replace", "path": POINTER, "value": "5d"},
-    ]
-    answer = api.patch(created, patch)
-    assert (answer.status, answer.body["reason"], answer.body["details"]) == (422, "Invalid", {})
-    assert api.get("v1", "Pod", "p", namespace)["metadata"]["labels"][HASH] == "4f"
-
-
-def test_a_passed_test_replaces_only_the_label(api: Client, namespace: str) -> None:
-    """A JSON Patch with uid and old value replaces the label and leaves spec and generation."""
-    created = api.create(pod(namespace, team="x"))
-    patch = [
-        {"op": "test", "path": "/metadata/uid", "value": created["metadata"]["uid"]},
-        {"op": "test", "path": POINTER, "value": "4f"},
-        {"op": "replace", "path": POINTER, "value": "5d"},
-    ]
-    after = api.patch(created, patch).body
-    assert after["metadata"]["labels"] == {HASH: "5d", "team": "x"}
-    # Pods have a generation from Kubernetes 1.33 on.
-    assert after["metadata"].get("generation") == created["metadata"].get("generation")
-    assert after["spec"] == created["spec"]
-
-
-@pytest.mark.usefixtures("grove")
-def test_status_and_the_rest_are_written_apart(api: Client, namespace: str) -> None:
-    """A patch of /status leaves labels alone, a patch of the object leaves its status, both without a word."""
-    created = api.create(pod_clique(namespace))
-    both = {"metadata": {"labels": {HASH: "5d"}}, "status": {"currentPodTemplateHash": "5d"}}
-    status_only = api.patch(created, both, subresource="status")
-    assert status_only.body["status"]["currentPodTemplateHash"] == "5d"
-    assert status_only.body["metadata"]["labels"][HASH] == "4f"
-    rest_only = api.patch(created, {**both, "status": {"currentPodTemplateHash": "6c"}})
-    assert rest_only.body["status"]["currentPodTemplateHash"] == "5d"
-    assert rest_only.body["metadata"]["labels"][HASH] == "5d"
-    assert rest_only.body["metadata"]["generation"] == created["metadata"]["generation"]
 
 
 @pytest.mark.usefixtures("grove")
@@ -197,6 +155,7 @@ def test_a_service_account_is_held_to_rbac(
     files = {"token_filename": tmp_path / "sa" / "token", "cert_filename": tmp_path / "sa" / "ca.crt"}
     loader(**files, environ=environment).load_and_set(configuration)
     with official.ApiClient(configuration) as inside:
+        inside.rest_client.pool_manager.connection_pool_kw["ssl_context"] = tls(control_plane.ca)
         core = official.CoreV1Api(inside)
         assert core.list_namespaced_pod(namespace).items == []
         with pytest.raises(official.ApiException, match="403"):
@@ -222,6 +181,7 @@ def test_the_kubeconfig_is_the_administrators(control_plane: ControlPlane) -> No
     """The kubeconfig alone is enough to do everything."""
     connect: Any = config.new_client_from_config
     with connect(str(control_plane.kubeconfig)) as administrator:
+        administrator.rest_client.pool_manager.connection_pool_kw["ssl_context"] = tls(control_plane.ca)
         names = [str(item.metadata) for item in official.CoreV1Api(administrator).list_namespace().items]
     assert any("kube-system" in name for name in names)
 
