@@ -39,15 +39,10 @@ def loads(text: str | bytes) -> Any:  # noqa: ANN401 - any JSON value
     return json.loads(decoded, parse_float=JSONNumber, parse_int=_integer, parse_constant=_refuse)
 
 
-def decoder() -> json.JSONDecoder:
-    """The parser of files: :func:`loads`, except that a key may not be set twice.
-
-    People and other programs write files, and Go merges the values of a repeated key in its own way. An API server
-    never repeats a key.
-    """
-    return json.JSONDecoder(
-        object_pairs_hook=_object, parse_float=JSONNumber, parse_int=_integer, parse_constant=_refuse
-    )
+def decoder(*, repeated: bool = False) -> json.JSONDecoder:
+    """The parser of :func:`loads`. A repeated key is an error, because Go merges its values; an API server has none."""
+    pairs = None if repeated else _object
+    return json.JSONDecoder(object_pairs_hook=pairs, parse_float=JSONNumber, parse_int=_integer, parse_constant=_refuse)
 
 
 def dumps(value: Any, *, indent: int | None = None, sort_keys: bool = False) -> str:  # noqa: ANN401

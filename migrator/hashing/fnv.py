@@ -29,8 +29,7 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _ASCII: Final = 0x7F
 _ONE_BY_ONE: Final = 4  # so many values of f are computed one by one, then all that are left
 _JOINED_ONE_BY_ONE: Final = 24  # of a text in several parts
-_RECURRING: Final = 1 << 9  # so many texts are held as recurring that are no part of a struct
-_LONGEST: Final = 1 << 15  # the longest of them
+_LONGEST: Final = 1 << 15  # the longest text that is held as recurring though it is no part of a struct
 
 # All 128 values at once: one integer with a lane of 16 bytes for each. 64 bits times p never reach the next lane.
 _COUNT: Final = _ASCII + 1
@@ -76,11 +75,10 @@ class Fixed:
         return self.sums
 
 
-#: A text that recurs, or one that nothing is known of.
-Piece: TypeAlias = Fixed | str
+Piece: TypeAlias = Fixed | str  # a text that recurs, or one that nothing is known of
 
 
-@lru_cache(maxsize=_RECURRING)
+@lru_cache(maxsize=1 << 9)
 def recurring(text: str) -> Piece:
     """A text that is likely to recur, such as the key of a label, or costs much if it does."""
     return Fixed(text) if text.isascii() and len(text) <= _LONGEST else text

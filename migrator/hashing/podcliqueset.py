@@ -29,7 +29,7 @@ _CLIQUES: Final = "spec.template.cliques"
 
 @dataclass(frozen=True, slots=True)
 class PodCliqueSetHashes:
-    """``generation_hash`` of all cliques, ``pod_template_hashes`` by clique name."""
+    """The hash of all cliques, and each one's by its name."""
 
     generation_hash: str
     pod_template_hashes: Mapping[str, str]

@@ -24,7 +24,7 @@ from migrator.hashing.remembered import Printer, Remembered
 
 ROOT: Final = "v1.PodTemplateSpec"
 
-#: The structs of which no two are alike, so that they are not remembered; what stands in them is.
+# The structs of which no two are alike are not remembered; what stands in them is.
 _PARTED: Final = frozenset({ROOT, "v1.ObjectMeta", "v1.PodSpec", "v1.Container", "v1.EphemeralContainer"})
 
 _LONG: Final = 64  # a string that is as long is worth a piece of its own

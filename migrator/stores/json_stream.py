@@ -75,6 +75,11 @@ class Stream:
             self._at += 1
         self._pass("}")
 
+    @property
+    def end(self) -> int:
+        """The index in ``text`` behind the value that was decoded last, until the next one is asked for."""
+        return self._at
+
     def value(self) -> tuple[Any, int]:
         """The next value, and the index of it in ``text``."""
         self._peek()
