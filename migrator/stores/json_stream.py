@@ -124,6 +124,8 @@ class Stream:
     def _peek(self) -> str:
         """The next character that is not white space; nothing at the end."""
         while True:
+            if (first := self.text[self._at : self._at + 1]) > " ":
+                return first
             self._at = after_space(self.text, self._at)
             if self._at < len(self.text):
                 return self.text[self._at]
