@@ -230,7 +230,7 @@ class KubeStore:
 
         with closing(stream(self._transport, requested, concurrency=concurrency)) as outcomes:
             for (key, request), answer in outcomes:
-                yield key, answer if isinstance(answer, MigratorError) else _unreadable(request, answer)
+                yield key, _outcome(request, answer)
 
     def delete(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
         """See :meth:`migrator.store.Store.delete`. An object of that name with another uid is not ours: success."""
@@ -301,19 +301,25 @@ def _parsed(parse: Callable[[bytes], Any], request: Request, body: bytes) -> JSO
         value = parse(body)
     except ValueError:
         value = None
-    if isinstance(value, dict):
-        return value
+    if not isinstance(value, dict):
+        raise _unreadable(request)
+    return value
+
+
+def _outcome(request: Request, answer: bytes | MigratorError) -> MigratorError | None:
+    """The error of a patch. The object in its answer is not parsed: that would take a fifth of the patch's CPU.
+
+    Nobody needs the object, and the snapshot after the run proves what was written.
+    """
+    if isinstance(answer, MigratorError):
+        return answer
+    text = answer.strip()
+    return None if text.startswith(b"{") and text.endswith(b"}") else _unreadable(request)
+
+
+def _unreadable(request: Request) -> MigratorError:
     message = f"{request.what}: the answer is not a JSON object; is a proxy in the way?"
-    raise ClusterError(message) if request.repeatable else LostReply(message)
-
-
-def _unreadable(request: Request, body: bytes) -> MigratorError | None:
-    """Check an answer whose object nobody needs: raise an error if it is not an object."""
-    try:
-        _parsed(json.loads, request, body)
-    except MigratorError as error:
-        return error
-    return None
+    return ClusterError(message) if request.repeatable else LostReply(message)
 
 
 def _path(resource: Resource, namespace: str, name: str = "", subresource: str = "") -> str:
