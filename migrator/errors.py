@@ -30,7 +30,7 @@
     └── VerificationFailed          7  verification-failed
 
 The process exits with the code of the error's class if nothing has been written yet. After the first write
-:mod:`migrator.run.actions` turns every error into :class:`Reverted` or :class:`NotReverted`.
+:mod:`migrator.run.endings` turns every error into :class:`Reverted` or :class:`NotReverted`.
 """
 
 from __future__ import annotations

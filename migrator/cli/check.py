@@ -69,8 +69,7 @@ def _needs(store: Store, what: str, operator: OperatorFlags, cluster: ClusterFla
     from migrator.errors import NotAuthorised  # noqa: PLC0415
     from migrator.grove.sweep import GROUPS  # noqa: PLC0415
     from migrator.run import rights  # noqa: PLC0415
-    from migrator.run.leases import OWN_LEASE  # noqa: PLC0415
-    from migrator.run.operator import Found, find, lease_names  # noqa: PLC0415
+    from migrator.run.operator import Found, find  # noqa: PLC0415
 
     flags = operator.of_run()
     try:
@@ -81,7 +80,7 @@ def _needs(store: Store, what: str, operator: OperatorFlags, cluster: ClusterFla
     kinds = [kind for group in GROUPS for kind in store.kinds(group)]
     if what == "plan":
         return rights.of_plan(kinds, home, cluster.namespace)
-    return rights.of_run(kinds, home, (OWN_LEASE, *lease_names(found.operator, flags)), found.operator)
+    return rights.of_run(kinds, home, found.operator, flags)
 
 
 def _print(what: str, answers: list[tuple[Need, bool]], lacking: list[Need], blocking: list[Need]) -> None:

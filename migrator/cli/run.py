@@ -210,7 +210,7 @@ def _announce(
     Raises the errors of reading, and :class:`~migrator.errors.LostRace` for a no.
     """
     from migrator.cli import screens  # noqa: PLC0415 - --help needs none of it
-    from migrator.run.ahead import look_ahead  # noqa: PLC0415
+    from migrator.run.observation import look_ahead  # noqa: PLC0415
     from migrator.store import DryRun  # noqa: PLC0415
 
     if not screens.somebody_answers(in_a_pod=surroundings.namespace is not None) or (session.quiet and yes):
@@ -220,7 +220,7 @@ def _announce(
     cluster = getattr(store, "name", None)
     screens.write(screens.describe(ahead, options, store.dry_run, cluster=cluster, context=context), sys.stderr)
     session.shown |= screens.findings_in(ahead)
-    shown.expect(ahead.patches)
+    shown.expect(len(ahead.patches))
     if surroundings.stop.is_set():
         raise Interrupted("interrupted before anything was written")
     if store.dry_run is DryRun.NONE and ahead.writes and not yes:

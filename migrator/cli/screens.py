@@ -18,8 +18,8 @@ from migrator.errors import LostRace, MigratorError
 from migrator.render.text import printable
 
 if TYPE_CHECKING:
-    from migrator.run.ahead import Ahead
     from migrator.run.context import RunOptions, RunResult
+    from migrator.run.observation import Observation
     from migrator.run.operator import Operator
     from migrator.store import DryRun, Store
 
@@ -39,7 +39,7 @@ def somebody_answers(*, in_a_pod: bool) -> bool:
     return not in_a_pod and not os.environ.get("CI") and sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def describe(ahead: Ahead, options: RunOptions, mode: DryRun, *, cluster: str | None, context: str | None) -> str:
+def describe(ahead: Observation, options: RunOptions, mode: DryRun, *, cluster: str | None, context: str | None) -> str:
     """The cluster, the operator, the sets, what the run will do, and its findings: one block of text."""
     named = f" (context {context})" if context else ""
     parts = [
@@ -54,7 +54,7 @@ def describe(ahead: Ahead, options: RunOptions, mode: DryRun, *, cluster: str | 
     return "".join(_row("" if label == before else label, printable(text)) for before, (label, text) in rows)
 
 
-def findings_in(ahead: Ahead) -> set[tuple[object, ...]]:
+def findings_in(ahead: Observation) -> set[tuple[object, ...]]:
     """The described findings, with the keys by which the log compares them."""
     plans = ahead.plan.trees
     found = (*ahead.plan.findings, *(finding for tree in plans for finding in tree.findings))
@@ -111,7 +111,7 @@ def _described(found: Operator | None) -> str:
     return found.description if found is not None else "none was found"
 
 
-def _sets(ahead: Ahead, options: RunOptions) -> Iterator[str]:
+def _sets(ahead: Observation, options: RunOptions) -> Iterator[str]:
     from migrator.render import summary  # noqa: PLC0415 - --help needs none of it
     from migrator.run.observation import pending  # noqa: PLC0415
 
@@ -124,7 +124,7 @@ def _sets(ahead: Ahead, options: RunOptions) -> Iterator[str]:
         yield f"{len(trees):,} of {summary.count(len(plan.trees), 'set')}: {', '.join(ways)}"
 
 
-def _will(ahead: Ahead, options: RunOptions, mode: DryRun) -> Iterator[str]:
+def _will(ahead: Observation, options: RunOptions, mode: DryRun) -> Iterator[str]:
     from migrator.render import summary  # noqa: PLC0415 - --help needs none of it
     from migrator.store import DryRun  # noqa: PLC0415
 
@@ -140,12 +140,12 @@ def _will(ahead: Ahead, options: RunOptions, mode: DryRun) -> Iterator[str]:
     if options.stop_operator and ahead.operator is not None and ahead.operator.live:
         yield "stop the operator, and leave it at zero replicas"
     changes = sum(len(tree.changes) for tree in ahead.plan.trees)
-    patches = summary.count(ahead.patches, "patch", "patches")
+    patches = summary.count(len(ahead.patches), "patch", "patches")
     yield f"{'put back' if options.revert else 'rewrite'} {summary.count(changes, 'hash', 'hashes')} with {patches}"
     yield "delete and restart no pod"
 
 
-def _findings(ahead: Ahead) -> Iterator[tuple[str, str]]:
+def _findings(ahead: Observation) -> Iterator[tuple[str, str]]:
     from migrator.render import summary  # noqa: PLC0415 - --help needs none of it
     from migrator.render.findings import grouped, line  # noqa: PLC0415
 

@@ -98,10 +98,10 @@ def verify(
 
     if dump is not None and (close or after_upgrade):
         raise UsageError("--close and --after-upgrade need a cluster: a file has no record")
-    direction(PlanOptions(source=source, target=target))  # a mistyped release is answered before a cluster is asked
+    plan = PlanOptions(source=source, target=target)
+    direction(plan)  # a mistyped release is answered before a cluster is asked
     options = core.VerifyOptions(
-        target=target,
-        source=source,
+        plan,
         settle=settle,
         interval=interval,
         after_upgrade=after_upgrade,
@@ -132,7 +132,7 @@ def verify(
     if failed is not None:  # the progress is gone from the terminal by now
         _print(form, target, None, failed.problems, after_upgrade=after_upgrade)
         raise failed
-    _print(form, target, result, result.problems, after_upgrade=after_upgrade)
+    _print(form, target, result, (), after_upgrade=after_upgrade)
     return 0
 
 
@@ -143,7 +143,7 @@ def _close(store: Store, found: Closing, surroundings: Context, *, yes: bool) ->
         output.write(f"gives up {what}\n")
     if not yes and sys.stdin.isatty() and not click.confirm("Remove the record?", err=True):
         raise LostRace("declined: the record stays, and nothing was touched")
-    core.close(store, found, surroundings)
+    core.close(store, found.home, surroundings)
     output.write("the record is removed\n")
 
 

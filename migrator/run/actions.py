@@ -3,121 +3,113 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from migrator.errors import ForeignOperator, MigratorError, Refused
 from migrator.grove.model import TreePlan
 from migrator.planning.baseline import baseline_of, table_of
-from migrator.planning.options import direction
-from migrator.planning.patches import Batch, Patch, backward
-from migrator.planning.planner import is_of
+from migrator.planning.patches import Batch, backward
+from migrator.planning.planner import is_of, template_digest
 from migrator.planning.tables import RunRecord, Was
 from migrator.run import admission, operator, record, rights
-from migrator.run.context import Context, RunOptions
-from migrator.run.decisions import Lease, Sets, Step
+from migrator.run.context import Context, RunOptions, RunResult
+from migrator.run.decisions import Lease
 from migrator.run.execute import Executor, Outcome, TreeConflict
-from migrator.run.leases import OWN_LEASE, QUIET, Heartbeat, Leases
-from migrator.run.observation import Observation, batches_of, edited, foreign, pending, replicas_to_restore
+from migrator.run.leases import OWN_LEASE, QUIET, Leases
+from migrator.run.observation import Observation, foreign, pending
 from migrator.run.record import Recorded, Recorder
 from migrator.store import FIRST_CONCURRENCY, LONGEST_WRITE, Store
 
 #: What stopping the operator, taking the Leases and starting the next one cost beside the patches, in seconds.
 _OVERHEAD: Final = 30.0
 _SAMPLE: Final = 32
-_WATCH_EVERY: Final = 5.0
-
-
-@dataclass(slots=True)
-class Written:
-    """What the server applied in this process, for the result only: no decision asks for it."""
-
-    patches: int = 0
-    trees: int = 0
+_LOOK_EVERY: Final = 5.0
 
 
 class Actions:
-    """What a run does, and with what: its Leases, its record, and a store that writes only while the Leases last."""
+    """What a run does, and with what: its Leases, its record, and a store that writes only while the Leases last.
 
-    def __init__(self, store: Store, options: RunOptions, context: Context, home: str) -> None:
+    Every step takes what was observed. What the server applied is counted in ``result``, and no decision asks for it.
+    """
+
+    def __init__(self, store: Store, options: RunOptions, context: Context, home: str, result: RunResult) -> None:
         self._options = options
         self._context = context
         self._log = context.log
         self._plain = store
-        self.leases = Leases(store, home, context)
-        self.store = store.within(self.leases.left)
-        self.recorder = Recorder(self.store, home)
-        self.written = Written()
+        self._result = result
         self._home = home
-        self._watch = Watch(self._sight, context, self.leases)
-        context.beats.extend((self.leases.renew_if_due, self._watch.look_if_due))
+        self._leases = Leases(store, home, context)
+        self._store = store.within(self._leases.left)
+        self._recorder = Recorder(self._store, home)
+        context.beats.append(self._leases.renew_if_due)
 
-    # --- before anything is disturbed ---------------------------------------------------------------------------------
+    def observe(self, seen: Observation) -> Observation:
+        """Read Leases and record beside the operators that were found; raises what the store raises.
+
+        While our Lease is ours nobody else writes the record, so what we read or wrote last is what stands there.
+        """
+        own = self._leases.look(OWN_LEASE)
+        recorded = self._recorder.load(again=own.standing is not Lease.OURS)
+        names = operator.lease_names(seen.operator, self._options.flags)
+        return replace(seen, recorded=recorded, own=own, theirs=tuple(map(self._leases.look, names)))
 
     def take_lease(self, seen: Observation) -> bool:
         """Take our Lease, once the rights are there for all that follows.
 
-        Returns whether the record is as it was seen: the last holder of the Lease may have finished everything.
+        Returns whether the record has changed: the last holder of the Lease may have finished everything.
         """
-        if seen.sets is not None and seen.control.own.holder == "":
-            self._check_rights(seen)
-        self.leases.take(OWN_LEASE)
-        if self.leases.look(OWN_LEASE).standing is Lease.FREE:
+        if seen.sets.read and seen.own.holder == "":
+            needed = rights.of_migration(seen.patches, self._home, seen.operator, self._options)
+            rights.check(self._plain, needed, self._log)
+        self._leases.take(OWN_LEASE)
+        if self._leases.look(OWN_LEASE).standing is Lease.FREE:
             self._context.sleep(1.0)  # another was faster
-        return self.recorder.load() == seen.control.recorded
-
-    def _check_rights(self, seen: Observation) -> None:
-        """Refuse to begin what we have no right to finish."""
-        needed = rights.of_migration(self._patches(seen), self._home, seen.control.found.operator, self._options)
-        rights.check(self._plain, needed, self._log)
+        return self._recorder.load() != seen.recorded
 
     def open_record(self, seen: Observation) -> None:
-        """Record what the operator is, before it is stopped; but first prove that we may go on."""
-        control, context, options = seen.control, self._context, self._options
-        if control.recorded.unfinished is None:
+        """Record the run, and what the operator is; but first prove that we may go on."""
+        context, options, recorded = self._context, self._options, seen.recorded
+        installed, last, run, history = seen.operator, recorded.run, recorded.unfinished, recorded.history
+        if run is None:
             self._prove(seen)
-        installed, last, recorded = control.found.operator, control.recorded.run, control.recorded
+            run = RunRecord(
+                run_id=context.run_id,
+                identity=context.identity,
+                source=options.plan.source,
+                target=options.plan.target,
+                started=context.now(),
+                finished=None,
+                state=record.STOPPING,
+                revert=options.revert,
+            )
+            history = (last, *history) if last is not None else history
         stopped = Was(installed.replicas, installed.image) if installed is not None and installed.replicas else None
         known = last.operator if last is not None else None
-        if not options.revert and (installed is None or known is None or known.image != installed.image):
-            known = None
-        kept = known if options.revert and known is not None else (stopped or known)
-        if recorded.unfinished is not None:
-            run = replace(recorded.unfinished, stopped=stopped, operator=kept)
-            self.recorder.save(replace(recorded, run=run))
-            return
-        run = RunRecord(
-            run_id=context.run_id,
-            identity=context.identity,
-            source=options.plan.source,
-            target=options.plan.target,
-            started=context.now(),
-            finished=None,
-            state=record.STOPPING,
-            revert=options.revert,
-            operator=kept,
-            stopped=stopped,
-        )
-        history = (last, *recorded.history) if last is not None else recorded.history
-        self.recorder.save(Recorded(run, history, recorded.tables))
+        if options.revert:
+            kept = known or stopped
+        else:
+            same = known is not None and installed is not None and known.image == installed.image
+            kept = stopped or (known if same else None)
+        run = replace(run, stopped=stopped, operator=kept)
+        if run != recorded.run:
+            self._recorder.save(Recorded(run, history, recorded.tables))
 
     def _prove(self, seen: Observation) -> None:
         """Dry runs that must end as they should: label patches are accepted, and others denied; the rate is enough."""
-        patches, options, context = self._patches(seen), self._options, self._context
+        patches, context, limit = seen.patches, self._context, self._options.max_downtime
         if not patches:
             return
-        policies = context.namespace is not None and "GM-206" not in options.plan.allow
-        asked, spent = admission.probe(
-            self.store, patches[:_SAMPLE], clock=context.clock, sleep=context.sleep, policies=policies
-        )
-        if options.max_downtime is None:
+        policies = context.namespace is not None and "GM-206" not in self._options.plan.allow
+        asked, spent = self._probe(seen, _SAMPLE, policies=policies)
+        if limit is None:
             return
-        dead = [lease.wait for lease in seen.control.theirs if lease.wait > 0 and _is_orphan(lease.holder, seen)]
-        waits = max(dead, default=-QUIET) + QUIET
-        expected = (
-            _OVERHEAD + waits + spent / max(asked, 1) * len(patches) / min(context.concurrency, FIRST_CONCURRENCY)
-        )
-        limit = options.max_downtime
+        # An operator's pod lets go of its Lease as it ends; any other holder is waited out.
+        pods = tuple(f"{pod.ref.name}_" for pod in (seen.operator.pods if seen.operator is not None else ()))
+        dead = [lease.wait for lease in seen.theirs if lease.wait > 0 and not lease.holder.startswith(pods)]
+        sending = spent / max(asked, 1) * len(patches) / min(context.concurrency, FIRST_CONCURRENCY)
+        expected = _OVERHEAD + max((wait + QUIET for wait in dead), default=0.0) + sending
         self._log.info("downtime_expected", seconds=round(expected, 1), patches=len(patches), limit=limit)
         if expected > limit:
             raise Refused(
@@ -125,97 +117,111 @@ class Actions:
                 f"--max-downtime {limit:.0f} s; allow more, or migrate at a quieter time"
             )
 
-    # --- the fence ----------------------------------------------------------------------------------------------------
+    def _probe(self, seen: Observation, most: int | None = None, *, policies: bool = False) -> tuple[int, float]:
+        clock, sleep = self._context.clock, self._context.sleep
+        return admission.probe(self._store, seen.patches[:most], clock=clock, sleep=sleep, policies=policies)
 
     def stop_operator(self, seen: Observation) -> None:
-        """Scale it to zero; whether its pods are gone is seen later."""
-        installed = seen.control.found.operator
-        if installed is None:
-            return
-        operator.scale(self.store, installed, 0)
-        self._log.info(
-            "operator_stopped", deployment=str(installed), replicas=installed.replicas, image=installed.image
-        )
+        """Scale it to zero, once the record says what it was; whether its pods are gone is seen later."""
+        self.open_record(seen)
+        self._scale(seen, 0)
+
+    def restore_operator(self, seen: Observation) -> None:
+        """Give back the replicas that a run of ours took; the Leases are still held, so the operator waits."""
+        self._scale(seen, seen.replicas_due)
+
+    def _scale(self, seen: Observation, replicas: int | None) -> None:
+        if seen.operator is not None and replicas is not None:
+            operator.scale(self._store, seen.operator, replicas)
+            self._log.info(
+                "operator_restored" if replicas else "operator_stopped",
+                deployment=str(seen.operator),
+                replicas=replicas or seen.operator.replicas,
+                image=seen.operator.image,
+            )
 
     def take_operator_leases(self, seen: Observation) -> None:
-        """Take every Lease that an operator may elect its leader by, and watch for operators that elect none."""
-        self.leases.left()
-        for lease in seen.control.theirs:
+        """Take every Lease that an operator may elect its leader by."""
+        self._leases.left()
+        for lease in seen.theirs:
             if lease.standing is Lease.FREE:
-                self.leases.take(lease.name)
-        self._watch.begin([lease.name for lease in seen.control.theirs])
-
-    def _sight(self, held: Sequence[str]) -> str | None:
-        return foreign(operator.find(self._plain, self._options.flags, everywhere=False).operator, held)
-
-    # --- writing ------------------------------------------------------------------------------------------------------
+                self._leases.take(lease.name)
 
     def save_tables(self, seen: Observation) -> None:
-        """Write down what a rerun or a revert needs, before the first patch; and prove that patches are accepted."""
-        recorded, options, sets = seen.control.recorded, self._options, seen.sets
-        run = recorded.unfinished
-        if run is None or sets is None:
+        """Record what a rerun or a revert needs, before the first patch; and prove that patches are accepted."""
+        recorded, asked, sets, run = seen.recorded, self._options.plan, seen.sets, seen.recorded.unfinished
+        if run is None:
             return
-        admission.probe(self.store, self._patches(seen), clock=self._context.clock, sleep=self._context.sleep)
-        if options.revert:
-            self.recorder.save(replace(recorded.origins(), run=replace(run, state=record.REVERTING)))
+        self._probe(seen)
+        if self._options.revert:
+            if run.state != record.REVERTING:
+                self._recorder.save(replace(recorded.origins(), run=replace(run, state=record.REVERTING)))
             return
         tables = recorded.tables
         if run.state == record.REVERTING:  # it may have written to every set that it had a table of
             tables = tuple(replace(table, run=run.run_id) for table in tables)
-        begun = {plan.tree.ref.uid for plan in sets.back}
-        fresh = [plan for plan in pending(sets.plan) if plan.tree.ref.uid not in begun]
+        state = replace(run, state=record.WRITING, source=asked.source, target=asked.target)
+        known = {t.uid: t.template_digest for t in recorded.of_open_run().values() if run.state == record.WRITING}
+        known |= {plan.tree.ref.uid: template_digest(plan.tree.pcs) for plan in sets.back}
+        fresh = [p for p in pending(sets.plan) if known.get(p.tree.ref.uid) != template_digest(p.tree.pcs)]
+        if state == run and not fresh:
+            return
         new = {plan.tree.ref.uid: table_of(plan, run.run_id) for plan in fresh}
         kept = [t for t in tables if t.uid in sets.uids and not (t.run == run.run_id and t.uid in new)]
-        baselines = {uid: b for uid, b in self.recorder.baselines().items() if uid in sets.uids}
+        baselines = {uid: b for uid, b in self._recorder.baselines().items() if uid in sets.uids}
         baselines |= {plan.tree.ref.uid: baseline_of(plan.tree, run.run_id) for plan in fresh}
-        state = replace(run, state=record.WRITING, source=options.plan.source, target=options.plan.target)
-        self.recorder.save(
-            Recorded(state, recorded.history, tuple(sorted((*kept, *new.values()), key=lambda t: (t.uid, t.run)))),
-            baselines=baselines.values(),
-        )
+        tables = tuple(sorted((*kept, *new.values()), key=lambda table: (table.uid, table.run)))
+        self._recorder.save(Recorded(state, recorded.history, tables), baselines=baselines.values())
 
     def forward(self, seen: Observation) -> None:
-        """Write what is pending; sets that are begun are finished even if the run is told to end."""
-        context = self._context
-        self._write(
-            self._batches(seen),
-            check=self._check,
-            stopping=lambda: context.stop.is_set() or context.deadline.remaining() <= 0,
-            keep_going=self._options.on_conflict == "skip",
-        )
+        """Write what is pending; sets that are begun are finished even if the run is told to end.
 
-    def backward(self, seen: Observation, step: Step) -> None:
-        """Bring back every set that the open run began, or those that the step names."""
-        if seen.sets is None:
-            return
-        plans: Sequence[TreePlan] = seen.sets.half if step is Step.BACKWARD_HALF else seen.sets.back
-        if step is Step.BACKWARD_EDITED:
-            plans = edited(seen.sets, seen.control.recorded)
+        Sets that were edited while they were half-written are brought back first.
+        """
+        if seen.edited:
+            self._bring_back(seen.edited)
+        clock, held = self._context.clock, [lease.name for lease in seen.theirs]
+        due, operators = clock(), None
+
+        def check() -> None:
+            nonlocal due, operators
+            if operators is None and clock() >= due:
+                due, operators = clock() + _LOOK_EVERY, self._sight(held)
+            self._leases.left()
+            if operators is not None:
+                raise ForeignOperator(f"{operators}; stop it, then run again")
+
+        stop, deadline = self._context.stop, self._context.deadline
+        skips = self._options.on_conflict == "skip"
+        self._write(seen.batches, check, lambda: stop.is_set() or deadline.remaining() <= 0, keep_going=skips)
+
+    def _sight(self, held: Sequence[str]) -> str | None:
+        """Look for an operator that these Leases do not keep out."""
+        try:
+            return foreign(operator.find(self._plain, self._options.flags, everywhere=False).operator, held)
+        except MigratorError as error:  # an operator that cannot be read now is seen after the last write
+            self._log.warning("operator_not_read", error=str(error))
+            return None
+
+    def backward(self, seen: Observation) -> None:
+        """Bring sets back to what their tables say."""
+        self._bring_back(seen.to_go_back)
+
+    def _bring_back(self, plans: Sequence[TreePlan]) -> None:
         self._log.warning("reverting", sets=len(plans))
-        self._write([backward(plan) for plan in plans], check=self.leases.left, stopping=lambda: False)
+        self._write([backward(plan) for plan in plans], self._leases.left, lambda: False)
         self._log.info("reverted", sets=len(plans))
-
-    def _batches(self, seen: Observation) -> list[Batch]:
-        return batches_of(seen.sets.plan, self._options) if seen.sets is not None else []
-
-    def _patches(self, seen: Observation) -> list[Patch]:
-        return [patch for batch in self._batches(seen) for patch in batch.patches]
-
-    def _check(self) -> None:
-        self.leases.left()
-        self._watch.check()
 
     def _write(
         self,
         batches: Sequence[Batch],
-        *,
         check: Callable[[], object],
         stopping: Callable[[], bool],
+        *,
         keep_going: bool = False,
     ) -> None:
         executor = Executor(
-            self.store, check=check, stopping=stopping, concurrency=self._context.concurrency, log=self._log
+            self._store, check=check, stopping=stopping, concurrency=self._context.concurrency, log=self._log
         )
         outcomes: list[Outcome] = []
         try:
@@ -223,111 +229,40 @@ class Actions:
         finally:
             if executor.doubtful and (not outcomes or any(outcome.error for outcome in outcomes)):
                 self._context.rest(LONGEST_WRITE)  # whatever is still under way ends before anything is read
-        self.written.patches += sum(len(outcome.written) for outcome in outcomes)
-        self.written.trees += sum(outcome.complete for outcome in outcomes)
+        self._result.patches += sum(len(outcome.written) for outcome in outcomes)
+        self._result.trees += sum(outcome.complete for outcome in outcomes)
         errors = [outcome.error for outcome in outcomes if outcome.error is not None]
         if errors:  # what decides first, and a mere conflict last
             raise min(errors, key=lambda e: (getattr(e, "code", "") != "lease-lost", isinstance(e, TreeConflict)))
 
-    # --- the end ------------------------------------------------------------------------------------------------------
-
-    def restore_operator(self, seen: Observation, sets: Sets, *, begun: bool) -> None:
-        """Give back the replicas that a run of ours took; the Leases are still held, so the operator waits."""
-        replicas, installed = replicas_to_restore(seen, self._options, sets, begun=begun), seen.control.found.operator
-        if replicas is None or installed is None:
-            return
-        operator.scale(self.store, installed, replicas)
-        self._log.info("operator_restored", deployment=str(installed), replicas=replicas, image=installed.image)
-
     def close_record(self, seen: Observation) -> None:
-        """The record tells the end; a migration that is complete does not fail where that cannot be written."""
-        recorded, way = seen.control.recorded, direction(self._options.plan)
-        run = recorded.unfinished
+        """Record the end of a migration that is complete."""
+        recorded, way, run = seen.recorded, self._options.way, seen.recorded.unfinished
         if run is None:
             return
-        self.leases.left()
+        self._leases.left()
         new = {table.uid for table in recorded.tables if table.run == run.run_id}
         kept = (t for t in recorded.origins().tables if is_of(t, way) and (t.run == run.run_id or t.uid not in new))
-        counts = {"trees": self.written.trees, "patches": self.written.patches}
+        counts = {"trees": self._result.trees, "patches": self._result.patches}
         done = replace(run, state=record.DONE, finished=self._context.now(), stopped=None, counts=counts)
-        self.recorder.save(Recorded(done, recorded.history, tuple(kept)))
+        self._recorder.save(Recorded(done, recorded.history, tuple(kept)))
 
     def forget_record(self, seen: Observation) -> None:
         """Remove what the open run recorded; what earlier runs migrated, and did not go back, stands."""
-        left = _remaining(seen, self._options, self._context)
-        if left is None:
-            self.recorder.delete_all()
+        recorded, sets, history = seen.recorded, seen.sets, seen.recorded.history
+        run, last = recorded.unfinished, recorded.superseded
+        if run is not None and self._options.revert and sets.read and not pending(sets.plan):
+            last = replace(run, state=record.DONE, finished=self._context.now(), stopped=None) if sets.remains else None
+            gone = {plan.tree.ref.uid for plan in sets.plan.trees}
+            tables = tuple(table for table in recorded.tables if table.uid not in gone)
+        elif run is not None and last is not None:
+            history = history[history.index(last) + 1 :]
+            tables = tuple(table for table in recorded.tables if table.run != run.run_id)
+        if run is None or last is None:
+            self._recorder.delete_all()
         else:
-            self.recorder.save(left)
+            self._recorder.save(Recorded(last, history, tables))
 
     def let_go(self, *, park: bool) -> None:
-        """End what goes on in the background, and let go of the Leases."""
-        self._watch.end()
-        self.leases.let_go(park=park)
-
-
-class Watch:
-    """Looks for an operator that no Lease keeps out, for as long as the operator's Leases are held."""
-
-    def __init__(self, sight: Callable[[Sequence[str]], str | None], context: Context, leases: Leases) -> None:
-        self._sight = sight
-        self._context = context
-        self._leases = leases
-        self._held: Sequence[str] = ()
-        self._due = 0.0
-        self._found: str | None = None
-        self._beat: Heartbeat | None = None
-
-    def begin(self, held: Sequence[str]) -> None:
-        """Look from now on; these are the Leases that keep an operator out."""
-        self._held, self._found = tuple(held), None
-        self._due = self._context.clock() + _WATCH_EVERY
-        if self._context.threads and self._beat is None:
-            self._beat = Heartbeat("operator-watch", self.look_if_due, _WATCH_EVERY / 2)
-
-    def look_if_due(self) -> None:
-        """Look once; what cannot be seen is found out at the end of the run."""
-        if not self._held or self._found is not None or self._context.clock() < self._due:
-            return
-        self._due = self._context.clock() + _WATCH_EVERY
-        try:
-            self._found = self._sight(self._held)
-        except MigratorError as error:
-            self._context.log.warning("operator_not_read", error=str(error))
-
-    def check(self) -> None:
-        """Raise :class:`~migrator.errors.ForeignOperator` if there is one; local and cheap."""
-        if self._found is not None:
-            raise ForeignOperator(f"{self._found}; stop it, then run again")
-
-    def end(self) -> None:
-        """Look no more."""
-        self._held = ()
-        if self._beat is not None:
-            self._beat.stop()
-            self._beat = None
-
-
-def _is_orphan(holder: str, seen: Observation) -> bool:
-    """Whether a holder is not a pod of the operator, which lets go as it ends."""
-    installed = seen.control.found.operator
-    pods = tuple(f"{pod.ref.name}_" for pod in installed.pods) if installed is not None else ()
-    return bool(holder) and not holder.startswith(pods or ("\0",))
-
-
-def _remaining(seen: Observation, options: RunOptions, context: Context) -> Recorded | None:
-    """The record without the open run; ``None`` where nothing is left that it could explain."""
-    recorded, sets = seen.control.recorded, seen.sets
-    run, last = recorded.unfinished, recorded.superseded
-    if run is None:
-        return None
-    if options.revert and sets is not None and not pending(sets.plan):
-        if not sets.remains:
-            return None
-        gone = {plan.tree.ref.uid for plan in sets.plan.trees if options.plan.selection.matches(plan.tree.pcs)}
-        done = replace(run, state=record.DONE, finished=context.now(), stopped=None)
-        return Recorded(done, recorded.history, tuple(table for table in recorded.tables if table.uid not in gone))
-    if last is None:
-        return None
-    older = recorded.history[recorded.history.index(last) + 1 :]
-    return Recorded(last, older, tuple(table for table in recorded.tables if table.run != run.run_id))
+        """Let go of the Leases; with ``park`` the operator's stay taken by nobody."""
+        self._leases.let_go(park=park)

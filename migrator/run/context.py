@@ -11,7 +11,8 @@ from typing import Literal
 import structlog
 
 from migrator.grove.model import Plan
-from migrator.planning.options import PlanOptions
+from migrator.planning.images import is_target
+from migrator.planning.options import Direction, PlanOptions, direction
 from migrator.run.operator import Flags, Operator
 from migrator.store import MAX_CONCURRENCY, Deadline
 
@@ -56,6 +57,16 @@ class RunOptions:
     target_image: str | None = None
     target_digests: frozenset[str] = frozenset()
     interval: float = 1.0
+
+    @property
+    def way(self) -> Direction:
+        """The schemes that are meant."""
+        return direction(self.plan)
+
+    def speaks(self, image: str) -> bool:
+        """Whether an operator of this image is the target's."""
+        targets = {self.way.target_of(scheme) for scheme in self.way.candidates}
+        return any(is_target(image, target, self.target_image, self.target_digests) for target in targets)
 
 
 @dataclass(slots=True)

@@ -1,8 +1,8 @@
 """What a run does next: a table over what is seen. Pure.
 
-The cluster is the only memory of what was done, so the same table serves a first run, a rerun after a crash, and a
-revert. The *goal* is to go on, to go back, or to leave; the goal and what is seen give the next step. A reason to give
-up is kept until the end: it chooses the exit code, and what is seen at the end vetoes it.
+The same table serves a first run, a rerun after a crash, and a revert. The *goal* is to go on, to go back, or to leave;
+the goal and what is seen give the next step. A reason to give up chooses the exit code, and what is seen at the end
+vetoes it.
 """
 
 from __future__ import annotations
@@ -18,14 +18,11 @@ class Step(StrEnum):
     LOOK = auto()  # read the sets: the phase says for what
     WAIT = auto()  # for another holder, for pods to end, for sets to become idle
     TAKE_LEASE = auto()  # ours
-    OPEN_RECORD = auto()  # what the operator was, before it is stopped
-    STOP_OPERATOR = auto()
+    OPEN_RECORD = auto()
+    STOP_OPERATOR = auto()  # once the record says what it is
     TAKE_OPERATOR_LEASES = auto()
-    SAVE_TABLES = auto()
     FORWARD = auto()
-    BACKWARD_EDITED = auto()  # only sets whose spec moved in mid-way
-    BACKWARD_HALF = auto()  # only sets that are half-written
-    BACKWARD = auto()  # every set that the open run began
+    BACKWARD = auto()  # every set that the open run began, or those that are half-written
     RESTORE_OPERATOR = auto()
     CLOSE_RECORD = auto()  # a migration that is complete
     FORGET_RECORD = auto()  # a run of which nothing is left
@@ -76,7 +73,6 @@ class Sets(StrEnum):
     UNREAD = auto()
     DONE = auto()
     PENDING = auto()
-    EDITED = auto()  # some must go back, for their spec moved in mid-way
     REFUSED = auto()
 
 
@@ -95,14 +91,7 @@ class Why(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """All that the decision depends on.
-
-    ``begun``: something that the open run wrote is in the cluster, or may be. ``whole``: no set is half-written.
-    ``noted``: the record says what the running operator is, so that it may be stopped. ``covered``: the tables of all
-    sets that are to be written are recorded. ``restore_due``: the operator is at zero and should come back.
-    ``backable``: no operator of the target was stopped or runs, so going back is an answer. ``tired``: what follows a
-    reason to give up failed too often. ``idle``: refusals may go away by waiting.
-    """
+    """All that the decision depends on."""
 
     revert: bool = False
     record: Rec = Rec.NONE
@@ -110,17 +99,15 @@ class Situation:
     theirs: Lease = Lease.FREE
     operator: Op = Op.GONE
     stoppable: bool = True
-    noted: bool = False
     sets: Sets = Sets.UNREAD
     phase: Phase = Phase.START
-    begun: bool = False
-    whole: bool = True
-    covered: bool = False
-    restore_due: bool = False
-    backable: bool = True
-    tired: bool = False
+    begun: bool = False  # something that the open run wrote is in the cluster, or may be
+    whole: bool = True  # no set is half-written
+    restore_due: bool = False  # the operator is at zero and should come back
+    backable: bool = True  # no operator of the target was stopped or runs, so going back is an answer
+    tired: bool = False  # what follows a reason to give up failed too often
     skip: bool = False
-    idle: bool = False
+    idle: bool = False  # refusals may go away by waiting
     why: Why = Why.NONE
 
     @property
@@ -149,20 +136,19 @@ class Situation:
         return self.sets is not Sets.UNREAD and self.phase is not Phase.START
 
     @property
-    def achieved(self) -> bool:
-        """Whether all that was asked for was read behind the fence, and no reason to give up speaks against it.
+    def may_become_idle(self) -> bool:
+        """Whether what refuses may go away by waiting."""
+        return self.sets is Sets.REFUSED and self.idle and self.phase is Phase.START
 
-        What is left is to put operator and record in order; what fails there does not undo anything.
-        """
+    @property
+    def achieved(self) -> bool:
+        """Whether all is done but to put operator and record in order: what fails there does not undo anything."""
         against = self.foreign or self.why in {Why.ENDS_HERE, Why.FOREIGN}
         return self.sets is Sets.DONE and self.read and not against
 
     @property
     def finished(self) -> bool:
-        """Whether all that was asked for was read after the last write, and record and operator are in order too.
-
-        Then no signal that comes late takes anything away.
-        """
+        """Whether record and operator are in order too, so that a late signal takes nothing away."""
         in_order = self.record is Rec.NONE and not self.restore_due if self.revert else not self.open
         ours = Lease.LOST not in {self.ours, self.theirs}
         return self.sets is Sets.DONE and self.phase is Phase.WRITTEN and in_order and ours
@@ -190,17 +176,13 @@ def why(seen: Situation) -> Why:
         return Why.FOREIGN
     if (
         seen.sets is Sets.REFUSED
-        and not _may_become_idle(seen)
+        and not seen.may_become_idle
         and (seen.phase is not Phase.START or seen.record not in _WROTE or seen.revert or not seen.backable)
     ):
         return Why.REFUSED
     if seen.live and not seen.stoppable and not seen.fenced and (seen.begun or seen.ours is Lease.OURS):
         return Why.FOREIGN
     return Why.NONE
-
-
-def _may_become_idle(seen: Situation) -> bool:
-    return seen.sets is Sets.REFUSED and seen.idle and seen.phase is Phase.START
 
 
 def goal(seen: Situation) -> Goal:  # noqa: PLR0911 - a table
@@ -223,48 +205,31 @@ def goal(seen: Situation) -> Goal:  # noqa: PLR0911 - a table
 
 def decide(seen: Situation) -> Step:
     """The next step."""
-    match goal(seen):
-        case Goal.ONWARD:
-            return _onward(seen)
-        case Goal.BACK:
-            return _back(seen)
-        case Goal.LEAVE:
-            return _leave(seen)
+    return {Goal.ONWARD: _onward, Goal.BACK: _back, Goal.LEAVE: _leave}[goal(seen)](seen)
 
 
-def _onward(seen: Situation) -> Step:  # noqa: C901, PLR0911 - a table
-    if _may_become_idle(seen):
+def _onward(seen: Situation) -> Step:  # noqa: PLR0911 - a table
+    if seen.may_become_idle:
         return Step.WAIT
-    if seen.ours is not Lease.OURS:
-        if seen.sets is Sets.UNREAD:
+    if not seen.fenced:
+        if seen.sets is Sets.UNREAD and (seen.ours is not Lease.OURS or not seen.open):
             return Step.LOOK
         if seen.sets is Sets.DONE and not _is_loose(seen):
             return Step.END
-    elif seen.sets is Sets.UNREAD and not seen.fenced and not seen.open:
-        return Step.LOOK
-    elif seen.sets is Sets.DONE and not seen.fenced and not _is_loose(seen):
-        return Step.END
     step = _fence(seen)
-    if step is not None:
-        return step
-    if not seen.read:
-        return Step.LOOK
-    if seen.sets is Sets.EDITED:
-        return Step.BACKWARD_EDITED
+    if step is not None or not seen.read:
+        return step or Step.LOOK
     if seen.sets is Sets.PENDING:
-        return Step.FORWARD if seen.covered else Step.SAVE_TABLES
+        return Step.FORWARD if seen.open else Step.OPEN_RECORD
     if seen.restore_due:
         return Step.RESTORE_OPERATOR
-    if seen.revert:
-        return Step.FORGET_RECORD if seen.open else Step.END
-    return Step.CLOSE_RECORD if seen.open else Step.END
+    if not seen.open:
+        return Step.END
+    return Step.FORGET_RECORD if seen.revert else Step.CLOSE_RECORD
 
 
 def _is_loose(seen: Situation) -> bool:
-    """Whether a run died after its last write, so that its record or its operator wait to be put in order.
-
-    Not while an operator runs: then nothing is urgent.
-    """
+    """Whether a dead run's record or operator waits to be put in order; not urgent while an operator runs."""
     return (seen.open or (seen.revert and seen.record is Rec.CLOSED)) and not seen.live
 
 
@@ -274,7 +239,7 @@ def _fence(seen: Situation) -> Step | None:
         return Step.TAKE_LEASE if seen.ours is Lease.FREE else Step.WAIT
     if seen.fenced:
         return None if seen.open or seen.read else Step.OPEN_RECORD
-    if not seen.open or (seen.live and not seen.noted):
+    if not seen.open:
         return Step.OPEN_RECORD
     if seen.live:
         return Step.STOP_OPERATOR
@@ -284,14 +249,7 @@ def _fence(seen: Situation) -> Step | None:
 
 
 def _back(seen: Situation) -> Step:
-    step = _fence(seen)
-    if step is not None:
-        return step
-    if not seen.read:
-        return Step.LOOK
-    if why(seen) is Why.CONFLICT and seen.skip:
-        return Step.BACKWARD_HALF
-    return Step.BACKWARD
+    return _fence(seen) or (Step.BACKWARD if seen.read else Step.LOOK)
 
 
 def _leave(seen: Situation) -> Step:
@@ -300,14 +258,9 @@ def _leave(seen: Situation) -> Step:
     if seen.theirs is Lease.LOST or (seen.begun and not seen.restore_due) or not seen.open or seen.tired:
         return Step.END
     if seen.ours is not Lease.OURS:
-        if (
-            seen.record is not Rec.STOPPING
-            or not seen.restore_due
-            or why(seen) is not Why.REFUSED
-            or seen.ours is Lease.LOST
-        ):
-            return Step.END
-        return Step.TAKE_LEASE if seen.ours is Lease.FREE else Step.WAIT
+        if seen.record is Rec.STOPPING and seen.restore_due and why(seen) is Why.REFUSED:
+            return Step.TAKE_LEASE if seen.ours is Lease.FREE else Step.WAIT
+        return Step.END
     return Step.RESTORE_OPERATOR if seen.restore_due else Step.FORGET_RECORD
 
 
@@ -324,10 +277,9 @@ class Exit(IntEnum):
 
 
 def exit_code(reason: int, seen: Situation) -> int:
-    """The exit code: the reason chooses, what is seen vetoes.
+    """The exit code: the reason chooses, and the last observation vetoes.
 
-    ``seen`` is of the last observation; what could not be read then counts as begun, and so does a revert that may have
-    written.
+    What could not be read counts as begun, and so does a revert that may have written.
     """
     if reason == Exit.DONE:
         return reason if seen.sets is Sets.DONE and not (seen.revert and seen.restore_due) else Exit.STUCK
@@ -343,7 +295,7 @@ def exit_code(reason: int, seen: Situation) -> int:
 def parks(code: int, seen: Situation) -> bool:
     """Whether the operator's Leases must keep every operator out after the end.
 
-    Not the target's, if nothing was written since the fence: it finds what it found before it was stopped.
+    They let the target's in, if nothing was written since the fence: it reads what it read before it was stopped.
     """
     if code == Exit.STUCK:
         return not (seen.operator is Op.TARGET and seen.phase is Phase.FENCED)

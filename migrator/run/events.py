@@ -6,7 +6,7 @@ events.k8s.io/v1 (Kubernetes: ``pkg/apis/core/validation/events.go``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Final
@@ -15,7 +15,7 @@ import structlog
 
 from migrator.errors import ClusterError, LostReply, NotAuthorised, Unreachable
 from migrator.exact_json import JSONObject
-from migrator.grove.model import Plan, Ref, Severity, TreePlan, TreeState
+from migrator.grove.model import Plan, Ref, Severity, TreeState
 from migrator.resources import EVENTS, POD_CLIQUE_SETS
 from migrator.run.context import Context
 from migrator.run.leases import micro_time
@@ -30,15 +30,20 @@ _INSTANCE_BYTES: Final = 128
 
 
 def migrated(store: Store, plan: Plan, context: Context) -> None:
-    """Tell every PodCliqueSet that was migrated; call it once that is verified."""
-    done = [tree for tree in plan.trees if tree.state is TreeState.MIGRATE]
-    _write(store, ((tree.tree.ref, "Normal", MIGRATED, _migrated_note(tree)) for tree in done), context)
+    """Write one about every PodCliqueSet that was migrated; call it once that is verified."""
+    done = (tree for tree in plan.trees if tree.state is TreeState.MIGRATE)
+    said = "stored hashes were migrated from"
+    notes = {t.tree.ref: f"{len(t.changes)} {said} {t.source} to {t.target}; no pod was touched" for t in done}
+    _write(store, notes, "Normal", MIGRATED, context)
 
 
 def refused(store: Store, plan: Plan, context: Context) -> None:
-    """Tell every PodCliqueSet that a guard refuses, with the guards' codes."""
-    trees = [tree for tree in plan.trees if tree.state is TreeState.REFUSED]
-    _write(store, ((tree.tree.ref, "Warning", REFUSED, _refused_note(tree)) for tree in trees), context)
+    """Write one about every PodCliqueSet that a guard refuses, with the guards' codes."""
+    notes = {}
+    for tree in (tree for tree in plan.trees if tree.refusals and tree.state is TreeState.REFUSED):
+        codes = ", ".join(sorted({finding.code for finding in tree.refusals}))
+        notes[tree.tree.ref] = f"not migrated to {tree.target} ({codes}): {tree.refusals[0].message}"
+    _write(store, notes, "Warning", REFUSED, context)
 
 
 @contextmanager
@@ -90,8 +95,8 @@ def build(regarding: Ref, *, kind: str, reason: str, note: str, identity: str, n
     }
 
 
-def _write(store: Store, events: Iterable[tuple[Ref, str, str, str]], context: Context) -> None:
-    for ref, kind, reason, note in events:
+def _write(store: Store, notes: Mapping[Ref, str], kind: str, reason: str, context: Context) -> None:
+    for ref, note in notes.items():
         body = build(ref, kind=kind, reason=reason, note=note, identity=context.identity, now=context.now())
         try:
             store.create(EVENTS, ref.namespace, body)
@@ -100,16 +105,6 @@ def _write(store: Store, events: Iterable[tuple[Ref, str, str, str]], context: C
             return  # the others would fail alike
         except (ClusterError, LostReply) as error:
             context.log.warning("event_not_written", object=str(ref), error=str(error))
-
-
-def _migrated_note(plan: TreePlan) -> str:
-    return f"{len(plan.changes)} stored hashes were migrated from {plan.source} to {plan.target}; no pod was touched"
-
-
-def _refused_note(plan: TreePlan) -> str:
-    codes = ", ".join(sorted({finding.code for finding in plan.refusals}))
-    first = next((finding.message for finding in plan.refusals), "")
-    return f"not migrated to {plan.target} ({codes}): {first}"
 
 
 def _cut(text: str, limit: int) -> str:

@@ -1,9 +1,8 @@
 """Sending patches, tree by tree, bottom-up.
 
-A patch tests the object's uid and the old value of each field, then replaces it; the server re-applies the tests
-on the fresh object, so busy pods do not conflict. What a failed test or a lost reply means is found out by
-reading, never by guessing. Several trees may be under way at once; within a tree one rank is finished before the
-next begins, and the PodCliqueSet's own status comes last.
+A patch tests the object's uid and the old value of each field, then replaces it; the server applies the tests again to
+the fresh object, so busy pods do not conflict. What a failed test or a lost reply means is found out by reading.
+Several trees may be under way at once; within a tree one rank is finished before the next begins.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Final
 
 import structlog
@@ -35,25 +35,25 @@ class TreeConflict(MigratorError):
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of one tree; ``written`` names what the server may have changed."""
+    """What became of one tree; ``written`` names what the server may have changed.
+
+    ``ranks`` are the patches that are not yet due, and ``due`` is how many of the present rank have not ended.
+    """
 
     batch: Batch
     written: set[tuple[Ref, str]] = field(default_factory=set)
     error: MigratorError | None = None
     complete: bool = False
-
-    def note(self, patch: Patch) -> None:
-        """The server may have applied this patch."""
-        self.written.add((patch.ref, patch.subresource))
+    ranks: deque[tuple[Patch, ...]] = field(default_factory=deque)
+    due: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class _Sending:
-    """A patch under way: what is left of it to write, and how often it was sent, this time included."""
+    """What is left of a patch to write, and how often it was sent, this time included."""
 
     patch: Patch
     outcome: Outcome
-    todo: Patch
     attempt: int = 1
 
     @property
@@ -61,13 +61,16 @@ class _Sending:
         """The set whose spec must not have moved, if the patch commits one."""
         return self.outcome.batch.pcs if self.patch.ref.kind == resources.POD_CLIQUE_SETS.kind else None
 
+    def note(self) -> None:
+        """The server may have applied this patch."""
+        self.outcome.written.add((self.patch.ref, self.patch.subresource))
+
 
 class Executor:
-    """Sends patches, ``concurrency`` at a time at most.
+    """Sends patches once, ``concurrency`` at a time at most.
 
-    ``check`` is called before every patch and raises when we may not write any more (it must be local and
-    cheap). ``stopping`` is asked before a tree is begun. ``doubtful`` tells whether a reply was lost, so that a write
-    may still be under way.
+    ``check`` is called before every patch and raises when we may not write any more (it must be local and cheap).
+    ``stopping`` is asked before a tree is begun. ``doubtful``: a reply was lost, so a write may still be under way.
     """
 
     def __init__(
@@ -84,6 +87,12 @@ class Executor:
         self._stopping = stopping
         self._concurrency = concurrency
         self._log = log
+        self._dry = {} if store.dry_run == "none" else {"dry_run": store.dry_run.value}
+        self._waiting: deque[Batch] = deque()
+        self._ready: deque[_Sending] = deque()
+        self._outcomes: list[Outcome] = []
+        self._under_way = 0
+        self._keep_going = self._halted = False
         self.doubtful = False
 
     def run(self, batches: Sequence[Batch], *, keep_going: bool = False) -> list[Outcome]:
@@ -93,88 +102,117 @@ class Executor:
         :class:`TreeConflict` and ``keep_going`` is set: then only that tree stops. An error that is not ours is a bug:
         it is raised at once, and nothing more is sent.
         """
-        schedule = _Schedule(batches, stopping=self._stopping, keep_going=keep_going)
+        self._waiting, self._keep_going = deque(batches), keep_going
         try:
-            with closing(self._store.patches(lambda: self._next(schedule), concurrency=self._concurrency)) as answers:
-                for sending, error in answers:
-                    self._answered(schedule, sending, error)
+            with closing(self._store.patches(self._next, concurrency=self._concurrency)) as answers:
+                for sending, answer in answers:
+                    self._under_way -= 1
+                    self._answered(sending, answer)
         except BaseException:
-            self.doubtful = self.doubtful or schedule.sending > 0
+            self.doubtful = self.doubtful or self._under_way > 0
             raise
-        return schedule.outcomes()
+        return self._outcomes
 
-    def _next(self, schedule: _Schedule) -> tuple[_Sending, Write] | None:
-        """The patch to send now, once it is certain that we still may."""
-        while (sending := schedule.take()) is not None:
-            patch, error = sending.todo, None
-            if sending.outcome.error is None:
-                try:
-                    self._check()
-                except MigratorError as caught:
-                    error = caught
-                else:
-                    resource, ref = RESOURCES[patch.ref.kind], patch.ref
-                    return sending, Write(resource, ref.namespace, ref.name, patch.ops(sending.pcs), patch.subresource)
-            self._finish(schedule, sending, error)
+    # --- what is sent next ------------------------------------------------------------------------------------------
+
+    def _next(self) -> tuple[_Sending, Write] | None:
+        """The patch to send now, once it is certain that we still may; ``None`` when others must end first."""
+        while self._ready or self._begin():
+            sending = self._ready.popleft()
+            try:
+                self._check()
+            except MigratorError as error:
+                self._end(sending.outcome, error)
+                continue
+            self._under_way += 1
+            patch, ref = sending.patch, sending.patch.ref
+            ops = patch.ops(sending.pcs)
+            return sending, Write(RESOURCES[ref.kind], ref.namespace, ref.name, ops, patch.subresource)
         return None
 
-    def _answered(self, schedule: _Schedule, sending: _Sending, answer: MigratorError | None) -> None:
-        """Send a patch again until it is certain that it took effect, or that it must not."""
-        error = None
+    def _begin(self) -> bool:
+        """Begin further trees until a patch is ready; false if there is none, or none may be begun.
+
+        This is done only when nothing else may be sent, so that as few trees as possible are half-written at any time.
+        """
+        while not self._ready:
+            if self._halted or not self._waiting or self._stopping():
+                return False
+            batch = self._waiting.popleft()
+            ranks = groupby(batch.patches, key=lambda patch: patch.rank)
+            self._outcomes.append(Outcome(batch, ranks=deque(tuple(patches) for _, patches in ranks)))
+            self._advance(self._outcomes[-1])
+        return True
+
+    def _advance(self, outcome: Outcome) -> None:
+        """Make the tree's next rank ready once the last has ended."""
+        if outcome.due or outcome.error is not None or self._halted:
+            return
+        if not outcome.ranks:
+            outcome.complete = True
+            return
+        patches = outcome.ranks.popleft()
+        outcome.due = len(patches)
+        self._ready.extend(_Sending(patch, outcome) for patch in patches)
+
+    def _end(self, outcome: Outcome, error: MigratorError | None = None) -> None:
+        """Take note of a patch's end."""
+        outcome.due -= 1
+        if error is not None:
+            outcome.error = outcome.error or error
+            self._ready = deque(sending for sending in self._ready if sending.outcome is not outcome)
+            self._halted = self._halted or not (self._keep_going and isinstance(error, TreeConflict))
+        self._advance(outcome)
+        if outcome.complete:
+            ref, writes = outcome.batch.ref, len(outcome.written)
+            self._log.info("tree_written", namespace=ref.namespace, name=ref.name, writes=writes, **self._dry)
+
+    # --- what an answer means ---------------------------------------------------------------------------------------
+
+    def _answered(self, sending: _Sending, answer: MigratorError | None) -> None:
+        """Send a patch again, before any other, until it is certain that it took effect, or that it must not."""
         try:
             left = self._left(sending, answer)
-        except MigratorError as caught:
-            error = caught
+        except MigratorError as error:
+            self._end(sending.outcome, error)
+            return
+        if left is None or sending.outcome.error is not None:
+            self._end(sending.outcome)
         else:
-            if left is not None:
-                schedule.again(replace(sending, todo=left, attempt=sending.attempt + 1))
-                return
-        self._finish(schedule, sending, error)
+            self._ready.appendleft(replace(sending, patch=left, attempt=sending.attempt + 1))
 
     def _left(self, sending: _Sending, answer: MigratorError | None) -> Patch | None:
         """What is still to be written after an answer, if anything; raises what stops the tree."""
-        patch, outcome = sending.patch, sending.outcome
+        ref = sending.patch.ref
+        names = {"kind": ref.kind, "namespace": ref.namespace, "name": ref.name}
         if answer is None:
-            outcome.note(patch)
-            names, values = _names(patch.ref), _values(sending.todo)
-            self._log.info("patched", **names, **values, attempt=sending.attempt, **self._mark())
+            sending.note()
+            values = [{"field": c.field, "old": c.old, "new": c.new} for c in sending.patch.changes]
+            more = {"subresource": sending.patch.subresource, "changes": values, "attempt": sending.attempt}
+            self._log.info("patched", **names, **more, **self._dry)
             return None
         if isinstance(answer, NotFound):
-            self._log.warning("object_gone", **_names(patch.ref))
+            self._log.warning("object_gone", **names)
             return None
         if isinstance(answer, LostReply):
-            outcome.note(patch)
+            sending.note()
             self.doubtful = True
         elif not isinstance(answer, TestFailed | Conflict):
             raise answer
-        left = self._settle(sending.todo, sending.pcs, answer)
-        if left is None:
+        self._log.info("reread", **names, cause=answer.code)
+        left = self._settle(sending.patch, sending.pcs)
+        if left is not None and not left.changes:
+            sending.note()
             return None
-        if not left.changes:
-            outcome.note(patch)
-            return None
-        if sending.attempt == MAX_ATTEMPTS:
+        if left is not None and sending.attempt == MAX_ATTEMPTS:
             raise TreeConflict(
-                f"{patch.ref}: {left.changes[0].field} could not be replaced in {MAX_ATTEMPTS} attempts although its "
+                f"{left.ref}: {left.changes[0].field} could not be replaced in {MAX_ATTEMPTS} attempts although its "
                 "value is the expected one; somebody is writing to it all the time"
             )
         return left
 
-    def _finish(self, schedule: _Schedule, sending: _Sending, error: MigratorError | None) -> None:
-        outcome = sending.outcome
-        if schedule.finish(outcome, error):
-            ref = outcome.batch.ref
-            self._log.info(
-                "tree_written", namespace=ref.namespace, name=ref.name, writes=len(outcome.written), **self._mark()
-            )
-
-    def _mark(self) -> dict[str, str]:
-        """What tells a dry run's events from those of a run."""
-        return {} if self._store.dry_run == "none" else {"dry_run": self._store.dry_run.value}
-
-    def _settle(self, patch: Patch, pcs: PodCliqueSet | None, cause: MigratorError) -> Patch | None:
+    def _settle(self, patch: Patch, pcs: PodCliqueSet | None) -> Patch | None:
         """Read the object again: what is left of the patch, or ``None`` if the object is gone."""
-        self._log.info("reread", **_names(patch.ref), cause=cause.code)
         try:
             found = self._store.get(RESOURCES[patch.ref.kind], patch.ref.namespace, patch.ref.name)
         except NotFound:
@@ -193,100 +231,10 @@ class Executor:
                     "somebody else is writing to it"
                 )
             left.append(change)
-        if (
-            left
-            and pcs is not None
-            and (
-                value_at(found, "/metadata/generation") != pcs.generation
-                or value_at(found, "/spec/template") != pcs.spec.get("template")
-            )
-        ):
+        generation, template = value_at(found, "/metadata/generation"), value_at(found, "/spec/template")
+        if left and pcs is not None and (generation, template) != (pcs.generation, pcs.spec.get("template")):
             raise TreeConflict(
                 f"{patch.ref}: its spec changed during the run (generation {pcs.generation} when it was read, "
-                f"{value_at(found, '/metadata/generation')} now)"
+                f"{generation} now)"
             )
         return replace(patch, changes=tuple(left))
-
-
-class _Schedule:
-    """Which patch may be sent next: trees in order, and within a tree one rank after the other.
-
-    A further tree is begun only when nothing else may be sent, so that as few as possible are half-written at any time.
-    """
-
-    def __init__(self, batches: Sequence[Batch], *, stopping: Callable[[], bool], keep_going: bool) -> None:
-        self._batches = batches
-        self._stopping = stopping
-        self._keep_going = keep_going
-        self._waiting = deque(batches)
-        self._outcomes: dict[Ref, Outcome] = {}
-        self._ranks: dict[Ref, deque[tuple[Patch, ...]]] = {}
-        self._open: dict[Ref, int] = {}
-        self._ready: deque[_Sending] = deque()
-        self.sending = 0
-        self._halted = False
-
-    def outcomes(self) -> list[Outcome]:
-        """What became of every batch that was begun, in the order given."""
-        return [self._outcomes[batch.ref] for batch in self._batches if batch.ref in self._outcomes]
-
-    def take(self) -> _Sending | None:
-        """The next patch; ``None`` when there is none before another has ended."""
-        while not self._ready:
-            if not self._begin_next():
-                return None
-        self.sending += 1
-        return self._ready.popleft()
-
-    def again(self, sending: _Sending) -> None:
-        """Send a patch once more, before any other."""
-        self.sending -= 1
-        self._ready.appendleft(sending)
-
-    def finish(self, outcome: Outcome, error: MigratorError | None) -> bool:
-        """Take note of a patch's end; true when it was the last of its tree."""
-        self.sending -= 1
-        self._open[outcome.batch.ref] -= 1
-        if error is not None:
-            outcome.error = outcome.error or error
-            if not (self._keep_going and isinstance(error, TreeConflict)):
-                self._halted = True
-        return self._advance(outcome)
-
-    def _begin_next(self) -> bool:
-        """Begin the next tree; false if there is none, or none may be begun."""
-        if self._halted or not self._waiting or self._stopping():
-            return False
-        batch = self._waiting.popleft()
-        outcome = self._outcomes[batch.ref] = Outcome(batch)
-        ranks: dict[int, list[Patch]] = {}
-        for patch in batch.patches:
-            ranks.setdefault(patch.rank, []).append(patch)
-        self._ranks[batch.ref] = deque(tuple(patches) for patches in ranks.values())
-        self._open[batch.ref] = 0
-        self._advance(outcome)
-        return True
-
-    def _advance(self, outcome: Outcome) -> bool:
-        """Make the tree's next rank ready once the last is finished; true when that was the last."""
-        ref = outcome.batch.ref
-        if self._open[ref] or outcome.error is not None or self._halted:
-            return False
-        if not self._ranks[ref]:
-            outcome.complete = True
-            return True
-        patches = self._ranks[ref].popleft()
-        self._open[ref] = len(patches)
-        self._ready.extend(_Sending(patch, outcome, patch) for patch in patches)
-        return False
-
-
-def _names(ref: Ref) -> dict[str, str]:
-    return {"kind": ref.kind, "namespace": ref.namespace, "name": ref.name}
-
-
-def _values(patch: Patch) -> dict[str, object]:
-    return {
-        "subresource": patch.subresource,
-        "changes": [{"field": c.field, "old": c.old, "new": c.new} for c in patch.changes],
-    }

@@ -1,15 +1,13 @@
-"""Who may write: the holder of our own Lease and of every Lease that an operator may use, by its own monotonic clock.
+"""Who may write: the holder of our own Lease and of every Lease that an operator may use.
 
 * A Lease is free if it names no holder, if it is parked, or if it has not moved for its ``leaseDurationSeconds`` on our
-  clock, counted from when we first saw it so. Times that other machines wrote are never compared.
-* It is taken, renewed, parked and released by compare-and-swap only.
-* It says 60 seconds, whatever the operator's configuration says: client-go obeys the duration in the Lease
-  (``tools/leaderelection/leaderelection.go:tryAcquireOrRenew``).
+  monotonic clock since we first saw it so. Times that other machines wrote are never compared.
+* It is taken, renewed, parked and released by compare-and-swap. Ours lasts 60 seconds: client-go obeys the duration in
+  the Lease (``tools/leaderelection/leaderelection.go:tryAcquireOrRenew``).
 * Our hold ends, for good, 40 seconds after the *sending* of the last renewal that was confirmed. Every write carries
   what is left of the hold as its own time limit, so that nothing is under way once somebody else may take over.
-
-A Lease is *parked* when sets are left half-migrated: a holder that nobody is, and an hour. It keeps every operator out,
-and any of our runs takes it at once.
+* It is *parked* when sets are left half-migrated: its holder does not exist, and it lasts an hour. That keeps every
+  operator out, and any of our runs takes it at once.
 """
 
 from __future__ import annotations
@@ -17,7 +15,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -36,14 +35,13 @@ HOLD: Final = 40.0
 RENEW_EVERY: Final = 5.0
 RETRY_EVERY: Final = 2.0
 
-#: How long a request of a holder that did not let go may still be under way after its Lease is over (seconds): a taker
-#: keeps quiet for it.
+#: How long a taker keeps quiet, in seconds: a request of a holder that did not let go may still be under way.
 QUIET: Final = 15.0
 
 PARKED: Final = "grove-migrator: half migrated, run again"
 _PARKED_SECONDS: Final = 3600
 _RELEASED_SECONDS: Final = 1
-_DEFAULT_SECONDS: Final = 15.0  # client-go's, where a Lease says none
+_DEFAULT_SECONDS: Final = 15.0  # client-go's, for a Lease without a duration
 _ATTEMPTS: Final = 3
 
 
@@ -64,11 +62,6 @@ class LeaseRecord:
 
     resource_version: str
     spec: Mapping[str, Any]
-
-    @classmethod
-    def of(cls, raw: JSONObject) -> LeaseRecord:
-        """Trim a raw Lease."""
-        return cls(str(raw["metadata"].get("resourceVersion", "")), dict(raw.get("spec") or {}))
 
     @property
     def holder(self) -> str:
@@ -94,22 +87,22 @@ class LeaseRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
-    """A foreign holder, and since when it has not moved (our clock). ``gone``: its Lease was deleted."""
-
-    record: LeaseRecord
-    since: float
-    gone: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class LeaseSeen:
-    """What one look at a Lease says. ``wait`` is after how many seconds it may be taken, if it does not move."""
+    """A Lease as it was seen. ``wait`` is after how many seconds it may be taken, if it does not move."""
 
     name: str
     standing: Lease
     holder: str = ""
     wait: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Sighting:
+    """A foreign holder, and since when its Lease has not moved (our clock); ``found`` is ``None`` if it is deleted."""
+
+    holder: LeaseRecord
+    found: LeaseRecord | None
+    since: float
 
 
 @dataclass(slots=True)
@@ -122,31 +115,23 @@ class _Term:
     lost: str = ""
 
 
-@dataclass(slots=True)
-class _State:
-    held: dict[str, _Term] = field(default_factory=dict)
-    asked: dict[str, tuple[LeaseRecord, float]] = field(default_factory=dict)  # terms whose reply was lost
-    sightings: dict[str, Sighting] = field(default_factory=dict)
-    last: datetime = field(default_factory=lambda: datetime.min.replace(tzinfo=UTC))
-
-
 class Leases:
     """The Leases of one namespace that a run holds or waits for.
 
     The context's ``clock`` should be :func:`monotonic`; its ``now`` is written into a Lease and never compared. Without
-    ``threads`` the owner calls :meth:`renew_if_due`.
+    ``threads`` the owner calls :meth:`renew_if_due`. Only the owner's thread changes which Leases are held.
     """
 
     def __init__(self, store: Store, namespace: str, context: Context) -> None:
         self._store = store
         self._namespace = namespace
-        self._identity = context.identity
+        self._context = context
         self._clock = context.clock
-        self._now = context.now
         self._log = context.log
-        self._threaded = context.threads
-        self._lock = threading.RLock()  # guards the state
-        self._state = _State()
+        self._held: dict[str, _Term] = {}
+        self._asked: dict[str, _Term] = {}  # terms that we asked for
+        self._sightings: dict[str, _Sighting] = {}
+        self._last = datetime.min.replace(tzinfo=UTC)
         self._beat: Heartbeat | None = None
         self.quiet_until = 0.0
 
@@ -154,41 +139,29 @@ class Leases:
 
     def look(self, name: str) -> LeaseSeen:
         """Read one Lease, unless it is ours; raises what the store raises."""
-        with self._lock:
-            term = self._state.held.get(name)
-        if term is not None:
-            quiet = max(self.quiet_until - self._clock(), 0.0)
-            standing = Lease.LOST if self._lost(term) else Lease.HELD if quiet else Lease.OURS
-            return LeaseSeen(name, standing, self._identity, quiet)
-        asked, record = self._clock(), self._read(name)
-        if record is not None and self._adopt(name, record):
-            return LeaseSeen(name, Lease.OURS, self._identity)
-        return self._judge(name, record, asked)
+        if name not in self._held:
+            began, record = self._clock(), self._read(name)
+            asked = self._asked.get(name)
+            if record is None or asked is None or asked.record.term != record.term:
+                return self._judge(name, record, began)
+            self._hold(name, record, asked.sent)  # the reply to our acquisition was lost
+        quiet = max(self.quiet_until - self._clock(), 0.0)
+        standing = Lease.LOST if self._lost(self._held[name]) else Lease.HELD if quiet else Lease.OURS
+        return LeaseSeen(name, standing, self._context.identity, quiet)
 
-    def _adopt(self, name: str, record: LeaseRecord) -> bool:
-        """Whether it is a term that we asked for, and whose reply was lost."""
-        with self._lock:
-            wanted, sent = self._state.asked.get(name, (None, 0.0))
-            if wanted is None or wanted.term != record.term:
-                return False
-            self._hold(name, record, sent)
-        return True
-
-    def _judge(self, name: str, record: LeaseRecord | None, asked: float) -> LeaseSeen:
-        seen = self._state.sightings.get(name)
-        if record is not None and (not record.holder or record.holder == PARKED):
-            self._state.sightings.pop(name, None)
+    def _judge(self, name: str, record: LeaseRecord | None, began: float) -> LeaseSeen:
+        seen = self._sightings.get(name)
+        if record is not None and record.holder in {"", PARKED}:
+            self._sightings.pop(name, None)
             return LeaseSeen(name, Lease.FREE, record.holder)
-        if record is None:
-            if seen is None:
+        if seen is None or seen.found != record:
+            holder = record if record is not None or seen is None else seen.holder
+            if holder is None:
                 return LeaseSeen(name, Lease.FREE)
-            if not seen.gone:  # its holder finds out at its own next renewal
-                seen = self._state.sightings[name] = Sighting(seen.record, self._clock(), gone=True)
-        elif seen is None or seen.record != record:
-            seen = self._state.sightings[name] = Sighting(record, self._clock())
-        left = seen.since + seen.record.seconds - asked
-        holder = seen.record.holder
-        return LeaseSeen(name, Lease.FREE if left <= 0 else Lease.HELD, holder, max(left, 0.0))
+            # The holder of a Lease that is deleted finds that out at its own next renewal.
+            seen = self._sightings[name] = _Sighting(holder, record, self._clock())
+        left = seen.since + seen.holder.seconds - began
+        return LeaseSeen(name, Lease.FREE if left <= 0 else Lease.HELD, seen.holder.holder, max(left, 0.0))
 
     # --- taking -------------------------------------------------------------------------------------------------------
 
@@ -197,34 +170,26 @@ class Leases:
 
         Raises what the store raises where the Lease cannot be read or created.
         """
-        asked, before = self._clock(), self._read(name)
-        if self._judge(name, before, asked).standing is not Lease.FREE:
+        began, before = self._clock(), self._read(name)
+        if self._judge(name, before, began).standing is not Lease.FREE:
             return
-        sent, moment = self._clock(), micro_time(self._moving())
-        spec = {
-            **(before.spec if before else {}),
-            "holderIdentity": self._identity,
-            "leaseDurationSeconds": int(DURATION),
-            "acquireTime": moment,
-            "renewTime": moment,
-            "leaseTransitions": before.transitions + 1 if before else 0,
-        }
-        self._state.asked[name] = (LeaseRecord("", spec), sent)
+        sent, transitions = self._clock(), before.transitions + 1 if before else 0
+        spec = self._spec(before, self._context.identity, int(DURATION)) | {"leaseTransitions": transitions}
+        self._asked[name] = _Term(LeaseRecord("", spec), sent, sent)
         try:
             taken = self._create(name, spec) if before is None else self._swap(name, before, Op("add", "/spec", spec))
         except (AlreadyExists, TestFailed, NotFound, LostReply):
             return
-        with self._lock:
-            self._hold(name, taken, sent)
+        self._hold(name, taken, sent)
 
     def _hold(self, name: str, record: LeaseRecord, sent: float) -> None:
-        waited = self._state.sightings.pop(name, None)
-        self._state.asked.pop(name, None)
-        self._state.held[name] = _Term(record, sent, sent + RENEW_EVERY)
+        waited = self._sightings.pop(name, None)
+        del self._asked[name]
         if waited is not None:
-            self.quiet_until = max(self.quiet_until, waited.since + waited.record.seconds + QUIET)
+            self.quiet_until = max(self.quiet_until, waited.since + waited.holder.seconds + QUIET)
+        self._held[name] = _Term(record, sent, sent + RENEW_EVERY)
         self._log.info("lease_held", lease=f"{self._namespace}/{name}", taken_over=waited is not None)
-        if self._threaded and self._beat is None:
+        if self._context.threads and self._beat is None:
             self._beat = Heartbeat("lease-renewal", self.renew_if_due, RETRY_EVERY / 2)
 
     # --- holding ------------------------------------------------------------------------------------------------------
@@ -234,14 +199,12 @@ class Leases:
 
         Raises :class:`~migrator.errors.LeaseLost` where that is over, or there is none. Once lost it stays lost.
         """
-        with self._lock:
-            if OWN_LEASE not in self._state.held:
-                raise LeaseLost(f"Lease {self._namespace}/{OWN_LEASE} was never taken")
-            for term in self._state.held.values():
-                why = self._lost(term)
-                if why:
-                    raise LeaseLost(f"{why}: nothing more may be written")
-            return min(term.sent for term in self._state.held.values()) + HOLD - self._clock()
+        if OWN_LEASE not in self._held:
+            raise LeaseLost(f"Lease {self._namespace}/{OWN_LEASE} was never taken: nothing more may be written")
+        terms = self._held.values()
+        if why := next(filter(None, map(self._lost, terms)), ""):
+            raise LeaseLost(f"{why}: nothing more may be written")
+        return min(term.sent for term in terms) + HOLD - self._clock()
 
     def _lost(self, term: _Term) -> str:
         if not term.lost and self._clock() - term.sent >= HOLD:
@@ -250,122 +213,100 @@ class Leases:
 
     def renew_if_due(self) -> None:
         """Renew what was not renewed for five seconds; never raises what a store does."""
-        with self._lock:
-            due = [n for n, term in self._state.held.items() if not self._lost(term) and self._clock() >= term.due]
-        for name in due:
-            self._renew(name)
+        for name, term in tuple(self._held.items()):
+            if name in self._held and not self._lost(term) and self._clock() >= term.due:
+                self._renew(name, term)
 
-    def _renew(self, name: str) -> None:
-        with self._lock:
-            term = self._state.held.get(name)
-            if term is None:
-                return
-            sent = self._clock()
-            term.due = sent + RETRY_EVERY
-            record = term.record
+    def _renew(self, name: str, term: _Term) -> None:
+        sent = self._clock()
+        term.due = sent + RETRY_EVERY
         try:
-            renewed = self._swap(name, record, Op("add", "/spec/renewTime", micro_time(self._moving())))
-        except (TestFailed, NotFound):
+            term.record = self._swap(name, term.record, Op("add", "/spec/renewTime", self._moving()))
+            term.sent, term.due = sent, sent + RENEW_EVERY
+        except (TestFailed, NotFound):  # a renewal of ours whose reply was lost, or another holder
             self._resolve(name, term)
         except MigratorError as error:
             self._log.warning("lease_renewal_failed", lease=name, error=str(error))
-        else:
-            with self._lock:
-                term.record, term.sent, term.due = renewed, sent, sent + RENEW_EVERY
 
     def _resolve(self, name: str, term: _Term) -> None:
-        """Find out why a swap failed: a renewal of ours whose reply was lost, or another holder."""
         try:
             found = self._read(name)
         except MigratorError as error:
             self._log.warning("lease_read_failed", lease=name, error=str(error))
-        else:
-            if found is None:
-                self._lose(name, term, "was deleted")
-                return
-            if found.term != term.record.term:
-                self._lose(name, term, "was taken over by another holder")
-                return
-            with self._lock:
-                term.record, term.due = found, self._clock()
-
-    def _lose(self, name: str, term: _Term, why: str) -> None:
-        with self._lock:
-            term.lost = term.lost or f"Lease {self._namespace}/{name} {why}"
+            return
+        if found is not None and found.term == term.record.term:
+            term.record, term.due = found, self._clock()
+            return
+        why = "was deleted" if found is None else "was taken over by another holder"
+        term.lost = term.lost or f"Lease {self._namespace}/{name} {why}"
         self._log.error("lease_lost", lease=name, reason=why)
 
     # --- letting go ---------------------------------------------------------------------------------------------------
 
     def let_go(self, *, park: bool) -> None:
-        """Release every Lease that is ours, the operator's first; with ``park`` those stay taken by nobody.
+        """Release every Lease that is ours, the operator's first; with ``park`` those are parked.
 
         Failures are logged: all that they cost is the next holder's wait.
         """
         if self._beat is not None:
             self._beat.stop()
             self._beat = None
-        with self._lock:
-            names = sorted(self._state.held, key=lambda name: name == OWN_LEASE)
-            terms = [(name, self._state.held.pop(name)) for name in names]
-        for name, term in terms:
-            if not self._lost(term):
-                self._release(name, term, parked=park and name != OWN_LEASE)
+        terms, self._held = self._held, {}
+        for name in sorted(terms, key=lambda name: name == OWN_LEASE):
+            if not self._lost(terms[name]):
+                self._release(name, terms[name].record, parked=park and name != OWN_LEASE)
 
-    def _release(self, name: str, term: _Term, *, parked: bool) -> None:
-        record = term.record
+    def _release(self, name: str, record: LeaseRecord, *, parked: bool) -> None:
+        holder, seconds = (PARKED, _PARKED_SECONDS) if parked else ("", _RELEASED_SECONDS)
         for _ in range(_ATTEMPTS):
-            moment = micro_time(self._moving())
-            spec = {
-                **record.spec,
-                "holderIdentity": PARKED if parked else "",
-                "leaseDurationSeconds": _PARKED_SECONDS if parked else _RELEASED_SECONDS,
-                "acquireTime": moment,
-                "renewTime": moment,
-            }
+            spec = self._spec(record, holder, seconds)
             try:
                 self._swap(name, record, Op("add", "/spec", spec))
             except MigratorError as error:
                 self._log.warning("lease_release_failed", lease=name, error=str(error))
-                try:
-                    found = self._read(name)
-                except MigratorError:
-                    continue
-                if found is None or found.term != record.term:
-                    return
-                record = found
             else:
                 if parked:
                     self._log.warning("lease_parked", lease=f"{self._namespace}/{name}", holder=PARKED)
                 return
+            with suppress(MigratorError):
+                found = self._read(name)
+                if found is None or found.term != record.term:
+                    return
+                record = found
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
     def _read(self, name: str) -> LeaseRecord | None:
         try:
-            return LeaseRecord.of(self._store.get(LEASES, self._namespace, name))
+            return _record(self._store.get(LEASES, self._namespace, name))
         except NotFound:
             return None
 
     def _create(self, name: str, spec: Mapping[str, Any]) -> LeaseRecord:
-        body = {
-            "apiVersion": LEASES.api_version,
-            "kind": LEASES.kind,
-            "metadata": {"name": name, "namespace": self._namespace},
-            "spec": dict(spec),
-        }
-        return LeaseRecord.of(self._store.create(LEASES, self._namespace, body))
+        metadata = {"name": name, "namespace": self._namespace}
+        body = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": dict(spec)}
+        return _record(self._store.create(LEASES, self._namespace, body))
 
     def _swap(self, name: str, record: LeaseRecord, change: Op) -> LeaseRecord:
         tests = [Op("test", "/metadata/resourceVersion", record.resource_version)]
         if record.spec:
             tests.append(Op("test", "/spec/holderIdentity", record.spec.get("holderIdentity")))
-        return LeaseRecord.of(self._store.patch(LEASES, self._namespace, name, (*tests, change)))
+        return _record(self._store.patch(LEASES, self._namespace, name, (*tests, change)))
 
-    def _moving(self) -> datetime:
+    def _spec(self, before: LeaseRecord | None, holder: str, seconds: int) -> dict[str, Any]:
+        """A new term; what else the Lease holds stays."""
+        moment = self._moving()
+        times = {"leaseDurationSeconds": seconds, "acquireTime": moment, "renewTime": moment}
+        return {**(before.spec if before else {}), "holderIdentity": holder, **times}
+
+    def _moving(self) -> str:
         """A time later than every one before: contenders see that we live by seeing the text change."""
-        with self._lock:
-            self._state.last = max(self._now(), self._state.last + timedelta(microseconds=1))
-            return self._state.last
+        self._last = moment = max(self._context.now(), self._last + timedelta(microseconds=1))
+        return micro_time(moment)
+
+
+def _record(raw: JSONObject) -> LeaseRecord:
+    return LeaseRecord(str(raw["metadata"].get("resourceVersion", "")), dict(raw.get("spec") or {}))
 
 
 class Heartbeat:

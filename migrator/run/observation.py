@@ -1,9 +1,10 @@
-"""What is in the cluster now: one frozen value, from which everything that a run decides derives."""
+"""What is in the cluster now: one value, from which everything that a run decides derives."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final
 
 from migrator.errors import Refused
@@ -12,16 +13,16 @@ from migrator.grove.model import Change, Finding, Plan, Severity, Snapshot, Tree
 from migrator.grove.places import stored_hashes
 from migrator.planning.detect import Pair
 from migrator.planning.guards.base import refuse, warn
-from migrator.planning.images import is_target, other_digest, release_in
-from migrator.planning.options import Direction, Selection, direction
-from migrator.planning.patches import Batch, backward, forward
-from migrator.planning.planner import changes_of, is_of, make_plan, template_digest
+from migrator.planning.images import other_digest, release_in
+from migrator.planning.options import Selection
+from migrator.planning.patches import Batch, Patch, backward, forward
+from migrator.planning.planner import changes_of, is_of, make_plan
 from migrator.planning.revert import make_revert
-from migrator.planning.tables import Table, Was
+from migrator.planning.tables import Table
 from migrator.run import operator, record
 from migrator.run.context import Context, RunOptions
 from migrator.run.decisions import Lease, Op, Phase, Rec, Sets, Situation, Why
-from migrator.run.leases import OWN_LEASE, Leases, LeaseSeen
+from migrator.run.leases import OWN_LEASE, LeaseSeen
 from migrator.run.operator import Found, Operator
 from migrator.run.record import Recorded, Recorder
 from migrator.run.snapshot import take
@@ -29,216 +30,290 @@ from migrator.store import Store
 
 _EDITED: Final = "GM-130"
 _STATES: Final = {record.STOPPING: Rec.STOPPING, record.WRITING: Rec.WRITING, record.REVERTING: Rec.REVERTING}
+_FROM_WORST: Final = (Lease.LOST, Lease.HELD, Lease.FREE, Lease.OURS)
 
 
 @dataclass(frozen=True, slots=True)
 class SetsSeen:
     """One coherent reading of the sets.
 
-    ``back`` is what of the open run would go back, ``half`` that of sets in mid-way.
-    ``complete``: every set that the open run has a table of is the target's.
-    ``remains``: a revert of a selection leaves other sets migrated. ``uids`` are those of all sets that exist.
+    ``back`` is what of the open run would go back, ``half`` that of half-written sets. ``remains``: a revert of a
+    selection leaves other sets migrated. ``uids`` are those of all sets that exist.
     """
 
-    phase: Phase
     plan: Plan
     back: tuple[TreePlan, ...] = ()
     half: tuple[TreePlan, ...] = ()
-    complete: bool = False
     remains: bool = False
     uids: frozenset[str] = frozenset()
+    read: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Control:
-    """The control part: operators, Leases, record."""
+UNREAD: Final = SetsSeen(Plan("", "", ()), read=False)
 
+
+@dataclass(frozen=True)
+class Observation:
+    """The newest reading of operators, record and Leases, and of the sets; ``phase`` says for what those are read.
+
+    ``why`` is the reason to give up, once there is one.
+    """
+
+    options: RunOptions
     found: Found = field(default_factory=Found)
     recorded: Recorded = field(default_factory=Recorded)
     own: LeaseSeen = field(default_factory=lambda: LeaseSeen(OWN_LEASE, Lease.FREE))
     theirs: tuple[LeaseSeen, ...] = ()
+    phase: Phase = Phase.START
+    sets: SetsSeen = UNREAD
+    why: Why = Why.NONE
+
+    @property
+    def operator(self) -> Operator | None:
+        """The installation, if there is one."""
+        return self.found.operator
+
+    @property
+    def plan(self) -> Plan:
+        """What is to be written to the sets, and what forbids it."""
+        return self.sets.plan
+
+    @cached_property
+    def batches(self) -> list[Batch]:
+        """The patches of the plan, set by set."""
+        return [backward(tree) if self.options.revert else forward(tree) for tree in pending(self.plan)]
+
+    @cached_property
+    def patches(self) -> list[Patch]:
+        """All of them."""
+        return [patch for batch in self.batches for patch in batch.patches]
+
+    @property
+    def continues(self) -> bool:
+        """Whether an earlier run did not end."""
+        return self.recorded.unfinished is not None
+
+    @property
+    def writes(self) -> bool:
+        """Whether a run would do anything but look: one that is refused, or finds nothing to do, does not."""
+        return self.continues or (bool(self.patches) and not refusals_of(self.plan))
+
+    @property
+    def release(self) -> str | None:
+        """The release of the operator that runs, where its image names one."""
+        releases = {release_in(image) for image in (self.operator.images if self.operator else ())}
+        (release,) = releases if len(releases) == 1 else (None,)
+        return release.name if release else None
+
+    @property
+    def their_standing(self) -> Lease:
+        """The operator's Leases, of which the worst counts."""
+        return min((lease.standing for lease in self.theirs), key=_FROM_WORST.index, default=Lease.FREE)
 
     @property
     def fenced(self) -> bool:
         """Whether every Lease is ours."""
-        return _worst(self.theirs) is Lease.OURS and self.own.standing is Lease.OURS
+        return self.own.standing is Lease.OURS is self.their_standing
+
+    def situation(self, *, tired: bool, idle: bool, stopping: bool) -> Situation:
+        """What a decision depends on; ``stopping``: the operator may have been stopped since it was seen."""
+        return Situation(
+            revert=self.options.revert,
+            record=self.rec,
+            ours=self.own.standing,
+            theirs=self.their_standing,
+            operator=self.op,
+            stoppable=self.options.stop_operator and (self.operator is None or bool(self.operator.deployment)),
+            sets=self.to_do,
+            phase=self.phase,
+            begun=self.begun,
+            whole=self.sets.read and not self.sets.half,
+            restore_due=stopping or self.replicas_due is not None,
+            backable=not self.target_was_running,
+            tired=tired,
+            skip=self.options.on_conflict == "skip",
+            idle=idle,
+            why=self.why,
+        )
+
+    @cached_property
+    def rec(self) -> Rec:
+        """How far the recorded run got."""
+        run = self.recorded.run
+        if run is None:
+            return Rec.NONE
+        if run.finished is not None:
+            return Rec.CLOSED
+        state, way = _STATES.get(run.state, Rec.OTHER), self.options.way
+        ours = all(is_of(table, way) for table in self.recorded.of_open_run().values())
+        return state if ours or state is Rec.STOPPING else Rec.OTHER
+
+    @property
+    def op(self) -> Op:
+        """What the operator may do."""
+        if self.operator is None or self.operator.gone:
+            return Op.GONE
+        targets = all(map(self.options.speaks, self.operator.images))
+        if not self.operator.live and (not self.fenced or targets):
+            return Op.ENDING
+        if not targets:
+            return Op.OTHER
+        held = [lease.name for lease in self.theirs]
+        return Op.LOOSE if self.fenced and not operator.kept_out(self.operator, held) else Op.TARGET
+
+    @cached_property
+    def to_do(self) -> Sets:
+        """What is to be done to the sets."""
+        if not self.sets.read:
+            return Sets.UNREAD
+        if refusals_of(self.plan):
+            return Sets.REFUSED
+        return Sets.PENDING if self.edited or pending(self.plan) else Sets.DONE
+
+    @cached_property
+    def edited(self) -> list[TreePlan]:
+        """The sets of the open run whose spec changed while they were half-written, as they are brought back."""
+        tables = self.recorded.of_open_run() if not self.options.revert else {}
+        known = (plan for plan in self.plan.trees if plan.changes and plan.tree.ref.uid in tables)
+        return [plan for plan in known if any(finding.code == _EDITED for finding in plan.findings)]
+
+    @property
+    def to_go_back(self) -> tuple[TreePlan, ...]:
+        """The sets of the open run that go back: all, or after a conflict those that are half-written and skipped."""
+        skips = self.why is Why.CONFLICT and self.options.on_conflict == "skip"
+        return self.sets.half if skips else self.sets.back
+
+    @cached_property
+    def begun(self) -> bool:
+        """Whether something that the open run wrote is in the cluster, or may be."""
+        if self.rec not in {Rec.WRITING, Rec.REVERTING}:
+            return self.rec is Rec.OTHER
+        if not self.sets.read or self.phase is Phase.START:
+            return True
+        if self.options.revert and self.rec is Rec.REVERTING:
+            return self.to_do is not Sets.DONE
+        return bool(self.sets.back)
+
+    @property
+    def replicas_due(self) -> int | None:
+        """The replicas that the operator should get back now: it is the one that was stopped, and reads what is there.
+
+        The target's reads what was written by an earlier run, and had read it when this one stopped it.
+        """
+        run, installed, options = self.recorded.run, self.operator, self.options
+        if run is None or installed is None or not installed.deployment or installed.replicas:
+            return None
+        done, speaks = self.to_do is Sets.DONE, options.speaks(installed.image)
+        if not options.stop_operator or not (self.continues or (options.revert and done)):
+            return None
+        if done and options.revert:
+            was = None if speaks or self.sets.remains else run.operator
+        elif done:
+            was = run.stopped if speaks else None
+        else:
+            was = run.stopped if not self.begun or (speaks and self.phase is Phase.FENCED) else None
+        return was.replicas if was is not None and was.replicas and was.image == installed.image else None
+
+    @property
+    def target_was_running(self) -> bool:
+        """Whether the target's operator was at work before this run, or is: it reads what is written."""
+        run, installed = self.recorded.unfinished, self.operator
+        was = (run.stopped or run.operator) if run is not None else None
+        images = {was.image} if was is not None and was.replicas else set[str]()
+        if installed is not None and installed.live:
+            images |= installed.images
+        return any(map(self.options.speaks, images))
+
+    def findings(self, *, looking: bool = False) -> list[Finding]:
+        """What of operators, webhooks and the record forbids a run, or should be known.
+
+        For those who are only ``looking`` a live operator is a warning: a run can stop it.
+        """
+        found = [*self.found.findings, *self._of_operator(stops=looking or self.options.stop_operator)]
+        run, installed = self.recorded.unfinished, self.operator
+        if self.rec is Rec.OTHER and run is not None:
+            said = f"a migration from {run.source} to {run.target} did not end: finish it with `run --to {run.target}`"
+            found.append(refuse("GM-205", None, None, f"{said}, or undo it with `run --revert --to {run.target}`"))
+        if not looking:
+            return found
+        found = [f if f.code in {"GM-203", "GM-205"} else replace(f, severity=Severity.WARNING) for f in found]
+        if installed is not None and not installed.gone:
+            ref = installed.pods[0].ref if installed.pods else None
+            said = "the run needs it stopped, with --stop-operator or by hand"
+            found.append(warn("GM-122", ref, None, f"{installed} is running ({installed.image}): {said}"))
+        return found
+
+    def _of_operator(self, *, stops: bool) -> Iterator[Finding]:
+        installed, options = self.operator, self.options
+        if installed is None:
+            return
+        if not installed.gone and not self.fenced:
+            ref, what = None, f"{installed} has replicas {installed.replicas}"
+            if installed.pods:
+                ref = installed.pods[0].ref
+                what = f"operator pod {ref} ({installed.pods[0].image}) exists"
+            if not stops:
+                said = "a live operator that sees other hashes starts a rolling update; scale it to zero, or run with"
+                yield refuse("GM-122", ref, None, f"{what}: {said} --stop-operator")
+            elif not installed.deployment and installed.live:
+                yield refuse("GM-122", ref, None, f"{what} without a Deployment: stop it yourself, then run again")
+        for pod in installed.pods:
+            other = other_digest(pod.digests, options.target_digests)
+            if other is not None and options.speaks(pod.image):
+                yield refuse("GM-122", pod.ref, None, f"operator pod {pod.ref} ({pod.image}) {other}")
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """What a decision is made of: the control part, and the newest reading of the sets, if one counts."""
-
-    control: Control = field(default_factory=Control)
-    sets: SetsSeen | None = None
-    phase: Phase = Phase.START
-
-
-def observe(found: Found, options: RunOptions, leases: Leases, recorder: Recorder) -> Control:
-    """Read the control part beside the operators that were found; raises what the store raises.
-
-    While our Lease is ours nobody else writes the record, so what we read or wrote last is what stands there.
-    """
-    own = leases.look(OWN_LEASE)
-    recorded = recorder.load(again=own.standing is not Lease.OURS)
-    return Control(found, recorded, own, tuple(map(leases.look, operator.lease_names(found.operator, options.flags))))
-
-
-def glance(store: Store, options: RunOptions) -> Control:
-    """The same for a command that takes no Lease: operators and record only."""
+def glance(store: Store, options: RunOptions) -> Observation:
+    """Read operators and record only, for a command that takes no Lease."""
     if not store.is_cluster:
-        return Control()
+        return Observation(options)
     found = operator.find(store, options.flags)
-    return Control(found, Recorder(store, found.home).load() if found.home is not None else Recorded())
+    return Observation(options, found, Recorder(store, found.home).load() if found.home else Recorded())
 
 
-def read_sets(store: Store, options: RunOptions, context: Context, control: Control, phase: Phase) -> SetsSeen:
+def read_sets(store: Store, seen: Observation, context: Context) -> Observation:
     """Read the sets, and judge them by the guards or, after a write, by the tables; raises what the store raises."""
-    snapshot = take(store)
-    with uncollected():
-        back, half, complete = _stand(snapshot, options, control.recorded)
-        if phase is Phase.WRITTEN and complete and not options.revert:
-            return SetsSeen(phase, _empty(options), back, half, complete=True)
-        plan = plan_for(snapshot, options, control, context)
-        remains = options.revert and options.plan.selection != Selection() and _remains(snapshot, options, control)
-    findings = in_the_way(options, control) if any(tree.changes for tree in plan.trees) else []
-    plan = replace(plan, findings=(*plan.findings, *findings))
-    uids = frozenset(tree.ref.uid for tree in snapshot.trees)
-    return SetsSeen(phase, plan, back, half, complete, remains, uids)
-
-
-def plan_for(snapshot: Snapshot, options: RunOptions, control: Control, context: Context) -> Plan:
-    """The plan of a migration or of a revert."""
-    recorded = control.recorded
-    if not options.revert:
-        tables, release = recorded.by_set(), running(control.found)
-        return make_plan(snapshot, options.plan, tables=tables, now=context.now(), running=release)
-    run = recorded.unfinished
-    same = run is not None and (run.source, run.target) == (options.plan.source, options.plan.target)
-    if run is not None and same and not run.revert and run.state == record.STOPPING and not recorded.tables:
-        return _empty(options)  # that run died before it recorded a table, and so before its first patch
-    return make_revert(snapshot, options.plan, tables=recorded.origins().by_set())
-
-
-def running(found: Found) -> str | None:
-    """The release of the operator that runs, where its image names one."""
-    releases = {release_in(image) for image in (found.operator.images if found.operator else ())}
-    (release,) = releases if len(releases) == 1 else (None,)
-    return release.name if release else None
-
-
-def _empty(options: RunOptions) -> Plan:
-    return Plan(options.plan.source, options.plan.target, ())
-
-
-def _remains(snapshot: Snapshot, options: RunOptions, control: Control) -> bool:
+    snapshot, options, recorded, way = take(store), seen.options, seen.recorded, seen.options.way
     everything = replace(options.plan, selection=Selection())
-    undo = make_revert(snapshot, everything, tables=control.recorded.origins().by_set())
-    return any(plan.changes for plan in undo.trees if not options.plan.selection.matches(plan.tree.pcs))
+    plan, remains = Plan(options.plan.source, options.plan.target, ()), False
+    with uncollected():
+        tables = {uid: table for uid, table in recorded.of_open_run().items() if is_of(table, way)}
+        trees = tuple(tree for tree in snapshot.trees if tree.ref.uid in tables)
+        undo = make_revert(Snapshot(trees), everything, tables=tables).trees
+        back = tuple(tree for tree in undo if tree.changes)
+        left = {tree.ref.uid for tree in trees if not tree.pcs.terminating and left_of(tree, tables[tree.ref.uid])}
+        if options.revert and not _before_its_tables(seen):
+            undo = make_revert(snapshot, everything, tables=recorded.origins().by_set()).trees
+            plan = replace(plan, trees=tuple(tree for tree in undo if options.plan.selection.matches(tree.tree.pcs)))
+            remains = any(tree.changes and not options.plan.selection.matches(tree.tree.pcs) for tree in undo)
+        elif not options.revert and seen.phase is Phase.WRITTEN and trees and not left:
+            context.log.info("written_values_verified")
+        elif not options.revert:
+            plan = make_plan(snapshot, options.plan, tables=recorded.by_set(), now=context.now(), running=seen.release)
+    if any(tree.changes for tree in plan.trees):
+        plan = replace(plan, findings=(*plan.findings, *seen.findings()))
+    half = tuple(tree for tree in back if tree.tree.ref.uid in left)
+    uids = frozenset(tree.ref.uid for tree in snapshot.trees)
+    return replace(seen, sets=SetsSeen(plan, back, half, remains, uids))
 
 
-def _stand(
-    snapshot: Snapshot, options: RunOptions, recorded: Recorded
-) -> tuple[tuple[TreePlan, ...], tuple[TreePlan, ...], bool]:
-    """What of the open run would go back, that of its half-written sets, and whether all it planned is written."""
-    way = direction(options.plan)
-    tables = {uid: table for uid, table in recorded.of_open_run().items() if is_of(table, way)}
-    trees = tuple(tree for tree in snapshot.trees if tree.ref.uid in tables)
-    if not trees:
-        return (), (), False
-    undo = make_revert(Snapshot(trees), replace(options.plan, selection=Selection()), tables=tables)
-    back = tuple(plan for plan in undo.trees if plan.changes)
-    left = {tree.ref.uid for tree in trees if not tree.pcs.terminating and left_of(tree, tables[tree.ref.uid])}
-    return back, tuple(plan for plan in back if plan.tree.ref.uid in left), not left
+def look_ahead(store: Store, options: RunOptions, context: Context) -> Observation:
+    """Read what a run would read first; raises what the run would raise."""
+    return read_sets(store, glance(store, options), context)
+
+
+def _before_its_tables(seen: Observation) -> bool:
+    """Whether the run that a revert undoes died before it recorded a table, and so before its first patch."""
+    run, plan = seen.recorded.unfinished, seen.options.plan
+    if run is None or run.revert or run.state != record.STOPPING or seen.recorded.tables:
+        return False
+    return (run.source, run.target) == (plan.source, plan.target)
 
 
 def left_of(tree: Tree, table: Table) -> tuple[Change, ...]:
     """What of a tree is still the source's, by its recorded table."""
     pair = Pair(table.source_hashes, table.target_hashes, tree.pcs.on_delete)
     return changes_of(tuple(stored_hashes(tree)), table.source_hashes, table.target_hashes, pair=pair)
-
-
-def in_the_way(options: RunOptions, control: Control) -> list[Finding]:
-    """What of operators, webhooks and the record forbids a run, or should be known."""
-    found, installed = control.found, control.found.operator
-    findings = list(found.findings)
-    if installed is not None and not installed.gone and not control.fenced:
-        what = f"{installed} has replicas {installed.replicas}"
-        if installed.pods:
-            what = f"operator pod {installed.pods[0].ref} ({installed.pods[0].image}) exists"
-        ref = installed.pods[0].ref if installed.pods else None
-        if not options.stop_operator:
-            said = "a live operator that sees other hashes starts a rolling update; scale it to zero, or run with"
-            findings.append(refuse("GM-122", ref, None, f"{what}: {said} --stop-operator"))
-        elif not installed.deployment and installed.live:
-            said = "without a Deployment: stop it yourself, then run again"
-            findings.append(refuse("GM-122", ref, None, f"{what} {said}"))
-    way = direction(options.plan)
-    for pod in installed.pods if installed is not None else ():
-        other = other_digest(pod.digests, options.target_digests)
-        if other is not None and _speaks(pod.image, way, options):
-            findings.append(refuse("GM-122", pod.ref, None, f"operator pod {pod.ref} ({pod.image}) {other}"))
-    if found.authorizer is not None:
-        findings.append(refuse("GM-202", None, None, found.authorizer.remedy))
-    run = control.recorded.unfinished
-    if record_of(control.recorded, way) is Rec.OTHER and run is not None:
-        said = f"a migration from {run.source} to {run.target} did not end: finish it with `run --to {run.target}`"
-        findings.append(refuse("GM-205", None, None, f"{said}, or undo it with `run --revert --to {run.target}`"))
-    return findings
-
-
-def warnings_of(options: RunOptions, control: Control) -> list[Finding]:
-    """The same for people who only look: a run can deal with a live operator, so that is a warning."""
-    installed, findings = control.found.operator, []
-    for finding in in_the_way(replace(options, stop_operator=True), control):
-        severity = finding.severity if finding.code in {"GM-203", "GM-205"} else Severity.WARNING
-        findings.append(replace(finding, severity=severity))
-    if installed is not None and not installed.gone:
-        ref = installed.pods[0].ref if installed.pods else None
-        said = "the run needs it stopped, with --stop-operator or by hand"
-        findings.append(warn("GM-122", ref, None, f"{installed} is running ({installed.image}): {said}"))
-    return findings
-
-
-# --- from what is seen to what a decision depends on ------------------------------------------------------------------
-
-
-def situation(seen: Observation, options: RunOptions, *, why: Why = Why.NONE, tired: bool = False) -> Situation:
-    """What a decision depends on."""
-    control, way = seen.control, direction(options.plan)
-    kept = record_of(control.recorded, way)
-    sets = _sets(seen, options, control)
-    begun = _begun(seen, options, kept, sets)
-    return Situation(
-        revert=options.revert,
-        record=kept,
-        ours=control.own.standing,
-        theirs=_worst(control.theirs),
-        operator=_operator(control, way, options),
-        stoppable=_stoppable(control, options),
-        noted=_noted(control),
-        sets=sets,
-        phase=seen.sets.phase if seen.sets is not None else seen.phase,
-        begun=begun,
-        whole=seen.sets is not None and not seen.sets.half,
-        covered=_covered(seen, options, kept),
-        restore_due=replicas_to_restore(seen, options, sets, begun=begun) is not None,
-        backable=not _target_was_running(control, way, options),
-        tired=tired,
-        skip=options.on_conflict == "skip",
-        why=why,
-    )
-
-
-def record_of(recorded: Recorded, way: Direction) -> Rec:
-    """How far the recorded run got."""
-    if recorded.run is None:
-        return Rec.NONE
-    if recorded.run.finished is not None:
-        return Rec.CLOSED
-    state = _STATES.get(recorded.run.state, Rec.OTHER)
-    if state is Rec.STOPPING or all(is_of(table, way) for table in recorded.of_open_run().values()):
-        return state
-    return Rec.OTHER
 
 
 def refusals_of(plan: Plan) -> list[Finding]:
@@ -257,45 +332,9 @@ def refused(plan: Plan) -> Refused | None:
     return Refused(f"{found[0].code}: {found[0].message}{more}")
 
 
-def batches_of(plan: Plan, options: RunOptions) -> list[Batch]:
-    """What is to be written to them."""
-    return [backward(tree) if options.revert else forward(tree) for tree in pending(plan)]
-
-
-def edited(seen: SetsSeen, recorded: Recorded) -> list[TreePlan]:
-    """The sets of the open run whose spec moved in mid-way, as they are brought back."""
-    tables = recorded.of_open_run()
-    return [
-        plan
-        for plan in seen.plan.trees
-        if plan.changes and plan.tree.ref.uid in tables and any(f.code == _EDITED for f in plan.findings)
-    ]
-
-
 def pending(plan: Plan) -> list[TreePlan]:
     """The sets that are to be written."""
     return [tree for tree in plan.trees if tree.state is TreeState.MIGRATE]
-
-
-def replicas_to_restore(seen: Observation, options: RunOptions, sets: Sets, *, begun: bool) -> int | None:
-    """The replicas that the operator should get back now, if it is the one that was stopped and reads what is there.
-
-    The target's reads what was written by an earlier run, and had it before its eyes when this one stopped it.
-    """
-    control = seen.control
-    run, installed = control.recorded.unfinished or control.recorded.run, control.found.operator
-    if run is None or installed is None or not installed.deployment or installed.replicas or not options.stop_operator:
-        return None
-    speaks = _speaks(installed.image, direction(options.plan), options)
-    if sets is Sets.DONE and options.revert:
-        was = None if speaks or (seen.sets is not None and seen.sets.remains) else run.operator
-    elif sets is Sets.DONE:
-        was = run.stopped if speaks else None
-    else:
-        was = run.stopped if not begun or (speaks and seen.phase is Phase.FENCED) else None
-    if control.recorded.unfinished is None and not (options.revert and sets is Sets.DONE):
-        return None
-    return was.replicas if was is not None and was.replicas and was.image == installed.image else None
 
 
 def foreign(installed: Operator | None, held: Iterable[str]) -> str | None:
@@ -304,96 +343,3 @@ def foreign(installed: Operator | None, held: Iterable[str]) -> str | None:
         return None
     names = ", ".join(f"{pod.ref.namespace}/{pod.ref.name} ({pod.image})" for pod in installed.pods)
     return f"{installed} elects no leader by a Lease that we hold, and runs: {names or installed.image}"
-
-
-def describe(installed: Operator) -> str:
-    """An operator that should not be there, for people."""
-    if installed.pods:
-        return f"operator pod {installed.pods[0].ref} ({installed.pods[0].image})"
-    return f"{installed} with replicas {installed.replicas} and image {installed.image}"
-
-
-def _worst(leases: Sequence[LeaseSeen]) -> Lease:
-    order = (Lease.LOST, Lease.HELD, Lease.FREE, Lease.OURS)
-    return min((lease.standing for lease in leases), key=order.index, default=Lease.FREE)
-
-
-def _operator(control: Control, way: Direction, options: RunOptions) -> Op:
-    installed = control.found.operator
-    if installed is None or installed.gone:
-        return Op.GONE
-    targets = all(_speaks(image, way, options) for image in installed.images)
-    if not installed.live and (not control.fenced or targets):
-        return Op.ENDING
-    if not targets:
-        return Op.OTHER
-    held = [lease.name for lease in control.theirs if lease.standing is Lease.OURS]
-    return Op.LOOSE if control.fenced and not operator.kept_out(installed, held) else Op.TARGET
-
-
-def _stoppable(control: Control, options: RunOptions) -> bool:
-    installed = control.found.operator
-    return options.stop_operator and (installed is None or bool(installed.deployment))
-
-
-def _noted(control: Control) -> bool:
-    run, installed = control.recorded.unfinished, control.found.operator
-    return run is not None and installed is not None and run.stopped == Was(installed.replicas, installed.image)
-
-
-def _target_was_running(control: Control, way: Direction, options: RunOptions) -> bool:
-    """Whether the target's operator was at work before this run, or is: what it finds is what it reads."""
-    run, installed = control.recorded.unfinished, control.found.operator
-    was = (run.stopped or run.operator) if run is not None else None
-    images = [was.image] if was is not None and was.replicas else []
-    if installed is not None and installed.live:
-        images += installed.images
-    return any(_speaks(image, way, options) for image in images)
-
-
-def _speaks(image: str, way: Direction, options: RunOptions) -> bool:
-    return any(
-        is_target(image, scheme, options.target_image, options.target_digests)
-        for scheme in {way.target_of(c) for c in way.candidates}
-    )
-
-
-def _sets(seen: Observation, options: RunOptions, control: Control) -> Sets:
-    found = seen.sets
-    if found is None:
-        return Sets.UNREAD
-    if found.phase is Phase.WRITTEN and found.complete and not options.revert:
-        return Sets.DONE
-    if refusals_of(found.plan):
-        return Sets.REFUSED
-    if not options.revert and edited(found, control.recorded):
-        return Sets.EDITED
-    return Sets.PENDING if pending(found.plan) else Sets.DONE
-
-
-def _begun(seen: Observation, options: RunOptions, kept: Rec, sets: Sets) -> bool:
-    if kept is Rec.OTHER:
-        return True
-    if kept not in {Rec.WRITING, Rec.REVERTING}:
-        return False
-    if seen.sets is None or seen.sets.phase is Phase.START:
-        return True
-    return sets is not Sets.DONE if options.revert and kept is Rec.REVERTING else bool(seen.sets.back)
-
-
-def _covered(seen: Observation, options: RunOptions, kept: Rec) -> bool:
-    if seen.sets is None:
-        return False
-    if options.revert:
-        return kept is Rec.REVERTING
-    if kept is not Rec.WRITING:
-        return False
-    tables = seen.control.recorded.of_open_run()
-    begun = {plan.tree.ref.uid for plan in seen.sets.back}
-    return all(_is_covered(plan, tables.get(plan.tree.ref.uid), begun) for plan in pending(seen.sets.plan))
-
-
-def _is_covered(plan: TreePlan, table: Table | None, begun: set[str]) -> bool:
-    if table is None:
-        return False
-    return plan.tree.ref.uid in begun or table.template_digest == template_digest(plan.tree.pcs)

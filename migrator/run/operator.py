@@ -7,8 +7,8 @@ serves the whole cluster, so two of them are one too many. A pod elsewhere with 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from migrator.errors import LostRace, LostReply, NotAuthorised, NotFound, Refused, TestFailed, UsageError
@@ -17,10 +17,8 @@ from migrator.grove.model import Finding, Ref
 from migrator.planning.guards.base import refuse, warn
 from migrator.planning.images import image_tag, pulled_digests
 from migrator.resources import DEPLOYMENTS, PODS, SERVICES, VALIDATING_WEBHOOK_CONFIGURATIONS, Op
-from migrator.run import operator_config
-from migrator.run.admission import Webhook, webhooks
-from migrator.run.operator_config import DEFAULT_LEASE_NAME
-from migrator.selectors import matches_labels
+from migrator.run.admission import authorizers
+from migrator.run.operator_config import DEFAULT_LEASE_NAME, elects_by
 from migrator.store import Store
 
 OPERATOR_LABELS: Final = {
@@ -37,14 +35,16 @@ VALIDATING_WEBHOOK: Final = "podcliqueset-validating-webhook"
 #: (``operator/api/config/v1alpha1/types.go: OperatorConfiguration``), and their charts grant no Lease either.
 _NO_ELECTION: Final = frozenset({"v0.1.0-alpha.1", "v0.1.0-alpha.2", "v0.1.0-alpha.3"})
 
-_CHART: Final = ",".join(f"{key}={value}" for key, value in OPERATOR_LABELS.items())
+_CHART: Final = {"matchLabels": OPERATOR_LABELS}
+_CHART_LABELS: Final = ",".join(f"{key}={value}" for key, value in OPERATOR_LABELS.items())
+_ONE_OF: Final = frozenset({"In", "Exists"})
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 _SCALE_ATTEMPTS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """What the user says of the operator."""
+    """The user's flags about the operator."""
 
     namespace: str | None = None
     deployment: str | None = None
@@ -105,70 +105,46 @@ class Operator:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The operator and its surroundings. ``home`` is where our Lease and record are kept, if that is known."""
+    """The operator, and findings about it. ``home`` is where our Lease and record are kept, if that is known."""
 
     home: str | None = None
     operator: Operator | None = None
     findings: tuple[Finding, ...] = ()
-    authorizer: Webhook | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Deployment:
-    namespace: str
-    name: str
-    replicas: int
-    settled: bool
-    selector: str
-    labels: Mapping[str, Any]
-    pod_spec: Mapping[str, Any]
-    recognised: bool
 
 
 @dataclass(frozen=True, slots=True)
 class _Service:
-    """The Service of Grove's webhook; without a namespace there is none, or a URL."""
+    """The Service of Grove's validating webhook, and its LabelSelector; both are empty if there is none."""
 
     namespace: str = ""
-    selector: str = ""
-    finding: Finding | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _SeenPod:
-    pod: OperatorPod
-    labels: Mapping[str, Any]
-    spec: Mapping[str, Any]
+    selector: Mapping[str, Any] = field(default_factory=dict)
 
 
 def find(store: Store, flags: Flags, *, everywhere: bool = True) -> Found:
     """Find the installation.
 
     Without ``everywhere`` Deployments of other namespaces are found by the chart's labels only, which is cheap, and
-    pods there are not warned of. Raises :class:`~migrator.errors.UsageError` for a named Deployment that does not exist
-    or flags that contradict what is found, and :class:`~migrator.errors.NotAuthorised` where a right is missing: an
-    operator that may not be seen is never taken for absent.
+    pods there are not warned of. Raises :class:`~migrator.errors.UsageError` for a named Deployment that does not
+    exist, and :class:`~migrator.errors.NotAuthorised` where a right is missing: an operator that may not be seen is
+    never taken for absent.
     """
     configurations = store.list(VALIDATING_WEBHOOK_CONFIGURATIONS, lambda raw: raw).items
-    service = _service(store, configurations)
+    service, behind = _service(store, configurations)
     chosen, findings = _choose(_deployments(store, flags, service, everywhere=everywhere), flags, service)
-    home = service.namespace or (chosen.namespace if chosen else None) or flags.namespace
+    its = _place(chosen) if chosen else None
+    home = service.namespace or its or flags.namespace
     if flags.namespace is not None and home != flags.namespace:
-        findings.append(
-            refuse("GM-203", None, None, f"--operator-namespace {flags.namespace}: the operator is in namespace {home}")
-        )
-    if service.finding is not None:
-        findings.append(service.finding)
-    blocking = (w for raw in configurations for w in webhooks(raw) if w.fails_closed)
-    places = {place for place in (home, chosen.namespace if chosen else None) if place}
-    seen = [found for place in sorted(places) for found in _pods(store, place, chosen, service)]
-    if everywhere:
-        findings += _elsewhere(store, places)
+        said = f"--operator-namespace {flags.namespace}: the operator is in namespace {home}"
+        findings.append(refuse("GM-203", None, None, said))
+    places = {place for place in (home, its) if place}
+    selectors = (_CHART, service.selector, chosen["spec"].get("selector") if chosen else None)
+    pods = [pod for place in sorted(places) for pod in _pods(store, place, selectors)]
+    findings += [*behind, *(_elsewhere(store, places) if everywhere else ())]
     operator = None
-    if chosen is not None or seen:
-        operator, problem = _operator(store, flags, chosen, seen)
-        findings += [problem] if problem else []
-    return Found(home, operator, tuple(findings), next(blocking, None))
+    if chosen or pods:
+        operator, unknown = _operator(store, flags, chosen, pods)
+        findings += unknown
+    return Found(home, operator, (*findings, *authorizers(configurations)))
 
 
 def kept_out(operator: Operator, held: Iterable[str]) -> bool:
@@ -185,11 +161,10 @@ def lease_names(operator: Operator | None, flags: Flags) -> tuple[str, ...]:
 def scale(store: Store, operator: Operator, replicas: int) -> None:
     """Set the Deployment's replicas through its ``scale`` subresource; nothing else of it is ever written.
 
-    To zero from anything, or back from zero: both leave no field owner on ``spec.replicas``, so that Helm's
-    server-side apply can set it again (measured; the zero is absent in a Scale, hence owned by nobody). A
-    Deployment that already has replicas is not scaled to another number but left as it is.
-    Safe to repeat; a lost reply is resolved by reading. Raises :class:`~migrator.errors.LostRace` if others keep
-    changing the replicas, and :class:`~migrator.errors.Refused` where there is no Deployment.
+    To zero, or back from zero: both leave no field owner on ``spec.replicas``, so that Helm's server-side apply can set
+    it again (measured; a Scale has no field for zero). A Deployment that has replicas already is left as it is. Raises
+    :class:`~migrator.errors.LostRace` if others keep changing the replicas, and :class:`~migrator.errors.Refused`
+    without a Deployment.
     """
     if not operator.deployment:
         names = ", ".join(f"{p.ref.namespace}/{p.ref.name}" for p in operator.pods)
@@ -205,7 +180,7 @@ def scale(store: Store, operator: Operator, replicas: int) -> None:
         try:
             store.patch(DEPLOYMENTS, operator.namespace, operator.deployment, ops, subresource="scale")
         except (TestFailed, LostReply):
-            current = _deployment(store.get(DEPLOYMENTS, operator.namespace, operator.deployment)).replicas
+            current = _replicas(store.get(DEPLOYMENTS, operator.namespace, operator.deployment))
         else:
             return
     if current == replicas:
@@ -216,7 +191,7 @@ def scale(store: Store, operator: Operator, replicas: int) -> None:
     )
 
 
-def _service(store: Store, configurations: Sequence[JSONObject]) -> _Service:
+def _service(store: Store, configurations: Sequence[JSONObject]) -> tuple[_Service, list[Finding]]:
     """Where Grove's own webhook leads."""
     named = [raw for raw in configurations if raw["metadata"]["name"] == VALIDATING_WEBHOOK]
     clients = [webhook.get("clientConfig") or {} for raw in named for webhook in raw.get("webhooks") or ()]
@@ -224,30 +199,36 @@ def _service(store: Store, configurations: Sequence[JSONObject]) -> _Service:
     if service is None:
         said = f"ValidatingWebhookConfiguration {VALIDATING_WEBHOOK} leads to a URL: what is behind it is not seen"
         by_url = any(client.get("url") for client in clients)
-        return _Service(finding=warn("GM-122", None, None, said) if by_url else None)
-    namespace = str(service.get("namespace") or "")
+        return _Service(), [warn("GM-122", None, None, said)] if by_url else []
+    namespace, name = str(service.get("namespace") or ""), str(service.get("name") or "")
     try:
-        raw = store.get(SERVICES, namespace, str(service.get("name") or ""))
-    except (NotFound, NotAuthorised) as error:
-        if isinstance(error, NotFound):
-            return _Service(namespace)
-        said = f"Service {namespace}/{service.get('name')} may not be read, so an operator under labels of its own is "
-        return _Service(namespace, finding=warn("GM-122", None, None, f"{said}not seen; grant `get` on services"))
-    labels = (raw.get("spec") or {}).get("selector") or {}
-    return _Service(namespace, ",".join(f"{key}={value}" for key, value in labels.items()))
+        raw = store.get(SERVICES, namespace, name)
+    except NotFound:
+        return _Service(namespace), []
+    except NotAuthorised:
+        said = f"Service {namespace}/{name} may not be read, so an operator under labels of its own is not seen"
+        return _Service(namespace), [warn("GM-122", None, None, f"{said}; grant `get` on services")]
+    return _Service(namespace, {"matchLabels": (raw.get("spec") or {}).get("selector")}), []
 
 
-def _deployments(store: Store, flags: Flags, service: _Service, *, everywhere: bool) -> list[_Deployment]:
+def _deployments(store: Store, flags: Flags, service: _Service, *, everywhere: bool) -> list[JSONObject]:
+    """The Deployments that look like an operator, or have the name that the user gives."""
+
+    def listed(namespace: str | None = None, labels: str | None = None) -> list[JSONObject]:
+        def if_wanted(raw: JSONObject) -> JSONObject | None:
+            return raw if raw["metadata"]["name"] == flags.deployment or _recognised(raw, service) else None
+
+        found = store.list(DEPLOYMENTS, if_wanted, namespace=namespace, label_selector=labels).items
+        return [raw for raw in found if raw is not None]
+
     home = service.namespace or flags.namespace
     try:
         if everywhere or home is None:
-            return list(store.list(DEPLOYMENTS, _deployment).items)
-        found = {(d.namespace, d.name): d for d in store.list(DEPLOYMENTS, _deployment, label_selector=_CHART).items}
-        found |= {(d.namespace, d.name): d for d in store.list(DEPLOYMENTS, _deployment, namespace=home).items}
-        return list(found.values())
+            return listed()
+        return [*(raw for raw in listed(labels=_CHART_LABELS) if _place(raw) != home), *listed(home)]
     except NotAuthorised as error:
         if flags.namespace is not None:
-            return list(store.list(DEPLOYMENTS, _deployment, namespace=flags.namespace).items)
+            return listed(flags.namespace)
         raise NotAuthorised(
             f"Deployments in all namespaces may not be listed, so an operator could run unseen: {error}; grant `list` "
             "on deployments, or name the operator's namespace with --operator-namespace"
@@ -255,15 +236,14 @@ def _deployments(store: Store, flags: Flags, service: _Service, *, everywhere: b
 
 
 def _choose(
-    deployments: Sequence[_Deployment], flags: Flags, service: _Service
-) -> tuple[_Deployment | None, list[Finding]]:
+    deployments: Sequence[JSONObject], flags: Flags, service: _Service
+) -> tuple[JSONObject | None, list[Finding]]:
     """The operator's Deployment, and findings about others."""
-    candidates = [d for d in deployments if d.recognised or _selected(service, d.namespace, d.labels)]
-    chosen = candidates
+    chosen = candidates = [raw for raw in deployments if _recognised(raw, service)]
     if flags.deployment is not None:
-        chosen = [d for d in deployments if d.name == flags.deployment]
+        chosen = [raw for raw in deployments if raw["metadata"]["name"] == flags.deployment]
     if flags.namespace is not None and (flags.deployment is not None or len(chosen) > 1):
-        chosen = [d for d in chosen if d.namespace == flags.namespace]
+        chosen = [raw for raw in chosen if _place(raw) == flags.namespace]
     if flags.deployment is not None and not chosen:
         where = f"namespace {flags.namespace}" if flags.namespace else "any namespace"
         raise UsageError(
@@ -271,127 +251,123 @@ def _choose(
             "--operator-deployment, or leave them out"
         )
     if len(chosen) > 1:
-        names = ", ".join(f"{d.namespace}/{d.name}" for d in chosen)
-        return chosen[0], [
-            refuse(
-                "GM-203",
-                None,
-                None,
-                f"{len(chosen)} operator Deployments: {names}; choose one with --operator-namespace and "
-                "--operator-deployment, and remove the other: every operator serves the whole cluster",
-            )
-        ]
-    others = [d for d in candidates if d not in chosen and d.replicas]
+        said = (
+            f"{len(chosen)} operator Deployments: {', '.join(map(_name, chosen))}; choose one with "
+            "--operator-namespace and --operator-deployment, and remove the other: every operator serves the whole "
+            "cluster"
+        )
+        return chosen[0], [refuse("GM-203", None, None, said)]
+    others = (_name(raw) for raw in candidates if raw not in chosen and _replicas(raw))
     said = "looks like an operator, and was not chosen"
-    findings = [warn("GM-203", None, None, f"Deployment {d.namespace}/{d.name} {said}") for d in others]
-    return (chosen[0] if chosen else None), findings
+    return next(iter(chosen), None), [warn("GM-203", None, None, f"Deployment {name} {said}") for name in others]
 
 
-def _selected(service: _Service, namespace: str, labels: Mapping[str, Any]) -> bool:
-    return bool(service.selector) and namespace == service.namespace and matches_labels(service.selector, labels)
-
-
-def _pods(store: Store, place: str, chosen: _Deployment | None, service: _Service) -> Iterator[_SeenPod]:
-    """The operator's pods in one namespace: of its Deployment, behind its webhook, or with the chart's labels."""
-    own = chosen.selector if chosen is not None and chosen.namespace == place else ""
-    for found in store.list(PODS, _pod, namespace=place).items:
-        if found is not None and (
-            matches_labels(_CHART, found.labels)
-            or (own and matches_labels(own, found.labels))
-            or _selected(service, place, found.labels)
-        ):
-            yield found
-
-
-def _elsewhere(store: Store, places: Iterable[str]) -> Iterator[Finding]:
-    """Pods with the chart's labels in other namespaces: anybody may write those."""
-    known = frozenset(places)
-    for found in store.list(PODS, _pod, label_selector=_CHART).items:
-        if found is not None and found.pod.ref.namespace not in known:
-            said = f"{found.pod.ref} carries the operator's labels, and is not in the operator's namespace"
-            yield warn("GM-122", found.pod.ref, None, f"{said}: it is not taken for an operator")
-
-
-def _operator(
-    store: Store, flags: Flags, chosen: _Deployment | None, seen: Sequence[_SeenPod]
-) -> tuple[Operator, Finding | None]:
-    spec = chosen.pod_spec if chosen is not None else seen[0].spec
-    home = chosen.namespace if chosen is not None else seen[0].pod.ref.namespace
-    image, problem = _image(spec), None
-    lease: str | None = flags.lease_name or DEFAULT_LEASE_NAME
-    try:
-        configured = operator_config.read(store, home, spec)
-        if configured is not None:
-            lease = (flags.lease_name or configured.lease_name) if configured.enabled else None
-        elif flags.lease_name is None:
-            said = "mounts no readable OperatorConfiguration (config.yaml of a ConfigMap), so its Lease is not known"
-            refusal = f"the operator in namespace {home} {said}: name it with --lease-name"
-            problem = refuse("GM-122", None, None, refusal)
-    except Refused as error:
-        if flags.lease_name is None:
-            problem = refuse("GM-122", None, None, str(error))
-    if f"v{(image_tag(image) or '').removeprefix('v')}" in _NO_ELECTION:
-        lease = None
-    return Operator(
-        namespace=home,
-        deployment=chosen.name if chosen is not None else "",
-        replicas=chosen.replicas if chosen is not None else 0,
-        image=image,
-        pods=tuple(sorted((found.pod for found in seen), key=lambda pod: pod.ref)),
-        lease_name=lease,
-        settled=chosen.settled if chosen is not None else True,
-    ), problem
-
-
-def _pod(raw: JSONObject) -> _SeenPod | None:
-    """A pod that may run: one whose containers have all ended for good (evicted, say) stays listed and does not."""
-    metadata, spec = raw["metadata"], raw.get("spec") or {}
-    terminating = metadata.get("deletionTimestamp") is not None
-    if (raw.get("status") or {}).get("phase") in _ENDED and not terminating:
-        return None
-    ref = Ref("Pod", metadata.get("namespace", ""), metadata["name"], metadata.get("uid", ""))
-    pod = OperatorPod(ref, _image(spec), terminating, pulled_digests(raw))
-    return _SeenPod(pod, metadata.get("labels") or {}, spec)
-
-
-def _deployment(raw: JSONObject) -> _Deployment:
-    metadata, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
-    labels = metadata.get("labels") or {}
-    template = spec.get("template") or {}
-    pod_spec = template.get("spec") or {}
-    replicas = spec.get("replicas")
-    observed = status.get("observedGeneration")
-    return _Deployment(
-        namespace=metadata.get("namespace", ""),
-        name=metadata["name"],
-        replicas=1 if replicas is None else int(replicas),  # the API server's default
-        # Nobody has ever reconciled a Deployment without observedGeneration, so nobody makes pods of it.
-        settled=observed is None or observed >= metadata.get("generation", 0),
-        selector=_selector(spec.get("selector") or {}),
-        labels=(template.get("metadata") or {}).get("labels") or {},
-        pod_spec=pod_spec,
-        recognised=all(labels.get(key) == value for key, value in OPERATOR_LABELS.items())
-        or any(c.get("name") == OPERATOR_CONTAINER for c in pod_spec.get("containers") or ()),
+def _recognised(deployment: JSONObject, service: _Service) -> bool:
+    """Whether a Deployment has the chart's labels or container name, or is behind the webhook."""
+    template = _template(deployment)
+    containers = (template.get("spec") or {}).get("containers") or ()
+    return (
+        _matches(_CHART, _labels(deployment))
+        or any(container.get("name") == OPERATOR_CONTAINER for container in containers)
+        or (_place(deployment) == service.namespace and _matches(service.selector, _labels(template)))
     )
 
 
-def _selector(selector: Mapping[str, Any]) -> str:
-    """A label selector in the text form that lists take."""
-    terms = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]
-    for expression in selector.get("matchExpressions") or ():
-        key, operator, values = expression["key"], expression["operator"], ",".join(expression.get("values") or ())
-        terms.append(
-            {
-                "In": f"{key} in ({values})",
-                "NotIn": f"{key} notin ({values})",
-                "Exists": key,
-                "DoesNotExist": f"!{key}",
-            }[operator]
-        )
-    return ",".join(terms)
+def _pods(store: Store, place: str, selectors: Iterable[Mapping[str, Any] | None]) -> list[JSONObject]:
+    def if_operators(raw: JSONObject) -> JSONObject | None:
+        ours = _may_run(raw) and any(_matches(selector, _labels(raw)) for selector in selectors)
+        return raw if ours else None
+
+    return [raw for raw in store.list(PODS, if_operators, namespace=place).items if raw is not None]
+
+
+def _elsewhere(store: Store, places: Collection[str]) -> Iterator[Finding]:
+    """Pods with the chart's labels in other namespaces: anybody may write those."""
+    for ref in store.list(PODS, lambda raw: _ref(raw) if _may_run(raw) else None, label_selector=_CHART_LABELS).items:
+        if ref is not None and ref.namespace not in places:
+            said = f"{ref} carries the operator's labels, and is not in the operator's namespace"
+            yield warn("GM-122", ref, None, f"{said}: it is not taken for an operator")
+
+
+def _operator(
+    store: Store, flags: Flags, chosen: JSONObject | None, pods: Sequence[JSONObject]
+) -> tuple[Operator, list[Finding]]:
+    namespace = _place(chosen or pods[0])
+    spec = (_template(chosen) if chosen else pods[0]).get("spec") or {}
+    image, unknown = _image(spec), list[Finding]()
+    lease: str | None = flags.lease_name or DEFAULT_LEASE_NAME
+    try:
+        configured = elects_by(store, namespace, spec)
+        lease = configured and (flags.lease_name or configured)
+    except Refused as error:
+        if flags.lease_name is None:
+            unknown.append(refuse("GM-122", None, None, str(error)))
+    if f"v{(image_tag(image) or '').removeprefix('v')}" in _NO_ELECTION:
+        lease = None
+    found = sorted(map(_pod, pods), key=lambda pod: pod.ref)
+    operator = Operator(namespace, "", 0, image, tuple(found), lease)
+    if chosen is not None:
+        observed = (chosen.get("status") or {}).get("observedGeneration")
+        # A Deployment without observedGeneration was never reconciled, so no controller makes pods of it.
+        settled = observed is None or observed >= chosen["metadata"].get("generation", 0)
+        name = chosen["metadata"]["name"]
+        operator = replace(operator, deployment=name, replicas=_replicas(chosen), settled=settled)
+    return operator, unknown
+
+
+# --- raw objects ------------------------------------------------------------------------------------------------------
+
+
+def _place(raw: JSONObject) -> str:
+    return str(raw["metadata"].get("namespace", ""))
+
+
+def _name(raw: JSONObject) -> str:
+    return f"{_place(raw)}/{raw['metadata']['name']}"
+
+
+def _labels(raw: JSONObject) -> Mapping[str, str]:
+    return (raw.get("metadata") or {}).get("labels") or {}
+
+
+def _template(deployment: JSONObject) -> JSONObject:
+    return (deployment.get("spec") or {}).get("template") or {}
+
+
+def _replicas(deployment: JSONObject) -> int:
+    replicas = (deployment.get("spec") or {}).get("replicas")
+    return 1 if replicas is None else int(replicas)  # the API server's default
+
+
+def _may_run(pod: JSONObject) -> bool:
+    """A pod whose containers have all ended for good, for example by an eviction, stays listed and does not run."""
+    return _terminating(pod) or (pod.get("status") or {}).get("phase") not in _ENDED
+
+
+def _terminating(pod: JSONObject) -> bool:
+    return pod["metadata"].get("deletionTimestamp") is not None
+
+
+def _ref(pod: JSONObject) -> Ref:
+    return Ref("Pod", _place(pod), pod["metadata"]["name"], pod["metadata"].get("uid", ""))
+
+
+def _pod(raw: JSONObject) -> OperatorPod:
+    return OperatorPod(_ref(raw), _image(raw.get("spec") or {}), _terminating(raw), pulled_digests(raw))
 
 
 def _image(pod_spec: Mapping[str, Any]) -> str:
     containers: Sequence[Mapping[str, Any]] = pod_spec.get("containers") or ()
     named = [c for c in containers if c.get("name") == OPERATOR_CONTAINER]
     return next((str(c.get("image") or "") for c in (*named, *containers)), "")
+
+
+def _matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
+    """Evaluate a LabelSelector, of which an absent or empty one matches nothing here."""
+    for expression in (expressions := (selector or {}).get("matchExpressions") or ()):
+        values, key = expression.get("values"), expression["key"]
+        found = labels.get(key) in values if values else key in labels
+        if found is not (expression["operator"] in _ONE_OF):
+            return False
+    wanted = (selector or {}).get("matchLabels") or {}
+    return bool(wanted or expressions) and wanted.items() <= labels.items()

@@ -1,10 +1,9 @@
 """What is remembered between runs: translation tables, baselines for ``verify``, and who did what when.
 
-Two kinds of ConfigMap in one namespace. ``grove-migrator-run`` holds the runs as plain JSON, for people, and names
-the ConfigMaps ``grove-migrator-tables-<n>`` that hold the tables and the baselines: gzip streams of JSON, cut into
-pieces. New pieces are written first, then the run record that names them (that is the commit), then the pieces that
-nothing names are deleted. So whatever the moment of a crash, either the tables of before or the new ones are whole,
-and no patch was ever sent by tables that are not.
+The ConfigMap ``grove-migrator-run`` holds the runs as plain JSON, for people, and names the ConfigMaps
+``grove-migrator-tables-<n>`` that hold tables and baselines: gzip streams of JSON, cut into pieces. New pieces are
+written first, then the run record that names them (the commit), then the pieces that nothing names are deleted. So
+after a crash at any moment the tables of before or the new ones are whole.
 
 What cannot be read, or was written by another version, refuses: it is never taken for absent.
 """
@@ -12,13 +11,13 @@ What cannot be read, or was written by another version, refuses: it is never tak
 from __future__ import annotations
 
 import base64
-import binascii
 import gzip
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 from typing import Final, TypeVar
 
@@ -87,8 +86,7 @@ class Recorded:
     def origins(self) -> Recorded:
         """The same with one table for each set and pair of schemes, which keeps only what every run found there.
 
-        A hash that an earlier run wrote, or that an operator copied from it, was not there before all runs: a revert
-        of everything turns it back.
+        What an earlier run wrote was not there before all runs: a revert of everything turns it back.
         """
         run, found = self.unfinished, dict[tuple[str, str, str], Table]()
         for table in sorted(self.tables, key=lambda table: run is not None and table.run == run.run_id):
@@ -103,7 +101,7 @@ class Recorded:
 class _Current:
     """The run record as it stands in the cluster; ``uid`` is empty where there is none."""
 
-    document: RunDocument = field(default_factory=lambda: RunDocument(FORMAT))
+    document: RunDocument = field(default_factory=lambda: RunDocument(FORMAT), compare=False)
     text: str = ""
     uid: str = ""
 
@@ -118,7 +116,7 @@ def decode(kind: type[T], data: bytes) -> T:
     """Read a document; raises ``ValueError`` where it cannot be understood."""
     try:
         text = gzip.decompress(data).decode()
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+    except (OSError, EOFError) as error:
         raise ValueError(f"broken gzip stream: {error}") from error
     return _parse(kind, text)
 
@@ -126,53 +124,47 @@ def decode(kind: type[T], data: bytes) -> T:
 def _parse(kind: type[T], text: str) -> T:
     document = json.loads(text)
     number = document.get("format") if isinstance(document, dict) else None
-    if not isinstance(number, int):
-        raise ValueError("it carries no format number")  # noqa: TRY004 - one kind of error for all texts
     if number != FORMAT:
         raise ValueError(f"it has format {number}, and this version of grove-migrator reads format {FORMAT} only")
     return from_json(kind, document)
 
 
 class Recorder:
-    """Reads and writes the record in one namespace.
+    """Reads and writes the record in one namespace; ``piece`` is the most base64 text that one ConfigMap gets.
 
-    Every method raises what the store raises, and :class:`~migrator.errors.Refused` for a record that cannot
-    be understood. Writers exclude each other by compare-and-swap on the record's text: the slower one gets
-    :class:`~migrator.errors.LostRace`. ``piece`` is the most base64 text that one ConfigMap gets.
+    Every method raises what the store raises, and :class:`~migrator.errors.Refused` for a record that cannot be
+    understood. Of two writers the slower one gets :class:`~migrator.errors.LostRace`.
     """
 
     def __init__(self, store: Store, namespace: str, *, piece: int = PIECE) -> None:
         self._store = store
         self._namespace = namespace
         self._bytes = piece // 4 * 3  # that base64 turns into as much text
-        self._known: str | None = None  # the record's text as we last read or wrote it
+        self._known: _Current | None = None  # the record as we last read or wrote it
         self._loaded = Recorded()
 
     def load(self, *, again: bool = True) -> Recorded:
         """Read the runs and the tables; empty where nothing was ever recorded.
 
-        Without ``again`` what was read or written last is enough. Tables are read again only where the run record has
-        changed. One that changes while they are read is read anew.
+        Without ``again`` what was read or written last is enough. Tables are read only where the run record has
+        changed, and anew if it changes meanwhile.
         """
         if self._known is not None and not again:
             return self._loaded
-        for attempt in range(_ATTEMPTS):
-            current = self._current()
-            if current.text != self._known:
-                document = current.document
-                try:
-                    found = self._document(TablesDocument, document.tables, document.tables_digest)
-                except Refused:
-                    if attempt == _ATTEMPTS - 1 or self._current() == current:
-                        raise
-                    continue
-                try:
-                    schemes.adopt_layouts(found.layouts)  # a rerun, a revert and verify need no file
-                except (ValueError, KeyError, TypeError) as error:
-                    raise self._unreadable(", ".join(document.tables), error) from error
-                self._known, self._loaded = current.text, Recorded(document.run, document.history, found.tables)
-            return self._loaded
-        raise AssertionError("the last attempt returns or raises")
+        current = self._current()
+        while current != self._known:
+            document = current.document
+            try:
+                found = self._document(TablesDocument, document.tables, document.tables_digest)
+            except Refused:
+                before, current = current, self._current()
+                if current == before:
+                    raise
+                continue
+            with self._readable(*document.tables):
+                schemes.adopt_layouts(found.layouts)  # a rerun, a revert and verify need no file
+            self._known, self._loaded = current, Recorded(document.run, document.history, found.tables)
+        return self._loaded
 
     def baselines(self) -> dict[str, Baseline]:
         """The baseline of each PodCliqueSet, by uid."""
@@ -182,15 +174,13 @@ class Recorder:
 
     def save(self, recorded: Recorded, *, baselines: Iterable[Baseline] | None = None) -> None:
         """Replace the record; without ``baselines`` those that stand stay."""
-        if self._known is None:
-            self.load()
-        current = self._unmoved()
+        self.load(again=False)
+        current = self._known or _Current()
         document = replace(current.document, run=recorded.run, history=recorded.history[:_HISTORY])
         taken = {*document.tables, *document.baselines}
         if self._loaded.tables != recorded.tables:
             spoken = {name for table in recorded.tables for name in (table.source, table.target)}
-            document_of = TablesDocument(recorded.tables, schemes.layouts_of(spoken))
-            names, digest = self._write(document_of, taken)
+            names, digest = self._write(TablesDocument(recorded.tables, schemes.layouts_of(spoken)), taken)
             document = replace(document, tables=names, tables_digest=digest)
         if baselines is not None:
             found = BaselinesDocument(tuple(sorted(baselines, key=lambda baseline: baseline.uid)))
@@ -203,95 +193,84 @@ class Recorder:
 
     def delete_all(self) -> None:
         """Forget everything, the run record first: a piece that nothing names is not a record, and may stay."""
-        current = self._unmoved()
-        self._known = None  # until the delete has returned, nobody knows whether it was applied
+        known, current = self._known, self._current()
+        if known is not None and current != known:
+            raise self._lost()
+        self._known = None  # unknown until the delete has returned
         if current.uid:
             self._delete(RUN_NAME, current.uid)
-        self._known, self._loaded = "", Recorded()
+        self._known, self._loaded = _Current(), Recorded()
         self._sweep(())
 
-    def _unmoved(self) -> _Current:
-        """The record, if it still is what we read or wrote last: what others write meanwhile is not ours to replace."""
-        current = self._current()
-        if self._known is not None and current.text != self._known:
-            raise self._lost()
-        return current
-
-    def _lost(self) -> LostRace:
-        return LostRace(
-            f"ConfigMap {self._namespace}/{RUN_NAME} was written by somebody else: another migration is running; "
-            "wait for its end, then run again"
-        )
+    # --- reading ------------------------------------------------------------------------------------------------------
 
     def _current(self) -> _Current:
         try:
             raw = self._store.get(CONFIG_MAPS, self._namespace, RUN_NAME)
         except NotFound:
             return _Current()
-        try:
+        with self._readable(RUN_NAME):
             text = raw["data"][_RUN_KEY]
             return _Current(_parse(RunDocument, text), text, raw["metadata"]["uid"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise self._unreadable(RUN_NAME, error) from error
 
     def _document(self, kind: type[T], names: Collection[str], digest: str) -> T:
         if not names:
             return kind()
-        stream = b"".join(self._piece(name) for name in names)
-        try:
+        stream = b"".join(map(self._piece, names))
+        with self._readable(*names):
             if hashlib.sha256(stream).hexdigest() != digest:
-                raise ValueError("its pieces are not those that the run record names")  # noqa: TRY301
+                raise ValueError("its pieces are not those that the run record names")
             return decode(kind, stream)
-        except ValueError as error:
-            raise self._unreadable(", ".join(names), error) from error
 
     def _piece(self, name: str) -> bytes:
-        try:
-            raw = self._store.get(CONFIG_MAPS, self._namespace, name)
-        except NotFound as error:
-            raise self._unreadable(name, f"it is gone, but {RUN_NAME} names it") from error
-        try:
+        with self._readable(name):
+            try:
+                raw = self._store.get(CONFIG_MAPS, self._namespace, name)
+            except NotFound as error:
+                raise ValueError(f"it is gone, but {RUN_NAME} names it") from error
             return base64.b64decode(raw["binaryData"][_TABLES_KEY], validate=True)
-        except (KeyError, TypeError, binascii.Error) as error:
-            raise self._unreadable(name, error) from error
 
-    def _unreadable(self, names: str, why: object) -> Refused:
-        return Refused(
-            f"the record in ConfigMap {self._namespace}/{names} cannot be read: {why}. Run the version of "
-            "grove-migrator that wrote it or restore the ConfigMap; only if no migration is under way, delete it: "
-            f"kubectl -n {self._namespace} delete configmap {RUN_NAME}"
-        )
+    @contextmanager
+    def _readable(self, *names: str) -> Iterator[None]:
+        """Refuse what cannot be understood."""
+        try:
+            yield
+        except (KeyError, TypeError, ValueError) as error:
+            raise Refused(
+                f"the record in ConfigMap {self._namespace}/{', '.join(names)} cannot be read: {error}. Run the "
+                "version of grove-migrator that wrote it or restore the ConfigMap; only if no migration is under way, "
+                f"delete it: kubectl -n {self._namespace} delete configmap {RUN_NAME}"
+            ) from error
+
+    # --- writing ------------------------------------------------------------------------------------------------------
 
     def _commit(self, current: _Current, document: RunDocument) -> None:
         text = json.dumps(to_json(document), indent=2)
         if text == current.text:
             return
-        self._known = None
-        for _ in range(_ATTEMPTS):
-            try:
-                self._write_run(current, text)
-            except (AlreadyExists, TestFailed, NotFound, LostReply) as error:
-                found = self._current()
-                if found.text == text:
-                    break
-                if found != current or not isinstance(error, LostReply):
-                    raise self._lost() from error
-            else:
-                break
+        self._known = None  # unknown until the write has returned
+        if current.uid:
+            ops = (
+                Op("test", "/metadata/uid", current.uid),
+                Op("test", f"/data/{_RUN_KEY}", current.text),
+                Op("replace", f"/data/{_RUN_KEY}", text),
+            )
+            write = partial(self._store.patch, CONFIG_MAPS, self._namespace, RUN_NAME, ops)
         else:
-            raise LostReply(f"no reply to the write of ConfigMap {self._namespace}/{RUN_NAME}, {_ATTEMPTS} times")
-        self._known = text
+            write = partial(self._create, RUN_NAME, {"data": {_RUN_KEY: text}})
+        try:
+            self._known = _Current(document, text, _repeated(write)["metadata"]["uid"])
+        except (AlreadyExists, TestFailed, NotFound) as error:
+            found = self._current()
+            if found.text != text:
+                raise self._lost() from error
+            self._known = found  # a reply was lost
 
-    def _write_run(self, current: _Current, text: str) -> None:
-        if not current.uid:
-            self._store.create(CONFIG_MAPS, self._namespace, self._body(RUN_NAME, {"data": {_RUN_KEY: text}}))
-            return
-        ops = (
-            Op("test", "/metadata/uid", current.uid),
-            Op("test", f"/data/{_RUN_KEY}", current.text),
-            Op("replace", f"/data/{_RUN_KEY}", text),
+    def _lost(self) -> LostRace:
+        return LostRace(
+            f"ConfigMap {self._namespace}/{RUN_NAME} was written by somebody else: another migration is running; "
+            "wait for its end, then run again"
         )
-        self._store.patch(CONFIG_MAPS, self._namespace, RUN_NAME, ops)
 
     def _write(self, document: object, taken: Collection[str]) -> tuple[tuple[str, ...], str]:
         """Write a document in pieces; returns their names and the digest of all together."""
@@ -304,56 +283,43 @@ class Recorder:
     def _write_piece(self, free: Iterator[str], piece: bytes) -> str:
         content = {"binaryData": {_TABLES_KEY: base64.b64encode(piece).decode()}}
         for name in free:
-            for _ in range(_ATTEMPTS):
-                try:
-                    self._store.create(CONFIG_MAPS, self._namespace, self._body(name, content))
-                except LostReply:
-                    continue  # if it was created after all, the next attempt finds that it exists
-                except AlreadyExists:
-                    if self._holds(name, content):
+            try:
+                _repeated(partial(self._create, name, content))
+            except AlreadyExists:  # after a lost reply it is ours; else a crash left it, and the next sweep takes it
+                with suppress(NotFound):
+                    if self._store.get(CONFIG_MAPS, self._namespace, name).get("binaryData") == content["binaryData"]:
                         return name
-                    break  # left over from a crash: it is swept after the commit
-                else:
-                    return name
             else:
-                raise LostReply(f"no reply to the creation of ConfigMap {self._namespace}/{name}, {_ATTEMPTS} times")
+                return name
         raise AssertionError("there are always more numbers")
 
-    def _holds(self, name: str, content: JSONObject) -> bool:
-        try:
-            found = self._store.get(CONFIG_MAPS, self._namespace, name)
-        except NotFound:
-            return False
-        return bool(found.get("binaryData") == content["binaryData"])
-
-    def _body(self, name: str, content: JSONObject) -> JSONObject:
+    def _create(self, name: str, content: JSONObject) -> JSONObject:
         metadata = {"name": name, "namespace": self._namespace, "labels": dict(LABELS)}
-        return {"apiVersion": CONFIG_MAPS.api_version, "kind": CONFIG_MAPS.kind, "metadata": metadata, **content}
-
-    def _pieces(self) -> tuple[tuple[str, str], ...]:
-        """Every piece that exists, named by the run record or not: (name, uid)."""
-        listing = self._store.list(
-            CONFIG_MAPS,
-            lambda raw: (str(raw["metadata"]["name"]), str(raw["metadata"]["uid"])),
-            namespace=self._namespace,
-            label_selector=",".join(f"{key}={value}" for key, value in LABELS.items()),
-            metadata_only=True,
-        )
-        return tuple(entry for entry in listing.items if entry[0].startswith(TABLES_PREFIX))
+        body = {"apiVersion": CONFIG_MAPS.api_version, "kind": CONFIG_MAPS.kind, "metadata": metadata, **content}
+        return self._store.create(CONFIG_MAPS, self._namespace, body)
 
     def _sweep(self, keep: Collection[str]) -> None:
         """Delete the pieces that nothing names. What could not be deleted goes with the next commit."""
+        ours = ",".join(f"{key}={value}" for key, value in LABELS.items())
         with suppress(ClusterError, LostReply):
-            for name, uid in self._pieces():
-                if name not in keep:
+            listed = self._store.list(
+                CONFIG_MAPS,
+                lambda raw: (str(raw["metadata"]["name"]), str(raw["metadata"]["uid"])),
+                namespace=self._namespace,
+                label_selector=ours,
+                metadata_only=True,
+            )
+            for name, uid in listed.items:
+                if name.startswith(TABLES_PREFIX) and name not in keep:
                     self._delete(name, uid)
 
     def _delete(self, name: str, uid: str) -> None:
-        for attempt in range(_ATTEMPTS):
-            try:
-                self._store.delete(CONFIG_MAPS, self._namespace, name, uid)
-            except LostReply:
-                if attempt == _ATTEMPTS - 1:
-                    raise
-            else:
-                return
+        _repeated(partial(self._store.delete, CONFIG_MAPS, self._namespace, name, uid))
+
+
+def _repeated(write: Callable[[], T]) -> T:
+    """Send a write until a reply comes, three times at most: compare-and-swap makes a repetition harmless."""
+    for _ in range(_ATTEMPTS - 1):
+        with suppress(LostReply):
+            return write()
+    return write()

@@ -18,15 +18,17 @@ from migrator.errors import ApiError, LostReply, NotAuthorised
 from migrator.planning.patches import RESOURCES, Patch
 from migrator.resources import Resource
 from migrator.run import record
+from migrator.run.admission import ask
 from migrator.run.context import RunOptions
 from migrator.run.leases import OWN_LEASE
-from migrator.run.operator import Operator, lease_names
-from migrator.store import DryRun, Store
+from migrator.run.operator import Flags, Operator, lease_names
+from migrator.store import Store
 
 _REVIEWS: Final = Resource(
     "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
 )
 _NAMED: Final = 8
+_BLIND: Final = "it is not seen whether an operator runs, and what refuses label changes (GM-122, GM-202)"
 
 #: What a run patches: an object, or its status.
 _PATCHED: Final = (
@@ -75,75 +77,76 @@ def of_plan(kinds: Iterable[Resource], home: str, namespace: str | None = None) 
 
     With a ``namespace`` these are the rights to plan its sets alone, and what is not seen otherwise.
     """
-    where, known = namespace or "", tuple(kinds)
-    needed = _NEEDED | ({"podgangs.scheduler.grove.io"} if resources.POD_GANG_MAPS in known else frozenset())
-    unseen = "it is not seen whether an operator keeps hashes there (GM-137)"
-    blind = "it is not seen whether an operator runs, and what refuses label changes (GM-122, GM-202)"
-    lists = (Right("list", kind, namespace=where if kind.namespaced else "") for kind in known)
-    looks = [Right("list", resources.DEPLOYMENTS), Right("list", resources.VALIDATING_WEBHOOK_CONFIGURATIONS)]
-    if where:
-        looks.append(Right("list", resources.PODS))
+    recorded = "it is not seen what an earlier run recorded, and by which Lease the operator elects (GM-205, GM-122)"
     return (
-        *(Need(right, "" if right.resource.qualified_name in needed else unseen) for right in lists),
-        Need(Right("list", resources.PODS, namespace=where)),
-        *(Need(right, blind) for right in looks),
+        *_lists(kinds, namespace or ""),
+        *((Need(Right("list", resources.PODS), _BLIND),) if namespace else ()),
         _service(home),
-        Need(
-            Right("get", resources.CONFIG_MAPS, namespace=home),
-            "it is not seen what an earlier run recorded, and by which Lease the operator elects (GM-205, GM-122)",
-        ),
+        Need(Right("get", resources.CONFIG_MAPS, namespace=home), recorded),
     )
 
 
-def of_run(kinds: Iterable[Resource], home: str, leases: Iterable[str], operator: Operator | None) -> tuple[Need, ...]:
+def of_run(kinds: Iterable[Resource], home: str, operator: Operator | None, flags: Flags) -> tuple[Need, ...]:
     """What ``run`` takes, with ``--stop-operator`` and whatever the sets are."""
     known = tuple(kinds)
-    patched = [(kind, part) for kind, part in _PATCHED if not kind.group or kind in known]
-    rights = (
-        *(need.right for need in of_plan(known, home) if need.right.verb == "list"),
-        *(Right("patch", kind, part) for kind, part in patched),
-        *dict.fromkeys(Right("get", kind) for kind, _ in patched),
-        *of_hold(home, leases, operator, stops_it=True),
-    )
+    patched = ((kind, part, "") for kind, part in _PATCHED if not kind.group or kind in known)
+    rights = (*(need.right for need in _lists(known)), *of_writes(patched, home, operator, flags))
     events = Need(Right("create", resources.EVENTS), "no Events are written about the sets")
     return (*map(Need, rights), _service(home), events)
+
+
+def of_migration(patches: Iterable[Patch], home: str, operator: Operator | None, options: RunOptions) -> list[Right]:
+    """What a run takes to write these patches."""
+    patched = ((RESOURCES[patch.ref.kind], patch.subresource, patch.ref.namespace) for patch in patches)
+    return of_writes(patched, home, operator, options.flags, stops_it=options.stop_operator)
+
+
+def of_writes(
+    patched: Iterable[tuple[Resource, str, str]],
+    home: str,
+    operator: Operator | None,
+    flags: Flags,
+    *,
+    stops_it: bool = True,
+) -> list[Right]:
+    """What is written: kinds, subresources and namespaces that are patched, Leases, record and operator.
+
+    Each object is read again after a conflict. Leases and record are in ``home``.
+    """
+    found: dict[Right, None] = {}
+    for kind, part, namespace in patched:
+        found |= dict.fromkeys((Right("patch", kind, part, namespace), Right("get", kind, "", namespace)))
+    leases = (OWN_LEASE, *lease_names(operator, flags))
+    rights = [
+        *found,
+        *(Right(verb, resources.LEASES, "", home, name) for name in leases for verb in ("get", "patch")),
+        Right("create", resources.LEASES, "", home),
+        *(Right(verb, resources.CONFIG_MAPS, "", home) for verb in ("get", "list", "create", "delete")),
+        Right("patch", resources.CONFIG_MAPS, "", home, record.RUN_NAME),
+    ]
+    if operator is not None and operator.deployment and stops_it:
+        rights.append(Right("get", resources.DEPLOYMENTS, "", operator.namespace, operator.deployment))
+        rights.append(Right("patch", resources.DEPLOYMENTS, "scale", operator.namespace, operator.deployment))
+    return rights
+
+
+def _lists(kinds: Iterable[Resource], where: str = "") -> Iterator[Need]:
+    """What shows the sets, and what stands in the way of a run."""
+    known = tuple(kinds)
+    needed = _NEEDED | ({resources.POD_GANGS.qualified_name} if resources.POD_GANG_MAPS in known else set())
+    for kind in known:
+        unseen = (
+            "" if kind.qualified_name in needed else "it is not seen whether an operator keeps hashes there (GM-137)"
+        )
+        yield Need(Right("list", kind, namespace=where if kind.namespaced else ""), unseen)
+    yield Need(Right("list", resources.PODS, namespace=where))
+    yield Need(Right("list", resources.DEPLOYMENTS), _BLIND)
+    yield Need(Right("list", resources.VALIDATING_WEBHOOK_CONFIGURATIONS), _BLIND)
 
 
 def _service(home: str) -> Need:
     right = Right("get", resources.SERVICES, namespace=home, name="grove-operator")
     return Need(right, "an operator under labels of its own is not seen (GM-122)")
-
-
-def of_patches(patches: Iterable[Patch]) -> tuple[Right, ...]:
-    """What writing takes: each kind and subresource is patched, and read again after a conflict."""
-    found: dict[Right, None] = {}
-    for patch in patches:
-        resource, namespace = RESOURCES[patch.ref.kind], patch.ref.namespace
-        found[Right("patch", resource, patch.subresource, namespace)] = None
-        found[Right("get", resource, "", namespace)] = None
-    return tuple(found)
-
-
-def of_migration(
-    patches: Iterable[Patch], namespace: str, operator: Operator | None, options: RunOptions
-) -> tuple[Right, ...]:
-    """What these writes take, and in ``namespace`` Leases and record; and to stop the operator, if that is asked."""
-    leases = (OWN_LEASE, *lease_names(operator, options.flags))
-    return (*of_patches(patches), *of_hold(namespace, leases, operator, stops_it=options.stop_operator))
-
-
-def of_hold(namespace: str, leases: Iterable[str], operator: Operator | None, *, stops_it: bool) -> tuple[Right, ...]:
-    """What stopping the operator, the Leases and the record take; the record is in ``namespace``."""
-    found = [Right(verb, resources.LEASES, "", namespace, name) for name in leases for verb in ("get", "patch")]
-    found += [
-        Right("create", resources.LEASES, "", namespace),
-        *(Right(verb, resources.CONFIG_MAPS, "", namespace) for verb in ("get", "list", "create", "delete")),
-        Right("patch", resources.CONFIG_MAPS, "", namespace, record.RUN_NAME),
-    ]
-    if operator is not None and operator.deployment and stops_it:
-        found.append(Right("get", resources.DEPLOYMENTS, "", operator.namespace, operator.deployment))
-        found.append(Right("patch", resources.DEPLOYMENTS, "scale", operator.namespace, operator.deployment))
-    return tuple(found)
 
 
 def check(store: Store, rights: Sequence[Right], log: structlog.typing.FilteringBoundLogger) -> None:
@@ -178,7 +181,6 @@ def _missing(store: Store, rights: Sequence[Right]) -> Iterator[Right]:
 
 def allowed(store: Store, right: Right) -> bool:
     """Whether the API server would let us; nothing is stored."""
-    store = store.in_dry_run(DryRun.SERVER)  # the answer is the same, and a retry is harmless
     attributes = {
         "verb": right.verb,
         "group": right.resource.group,
@@ -188,13 +190,8 @@ def allowed(store: Store, right: Right) -> bool:
         "namespace": right.namespace,
         "name": right.name,
     }
-    body = {
-        "apiVersion": _REVIEWS.api_version,
-        "kind": _REVIEWS.kind,
-        "metadata": {},
-        "spec": {"resourceAttributes": {key: value for key, value in attributes.items() if value}},
-    }
-    allowed = (store.create(_REVIEWS, "", body).get("status") or {}).get("allowed")
+    asked = {"resourceAttributes": {key: value for key, value in attributes.items() if value}}
+    allowed = ask(store, _REVIEWS, spec=asked).get("allowed")
     if not isinstance(allowed, bool):
         raise ApiError("the answer to a SelfSubjectAccessReview has no status.allowed")
     return allowed

@@ -21,7 +21,6 @@ pytestmark = pytest.mark.controlplane
 
 GROVE = "grove.io/v1alpha1"
 HASH = "grove.io/pod-template-hash"
-POINTER = "/metadata/labels/grove.io~1pod-template-hash"
 
 
 def pod(namespace: str, name: str = "p", **labels: str) -> Object:
@@ -59,46 +58,6 @@ def own(tmp_path: Path) -> Iterator[ControlPlane]:
     server.start()
     yield server
     server.stop()
-
-
-def test_a_failed_test_is_an_invalid_without_details(api: Client, namespace: str) -> None:
-    """A JSON Patch whose test fails is a 422 with empty details, and changes nothing."""
-    created = api.create(pod(namespace))
-    patch = [
-        {"op": "test", "path": POINTER, "value": "other"},
-        {"op": "replace", "path": POINTER, "value": "5d"},
-    ]
-    answer = api.patch(created, patch)
-    assert (answer.status, answer.body["reason"], answer.body["details"]) == (422, "Invalid", {})
-    assert api.get("v1", "Pod", "p", namespace)["metadata"]["labels"][HASH] == "4f"
-
-
-def test_a_passed_test_replaces_only_the_label(api: Client, namespace: str) -> None:
-    """A JSON Patch with uid and old value replaces the label and leaves spec and generation."""
-    created = api.create(pod(namespace, team="x"))
-    patch = [
-        {"op": "test", "path": "/metadata/uid", "value": created["metadata"]["uid"]},
-        {"op": "test", "path": POINTER, "value": "4f"},
-        {"op": "replace", "path": POINTER, "value": "5d"},
-    ]
-    after = api.patch(created, patch).body
-    assert after["metadata"]["labels"] == {HASH: "5d", "team": "x"}
-    assert after["metadata"]["generation"] == created["metadata"]["generation"]
-    assert after["spec"] == created["spec"]
-
-
-@pytest.mark.usefixtures("grove")
-def test_status_and_the_rest_are_written_apart(api: Client, namespace: str) -> None:
-    """A patch of /status leaves labels alone, a patch of the object leaves its status, both without a word."""
-    created = api.create(pod_clique(namespace))
-    both = {"metadata": {"labels": {HASH: "5d"}}, "status": {"currentPodTemplateHash": "5d"}}
-    status_only = api.patch(created, both, subresource="status")
-    assert status_only.body["status"]["currentPodTemplateHash"] == "5d"
-    assert status_only.body["metadata"]["labels"][HASH] == "4f"
-    rest_only = api.patch(created, {**both, "status": {"currentPodTemplateHash": "6c"}})
-    assert rest_only.body["status"]["currentPodTemplateHash"] == "5d"
-    assert rest_only.body["metadata"]["labels"][HASH] == "5d"
-    assert rest_only.body["metadata"]["generation"] == created["metadata"]["generation"]
 
 
 @pytest.mark.usefixtures("grove")

@@ -11,12 +11,12 @@ from datetime import UTC, datetime
 import pytest
 
 from migrator import resources
-from migrator import store as seam
 from migrator.hashing import podcliqueset, schemes
 from migrator.planning.options import PlanOptions
 from migrator.run import loop
 from migrator.run.context import RunOptions, RunResult
 from migrator.run.operator import Flags
+from migrator.store import DryRun
 from migrator.stores.kube import store as kube_store
 from migrator.stores.kube.store import KubeStore
 from testbed import workloads
@@ -54,12 +54,12 @@ class Cluster:
         """A store that notes every request."""
         return kube_store.connect(kubeconfig=self.kubeconfig, on_request=self._note)
 
-    def run(self, source: str, target: str, *, revert: bool = False) -> RunResult:
+    def run(self, source: str, target: str, *, revert: bool = False, mode: DryRun = DryRun.NONE) -> RunResult:
         """A run as the command line starts it."""
         self.requests.clear()
         options = RunOptions(plan=PlanOptions(source=source, target=target), revert=revert, flags=Flags("default"))
         return loop.run(
-            self.store(),
+            self.store().in_dry_run(mode),
             options,
             context_of(time.monotonic, lambda: datetime.now(UTC), f"test-{time.monotonic_ns()}", threads=True),
         )
@@ -150,14 +150,7 @@ def test_a_dry_run_on_the_server_changes_nothing(cluster: Cluster, pair: tuple[s
     """--dry-run=server passes admission and validation for every patch, and leaves everything as it was."""
     _, target, _ = pair
     before = cluster.read()
-    store = cluster.store().in_dry_run(seam.DryRun.SERVER)
-    options = RunOptions(plan=PlanOptions(target=target), flags=Flags("default"))
-    result = loop.run(
-        store,
-        options,
-        context_of(time.monotonic, lambda: datetime.now(UTC), f"test-{time.monotonic_ns()}", threads=True),
-    )
-    assert result.patches > 0
+    assert cluster.run("auto", target, mode=DryRun.SERVER).patches > 0
     assert cluster.read() == before
 
 

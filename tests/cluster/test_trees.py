@@ -26,10 +26,6 @@ def legacy(pcs: Object) -> PodCliqueSetHashes:
     return hash_pod_clique_set(pcs, by_name("legacy-1.34"))
 
 
-def _progress_names(objects: list[Object]) -> set[str]:
-    return {name for item in objects for name in item.get("status", {}) if name.lower().endswith("updateprogress")}
-
-
 @pytest.mark.parametrize(
     ("line", "progress"),
     [
@@ -47,7 +43,8 @@ def test_a_tree_is_stored_whole(
     objects = plant(api, pcs, legacy, State(line, updated=True))
     hashes = legacy(api.get(GROVE, "PodCliqueSet", "disagg", namespace))
     assert of_kind(objects, "PodCliqueSet")[0]["status"]["currentGenerationHash"] == hashes.generation_hash
-    assert _progress_names(objects) == progress
+    fields = {name for item in objects for name in item.get("status", {})}
+    assert {name for name in fields if name.lower().endswith("updateprogress")} == progress
     uids = {item["metadata"]["uid"] for item in objects}
     for item in objects:
         owners = item["metadata"].get("ownerReferences", [])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from migrator import exact_json
-from migrator.errors import DecodeError, TestFailed
+from migrator.errors import DecodeError, Refused, TestFailed
 from migrator.hashing import quantity, schemes, spew
 from migrator.hashing.fnv import Piece, plain
 from migrator.hashing.podcliqueset import IN_ORDER
@@ -34,7 +34,8 @@ def test_a_config_map_without_the_key_is_passed_over() -> None:
         "data": {"unrelated": "x"},
     }
     mounted = {"volumes": [{"name": "operator-config", "configMap": {"name": "other"}}]}
-    assert operator_config.read(MemoryStore(config_map), "grove-system", mounted) is None
+    with pytest.raises(Refused, match="mounts no readable OperatorConfiguration"):
+        operator_config.elects_by(MemoryStore(config_map), "grove-system", mounted)
 
 
 def test_an_explanation_tells_of_cliques_that_move() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from migrator.grove.places import PROGRESS_FIELDS, stored_hashes
 from migrator.hashing import schemes
 from migrator.hashing.canonical import canonicalize
-from migrator.hashing.layouts import load, minors
+from migrator.hashing.layouts import load
 from migrator.run.record import RUN_NAME, TABLES_PREFIX
 from tests.support.builders import World
 from tests.support.paths import ROOT
@@ -43,24 +43,6 @@ def test_the_table_of_places_is_complete() -> None:
             gang = "PodGang" if pointer.startswith("/metadata/labels/grove.io~1podcliqueset") else kinds[0]
             shown.add((gang, pointer))
     assert shown == found
-
-
-def test_what_the_text_gains_and_loses_is_what_the_layouts_say() -> None:
-    """The fields that each API minor adds to or takes from what a template may hold are those of the page."""
-    shown = {
-        cells[0]: set(re.findall(r"`(\w+\.\w+)`", cells[1]))
-        for cells in rows("Why it changes though nobody changed anything")
-    }
-    expected = {}
-    for before, after in zip(minors(), minors()[1:], strict=False):
-        old, new = load(before), load(after)
-        expected[f"{before.replace('1.', '0.')} to {after.replace('1.', '0.')}"] = {
-            f"{name.removeprefix('v1.')}.{field[0]}"
-            for name in old.keys() & new.keys()
-            if not isinstance(old[name], str) and name != "v1.EphemeralContainerCommon"  # it repeats Container
-            for field in {*map(tuple, old[name])} ^ {*map(tuple, new[name])}
-        }
-    assert shown == expected
 
 
 def moved(struct: str, prefix: str) -> tuple[set[str], set[str]]:

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from migrator.planning.options import PlanOptions
 from migrator.planning.tables import RunRecord
 from migrator.run import loop
-from migrator.run.ahead import look_ahead
 from migrator.run.context import Context, RunOptions
+from migrator.run.observation import look_ahead
 from migrator.run.record import STOPPING, Recorded, Recorder
 from tests.support.memory_site import NEW, Site
 from tests.support.small_cluster import context_of
@@ -28,35 +28,24 @@ def test_it_finds_what_the_run_finds_and_writes_nothing() -> None:
     site = Site()
     ahead = look_ahead(site.store, OPTIONS, context())
     assert ahead.operator is not None
-    assert (ahead.operator.replicas, ahead.patches, ahead.continues, ahead.writes) == (1, 43, False, True)
+    assert (ahead.operator.replicas, len(ahead.patches), ahead.continues, ahead.writes) == (1, 43, False, True)
     assert site.store.writes() == []
-    assert loop.run(site.store, OPTIONS, context()).patches == ahead.patches
+    assert loop.run(site.store, OPTIONS, context()).patches == len(ahead.patches)
     after = look_ahead(site.store, OPTIONS, context())
-    assert (after.patches, after.continues, after.writes) == (0, False, False)
+    assert (len(after.patches), after.continues, after.writes) == (0, False, False)
 
 
 def test_what_is_refused_writes_nothing() -> None:
     """A live operator that is not to be stopped refuses the run."""
     ahead = look_ahead(Site().store, replace(OPTIONS, stop_operator=False), context())
-    assert (ahead.patches, ahead.writes) == (43, False)
+    assert (len(ahead.patches), ahead.writes) == (43, False)
 
 
 def test_a_run_that_did_not_end_is_gone_on_with() -> None:
     """With an open record there is something to do, refused or not: to finish, or to put back."""
     site = Site()
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    opened = RunRecord(
-        run_id="dead",
-        identity="dead",
-        source="auto",
-        target=NEW,
-        started=now,
-        finished=None,
-        state=STOPPING,
-        revert=False,
-        operator=None,
-        stopped=None,
-    )
+    opened = RunRecord("dead", "dead", "auto", NEW, started=now, finished=None, state=STOPPING)
     Recorder(site.store, "grove-system").save(Recorded(opened))
     ahead = look_ahead(site.store, replace(OPTIONS, stop_operator=False), context())
     assert (ahead.continues, ahead.writes) == (True, True)

@@ -30,18 +30,17 @@ from tests.support.counts import record
 BOTH = (False, True)
 LIVE = {Op.TARGET, Op.LOOSE, Op.OTHER}
 WROTE = {Rec.WRITING, Rec.REVERTING}
-BACK = {Step.BACKWARD, Step.BACKWARD_EDITED, Step.BACKWARD_HALF}
 READING = {Step.LOOK, Step.WAIT, Step.END}
 
 #: What a step that succeeds uses up: how long others are waited for, and how often sets are written to.
-COUNTED = {Step.WAIT, Step.FORWARD, *BACK}
+COUNTED = {Step.WAIT, Step.FORWARD, Step.BACKWARD}
 
 
 def every() -> Iterator[Situation]:
     """Every combination; what cannot matter beside the others has one value."""
     for revert, kept, ours, theirs, operator in product(BOTH, Rec, Lease, Lease, Op):
         live = operator in LIVE
-        for stoppable, noted, sets, phase in product(*((BOTH, BOTH) if live else ((True,), (False,))), Sets, Phase):
+        for stoppable, sets, phase in product(BOTH if live else (True,), Sets, Phase):
             for begun, restore_due, tired, reason in product(
                 BOTH if kept in WROTE else (kept is Rec.OTHER,),
                 BOTH if not live and kept not in {Rec.NONE, Rec.OTHER} else (False,),
@@ -50,9 +49,8 @@ def every() -> Iterator[Situation]:
             ):
                 if tired and reason is Why.NONE:
                     continue
-                for whole, covered, backable, skip, idle in product(
+                for whole, backable, skip, idle in product(
                     BOTH if begun and sets is not Sets.UNREAD else (True,),
-                    BOTH if kept in WROTE and sets is Sets.PENDING and reason is Why.NONE else (False,),
                     BOTH if begun and kept in WROTE else (True,),
                     BOTH if reason is Why.CONFLICT else (False,),
                     BOTH if sets is Sets.REFUSED and phase is Phase.START else (False,),
@@ -64,12 +62,10 @@ def every() -> Iterator[Situation]:
                         theirs=theirs,
                         operator=operator,
                         stoppable=stoppable,
-                        noted=noted,
                         sets=sets,
                         phase=phase,
                         begun=begun,
                         whole=whole,
-                        covered=covered,
                         restore_due=restore_due,
                         backable=backable,
                         tired=tired,
@@ -87,15 +83,15 @@ def wrong(seen: Situation, step: Step) -> str | None:  # noqa: C901, PLR0911 - o
         return None if seen.ours is Lease.FREE else "our Lease is not free"
     if seen.ours is not Lease.OURS or seen.theirs is Lease.LOST:
         return "a write without our Lease"
-    if step in {Step.FORWARD, Step.SAVE_TABLES, *BACK} and not (seen.fenced and seen.read):
+    if step in {Step.FORWARD, Step.BACKWARD} and not (seen.fenced and seen.read):
         return "a write to sets that were not read behind the fence"
-    if step is Step.FORWARD and not (seen.covered and why(seen) is Why.NONE):
-        return "forward without tables, or although there is a reason to give up"
-    if step is Step.STOP_OPERATOR and not (seen.noted and seen.stoppable and seen.open):
-        return "the operator is stopped before it is noted"
-    if step in BACK and step is not Step.BACKWARD_EDITED and (not seen.backable or seen.operator is Op.LOOSE):
+    if step is Step.FORWARD and not (seen.open and why(seen) is Why.NONE):
+        return "forward without a record, or although there is a reason to give up"
+    if step is Step.STOP_OPERATOR and not (seen.stoppable and seen.open):
+        return "the operator is stopped before there is a record"
+    if step is Step.BACKWARD and (not seen.backable or seen.operator is Op.LOOSE):
         return "hashes are brought back beside an operator that reads the others"
-    if step in BACK and step is not Step.BACKWARD_EDITED and (seen.revert or not seen.begun):
+    if step is Step.BACKWARD and (seen.revert or not seen.begun):
         return "there is nothing to bring back"
     if step is Step.RESTORE_OPERATOR and not seen.restore_due:
         return "an operator is started that reads something else"
@@ -156,20 +152,18 @@ def after(seen: Situation, step: Step) -> Iterator[Situation]:  # noqa: C901 - o
     match step:
         case Step.LOOK:
             phase = Phase.WRITTEN if seen.phase is Phase.WRITTEN else Phase.FENCED if seen.fenced else Phase.START
-            for sets in (Sets.DONE, Sets.PENDING, Sets.EDITED, Sets.REFUSED):
+            for sets in (Sets.DONE, Sets.PENDING, Sets.REFUSED):
                 for begun in BOTH if seen.record in WROTE else (seen.begun,):
                     yield replace(seen, sets=sets, phase=phase, begun=begun)
         case Step.TAKE_LEASE:
             yield replace(seen, ours=Lease.OURS)
         case Step.OPEN_RECORD:
-            yield replace(seen, record=seen.record if seen.open else Rec.STOPPING, noted=True)
+            yield replace(seen, record=Rec.STOPPING)
         case Step.STOP_OPERATOR:
-            yield replace(seen, operator=Op.GONE, noted=False)
-            yield replace(seen, operator=Op.ENDING, noted=False)
+            yield replace(seen, operator=Op.GONE)
+            yield replace(seen, operator=Op.ENDING)
         case Step.TAKE_OPERATOR_LEASES:
             yield replace(seen, theirs=Lease.OURS)
-        case Step.SAVE_TABLES:
-            yield replace(seen, record=Rec.REVERTING if seen.revert else Rec.WRITING, covered=True)
         case Step.RESTORE_OPERATOR:
             yield replace(seen, restore_due=False, operator=Op.TARGET)
             yield replace(seen, restore_due=False, operator=Op.OTHER)

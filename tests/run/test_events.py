@@ -12,6 +12,7 @@ from migrator.resources import EVENTS
 from migrator.run import events
 from migrator.run.context import Context
 from tests.support.small_cluster import START, Clock, SmallCluster, context_of
+from tests.support.tables import table
 
 
 @pytest.fixture
@@ -77,15 +78,9 @@ def test_every_refused_set_gets_its_codes(context: Context) -> None:
 
 def test_an_event_has_what_the_api_requires(context: Context) -> None:
     """The fields of events.k8s.io/v1, with six fraction digits and no deprecated ones."""
-    event = events.build(
-        Ref("PodCliqueSet", "ns", "demo", "u"),
-        kind="Normal",
-        reason="HashesMigrated",
-        note="done",
-        identity=context.identity,
-        now=START,
-    )
-    assert event == {
+    ref = Ref("PodCliqueSet", "ns", "demo", "u")
+    texts = {"reason": "HashesMigrated", "note": "done", "identity": context.identity}
+    assert events.build(ref, kind="Normal", now=START, **texts) == {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
         "metadata": {"generateName": "demo-", "namespace": "ns"},
@@ -110,14 +105,8 @@ def test_an_event_has_what_the_api_requires(context: Context) -> None:
 @pytest.mark.parametrize("length", [1, 250, 1024, 1025, 5000])
 def test_texts_are_cut_by_bytes(letter: str, length: int) -> None:
     """Go counts bytes: at most 1024 of the note and 128 of the instance, and whole letters only."""
-    event = events.build(
-        Ref("PodCliqueSet", "ns", "demo"),
-        kind="Normal",
-        reason="r",
-        note=letter * length,
-        identity=letter * length,
-        now=START,
-    )
+    texts = {"reason": "r", "note": letter * length, "identity": letter * length}
+    event = events.build(Ref("PodCliqueSet", "ns", "demo"), kind="Normal", now=START, **texts)
     for field, limit in (("note", 1024), ("reportingInstance", 128)):
         text = event[field]
         assert len(text.encode()) <= limit
@@ -125,21 +114,21 @@ def test_texts_are_cut_by_bytes(letter: str, length: int) -> None:
         assert set(text) <= {letter, "."}
 
 
-@pytest.mark.parametrize("error", [ApiError("no", status=500), LostReply("no reply")])
-def test_a_failure_is_logged_and_the_next_is_written(context: Context, logs: LogCapture, error: MigratorError) -> None:
-    """One event that cannot be written keeps no other from being written, and fails nothing."""
-    cluster = SmallCluster()
-    cluster.fail(lambda: error, verb="create")
-    events.migrated(cluster, PLAN, context)
-    assert len(cluster.names(EVENTS)) == 1
-    assert [(entry["event"], entry["log_level"]) for entry in logs.entries] == [("event_not_written", "warning")]
+ONE = "One event that cannot be written keeps no other from being written, and fails nothing."
+ALL = "Without the right, or without a server, one attempt and one warning are enough."
 
 
-@pytest.mark.parametrize("error", [NotAuthorised("forbidden"), Unreachable("connection refused")])
-def test_what_would_fail_for_all_is_tried_once(context: Context, logs: LogCapture, error: MigratorError) -> None:
-    """Without the right, or without a server, one attempt and one warning are enough."""
+@table(
+    "error times tried warned",
+    *((ONE, (error, 1, 2, "event_not_written")) for error in (ApiError("no", status=500), LostReply("no reply"))),
+    *((ALL, (error, 100, 1, "events_not_written")) for error in (NotAuthorised("403"), Unreachable("refused"))),
+)
+def test_a_failure_is_logged_and_no_reason_to_fail(
+    context: Context, logs: LogCapture, error: MigratorError, *, times: int, tried: int, warned: str
+) -> None:
+    """Whether another event is tried depends on whether it could fare better."""
     cluster = SmallCluster()
-    cluster.fail(lambda: error, verb="create", times=100)
+    cluster.fail(lambda: error, verb="create", times=times)
     events.migrated(cluster, PLAN, context)
-    assert len(cluster.writes()) == 1
-    assert [entry["event"] for entry in logs.entries] == ["events_not_written"]
+    assert (len(cluster.writes()), len(cluster.names(EVENTS))) == (tried, tried - 1)
+    assert [(entry["event"], entry["log_level"]) for entry in logs.entries] == [(warned, "warning")]

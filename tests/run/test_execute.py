@@ -196,6 +196,20 @@ def test_a_definite_error_ends_its_tree_and_begins_no_other() -> None:
     assert isinstance(outcome.error, Rejected)
 
 
+def test_a_tree_that_has_an_error_sends_nothing_again() -> None:
+    """Neither what was ready, nor what would be sent again."""
+
+    def answer(name: str) -> MigratorError | None:
+        return Rejected("", status=403, reason="") if name == "t0-pod-3" else LostReply("")
+
+    sink = Sink(answer=answer)
+    sink.objects |= {f"t0-pod-{n}": pod(f"t0-pod-{n}", "old") for n in range(9)}
+    sending = Executor(sink, check=lambda: None, stopping=lambda: False, concurrency=4, log=_SILENT)  # type: ignore[arg-type]
+    (outcome,) = sending.run([tree("t0", pods=9)])
+    assert sink.begun == [f"Pod t0-pod-{n}" for n in range(4)]
+    assert isinstance(outcome.error, Rejected)
+
+
 def test_the_check_comes_before_every_patch_and_every_repetition() -> None:
     """Once it raises nothing more is sent, not even what was sent before."""
     sink = Sink(answer=lambda _name: LostReply(""))

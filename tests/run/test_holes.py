@@ -10,6 +10,7 @@ import pytest
 from migrator import resources
 from migrator.errors import NotAuthorised
 from migrator.store import DryRun
+from testbed import operator_installation as installation
 from testbed.trees import Object
 from tests.simulation import cluster
 from tests.simulation.points import GROVE, first, of_trees
@@ -85,6 +86,16 @@ def test_a_refused_rerun_gives_back_the_operator_that_a_dead_run_stopped() -> No
     assert (ending.code, world.replicas, world.records) == (REFUSED, 1, []), str(ending)
 
 
+def test_the_replicas_of_the_last_stop_come_back() -> None:
+    """Killed after the scale-down, scaled to 2 by somebody: a rerun that is refused behind the fence gives 2 back."""
+    world = World()
+    assert world.run(kill_at(first("deployments", "scale"), "after")).code == KILLED
+    world.advance(30)
+    world.deploy(replicas=2)
+    ending = world.run(do_at(1, "after", lambda _write: begin_update(world)))
+    assert (ending.code, world.replicas, world.records) == (REFUSED, 2, []), str(ending)
+
+
 @pytest.mark.parametrize("late", [False, True], ids=["in the preflight", "behind the fence"])
 def test_replicas_that_somebody_else_set_to_zero_stay(*, late: bool) -> None:
     """An operator at zero that no run of ours stopped is somebody's maintenance: a refused run leaves it alone."""
@@ -144,48 +155,17 @@ def test_an_operator_without_election_stops_the_run(image: str, code: int) -> No
 
 def own_labels(world: World) -> None:
     """An installation under labels and a container name of its own, behind Grove's webhook."""
-    for name in (
-        (resources.DEPLOYMENTS, cluster.DEPLOYMENT),
-        *(
-            (resources.PODS, pod["metadata"]["name"])
-            for pod in world.store.everything(resources.PODS)
-            if pod["metadata"]["namespace"] == cluster.NAMESPACE
-        ),
-    ):
-        world.store.drop(name[0], cluster.NAMESPACE, name[1], cascade=False)
-    deployment = next(item for item in cluster.operator() if item["kind"] == "Deployment")
-    deployment["metadata"]["labels"] = LOST_LABELS
-    deployment["spec"]["selector"] = {"matchLabels": LOST_LABELS}
-    deployment["spec"]["template"]["metadata"]["labels"] = LOST_LABELS
-    deployment["spec"]["template"]["spec"]["containers"][0]["name"] = "manager"
-    world.store.put(deployment)
-    pod = operator_pod("own-1", cluster.OLD_IMAGE)
-    pod["metadata"]["labels"] = LOST_LABELS
-    pod["spec"]["containers"][0]["name"] = "manager"
-    world.store.put(pod)
-    world.store.put(
-        {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": {"name": "grove-operator", "namespace": cluster.NAMESPACE},
-            "spec": {"selector": LOST_LABELS},
-        }
-    )
-    service = {"name": "grove-operator", "namespace": cluster.NAMESPACE}
-    world.store.put(
-        {
-            "apiVersion": "admissionregistration.k8s.io/v1",
-            "kind": "ValidatingWebhookConfiguration",
-            "metadata": {"name": "podcliqueset-validating-webhook"},
-            "webhooks": [
-                {
-                    "name": "pcs.validating.webhooks.grove.io",
-                    "clientConfig": {"service": service},
-                    "rules": [{"operations": ["CREATE"], "resources": ["podcliquesets"]}],
-                }
-            ],
-        }
-    )
+    for pod in world.store.everything(resources.PODS):
+        if pod["metadata"]["namespace"] == cluster.NAMESPACE:
+            world.store.drop(resources.PODS, cluster.NAMESPACE, pod["metadata"]["name"], cascade=False)
+    world.store.drop(resources.DEPLOYMENTS, cluster.NAMESPACE, cluster.DEPLOYMENT, cascade=False)
+    deployment, pod = installation.deployment(cluster.OLD_IMAGE), installation.pod(cluster.OLD_IMAGE, name="own-1")
+    deployment["metadata"]["labels"] = pod["metadata"]["labels"] = LOST_LABELS
+    deployment["spec"]["selector"]["matchLabels"] = deployment["spec"]["template"]["metadata"]["labels"] = LOST_LABELS
+    for spec in (deployment["spec"]["template"]["spec"], pod["spec"]):
+        spec["containers"][0]["name"] = "manager"
+    for body in (deployment, pod, *installation.webhook(selector=LOST_LABELS)):
+        world.store.put(body)
 
 
 def test_an_operator_under_its_own_labels_is_seen() -> None:

@@ -178,6 +178,19 @@ def test_a_lost_reply_to_the_acquisition_is_found_out(cluster: SmallCluster, clo
     assert leases.left() == HOLD - 1
 
 
+def test_a_takeover_whose_reply_is_lost_keeps_quiet_too(cluster: SmallCluster, clock: Clock) -> None:
+    """The dead holder's last request may still be under way, so nothing may be written at once."""
+    put_lease(cluster, "dead_1")
+    leases = leases_of(cluster, clock)
+    leases.look(OWN_LEASE)
+    clock.advance(15.1)
+    cluster.lose_reply(verb="patch")
+    leases.take(OWN_LEASE)
+    assert leases.look(OWN_LEASE).standing is Lease.HELD
+    clock.advance(QUIET)
+    assert leases.look(OWN_LEASE).standing is Lease.OURS
+
+
 def test_a_namesake_is_somebody_else(cluster: SmallCluster, clock: Clock) -> None:
     """The same identity in a term that we did not write is not ours."""
     put_lease(cluster, "we_1")

@@ -11,8 +11,7 @@ import yaml
 from migrator import resources
 from migrator.resources import Resource
 from migrator.run import rights
-from migrator.run.leases import OWN_LEASE
-from migrator.run.operator import Flags, Operator, lease_names
+from migrator.run.operator import Flags, Operator
 from migrator.run.rights import Need
 from tests.support.paths import ROOT
 
@@ -39,14 +38,10 @@ def granted(file: str) -> set[Granted]:
         for rule in role["rules"]
         for group in rule["apiGroups"]
         for pattern in rule["resources"]
-        for resource in _resources(group, pattern)
+        for resource in ([kind.plural for kind in KINDS if kind.group == group] if pattern == "*" else [pattern])
         for verb in rule["verbs"]
         for name in rule.get("resourceNames", [""])
     }
-
-
-def _resources(group: str, pattern: str) -> Iterable[str]:
-    return [kind.plural for kind in KINDS if kind.group == group] if pattern == "*" else [pattern]
 
 
 def needed(needs: Iterable[Need]) -> set[Granted]:
@@ -65,8 +60,7 @@ def needed(needs: Iterable[Need]) -> set[Granted]:
 
 def test_the_manifests_grant_what_a_run_needs_and_no_more() -> None:
     """manifests/base/rbac.yaml against the list that `check run` asks for, in both directions."""
-    leases = (OWN_LEASE, *lease_names(OPERATOR, Flags()))
-    assert needed(rights.of_run(KINDS, HOME, leases, OPERATOR)) == granted("base/rbac.yaml")
+    assert needed(rights.of_run(KINDS, HOME, OPERATOR, Flags())) == granted("base/rbac.yaml")
 
 
 def test_the_planners_roles_grant_what_a_plan_needs_and_no_more() -> None:

@@ -11,73 +11,64 @@ from migrator.exact_json import JSONObject
 from migrator.grove.model import Severity
 from migrator.hashing import schemes
 from migrator.planning.images import is_target
-from migrator.resources import CONFIG_MAPS, DEPLOYMENTS, PODS, SERVICES, VALIDATING_WEBHOOK_CONFIGURATIONS
+from migrator.resources import DEPLOYMENTS, PODS, SERVICES
 from migrator.run import operator
-from testbed.operator_installation import LABELS, NAMESPACE, configuration, image
+from testbed import operator_installation as installation
+from testbed.operator_installation import LABELS, NAMESPACE
 from tests.support.small_cluster import SmallCluster
+from tests.support.tables import table
 
-IMAGE = image("v0.1.0-alpha.9")
-CONFIG = configuration()
-
-
-def pod_spec(image: str = IMAGE, *, config: str = "grove-operator-cm-0123abcd") -> JSONObject:
-    """A pod spec as the chart renders it, with a sidecar in front."""
-    return {
-        "containers": [{"name": "sidecar", "image": "proxy:v9.9.9"}, {"name": "grove-operator", "image": image}],
-        "volumes": [
-            {"name": "certificates", "secret": {"secretName": "grove-webhook-server-cert"}},
-            {"name": "extra", "configMap": {"name": "somebody-elses"}},
-            {"name": "operator-config", "configMap": {"name": config}},
-        ],
-    }
+IMAGE = installation.image("v0.1.0-alpha.9")
+CONFIG = installation.configuration()
 
 
-def deployment(**options: Any) -> JSONObject:
-    """The chart's Deployment."""
-    labels = options.get("labels", LABELS)
-    return {
-        "metadata": {
-            "namespace": options.get("namespace", NAMESPACE),
-            "name": options.get("name", "grove-operator"),
-            "labels": {**labels, "release": "grove"},
-            "generation": options.get("generation", 1),
-        },
-        "spec": {
-            "replicas": options.get("replicas", 1),
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": pod_spec(options.get("image", IMAGE))},
-        },
-        "status": options.get("status", {}),
-    }
+def cluster_of(*objects: JSONObject) -> SmallCluster:
+    """A cluster of these objects."""
+    cluster = SmallCluster()
+    for body in objects:
+        cluster.put(body)
+    return cluster
 
 
-def pod(name: str, **options: Any) -> JSONObject:
+def in_company(body: JSONObject) -> JSONObject:
+    """An object of the chart with a sidecar in front, and with volumes that are not the configuration."""
+    spec = body["spec"]["template"]["spec"] if body["kind"] == "Deployment" else body["spec"]
+    spec["containers"].insert(0, {"name": "sidecar", "image": "proxy:v9.9.9"})
+    spec["volumes"][:0] = [
+        {"name": "certificates", "secret": {"secretName": "grove-webhook-server-cert"}},
+        {"name": "extra", "configMap": {"name": "somebody-elses"}},
+    ]
+    return body
+
+
+def deployment(
+    *, image: str = IMAGE, name: str = "grove-operator", labels: dict[str, str] = LABELS, **options: Any
+) -> JSONObject:
+    """The chart's Deployment, with one label more."""
+    body = in_company(installation.deployment(image, **options))
+    body["metadata"] |= {"name": name, "labels": {**labels, "release": "grove"}}
+    body["spec"]["selector"]["matchLabels"] = body["spec"]["template"]["metadata"]["labels"] = labels
+    return body
+
+
+def pod(
+    name: str, *, image: str = IMAGE, labels: dict[str, str] = LABELS, terminating: bool = False, **options: Any
+) -> JSONObject:
     """A pod of the operator."""
-    metadata: JSONObject = {
-        "namespace": options.get("namespace", NAMESPACE),
-        "name": name,
-        "labels": {**options.get("labels", LABELS), "pod-template-hash": name},
-    }
-    if options.get("terminating"):
-        metadata["deletionTimestamp"] = "2026-01-02T03:04:05Z"
-    status = {"phase": options.get("phase", "Running")}
-    return {"metadata": metadata, "spec": pod_spec(options.get("image", IMAGE)), "status": status}
-
-
-def config_map(text: str = CONFIG, *, namespace: str = NAMESPACE) -> JSONObject:
-    """The operator's configuration."""
-    return {
-        "metadata": {"namespace": namespace, "name": "grove-operator-cm-0123abcd"},
-        "data": {"config.yaml": text},
-    }
+    phase = options.pop("phase", "Running")
+    body = in_company(installation.pod(image, name=name, **options)) | {"status": {"phase": phase}}
+    body["metadata"]["labels"] = {**labels, "pod-template-hash": name}
+    if terminating:
+        body["metadata"]["deletionTimestamp"] = "2026-01-02T03:04:05Z"
+    return body
 
 
 def installed(config: str = CONFIG, **options: Any) -> SmallCluster:
     """A cluster with one installation and one pod."""
-    return SmallCluster(
-        (DEPLOYMENTS, deployment(**options)),
-        (CONFIG_MAPS, config_map(config)),
-        (PODS, pod("grove-operator-1", image=options.get("image", IMAGE))),
+    return cluster_of(
+        deployment(**options),
+        installation.config_map(config),
+        pod("grove-operator-1", image=options.get("image", IMAGE)),
     )
 
 
@@ -112,19 +103,6 @@ def replicas_of(cluster: SmallCluster) -> int:
     return replicas
 
 
-def webhook(client: JSONObject) -> JSONObject:
-    """Grove's validating webhook, and where it leads."""
-    return {
-        "metadata": {"name": operator.VALIDATING_WEBHOOK},
-        "webhooks": [{"name": "pcs.validating.webhooks.grove.io", "clientConfig": client}],
-    }
-
-
-def service(labels: dict[str, str]) -> JSONObject:
-    """The webhook's Service."""
-    return {"metadata": {"namespace": NAMESPACE, "name": "webhooks"}, "spec": {"selector": labels}}
-
-
 def test_an_installation_is_found_by_its_labels() -> None:
     """Namespace, Deployment, replicas, image, pods and Lease, from the labels alone."""
     found = found_in(installed(replicas=2))
@@ -138,16 +116,16 @@ def test_an_installation_is_found_by_its_labels() -> None:
 
 def test_nothing_installed_is_none() -> None:
     """Without a Deployment and without a pod there is no operator."""
-    assert find(SmallCluster((DEPLOYMENTS, deployment(name="web", labels={"app": "web"}) | {"spec": {}}))) is None
+    assert find(cluster_of(deployment(name="web", labels={"app": "web"}) | {"spec": {}})) is None
 
 
 def test_other_labels_are_recognised_by_the_container() -> None:
     """A chart whose labels were changed by value still runs a container of the operator's name."""
     labels = {"app": "my-grove"}
-    cluster = SmallCluster(
-        (DEPLOYMENTS, deployment(labels=labels)),
-        (CONFIG_MAPS, config_map()),
-        (PODS, pod("grove-operator-1", labels=labels)),
+    cluster = cluster_of(
+        deployment(labels=labels),
+        installation.config_map(),
+        pod("grove-operator-1", labels=labels),
     )
     assert [p.ref.name for p in found_in(cluster).pods] == ["grove-operator-1"]
 
@@ -158,13 +136,12 @@ def test_the_webhook_leads_to_an_operator_under_its_own_labels(replicas: int) ->
     labels = {"app": "own"}
     body = deployment(labels=labels, replicas=replicas)
     body["spec"]["template"]["spec"]["containers"][1]["name"] = "manager"
-    cluster = SmallCluster(
-        (DEPLOYMENTS, body),
-        (DEPLOYMENTS, deployment(name="web", labels={"app": "web"}, namespace="tenant") | {"spec": {}}),
-        (CONFIG_MAPS, config_map()),
-        (PODS, pod("own-1", labels=labels)),
-        (SERVICES, service(labels)),
-        (VALIDATING_WEBHOOK_CONFIGURATIONS, webhook({"service": {"namespace": NAMESPACE, "name": "webhooks"}})),
+    cluster = cluster_of(
+        body,
+        deployment(name="web", labels={"app": "web"}, namespace="tenant") | {"spec": {}},
+        installation.config_map(),
+        pod("own-1", labels=labels),
+        *installation.webhook(selector=labels),
     )
     found = found_in(cluster)
     assert (found.deployment, found.replicas, [p.ref.name for p in found.pods]) == (
@@ -177,14 +154,17 @@ def test_the_webhook_leads_to_an_operator_under_its_own_labels(replicas: int) ->
 def test_a_webhook_behind_a_url_is_reported() -> None:
     """What is behind it is not seen."""
     cluster = installed()
-    cluster.add(VALIDATING_WEBHOOK_CONFIGURATIONS, webhook({"url": "https://elsewhere.example"}))
+    _, hook = installation.webhook()
+    hook["webhooks"][0]["clientConfig"] = {"url": "https://elsewhere.example"}
+    cluster.put(hook)
     assert any("URL" in finding.message for finding in look(cluster).findings)
 
 
 def test_a_service_that_may_not_be_read_is_reported() -> None:
     """The operator is found by its labels all the same."""
     cluster = installed()
-    cluster.add(VALIDATING_WEBHOOK_CONFIGURATIONS, webhook({"service": {"namespace": NAMESPACE, "name": "webhooks"}}))
+    for body in installation.webhook():
+        cluster.put(body)
     cluster.inject(lambda: NotAuthorised("HTTP 403"), when=lambda r: r.resource == SERVICES)
     found = look(cluster)
     assert found.operator is not None
@@ -194,8 +174,8 @@ def test_a_service_that_may_not_be_read_is_reported() -> None:
 def test_pods_of_every_replica_set_count_and_strangers_do_not() -> None:
     """Old ReplicaSets' pods and terminating pods may still write; a tenant's pod with those labels is only reported."""
     cluster = installed()
-    cluster.add(PODS, pod("grove-operator-old", image="registry:5000/grove-operator:v0.1.0-alpha.8", terminating=True))
-    cluster.add(PODS, pod("grove-operator-2", namespace="elsewhere"))
+    cluster.put(pod("grove-operator-old", image="registry:5000/grove-operator:v0.1.0-alpha.8", terminating=True))
+    cluster.put(pod("grove-operator-2", namespace="elsewhere"))
     found = look(cluster)
     assert found.operator is not None
     assert [(p.ref.name, p.terminating) for p in found.operator.pods] == [
@@ -217,17 +197,15 @@ def test_pods_of_every_replica_set_count_and_strangers_do_not() -> None:
 )
 def test_pods_that_have_ended_do_not_count(phase: str, *, terminating: bool, counts: bool) -> None:
     """An evicted pod stays listed for good and runs nothing; one that is still being deleted may."""
-    cluster = SmallCluster(
-        (DEPLOYMENTS, deployment()), (CONFIG_MAPS, config_map()), (PODS, pod("p", phase=phase, terminating=terminating))
-    )
+    cluster = cluster_of(deployment(), installation.config_map(), pod("p", phase=phase, terminating=terminating))
     assert bool(found_in(cluster).pods) is counts
 
 
 def test_two_installations_refuse_and_can_be_told_apart() -> None:
     """Both are named with the flags to choose; a choice by namespace or name is taken."""
     cluster = installed()
-    cluster.add(DEPLOYMENTS, deployment(namespace="other", name="grove-two"))
-    cluster.add(CONFIG_MAPS, config_map(namespace="other"))
+    cluster.put(deployment(namespace="other", name="grove-two"))
+    cluster.put(installation.config_map(namespace="other"))
     said = refusals(cluster)
     assert "GM-203" in said
     assert "grove-system/grove-operator, other/grove-two" in said
@@ -238,7 +216,7 @@ def test_two_installations_refuse_and_can_be_told_apart() -> None:
 
 def test_a_named_deployment_needs_no_labels() -> None:
     """What the user names is taken by name."""
-    cluster = SmallCluster((DEPLOYMENTS, deployment(name="mine", labels={"app": "x"})), (CONFIG_MAPS, config_map()))
+    cluster = cluster_of(deployment(name="mine", labels={"app": "x"}), installation.config_map())
     assert found_in(cluster, name="mine", namespace=NAMESPACE).deployment == "mine"
 
 
@@ -272,7 +250,7 @@ def test_deployments_of_one_namespace_are_enough_where_that_is_named() -> None:
 
 def test_pods_without_a_deployment_are_an_operator() -> None:
     """In the namespace that the user names they are found with their Lease, and cannot be scaled."""
-    cluster = SmallCluster((PODS, pod("bare")), (CONFIG_MAPS, config_map()))
+    cluster = cluster_of(pod("bare"), installation.config_map())
     found = found_in(cluster, namespace=NAMESPACE)
     assert (found.namespace, found.deployment, found.lease_name) == (NAMESPACE, "", "grove-operator-leader-election")
     with pytest.raises(Refused, match="grove-system/bare"):
@@ -313,7 +291,7 @@ def test_the_first_releases_elect_no_leader(release: str) -> None:
 def test_a_given_lease_name_wins() -> None:
     """--lease-name overrides whatever is configured, and needs no configuration at all."""
     assert found_in(installed(), lease="given").lease_name == "given"
-    assert refusals(SmallCluster((DEPLOYMENTS, deployment())), lease="given") == ""
+    assert refusals(cluster_of(deployment()), lease="given") == ""
 
 
 @pytest.mark.parametrize("config", ["kind: [", "kind: Other", "[]", "kind: OperatorConfiguration\nleaderElection: 5"])
@@ -324,7 +302,7 @@ def test_a_configuration_that_cannot_be_read_refuses(config: str) -> None:
 
 def test_an_absent_configuration_refuses() -> None:
     """Without the ConfigMap the Lease is unknown, and the remedy is named."""
-    assert "--lease-name" in refusals(SmallCluster((DEPLOYMENTS, deployment())))
+    assert "--lease-name" in refusals(cluster_of(deployment()))
 
 
 def test_a_configuration_that_may_not_be_read_fails_closed() -> None:
@@ -339,27 +317,37 @@ def test_items_rename_the_configuration_key() -> None:
     """The key is the one that the volume mounts as config.yaml."""
     body = deployment()
     body["spec"]["template"]["spec"]["volumes"][-1]["configMap"]["items"] = [{"key": "own", "path": "config.yaml"}]
-    config = config_map()
+    config = installation.config_map()
     config["data"] = {"own": CONFIG}
-    assert found_in(SmallCluster((DEPLOYMENTS, body), (CONFIG_MAPS, config))).lease_name
+    assert found_in(cluster_of(body, config)).lease_name
 
 
-def test_expressions_in_the_selector_are_kept() -> None:
-    """A selector with expressions is put into the text form that lists take."""
-    assert (
-        operator._selector(
-            {
-                "matchLabels": {"a": "b"},
-                "matchExpressions": [
-                    {"key": "c", "operator": "In", "values": ["d", "e"]},
-                    {"key": "f", "operator": "NotIn", "values": ["g"]},
-                    {"key": "h", "operator": "Exists"},
-                    {"key": "i", "operator": "DoesNotExist"},
-                ],
-            }
-        )
-        == "a=b,c in (d,e),f notin (g),h,!i"
-    )
+@pytest.mark.parametrize(
+    ("labels", "selected"),
+    [
+        ({"a": "b", "c": "d", "h": ""}, True),
+        ({"a": "b", "c": "e", "h": "x", "f": "other"}, True),
+        ({"a": "x", "c": "d", "h": ""}, False),
+        ({"a": "b", "h": ""}, False),
+        ({"a": "b", "c": "d", "h": "", "f": "g"}, False),
+        ({"a": "b", "c": "d"}, False),
+        ({"a": "b", "c": "d", "h": "", "i": ""}, False),
+    ],
+)
+def test_expressions_in_the_selector_count(labels: dict[str, str], *, selected: bool) -> None:
+    """A pod is the operator's if every term of its Deployment's selector holds."""
+    body = deployment(labels={})
+    body["spec"]["selector"] = {
+        "matchLabels": {"a": "b"},
+        "matchExpressions": [
+            {"key": "c", "operator": "In", "values": ["d", "e"]},
+            {"key": "f", "operator": "NotIn", "values": ["g"]},
+            {"key": "h", "operator": "Exists"},
+            {"key": "i", "operator": "DoesNotExist"},
+        ],
+    }
+    cluster = SmallCluster((DEPLOYMENTS, body), (CONFIG_MAPS, config_map()), (PODS, pod("p", labels=labels)))
+    assert bool(found_in(cluster).pods) is selected
 
 
 def test_scaling_goes_through_scale_and_nothing_else() -> None:
@@ -380,22 +368,18 @@ def test_scaling_twice_writes_once() -> None:
     assert cluster.writes() == []
 
 
-def test_scaling_follows_replicas_that_moved() -> None:
-    """A test that fails is read again: the present number goes down to zero."""
-    cluster = installed(replicas=1)
-    found = found_in(cluster)
-    cluster.edit(DEPLOYMENTS, NAMESPACE, "grove-operator", lambda body: body["spec"].update(replicas=3))
-    operator.scale(cluster, found, 0)
-    assert replicas_of(cluster) == 0
-
-
-def test_replicas_that_came_back_by_another_hand_are_left() -> None:
-    """Scaling from one number straight to another would leave a field owner that blocks Helm."""
-    cluster = installed(replicas=0)
-    found = found_in(cluster)
-    cluster.edit(DEPLOYMENTS, NAMESPACE, "grove-operator", lambda body: body["spec"].update(replicas=1))
-    operator.scale(cluster, found, 3)
-    assert replicas_of(cluster) == 1
+@table(
+    "found moved wanted left",
+    ("A test that fails is read again: the present number goes down to zero.", (1, 3, 0, 0)),
+    ("Scaling from one number straight to another would leave a field owner that blocks Helm.", (0, 1, 3, 1)),
+)
+def test_scaling_follows_replicas_that_moved(found: int, moved: int, wanted: int, left: int) -> None:
+    """Somebody else set the replicas since they were read: zero is insisted on, and any other number is theirs."""
+    cluster = installed(replicas=found)
+    seen = found_in(cluster)
+    cluster.edit(DEPLOYMENTS, NAMESPACE, "grove-operator", lambda body: body["spec"].update(replicas=moved))
+    operator.scale(cluster, seen, wanted)
+    assert replicas_of(cluster) == left
 
 
 @pytest.mark.parametrize("arrives", [True, False])

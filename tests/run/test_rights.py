@@ -13,9 +13,11 @@ from migrator import resources
 from migrator.errors import ApiError, LostReply, MigratorError, NotAuthorised
 from migrator.exact_json import JSONObject
 from migrator.grove.model import Ref
+from migrator.planning.options import PlanOptions
 from migrator.planning.patches import Patch
 from migrator.resources import Resource
 from migrator.run import rights
+from migrator.run.context import RunOptions
 from migrator.run.operator import Operator
 from migrator.run.rights import Right
 from migrator.store import DryRun
@@ -42,7 +44,10 @@ class Reviewer(MemoryStore):
         self.modes.add(self.dry_run)
         asked = body["spec"]["resourceAttributes"]
         self.asked.append(asked)
-        return {**body, "status": {"allowed": self.answer(asked)}}
+        answer = self.answer(asked)
+        if isinstance(answer, MigratorError):
+            raise answer
+        return {**body, "status": {"allowed": answer}}
 
 
 def patch(kind: str, namespace: str, subresource: str = "", name: str = "x") -> Patch:
@@ -77,15 +82,13 @@ def test_a_right_is_told_as_kubectl_tells_it() -> None:
 
 def test_patches_need_patch_and_get_once_for_each_kind_and_namespace() -> None:
     """Each subresource is patched, each object read again after a conflict; a hundred pods are no more than one."""
-    found = rights.of_patches(
-        [
-            patch("Pod", "a", name="one"),
-            patch("Pod", "a", name="two"),
-            patch("Pod", "b"),
-            patch("PodClique", "a", "status"),
-        ]
-    )
-    assert texts(found) == [
+    patches = [
+        patch("Pod", "a", name="one"),
+        patch("Pod", "a", name="two"),
+        patch("Pod", "b"),
+        patch("PodClique", "a", "status"),
+    ]
+    assert texts(rights.of_migration(patches, "grove", None, RunOptions(PlanOptions())))[:6] == [
         "patch pods in namespace a",
         "get pods in namespace a",
         "patch pods in namespace b",
@@ -111,13 +114,16 @@ def test_patches_need_patch_and_get_once_for_each_kind_and_namespace() -> None:
         ),
     ],
 )
-def test_a_hold_needs_the_lease_the_record_and_the_deployment(
+def test_a_run_needs_the_leases_the_record_and_the_deployment(
     found: Operator | None, deployment: list[str], *, stops_it: bool
 ) -> None:
     """The Deployment is asked for where there is one, its scale only by a run that stops it."""
-    assert texts(rights.of_hold("grove", ("lease",), found, stops_it=stops_it)) == [
-        "get leases.coordination.k8s.io lease in namespace grove",
-        "patch leases.coordination.k8s.io lease in namespace grove",
+    own = ["lease"] if found is not None else []
+    assert texts(rights.of_migration((), "grove", found, RunOptions(PlanOptions(), stop_operator=stops_it))) == [
+        f"{verb} leases.coordination.k8s.io {name} in namespace grove"
+        for name in ("grove-migrator", "grove-operator-leader-election", *own)
+        for verb in ("get", "patch")
+    ] + [
         "create leases.coordination.k8s.io in namespace grove",
         "get configmaps in namespace grove",
         "list configmaps in namespace grove",
@@ -131,23 +137,11 @@ def test_a_hold_needs_the_lease_the_record_and_the_deployment(
 def test_a_question_tells_what_is_meant_and_nothing_is_stored() -> None:
     """A review names verb, group, version, resource, subresource and name, without what is empty, in a dry run."""
     store = Reviewer()
-    rights.check(
-        store,
-        [
-            Right("patch", resources.DEPLOYMENTS, "scale", name="grove-operator"),
-            Right("list", resources.CONFIG_MAPS),
-        ],
-        LOG,
-    )
+    scale = Right("patch", resources.DEPLOYMENTS, "scale", name="grove-operator")
+    rights.check(store, [scale, Right("list", resources.CONFIG_MAPS)], LOG)
+    deployment = {"group": "apps", "version": "v1", "resource": "deployments", "name": "grove-operator"}
     assert store.asked == [
-        {
-            "verb": "patch",
-            "group": "apps",
-            "version": "v1",
-            "resource": "deployments",
-            "subresource": "scale",
-            "name": "grove-operator",
-        },
+        {"verb": "patch", "subresource": "scale", **deployment},
         {"verb": "list", "version": "v1", "resource": "configmaps"},
     ]
     assert store.modes == {DryRun.SERVER}
@@ -191,21 +185,12 @@ def test_all_that_is_missing_is_named_up_to_eight() -> None:
     )
 
 
-def unanswered(error: MigratorError) -> Answer:
-    """A server that answers no such question."""
-
-    def answer(_asked: dict[str, str]) -> bool:
-        raise error
-
-    return answer
-
-
 @pytest.mark.parametrize(
     "answer",
     [
-        unanswered(ApiError("HTTP 404", status=404)),
-        unanswered(NotAuthorised("HTTP 403")),
-        unanswered(LostReply("no answer")),
+        lambda _asked: ApiError("HTTP 404", status=404),
+        lambda _asked: NotAuthorised("HTTP 403"),
+        lambda _asked: LostReply("no answer"),
         lambda _asked: None,
     ],
     ids=["an error", "forbidden", "no reply", "no verdict"],
@@ -243,9 +228,7 @@ def test_every_write_of_a_run_was_asked_for(*, revert: bool) -> None:
 
 def test_a_missing_right_disturbs_nothing() -> None:
     """Without one right the run ends with exit 1 before it stopped the operator or wrote anything."""
-    with (
-        mock.patch.object(rights, "allowed", lambda _store, right: right.resource != resources.LEASES),
-    ):
+    with mock.patch.object(rights, "allowed", lambda _store, right: right.resource != resources.LEASES):
         world = World()
         ending = world.run()
     assert isinstance(ending.error, NotAuthorised)

@@ -34,12 +34,6 @@ def test_a_digest_decides_where_the_image_names_one(image: str, *, accepted: boo
     assert is_target(image, TARGET, None, frozenset({READ})) is accepted
 
 
-def test_without_a_digest_nothing_changes() -> None:
-    """What was read of a bare binary has no digest, and the tag decides."""
-    image = f"example.test/operator:v0.1.0-alpha.11@{OTHER}"
-    assert is_target(image, TARGET, None)
-
-
 @pytest.mark.parametrize(
     ("image_id", "other"),
     [
@@ -70,7 +64,6 @@ def test_a_run_refuses_another_build_of_the_target(image: str, digest: str) -> N
     for item in (*cluster.operator(image=image), _pulled(operator_pod("one", image), f"registry.example/op@{digest}")):
         store.put(item)
     options = RunOptions(PlanOptions(target=cluster.TARGET), stop_operator=True, target_digests=frozenset({READ}))
-    control = observation.glance(store, options)
-    said = [finding.message for finding in observation.in_the_way(options, control) if READ in finding.message]
+    said = [finding.message for finding in observation.glance(store, options).findings() if READ in finding.message]
     assert len(said) == (image == cluster.NEW_IMAGE and digest == OTHER)
     assert all(OTHER in one and "read the deployed image" in one for one in said)

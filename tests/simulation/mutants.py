@@ -19,14 +19,14 @@ from migrator.grove import places
 from migrator.grove.model import Change, Place, PodCliqueSet, SetHashes, StoredHash
 from migrator.planning import patches, planner, revert
 from migrator.planning.detect import Verdict
-from migrator.planning.options import Direction
 from migrator.planning.patches import Patch
 from migrator.resources import Op as PatchOp
-from migrator.run import actions, decisions, loop, observation, operator
+from migrator.run import actions, decisions, loop, operator
 from migrator.run.decisions import Goal, Lease, Op, Phase, Rec, Situation, Why
 from migrator.run.execute import Executor
 from migrator.run.leases import Leases, LeaseSeen
-from migrator.run.observation import Control, Observation, SetsSeen
+from migrator.run.observation import Observation, SetsSeen
+from migrator.run.operator import OPERATOR_LABELS
 from migrator.run.record import Recorded, Recorder
 from tests.run import test_holes
 from tests.simulation import (
@@ -73,12 +73,12 @@ def _no_lease_check() -> AbstractContextManager[object]:
 
 
 def _taken_as_success(kind: type[MigratorError]) -> AbstractContextManager[object]:
-    original = Executor._settle
+    original = Executor._left
 
-    def settle(self: Executor, patch: Patch, pcs: PodCliqueSet | None, cause: MigratorError) -> Patch | None:
-        return None if isinstance(cause, kind) else original(self, patch, pcs, cause)
+    def left(self: Executor, sending: Any, answer: MigratorError | None) -> Patch | None:
+        return None if isinstance(answer, kind) else original(self, sending, answer)
 
-    return mock.patch.object(Executor, "_settle", settle)
+    return mock.patch.object(Executor, "_left", left)
 
 
 def _also_changes(verdict: Verdict, place: Place) -> AbstractContextManager[object]:
@@ -103,13 +103,14 @@ def _one_snapshot() -> AbstractContextManager[object]:
     """What was planned before the fence is taken for what is there behind it."""
     original = loop.read_sets
 
-    def read_sets(store: Any, options: Any, context: Any, control: Any, phase: Phase) -> SetsSeen:
-        if phase is Phase.FENCED and seen:
-            return replace(seen[-1], phase=phase)
-        seen.append(original(store, options, context, control, phase))
-        return seen[-1]
+    def read_sets(store: Any, seen: Observation, context: Any) -> Observation:
+        if seen.phase is Phase.FENCED and read:
+            return replace(seen, sets=read[-1])
+        found = original(store, seen, context)
+        read.append(found.sets)
+        return found
 
-    seen: list[SetsSeen] = []
+    read: list[SetsSeen] = []
     return mock.patch.object(loop, "read_sets", read_sets)
 
 
@@ -159,17 +160,17 @@ def _no_test_of_values() -> Iterator[None]:
 
 def _no_look_at_the_operator() -> AbstractContextManager[object]:
     """An operator behind the fence is always taken for the target's."""
-    original = observation._operator
+    original = vars(Observation)["op"]
 
-    def operator(control: Control, *more: Any) -> Op:
-        found = original(control, *more)
-        return Op.TARGET if control.fenced and found in {Op.OTHER, Op.LOOSE} else found
+    def op(seen: Observation) -> Op:
+        found = original.__get__(seen)
+        return Op.TARGET if seen.fenced and found in {Op.OTHER, Op.LOOSE} else found
 
-    return mock.patch.object(observation, "_operator", operator)
+    return mock.patch.object(Observation, "op", property(op))
 
 
 def _no_look_at_the_targets_operator() -> AbstractContextManager[object]:
-    return mock.patch.object(observation, "_target_was_running", return_value=False)
+    return mock.patch.object(Observation, "target_was_running", property(lambda _seen: False))
 
 
 def _leases_are_never_parked() -> AbstractContextManager[object]:
@@ -177,11 +178,11 @@ def _leases_are_never_parked() -> AbstractContextManager[object]:
 
 
 def _nothing_is_owed() -> AbstractContextManager[object]:
-    return mock.patch.object(observation, "replicas_to_restore", return_value=None)
+    return mock.patch.object(Observation, "replicas_due", property(lambda _seen: None))
 
 
 def _no_watch() -> AbstractContextManager[object]:
-    return mock.patch.object(actions.Watch, "check", return_value=None)
+    return mock.patch.object(actions, "foreign", return_value=None)
 
 
 def _the_reason_alone() -> AbstractContextManager[object]:
@@ -208,13 +209,13 @@ def _waits_for_ever() -> AbstractContextManager[object]:
 
 
 def _records_are(found: Rec, taken_for: Rec) -> AbstractContextManager[object]:
-    original = observation.record_of
+    original = vars(Observation)["rec"]
 
-    def record_of(recorded: Recorded, way: Direction) -> Rec:
-        kept = original(recorded, way)
+    def rec(seen: Observation) -> Rec:
+        kept = original.__get__(seen)
         return taken_for if kept is found else kept
 
-    return mock.patch.object(observation, "record_of", record_of)
+    return mock.patch.object(Observation, "rec", property(rec))
 
 
 def _only_the_open_run_counts() -> AbstractContextManager[object]:
@@ -233,14 +234,13 @@ def _leases_are_never_lost() -> AbstractContextManager[object]:
 
 def _every_zero_is_ours() -> AbstractContextManager[object]:
     """An operator at zero is given a replica, whether or not a run of ours took one."""
-    original = observation.replicas_to_restore
+    original = vars(Observation)["replicas_due"]
 
-    def replicas(seen: Observation, *more: Any, **options: Any) -> int | None:
-        installed = seen.control.found.operator
-        at_zero = installed is not None and installed.replicas == 0
-        return original(seen, *more, **options) or (1 if at_zero else None)
+    def replicas(seen: Observation) -> int | None:
+        at_zero = seen.operator is not None and seen.operator.replicas == 0
+        return original.__get__(seen) or (1 if at_zero else None)
 
-    return _both(*(mock.patch.object(module, "replicas_to_restore", replicas) for module in (observation, actions)))
+    return mock.patch.object(Observation, "replicas_due", property(replicas))
 
 
 def _overtaken() -> None:
@@ -284,7 +284,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "operators are known by the chart's labels only",
-        lambda: mock.patch.object(operator, "_selected", return_value=False),
+        lambda: mock.patch.object(operator, "_matches", lambda _, labels: OPERATOR_LABELS.items() <= labels.items()),
         test_holes.test_an_operator_under_its_own_labels_is_seen,
     ),
     Mutant(
@@ -299,7 +299,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a dry run does not look at operators",
-        lambda: mock.patch.object(observation, "in_the_way", return_value=[]),
+        lambda: mock.patch.object(Observation, "findings", return_value=[]),
         test_holes.test_a_dry_run_ends_as_the_run_would,
     ),
     Mutant(

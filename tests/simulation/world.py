@@ -276,7 +276,7 @@ class Process:
 
     def verify(self, *, target: str = cluster.TARGET) -> Ending:
         """``grove-migrator verify --after-upgrade``."""
-        options = VerifyOptions(target, after_upgrade=True)
+        options = VerifyOptions(PlanOptions(target=target), after_upgrade=True)
         return self._ended(lambda: verify.verify(View(self.world.store, self), options, self._context(None)))
 
     def _context(self, timeout: float | None) -> Context:

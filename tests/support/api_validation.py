@@ -17,7 +17,10 @@ _LARGEST_CONFIG_MAP: Final = 1024 * 1024  # Kubernetes: pkg/apis/core/types.go:M
 def validate(resource: Resource, body: JSONObject) -> None:
     """Raises ``Rejected`` for what validation forbids, ``ApiError`` for what cannot be decoded."""
     name = body["metadata"].get("name")
-    for key, value in (body["metadata"].get("labels") or {}).items():
+    labels = body["metadata"].get("labels") or {}
+    if not isinstance(labels, dict):
+        raise Rejected(f"{name}: metadata.labels: {labels!r} is not a map", status=422, reason="Invalid")
+    for key, value in labels.items():
         if not isinstance(value, str) or not _LABEL_VALUE.fullmatch(value):
             raise Rejected(f"{name}: metadata.labels[{key}]: {value!r} is not a value", status=422, reason="Invalid")
     if resource == LEASES:

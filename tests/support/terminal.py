@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import io
 import os
 import pty
 import re
@@ -14,6 +15,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tests.support.paths import ROOT
+
+
+class Watched(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        """It is."""
+        return True
+
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 

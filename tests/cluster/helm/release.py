@@ -79,6 +79,11 @@ class Release:
         self._uninstall = [way.program]
         return self.helm.run(way.program, "upgrade", NAME, self._chart(), *way.flags, *flags, *self._values(tag))
 
+    def upgrade_to(self, way: Way, tag: str) -> None:
+        """Upgrade to an operator with this tag, which must succeed."""
+        done = self.upgrade(way, tag)
+        assert done.returncode == 0, done.stderr
+
     def uninstall(self) -> None:
         """Uninstall what was installed, if anything was."""
         for program in self._uninstall:

@@ -21,8 +21,7 @@ def upgraded(release: Release) -> Release:
     release.install(HELM, OLD)
     release.site.plant()
     carry_out(release, "job.yaml")
-    done = release.upgrade(HELM, NEW)
-    assert done.returncode == 0, done.stderr
+    release.upgrade_to(HELM, NEW)
     release.wait_for_pods()
     return release
 

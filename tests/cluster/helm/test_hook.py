@@ -32,21 +32,20 @@ def hooked(release: Release) -> Release:
 def frozen(release: Release) -> Iterator[Any]:
     """A way to let nobody write the generation hash of one set, in the middle of a run's writes."""
     admin = release.site.admin
-    policy = _policy("frozen")
-    thaw = [policy, _binding("frozen")]
+    policies = _freezing("frozen")
 
     def freeze() -> None:
-        for item in thaw:
+        for item in policies:
             admin.create(item)
         eventually(lambda: _write_generation_hash(release) == 403, what="the policy is not in force")
 
     def unfreeze() -> None:
-        for item in thaw:
+        for item in policies:
             admin.delete(item)
         eventually(lambda: _write_generation_hash(release) == 200, what="the policy is still in force")
 
     yield freeze, unfreeze
-    for item in thaw:
+    for item in policies:
         admin.delete(item)
 
 
@@ -103,8 +102,7 @@ def test_the_hook_migrates_and_the_upgrade_starts_the_new_operator(hooked: Relea
     assert hooked.kubelet.containers == []
     hooked.site.plant()
     before = hooked.site.objects()
-    upgraded = hooked.upgrade(helm, NEW)
-    assert upgraded.returncode == 0, upgraded.stderr
+    hooked.upgrade_to(helm, NEW)
     assert hooked.site.objects() == hooked.site.expected(before, OLD, NEW)
     [(code, summary)] = attempts(hooked)
     assert (code, summary["outcome"], job(hooked)["over"]) == (0, "done", "Complete")
@@ -113,8 +111,7 @@ def test_the_hook_migrates_and_the_upgrade_starts_the_new_operator(hooked: Relea
     assert "grove-migrator" not in hooked.managers()
     assert kept(hooked) == set(), "rights and policies have outlived the upgrade"
     running = undisturbed(hooked)
-    again = hooked.upgrade(helm, NEW)
-    assert again.returncode == 0, again.stderr
+    hooked.upgrade_to(helm, NEW)
     assert [code for code, _ in attempts(hooked)] == [0]
     assert undisturbed(hooked)["pods"] == running["pods"]
     assert used(audit.requests(), GRANTS) < set(GRANTS)
@@ -145,8 +142,7 @@ def test_a_refused_run_stops_helm_and_never_disturbs_the_operator(hooked: Releas
     assert [name for name in hooked.site.names("ConfigMap") if name.startswith("grove-migrator")] == []
     _set_update_end(hooked, ended)
     _set_pods_hash(hooked, label)
-    upgraded = hooked.upgrade(helm, NEW)
-    assert upgraded.returncode == 0, upgraded.stderr
+    hooked.upgrade_to(helm, NEW)
     assert [code for code, _ in attempts(hooked)] == [0]
 
 
@@ -198,8 +194,7 @@ def test_a_failure_after_the_first_write_puts_everything_back(hooked: Release, f
     assert deployment["template"]["spec"]["containers"][0]["image"].endswith(OLD)
     assert "grove-migrator" not in hooked.managers()
     unfreeze()
-    upgraded = hooked.upgrade(HELM_4, NEW)
-    assert upgraded.returncode == 0, upgraded.stderr
+    hooked.upgrade_to(HELM_4, NEW)
     assert hooked.site.objects() == hooked.site.expected(before, OLD, NEW)
     assert hooked.deployment()["spec"]["replicas"] == 2
 
@@ -223,8 +218,7 @@ def test_a_job_that_outlives_helms_patience_keeps_its_rights_and_policies(hooked
     assert (job(hooked)["over"], [code for code, _ in attempts(hooked)]) == ("Complete", [0])
     assert hooked.site.objects() == hooked.site.expected(before, OLD, NEW)
     assert kept(hooked) == everything
-    upgraded = hooked.upgrade(helm, NEW)
-    assert upgraded.returncode == 0, upgraded.stderr
+    hooked.upgrade_to(helm, NEW)
     assert (hooked.deployment()["spec"]["replicas"], kept(hooked)) == (2, set())
 
 
@@ -247,8 +241,7 @@ def test_a_second_upgrade_replaces_the_job_in_the_middle_of_its_writes(hooked: R
     eventually(lambda: hooked.site.objects() != before, what="nothing was written", seconds=180)
     assert job(hooked)["over"] is None, "the Job was faster than Helm"
     hooked.hooks = hooks()
-    second = hooked.upgrade(helm, NEW)
-    assert second.returncode == 0, second.stderr
+    hooked.upgrade_to(helm, NEW)
     [first, _] = hooked.kubelet.containers
     assert [code for code, _ in attempts(hooked)] == [0]
     assert "HTTP 401 Unauthorized" in first.log
@@ -282,7 +275,8 @@ def _write_generation_hash(release: Release) -> int:
     return answer.status
 
 
-def _policy(name: str) -> Object:
+def _freezing(name: str) -> list[Object]:
+    """A policy by which nobody changes the generation hash of one set, and its binding."""
     rule = {
         "apiGroups": ["grove.io"],
         "apiVersions": ["*"],
@@ -291,21 +285,12 @@ def _policy(name: str) -> Object:
         "resourceNames": ["disagg"],
     }
     unchanged = "object.status.currentGenerationHash == oldObject.status.currentGenerationHash"
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": name},
-        "spec": {
+    specs = {
+        "ValidatingAdmissionPolicy": {
             "matchConstraints": {"resourceRules": [rule]},
             "validations": [{"expression": unchanged, "reason": "Forbidden"}],
         },
+        "ValidatingAdmissionPolicyBinding": {"policyName": name, "validationActions": ["Deny"]},
     }
-
-
-def _binding(name: str) -> Object:
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": name},
-        "spec": {"policyName": name, "validationActions": ["Deny"]},
-    }
+    about = {"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": name}}
+    return [{**about, "kind": kind, "spec": spec} for kind, spec in specs.items()]

@@ -56,8 +56,7 @@ def test_the_upgrade_after_a_run_brings_the_operator_back(release: Release, way:
     assert (release.deployment()["spec"]["replicas"], release.site.operators()) == (0, [])
     assert release.replicas_owners() == []
     assert "grove-migrator" not in release.managers()
-    upgraded = release.upgrade(second, NEW)
-    assert upgraded.returncode == 0, upgraded.stderr
+    release.upgrade_to(second, NEW)
     assert (release.deployment()["spec"]["replicas"], image(release)) == (2, f"example.test/grove-operator:{NEW}")
     assert "grove-migrator" not in release.managers()
     release.wait_for_pods()
@@ -80,8 +79,7 @@ def test_a_zero_through_scale_does_not_conflict(release: Release) -> None:
     release.install(SERVER_SIDE, OLD)
     patch_replicas(release, "scale")
     assert release.replicas_owners() == []
-    upgraded = release.upgrade(SERVER_SIDE, NEW)
-    assert upgraded.returncode == 0, upgraded.stderr
+    release.upgrade_to(SERVER_SIDE, NEW)
     assert release.deployment()["spec"]["replicas"] == 2
 
 
@@ -91,8 +89,7 @@ def test_two_helm_steps_need_nobody_else_to_touch_the_deployment(release: Releas
     release.install(SERVER_SIDE, OLD)
     release.site.plant()
     release.replicas = 0
-    stopped = release.upgrade(SERVER_SIDE, OLD)
-    assert stopped.returncode == 0, stopped.stderr
+    release.upgrade_to(SERVER_SIDE, OLD)
     release.wait_for_pods()
     generation = release.deployment()["metadata"]["generation"]
     before = release.site.objects()
@@ -100,6 +97,5 @@ def test_two_helm_steps_need_nobody_else_to_touch_the_deployment(release: Releas
     assert release.site.objects() == release.site.expected(before, OLD, NEW)
     assert release.deployment()["metadata"]["generation"] == generation
     release.replicas = 2
-    upgraded = release.upgrade(SERVER_SIDE, NEW)
-    assert upgraded.returncode == 0, upgraded.stderr
+    release.upgrade_to(SERVER_SIDE, NEW)
     assert (release.deployment()["spec"]["replicas"], image(release)) == (2, f"example.test/grove-operator:{NEW}")

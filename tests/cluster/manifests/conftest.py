@@ -10,6 +10,9 @@ import pytest
 from testbed.controlplane.options import Options
 from testbed.controlplane.server import ControlPlane
 from tests.cluster.manifests.site import Pod, Site
+from tests.support.command_line import Invoke, invoke
+
+__all__ = ["invoke"]
 
 
 @pytest.fixture(scope="session")
@@ -27,9 +30,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 @pytest.fixture
-def pod(site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Pod:
+def pod(site: Site, monkeypatch: pytest.MonkeyPatch, invoke: Invoke) -> Pod:
     """The command line as the Job's container."""
-    return Pod(site, monkeypatch, capsys)
+    return Pod(site, monkeypatch, invoke)
 
 
 @pytest.fixture

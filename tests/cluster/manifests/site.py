@@ -17,7 +17,6 @@ import pytest
 import yaml
 from kubernetes.config import incluster_config
 
-from migrator import cli
 from migrator.cli import termination, wiring
 from migrator.hashing import podcliqueset, schemes
 from testbed import operator_installation as installation
@@ -28,6 +27,7 @@ from testbed.controlplane.server import ControlPlane
 from testbed.controlplane.trees import plant
 from testbed.gangs import MAPPED
 from testbed.trees import State
+from tests.support.command_line import Invoke, Printed
 from tests.support.paths import ROOT
 from tests.support.translation import new_hashes, translated
 
@@ -128,16 +128,6 @@ def role_of(objects: Sequence[Object], kind: str, permitted: Sequence[Grant]) ->
         if grant.role == kind
     ]
     return {**role, "rules": rules}
-
-
-@dataclass(frozen=True)
-class Done:
-    """How a run ended: its exit code, what it printed, and the files that it opened to write."""
-
-    code: int
-    out: str
-    err: str
-    written: list[str]
 
 
 @dataclass
@@ -277,8 +267,8 @@ class Site:
 class Pod:
     """Runs the command line as the Job's container does."""
 
-    def __init__(self, site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self._site, self._monkeypatch, self._capsys = site, monkeypatch, capsys
+    def __init__(self, site: Site, monkeypatch: pytest.MonkeyPatch, invoke: Invoke) -> None:
+        self._site, self._monkeypatch, self._invoke = site, monkeypatch, invoke
         self.termination_log = site.directory / "termination-log"
         files = self._files = site.directory / "serviceaccount"
         monkeypatch.setenv("HOME", str(site.directory))
@@ -290,17 +280,14 @@ class Pod:
         monkeypatch.setattr(termination, "DEFAULT_PATH", str(self.termination_log))
         monkeypatch.setattr(sys, "dont_write_bytecode", True)  # the image's is written when it is built
 
-    def run(self, arguments: Sequence[str]) -> Done:
-        """Run, and return how it ended."""
+    def run(self, arguments: Sequence[str], *, code: int = 0) -> Printed:
+        """Run to an end with this code; ``written`` are the files that were opened to write."""
         self.termination_log.unlink(missing_ok=True)
         token = self._site.admin.service_account_token(NAMESPACE, ACCOUNT, pod=self._site.job_pod())
         for key, value in self._site.server.in_cluster(self._files, token=token, namespace=NAMESPACE).items():
             self._monkeypatch.setenv(key, value)
-        self._capsys.readouterr()
-        with _opened_to_write() as written:
-            code = cli.invoke(list(arguments))
-        captured = self._capsys.readouterr()
-        return Done(code, captured.out, captured.err, written)
+        with _opened_to_write() as self.written:
+            return self._invoke(*arguments, code=code)
 
 
 def _hashes(release: str) -> Any:

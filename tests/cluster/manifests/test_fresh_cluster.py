@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from testbed.controlplane.client import Client, Object, eventually
+from testbed.controlplane.client import Client, eventually
 from testbed.controlplane.options import Options
 from testbed.controlplane.server import ControlPlane
 from tests.cluster.helm.test_chart import template
@@ -17,6 +17,8 @@ from tests.support.pods.kubelet import Kubelet
 from tests.support.pods.own_image import own_image
 
 pytestmark = pytest.mark.controlplane
+
+WAVE = "argocd.argoproj.io/sync-wave"
 
 
 @pytest.fixture
@@ -33,7 +35,8 @@ def test_the_first_sync_ends_well(fresh: ControlPlane, tmp_path_factory: pytest.
     assert admin.list("apiextensions.k8s.io/v1", "CustomResourceDefinition") == []
     admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     with Kubelet(fresh, tmp_path_factory.mktemp("pods"), own_image, namespace=NAMESPACE) as kubelet:
-        for item in sorted(template("helm4", OURS, "mode=argocd", f"target={NEW}"), key=_wave):
+        objects = template("helm4", OURS, "mode=argocd", f"target={NEW}")
+        for item in sorted(objects, key=lambda one: int(one["metadata"]["annotations"][WAVE])):
             admin.apply(item)
         eventually(lambda: _conditions(admin) & {"Complete", "Failed"}, what="the Job is not over", seconds=180)
         assert "Complete" in _conditions(admin), kubelet.containers[0].log
@@ -43,10 +46,6 @@ def test_the_first_sync_ends_well(fresh: ControlPlane, tmp_path_factory: pytest.
     assert [item["metadata"]["name"] for item in admin.list("v1", "ConfigMap", NAMESPACE)] == ["kube-root-ca.crt"]
     assert admin.list("coordination.k8s.io/v1", "Lease", NAMESPACE) == []
     admin.close()
-
-
-def _wave(item: Object) -> int:
-    return int(item["metadata"]["annotations"]["argocd.argoproj.io/sync-wave"])
 
 
 def _conditions(admin: Client) -> set[str]:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,19 +21,12 @@ from testbed.controlplane.crds import apply_crds
 from testbed.controlplane.server import ControlPlane
 from testbed.controlplane.trees import load
 from testbed.trees import PROGRESS, State, grow
-from tests.support.paths import ROOT
+from tests.cluster.manifests.site import NAMESPACE, arguments, documents, of_kind
+from tests.support.command_line import Invoke
 
 pytestmark = pytest.mark.controlplane
 
-MANIFEST = ROOT / "manifests" / "job.yaml"
-DOCUMENTS: list[dict[str, Any]] = list(yaml.safe_load_all(MANIFEST.read_text(encoding="utf-8")))
-NAMESPACE = "grove-system"
-
-
-def of_kind(kind: str) -> dict[str, Any]:
-    """The manifest's one document of a kind."""
-    [found] = [document for document in DOCUMENTS if document["kind"] == kind]
-    return found
+DOCUMENTS = documents("job.yaml")
 
 
 #: Lines of CRDs, by where an update's progress is kept, and what their operators hash.
@@ -63,20 +53,19 @@ def applied(control_plane: ControlPlane, api: Client, line: str) -> Iterator[Cli
 
 
 def test_the_manifest_applies_and_the_account_migrates_with_exactly_these_rights(
-    control_plane: ControlPlane, api: Client, applied: Client, line: str, tmp_path: Path
+    control_plane: ControlPlane, applied: Client, line: str, tmp_path: Path, invoke: Invoke
 ) -> None:
     """As the Job's ServiceAccount, the Job's own command line migrates a set with every field of that line."""
     store = kube_store.connect(kubeconfig=str(control_plane.kubeconfig))
     pcs = workloads.disaggregated("disagg")
     source = podcliqueset.hash_pod_clique_set(pcs, schemes.by_name(LINES[line]))
-    load(api, grow(pcs, source, State(line=line, updated=True)))
-    token = applied.service_account_token(NAMESPACE, "grove-migrator")
-    config = tmp_path / "kubeconfig"
-    config.write_text(_kubeconfig(control_plane, token), encoding="utf-8")
+    load(applied, grow(pcs, source, State(line=line, updated=True)))
+    config: Any = yaml.safe_load(control_plane.kubeconfig.read_text(encoding="utf-8"))
+    config["users"][0]["user"] = {"token": applied.service_account_token(NAMESPACE, "grove-migrator")}
+    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(config), encoding="utf-8")
     try:
-        done = _run(config)
-        assert done.returncode == 0, done.stderr
-        assert json.loads(done.stdout)["patches"] > 0
+        where = ("-o", "json", "--kubeconfig", tmp_path / "kubeconfig", "--operator-namespace", NAMESPACE)
+        assert invoke(*arguments("job.yaml"), *where).json["patches"] > 0
         [stored] = applied.list(
             "grove.io/v1alpha1", "PodClique", "default", selector="app.kubernetes.io/name=disagg-0-frontend"
         )
@@ -96,31 +85,8 @@ PUTTING_BACK = 600
 
 def test_the_deadline_leaves_every_attempt_its_time() -> None:
     """Each attempt may take `--timeout`, the time to put things back, and the grace period after SIGTERM."""
-    spec = of_kind("Job")["spec"]
+    spec = of_kind(DOCUMENTS, "Job")[0]["spec"]
     pod = spec["template"]["spec"]
     [timeout] = [found for found in pod["containers"][0]["args"] if found.startswith("--timeout=")]
     each = durations.parse(timeout.removeprefix("--timeout=")) + PUTTING_BACK + pod["terminationGracePeriodSeconds"]
     assert spec["activeDeadlineSeconds"] == (spec["backoffLimit"] + 1) * each
-
-
-def _run(config: Path) -> subprocess.CompletedProcess[str]:
-    args = of_kind("Job")["spec"]["template"]["spec"]["containers"][0]["args"]
-    command = [sys.executable, "-m", "migrator", *args, "-o", "json", "--kubeconfig", str(config)]
-    return subprocess.run(
-        [*command, "--operator-namespace", NAMESPACE], capture_output=True, text=True, check=False, env=dict(os.environ)
-    )
-
-
-def _kubeconfig(control_plane: ControlPlane, token: str) -> str:
-    return yaml.safe_dump(
-        {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [
-                {"name": "c", "cluster": {"server": control_plane.url, "certificate-authority": str(control_plane.ca)}}
-            ],
-            "users": [{"name": "u", "user": {"token": token}}],
-            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-            "current-context": "x",
-        }
-    )

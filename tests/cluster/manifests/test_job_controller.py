@@ -12,6 +12,7 @@ from testbed.controlplane.client import Object, eventually
 from tests.cluster.manifests.site import Site, documents, of_kind
 from tests.support.pods.container import Program
 from tests.support.pods.kubelet import Kubelet
+from tests.support.tables import table
 
 pytestmark = pytest.mark.controlplane
 
@@ -84,22 +85,19 @@ def test_what_another_attempt_cannot_mend_fails_the_job_at_once(jobs: dict[str, 
     assert "succeeded" not in jobs[name]
 
 
-@pytest.mark.parametrize("name", ["cluster-away", "race-lost", "interrupted", "killed", "terminated"])
-def test_what_another_attempt_may_mend_is_tried_again_and_counted(jobs: dict[str, Object], name: str) -> None:
-    """After 1, 4, 6, SIGTERM and SIGKILL a second pod finishes the work, and one of the attempts is used up."""
-    assert (jobs[name]["over"]["type"], jobs[name]["failed"], jobs[name]["succeeded"]) == ("Complete", 1, 1)
+AGAIN = "After 1, 4, 6, SIGTERM and SIGKILL a second pod finishes the work, and one of the attempts is used up."
+REPLACED = "A pod that was drained or evicted is replaced, and no attempt is used up, whatever its exit code."
 
 
-@pytest.mark.parametrize("name", ["evicted", "evicted-and-interrupted", "evicted-and-refused", "evicted-and-reverted"])
-def test_a_disruption_neither_counts_nor_fails_the_job(jobs: dict[str, Object], name: str) -> None:
-    """A pod that was drained or evicted is replaced, and no attempt is used up, whatever its exit code."""
-    assert (jobs[name]["over"]["type"], jobs[name].get("failed", 0), jobs[name]["succeeded"]) == ("Complete", 0, 1)
-
-
-def test_a_run_that_ends_well_is_one_pod(jobs: dict[str, Object]) -> None:
-    """Exit 0 completes the Job."""
-    assert (jobs["done"]["over"]["type"], jobs["done"].get("failed", 0), jobs["done"]["succeeded"]) == (
-        "Complete",
-        0,
-        1,
-    )
+@table(
+    "name failed",
+    *((AGAIN, (name, 1)) for name in ("cluster-away", "race-lost", "interrupted", "killed", "terminated")),
+    *((REPLACED, (f"evicted{how}", 0)) for how in ("", "-and-interrupted", "-and-refused", "-and-reverted")),
+    ("Exit 0 completes the Job.", ("done", 0)),
+)
+def test_what_another_attempt_may_mend_is_tried_again_and_counted(
+    jobs: dict[str, Object], name: str, failed: int
+) -> None:
+    """The Job is complete after one pod that ended well, and counts the attempts that failed before it."""
+    found = jobs[name]
+    assert (found["over"]["type"], found.get("failed", 0), found["succeeded"]) == ("Complete", failed, 1)

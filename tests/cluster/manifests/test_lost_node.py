@@ -50,7 +50,8 @@ def home(site: Site) -> Iterator[Site]:
     site.admin.apply(account)
     yield site
     site.admin.delete_namespace(NAMESPACE)
-    eventually(lambda: not _exists(site), what="the namespace is still there")
+    path = f"/api/v1/namespaces/{NAMESPACE}"
+    eventually(lambda: site.admin.request("GET", path).status == 404, what="the namespace is still there")
 
 
 def lose(home: Site, directory: Path, **spec: object) -> Object:
@@ -133,7 +134,3 @@ def _job(home: Site) -> Object:
 
 def _conditions(home: Site) -> set[str]:
     return {found["type"] for found in _job(home).get("conditions", ()) if found["status"] == "True"}
-
-
-def _exists(site: Site) -> bool:
-    return any(item["metadata"]["name"] == NAMESPACE for item in site.admin.list("v1", "Namespace"))

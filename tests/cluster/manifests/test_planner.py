@@ -10,11 +10,11 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from migrator import cli
 from testbed import workloads
 from testbed.controlplane.client import Object, eventually
 from tests.cluster.manifests.audit import Audit, used
 from tests.cluster.manifests.site import NAMESPACE, NEW, WORKLOADS, Site, documents, grants, of_kind
+from tests.support.command_line import Invoke, Printed
 
 pytestmark = pytest.mark.controlplane
 
@@ -26,8 +26,8 @@ TO: Final = ("--to", NEW)
 class Person:
     """Somebody with an account of their own, at the command line."""
 
-    def __init__(self, site: Site, directory: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
-        self.site, self.name, self._capsys = site, name, capsys
+    def __init__(self, site: Site, directory: Path, name: str, invoke: Invoke) -> None:
+        self.site, self.name, self._invoke = site, name, invoke
         self.user = f"system:serviceaccount:{WORKLOADS}:{name}"
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": WORKLOADS}}
         site.admin.apply(account)
@@ -45,30 +45,25 @@ class Person:
         eventually(lambda: self._may_all(*words), what=f"{self.name} has not yet the rights of `{to}`")
 
     def _may_all(self, *arguments: str) -> bool:
-        rights = json.loads(self.type(*arguments, "-o", "json")[1])["rights"]
+        rights = self.type(*arguments, "-o", "json", code=(0, 1)).json["rights"]
         return all(right["allowed"] for right in rights if right["needed"] or "-n" not in arguments)
 
-    def type(self, *arguments: str) -> tuple[int, str, str]:
-        """Run a command; exit code, stdout, stderr."""
-        self._capsys.readouterr()
-        code = cli.invoke([*arguments, "--kubeconfig", str(self._kubeconfig)])
-        captured = self._capsys.readouterr()
-        return code, captured.out, captured.err
+    def type(self, *arguments: str, code: int | tuple[int, ...] = 0) -> Printed:
+        """Run a command, which must exit with this code."""
+        return self._invoke(*arguments, "--kubeconfig", self._kubeconfig, code=code)
 
     def plan(self, *arguments: str) -> Object:
         """A plan as JSON, without its time."""
-        code, out, err = self.type("plan", *TO, *arguments, "-o", "json")
-        assert code == 0, err
-        document: Object = json.loads(out)
+        document: Object = self.type("plan", *TO, *arguments, "-o", "json").json
         document.pop("time")
         return document
 
 
 @pytest.fixture
-def planner(site: Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Person]:
+def planner(site: Site, tmp_path: Path, invoke: Invoke) -> Iterator[Person]:
     """Somebody with the roles of manifests/planner and nothing else."""
     site.fill()
-    found = Person(site, tmp_path, "planner", capsys)
+    found = Person(site, tmp_path, "planner", invoke)
     found.bound(documents(PLANNER), to="check plan")
     yield found
     for item in documents(PLANNER):
@@ -76,10 +71,10 @@ def planner(site: Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> I
 
 
 @pytest.fixture
-def tenant(site: Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Person]:
+def tenant(site: Site, tmp_path: Path, invoke: Invoke) -> Iterator[Person]:
     """Somebody for whom the ClusterRole is bound in one namespace."""
     site.fill()
-    found = Person(site, tmp_path, "tenant", capsys)
+    found = Person(site, tmp_path, "tenant", invoke)
     [role] = of_kind(documents(PLANNER), "ClusterRole")
     binding = {
         "apiVersion": f"{RBAC}/v1",
@@ -94,13 +89,10 @@ def tenant(site: Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> It
     site.admin.delete(role)
 
 
-def test_a_planner_sees_what_the_administrator_sees(
-    site: Site, planner: Person, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_planner_sees_what_the_administrator_sees(site: Site, planner: Person, invoke: Invoke) -> None:
     """Sets, numbers and the operator that runs are the same, and nothing is said to be unseen."""
     found = planner.plan()
-    assert cli.invoke(["plan", *TO, "-o", "json", "--kubeconfig", str(site.server.kubeconfig)]) == 0
-    expected = json.loads(capsys.readouterr().out)
+    expected = invoke("plan", *TO, "-o", "json", "--kubeconfig", site.server.kubeconfig).json
     expected.pop("time")
     assert found == expected
     assert found["summary"]["podCliqueSets"] == 2
@@ -114,19 +106,17 @@ def test_a_planner_needs_every_right_and_can_do_nothing_else(site: Site, planner
     audit = Audit(audit_log, planner.user)
     planner.plan()
     assert used(audit.requests(), granted) == set(granted)
-    code, out, _ = planner.type("check", "run", "-o", "json")
-    assert code == 1
-    assert {right["verb"] for right in json.loads(out)["rights"] if right["allowed"]} == {"list", "get"}
+    rights = planner.type("check", "run", "-o", "json", code=1).json["rights"]
+    assert {right["verb"] for right in rights if right["allowed"]} == {"list", "get"}
     before = site.objects()
-    assert planner.type("run", *TO, "--stop-operator")[0] == 1
+    planner.type("run", *TO, "--stop-operator", code=1)
     assert (site.objects(), site.replicas(), site.names("Lease")) == (before, 1, [])
 
 
 def test_one_namespace_is_enough_to_plan_it(tenant: Person) -> None:
     """`plan -n` plans its sets in full and names what it does not see; without -n it says how to go on."""
     for arguments in (TO, ()):
-        code, out, err = tenant.type("plan", *arguments, "-n", WORKLOADS)
-        assert code == 0, err
+        out = tenant.type("plan", *arguments, "-n", WORKLOADS).out
         assert f"note: only namespace {WORKLOADS} may be read" in out
         assert "warning: GM-201" not in out
     found = tenant.plan("-n", WORKLOADS)
@@ -134,9 +124,9 @@ def test_one_namespace_is_enough_to_plan_it(tenant: Person) -> None:
     assert (numbers["podCliqueSets"], numbers["podsRecreatedWithoutMigration"], numbers["refusals"]) == (2, 15, 0)
     codes = {warning["code"] for warning in found["warnings"]}
     assert codes == {"GM-122", "GM-137", "GM-201", "GM-202", "GM-205"}
-    code, out, err = tenant.type("plan", *TO)
-    assert (code, out) == (1, "")
-    assert "-n plans one namespace with the rights in it" in json.loads(err.splitlines()[-1])["message"]
+    refused = tenant.type("plan", *TO, code=1)
+    assert refused.out == ""
+    assert "-n plans one namespace with the rights in it" in refused.message
 
 
 def test_sets_elsewhere_do_not_change_the_plan_of_a_namespace(site: Site, tenant: Person) -> None:
@@ -151,28 +141,24 @@ def test_sets_elsewhere_do_not_change_the_plan_of_a_namespace(site: Site, tenant
 
 def test_check_names_what_is_lacking(tenant: Person) -> None:
     """To plan one namespace nothing that is needed is lacking; for the cluster, and for a run, it is: exit 1."""
-    code, out, _ = tenant.type("check", "plan", "-n", WORKLOADS)
-    assert code == 0
+    out = tenant.type("check", "plan", "-n", WORKLOADS).out
     assert f"yes       list pods in namespace {WORKLOADS}\n" in out
     assert "NO        list deployments.apps\n" in out
     assert out.endswith("`plan` works without the missing rights\n")
     for arguments in (("check", "plan"), ("check", "run"), ("check",)):
-        code, out, _ = tenant.type(*arguments)
-        assert code == 1
-        assert "does not work without" in out
+        assert "does not work without" in tenant.type(*arguments, code=1).out
 
 
-def test_a_namespace_without_sets_is_said(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_namespace_without_sets_is_said(site: Site, invoke: Invoke) -> None:
     """A mistyped namespace is not a plan of nothing: stderr says that no set is there."""
     site.fill()
-    assert cli.invoke(["plan", *TO, "-n", NAMESPACE, "--kubeconfig", str(site.server.kubeconfig)]) == 0
-    [line] = capsys.readouterr().err.splitlines()
-    assert json.loads(line)["event"] == "empty_selection"
+    [event] = invoke("plan", *TO, "-n", NAMESPACE, "--kubeconfig", site.server.kubeconfig).events
+    assert event["event"] == "empty_selection"
 
 
 @pytest.mark.parametrize("what", ["plan", "run"])
-def test_who_may_do_everything_lacks_nothing(site: Site, what: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_who_may_do_everything_lacks_nothing(site: Site, what: str, invoke: Invoke) -> None:
     """The administrator may plan and run, beside an operator of the old release."""
     site.fill()
-    assert cli.invoke(["check", what, "--kubeconfig", str(site.server.kubeconfig)]) == 0
-    assert capsys.readouterr().out.endswith(f"you have every right that `{what}` needs\n")
+    out = invoke("check", what, "--kubeconfig", site.server.kubeconfig).out
+    assert out.endswith(f"you have every right that `{what}` needs\n")

@@ -10,6 +10,7 @@ from migrator import exact_json
 from migrator.grove.places import stored_hashes
 from migrator.grove.sweep import Sweep, hashes_in
 from tests.support.builders import World
+from tests.support.tables import table
 
 VALUE = "9d897d788d8574bcd49"
 
@@ -53,10 +54,27 @@ def test_a_hash_anywhere_else_is_reported(kind: str, path: tuple[str | int, ...]
     assert seen(raw) == [(pointer, VALUE, "web")]
 
 
-@pytest.mark.parametrize("text", ["", "web", "4445", VALUE + "x", "a" + VALUE[1:], VALUE * 2, "v0.1.0-alpha.9"])
-def test_other_strings_are_not(text: str) -> None:
-    """What is too short, too long, or not in the ten digits of a hash, is not a hash."""
-    assert seen({"kind": "PodClique", "metadata": {"name": "x"}, "spec": {"text": text}}) == []
+SHAPE = "What is too short, too long, or not in the ten digits of a hash, is not a hash."
+
+
+@table(
+    "kind parts",
+    *(
+        (SHAPE, ("PodClique", {"metadata": {"name": "x"}, "spec": {"text": text}}))
+        for text in ("", "web", "4445", VALUE + "x", "a" + VALUE[1:], VALUE * 2, "v0.1.0-alpha.9")
+    ),
+    (
+        "Pods are read as metadata, and their specs are the user's.",
+        ("Pod", {"metadata": {"name": "x"}, "spec": {"hostname": VALUE}}),
+    ),
+    (
+        "ManagedFields names fields, it holds no values.",
+        ("Pod", {"metadata": {"name": "x", "managedFields": [{"manager": VALUE}]}}),
+    ),
+)
+def test_other_strings_are_not(kind: str, parts: dict[str, Any]) -> None:
+    """Nothing is reported that is not a hash, and nothing where no hash can be."""
+    assert seen({"kind": kind, **parts}) == []
 
 
 def test_a_number_in_a_spelling_of_its_own_hides_nothing() -> None:
@@ -65,16 +83,6 @@ def test_a_number_in_a_spelling_of_its_own_hides_nothing() -> None:
         f'{{"kind": "PodClique", "metadata": {{"name": "x"}}, "spec": {{"n": 1.50, "h": "{VALUE}"}}}}'
     )
     assert seen(raw) == [("/spec/h", VALUE, None)]
-
-
-def test_a_pod_is_searched_in_its_metadata_only() -> None:
-    """Pods are read as metadata, and their specs are the user's."""
-    assert seen({"kind": "Pod", "metadata": {"name": "x"}, "spec": {"hostname": VALUE}}) == []
-
-
-def test_field_managers_are_not_searched() -> None:
-    """ManagedFields names fields, it holds no values."""
-    assert seen({"kind": "Pod", "metadata": {"name": "x", "managedFields": [{"manager": VALUE}]}}) == []
 
 
 def test_a_string_that_is_no_hash_does_not_stand_in_for_one() -> None:

@@ -257,11 +257,6 @@ def _two_images(**annotations: str) -> bytes:
     return tar(layout.index(one, two))
 
 
-def _no_sha256() -> bytes:
-    layout = OciLayout()
-    return tar(layout.index({"digest": "sha512:00"}))
-
-
 def _layer(data: bytes, system: str = "linux") -> bytes:
     layout = OciLayout()
     config = layout.json({"os": system, "architecture": "amd64", "config": None})
@@ -277,7 +272,7 @@ def _layer(data: bytes, system: str = "linux") -> bytes:
         (gzip.compress(OPERATOR)[:-40], "damaged or cut off"),
         (OPERATOR[:700], "damaged or cut off"),
         (_wrong_blob(), "another digest; get the image again"),
-        (_no_sha256(), "only sha256 is known"),
+        (tar(OciLayout().index({"digest": "sha512:00"})), "only sha256 is known"),
         (_platforms("arm64", binary("amd64")), "states linux/arm64, but its operator is for linux/amd64"),
         (_platforms("arm64", binary("arm64", minor="1.34")), "hash differently"),
         (_platforms("arm64", binary("arm64", "canonical")), "hash differently"),

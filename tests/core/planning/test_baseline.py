@@ -2,102 +2,73 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from migrator.grove.model import (
-    POINTER_TEMPLATE_HASH_LABEL,
-    Pod,
-    PodClique,
-    PodCliqueScalingGroup,
-    PodCliqueSet,
-    Ref,
-    SetHashes,
-    Tree,
-    TreePlan,
-    TreeState,
-)
+from migrator.grove.model import SetHashes
 from migrator.planning.baseline import baseline_of, pod_id, table_of, update_started
 from migrator.planning.planner import template_digest
-from migrator.planning.tables import CliqueBaseline, Kept, Replicas
-
-SOURCE = SetHashes("444", {"a": "555"})
-TARGET = SetHashes("666", {"a": "777"})
-LABELS = {"app.kubernetes.io/part-of": "s", "grove.io/podcliqueset-replica-index": "0"}
+from migrator.planning.tables import CliqueBaseline, Replicas
+from tests.support.builders import EARLIER, HASH_LABEL, LATER, World
 
 
-def pod(name: str, value: str, created: str, *, terminating: bool = False) -> Pod:
-    """A pod of the only PodClique."""
-    return Pod(Ref("Pod", "ns", name, f"uid-{name}"), "uid-q", value, created, terminating, "s-0-a")
-
-
-def plan_of(*pods: Pod, source: str | None = "legacy-1.34") -> TreePlan:
-    """A set of one clique and one scaling group."""
-    pcs = PodCliqueSet(
-        Ref("PodCliqueSet", "ns", "s", "uid-s"),
-        {},
-        {},
-        3,
-        terminating=False,
-        spec={"template": {"cliques": [{"name": "a", "spec": {"podSpec": {}}}]}},
-        status={"currentGenerationHash": "666", "updatedReplicas": 1, "replicas": 2},
-    )
-    group = PodCliqueScalingGroup(
-        Ref("PodCliqueScalingGroup", "ns", "s-0-g", "uid-g"), "uid-s", {}, 1, terminating=False, spec={}, status={}
-    )
-    clique = PodClique(
-        Ref("PodClique", "ns", "s-0-a", "uid-q"),
-        "uid-s",
-        {**LABELS, "grove.io/pod-template-hash": "555"},
-        1,
-        terminating=False,
-        spec={},
-        status={
-            "updatedReplicas": 2,
-            "replicas": 2,
-            "updateProgress": {"updateStartedAt": "2026-01-02T03:04:05Z", "updateEndedAt": "2026-01-02T03:05:05Z"},
-        },
-        pods=pods,
-    )
-    tree = Tree(pcs, (group,), (clique,))
-    return TreePlan(tree, source, "legacy-1.35", TreeState.MIGRATE, source_hashes=SOURCE, target_hashes=TARGET)
+def hashes(world: World, scheme: str) -> SetHashes:
+    """What a scheme gives the set."""
+    found = world.hashes(scheme)
+    return SetHashes(found.generation_hash, found.pod_template_hashes)
 
 
 def test_the_table_has_both_schemes_hashes_and_the_spec() -> None:
     """All that a rerun or a revert needs, even if the spec changes."""
-    plan = plan_of()
+    world = World().grow(namespace="ns")
+    world.pcs["metadata"]["generation"] = world.pcs["status"]["observedGeneration"] = 3
+    plan = world.decide()
     table = table_of(plan)
-    assert (table.namespace, table.name, table.uid, table.generation) == ("ns", "s", "uid-s", 3)
+    assert (table.namespace, table.name, table.uid, table.generation) == ("ns", "web", plan.tree.ref.uid, 3)
     assert (table.source, table.target) == ("legacy-1.34", "legacy-1.35")
-    assert (table.source_hashes, table.target_hashes) == (SOURCE, TARGET)
+    assert (table.source_hashes, table.target_hashes) == (hashes(world, table.source), hashes(world, table.target))
     assert table.template_digest == template_digest(plan.tree.pcs)
 
 
 def test_values_that_were_the_targets_before_are_kept() -> None:
     """They are not ours to turn back; values of the source, and what both schemes give alike, are not listed."""
-    table = table_of(plan_of(pod("p1", "555", "t"), pod("p2", "777", "t")))
-    assert table.kept == (
-        Kept(Ref("Pod", "ns", "p2", "uid-p2"), POINTER_TEMPLATE_HASH_LABEL, "777"),
-        Kept(Ref("PodCliqueSet", "ns", "s", "uid-s"), "/status/currentGenerationHash", "666"),
-    )
-    assert [kept.uid for kept in table.kept] == ["uid-p2", "uid-s"]
+    world = World().grow()
+    new = hashes(world, "legacy-1.35")
+    world.of("Pod", "web-0-front-1")["metadata"]["labels"][HASH_LABEL] = new.templates["front"]
+    world.pcs["status"]["currentGenerationHash"] = new.generation
+    kept = table_of(world.decide()).kept
+    assert [(value.ref.kind, value.ref.name, value.field, value.value) for value in kept] == [
+        ("Pod", "web-0-front-1", "/metadata/labels/grove.io~1pod-template-hash", new.templates["front"]),
+        ("PodCliqueSet", "web", "/status/currentGenerationHash", new.generation),
+    ]
+    pod = world.of("Pod", "web-0-front-1")["metadata"]
+    assert [value.uid for value in kept] == [pod["uid"], world.pcs["metadata"]["uid"]]
 
 
 def test_the_baseline_names_the_pods_that_live() -> None:
     """Per PodClique: 8 bytes of each non-terminating pod's uid, sorted, beside the status."""
-    plan = plan_of(pod("p1", "555", "t"), pod("p2", "555", "t"), pod("p3", "555", "t", terminating=True))
-    found = baseline_of(plan.tree, "run-1")
-    ids = sorted(pod_id(f"uid-{name}") for name in ("p1", "p2"))
+    world = World().grow(pods=3)
+    world.of("Pod", "web-0-front-1")["metadata"]["deletionTimestamp"] = LATER
+    begun = {"updateStartedAt": EARLIER, "updateEndedAt": LATER}
+    world.pcs["status"] = {"updatedReplicas": 1, "replicas": 2}
+    world.of("PodClique", "web-0-front")["status"] = {"updatedReplicas": 2, "replicas": 3, "updateProgress": begun}
+    world.of("PodCliqueScalingGroup", "web-0-sg")["status"] = {}
+    (tree,) = world.snapshot().trees
+    found = baseline_of(tree, "run-1")
+    ids = sorted(pod_id(world.of("Pod", f"web-0-front-{number}")["metadata"]["uid"]) for number in (0, 2))
     assert [len(one) for one in ids] == [16, 16]
-    assert found.pod_cliques == {"s-0-a": CliqueBaseline(tuple(ids), Replicas(2, 2, "2026-01-02T03:04:05Z"))}
-    assert found.scaling_groups == {"s-0-g": Replicas(None, None, None)}
-    assert (found.uid, found.run, found.status) == ("uid-s", "run-1", Replicas(1, 2, None))
-    assert baseline_of(plan_of().tree).pod_cliques["s-0-a"].pods == ()
+    assert found.pod_cliques["web-0-front"] == CliqueBaseline(tuple(ids), Replicas(2, 3, EARLIER))
+    assert found.scaling_groups == {"web-0-sg": Replicas(None, None, None)}
+    assert (found.uid, found.run, found.status) == (tree.ref.uid, "run-1", Replicas(1, 2, None))
+    world.objects = [item for item in world.objects if item["kind"] != "Pod"]
+    assert baseline_of(world.snapshot().trees[0]).pod_cliques["web-0-front"].pods == ()
 
 
 def test_a_tree_without_a_source_has_no_table() -> None:
     """Nothing explains it, so nothing of it can be translated."""
     with pytest.raises(ValueError, match="no source"):
-        table_of(plan_of(source=None))
+        table_of(replace(World().grow().decide(), source=None))
 
 
 @pytest.mark.parametrize(

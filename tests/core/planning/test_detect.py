@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -12,9 +13,11 @@ from migrator.hashing import schemes
 from migrator.hashing.schemes import Scheme
 from migrator.planning.detect import Detection, Pair, Verdict, detect
 from tests.support.builders import HASH_LABEL, World, clique, hashes_of
+from tests.support.tables import table
 
 SPOKEN = schemes.spoken_schemes()
 OLD = "4445566677788899"
+ALIKE: dict[str, Any] = {"cliques": [clique("front", containers=("a", "b"))], "groups": {}}
 
 
 def find(world: World, candidates: Sequence[str] = (), target: str = "legacy-1.35") -> Detection:
@@ -64,38 +67,33 @@ def test_a_named_source_is_the_only_candidate() -> None:
 
 def test_a_tie_goes_to_the_first_in_table_order() -> None:
     """Where legacy and canonical hashes are equal, the legacy scheme is named."""
-    world = World().grow(cliques=[clique("front", containers=("a", "b"))], groups={}, scheme="canonical-1.34")
+    world = World().grow(scheme="canonical-1.34", **ALIKE)
     assert names(find(world)) == ("legacy-1.34", "legacy-1.35", False, "legacy-1.34")
     assert names(find(world, ["canonical-1.34", "legacy-1.34"]))[0] == "canonical-1.34"
 
 
 def test_in_order_startup_breaks_the_tie() -> None:
     """Under InOrder the canonical generation hash differs from the legacy one even where all templates agree."""
-    world = World().grow(
-        cliques=[clique("front", containers=("a", "b"))],
-        groups={},
-        scheme="canonical-1.34",
-        startup="CliqueStartupTypeInOrder",
-    )
+    world = World().grow(scheme="canonical-1.34", startup="CliqueStartupTypeInOrder", **ALIKE)
     assert names(find(world))[0] == "canonical-1.34"
 
 
-@pytest.mark.parametrize("target", ["legacy-1.35", "canonical-1.34"])
-def test_a_tree_of_the_target_is_done(target: str) -> None:
-    """A tree all of whose values are the target's has nothing left to do, and the target for its source."""
-    assert names(find(World().grow(scheme=target), target=target)) == (target, target, True, target)
+DONE = "A tree all of whose values are the target's has nothing left to do, and the target for its source."
+CANONICAL = "With ``--to canonical`` a canonical tree is done, whichever layout it was hashed over."
 
 
-@pytest.mark.parametrize("scheme", ["canonical-1.34", "canonical-1.35"])
-def test_done_towards_canonical_means_any_layout(scheme: str) -> None:
-    """With ``--to canonical`` a canonical tree is done, whichever layout it was hashed over."""
-    assert names(find(World().grow(scheme=scheme), target="canonical")) == (scheme, scheme, True, scheme)
-
-
-def test_legacy_equal_to_canonical_is_done_towards_canonical() -> None:
-    """Where the canonical hash is the legacy one, the legacy tree has nothing left to do either."""
-    world = World().grow(cliques=[clique("front", containers=("a", "b"))], groups={}, scheme="legacy-1.35")
-    assert names(find(world, target="canonical")) == ("canonical-1.35", "canonical-1.35", True, "canonical-1.35")
+@table(
+    "scheme shape target found",
+    *((DONE, (scheme, {}, scheme, scheme)) for scheme in ("legacy-1.35", "canonical-1.34")),
+    *((CANONICAL, (scheme, {}, "canonical", scheme)) for scheme in ("canonical-1.34", "canonical-1.35")),
+    (
+        "Where the canonical hash is the legacy one, the legacy tree has nothing left to do either.",
+        ("legacy-1.35", ALIKE, "canonical", "canonical-1.35"),
+    ),
+)
+def test_a_tree_of_the_target_is_done(scheme: str, shape: dict[str, Any], target: str, found: str) -> None:
+    """What is all the target's is done, and the target is what it is taken for."""
+    assert names(find(World().grow(scheme=scheme, **shape), target=target)) == (found, found, True, found)
 
 
 @pytest.mark.parametrize("written", range(1, 16))

@@ -17,7 +17,7 @@ from migrator.planning.options import PlanOptions, Selection, direction
 from migrator.planning.planner import make_plan, template_digest
 from migrator.planning.revert import make_revert
 from migrator.planning.tables import Table
-from tests.support.builders import ENDED, HASH_LABEL, LATER, World, clique, refusals, warnings
+from tests.support.builders import HASH_LABEL, LATER, World, clique, refusals, warnings
 
 POINTER = "/metadata/labels/grove.io~1pod-template-hash"
 OLD = "4445566677788899"
@@ -591,11 +591,3 @@ def test_planning_changes_nothing(family: tuple[World, str, str]) -> None:
     assert first == make_plan(replace(snapshot), options)
     make_revert(snapshot, options)
     assert world.objects == raw
-
-
-def test_ended_progress_is_no_hash_of_a_set() -> None:
-    """The progress of a set holds no hash, only times: no change touches it."""
-    world = World().grow()
-    assert world.pcs["status"]["updateProgress"] == ENDED
-    fields = {change.field for change in world.decide().changes if change.ref.kind == "PodCliqueSet"}
-    assert fields == {"/status/currentGenerationHash"}

@@ -14,10 +14,6 @@ from migrator.grove.model import (
     Finding,
     Place,
     Plan,
-    Pod,
-    PodClique,
-    PodCliqueScalingGroup,
-    PodCliqueSet,
     Ref,
     SetHashes,
     Severity,
@@ -29,8 +25,9 @@ from migrator.render import summary
 from migrator.render.changes import change_groups
 from migrator.render.findings import grouped
 from migrator.render.terminal import plan_text, print_plan
-from tests.support.builders import World
+from tests.support.builders import LATER, World, clique
 from tests.support.fleet import LONG, SETS, fleet
+from tests.support.terminal import Watched
 
 OLD, NEW, OLD_G, NEW_G = "4567", "89bc", "4444", "5555"
 LABEL = "/metadata/labels/grove.io~1pod-template-hash"
@@ -38,30 +35,11 @@ LABEL = "/metadata/labels/grove.io~1pod-template-hash"
 
 def tree(name: str, *, pods: int = 2, terminating: int = 0, namespace: str = "default") -> Tree:
     """A set with one PodClique, one scaling group, and pods of which some are on their way out."""
-    pcs = PodCliqueSet(Ref("PodCliqueSet", namespace, name, f"uid-{name}"), {}, {}, 1, False, {}, {})  # noqa: FBT003
-    made = tuple(
-        Pod(
-            ref=Ref("Pod", namespace, f"{name}-0-a-{number}", f"uid-{name}-{number}"),
-            owner_uid=None,
-            template_hash=OLD,
-            created="",
-            terminating=number < terminating,
-            pod_clique_label=None,
-        )
-        for number in range(pods)
-    )
-    clique = PodClique(
-        ref=Ref("PodClique", namespace, f"{name}-0-a", f"uid-{name}-a"),
-        owner_uid=None,
-        labels={},
-        generation=1,
-        terminating=False,
-        spec={},
-        status={},
-        pods=made,
-    )
-    group = PodCliqueScalingGroup(Ref("PodCliqueScalingGroup", namespace, f"{name}-0-g"), None, {}, 1, False, {}, {})  # noqa: FBT003
-    return Tree(pcs, (group,), (clique,))
+    world = World().grow(name, namespace=namespace, cliques=[clique("a")], groups={"g": []}, pods=pods)
+    for pod in world.all("Pod")[:terminating]:
+        pod["metadata"]["deletionTimestamp"] = LATER
+    (found,) = world.snapshot().trees
+    return found
 
 
 def tree_plan(name: str, state: TreeState = TreeState.MIGRATE, **more: Any) -> TreePlan:
@@ -89,6 +67,18 @@ def plan(*trees: TreePlan, findings: tuple[Finding, ...] = (), cluster: BlastRad
 def finding(severity: Severity, name: str = "demo", field: str | None = "/status/x", code: str = "GM-101") -> Finding:
     """A finding about a set."""
     return Finding(code, severity, Ref("PodCliqueSet", "default", name), field, f"{name} is odd; do something")
+
+
+def drawn(made: Plan) -> str:
+    """What a terminal without colours gets."""
+    stream = io.StringIO()
+    print_plan(made, stream, colour=False)
+    return stream.getvalue()
+
+
+def flat(made: Plan) -> str:
+    """The words of it, however they are wrapped."""
+    return " ".join(drawn(made).replace("│", " ").split())
 
 
 def test_json_has_exactly_the_keys_of_the_contract_in_its_order() -> None:
@@ -156,16 +146,8 @@ def test_json_says_null_for_what_is_absent() -> None:
     unexplained = TreePlan(tree("demo"), None, "legacy-1.35", TreeState.REFUSED)
     document = summary.plan_json(plan(unexplained, findings=(odd,)))
     assert document["trees"][0]["from"] is None
-    assert document["warnings"] == [
-        {
-            "code": "GM-122",
-            "kind": None,
-            "namespace": None,
-            "name": None,
-            "field": None,
-            "message": "not checked on a dump",
-        }
-    ]
+    absent = dict.fromkeys(("kind", "namespace", "name", "field"))
+    assert document["warnings"] == [{"code": "GM-122", **absent, "message": "not checked on a dump"}]
 
 
 @pytest.mark.parametrize(
@@ -248,23 +230,19 @@ def test_lines_for_a_pipe_name_every_set_and_finding() -> None:
 def test_no_file_can_make_a_terminal_obey() -> None:
     """Escape sequences in names and messages are spelt out, in lines and on the terminal."""
     evil = tree_plan("a\x1b[2J")
-    stream = io.StringIO()
-    print_plan(plan(evil), stream, colour=False)
-    for text in (plan_text(plan(evil)), stream.getvalue()):
+    for text in (plan_text(plan(evil)), drawn(plan(evil))):
         assert "\x1b" not in text
         assert "a\\x1b[2J" in text
 
 
 def test_a_terminal_gets_a_tree_per_set_and_the_headline_last() -> None:
     """What needs somebody comes last, sets that are done are one number, and the headline is what stays on screen."""
-    stream = io.StringIO()
     made = plan(
         tree_plan("fine"),
         tree_plan("odd", TreeState.REFUSED, findings=(finding(Severity.REFUSAL, "odd"),)),
         tree_plan("ready", TreeState.DONE),
     )
-    print_plan(made, stream, colour=False)
-    text = stream.getvalue()
+    text = drawn(made)
     assert text.index("migrate default/fine") < text.index("refused default/odd")
     assert "ready" not in text
     assert [line.split() for line in text.splitlines() if re.match(r"(done|migrate|refused) +\d", line)] == [
@@ -280,10 +258,9 @@ def test_a_terminal_gets_a_tree_per_set_and_the_headline_last() -> None:
 def test_a_narrow_terminal_wraps_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """At 40 columns every line fits, and every word of the findings is still there."""
     monkeypatch.setenv("COLUMNS", "40")
-    stream = io.StringIO()
-    print_plan(plan(tree_plan("demo", findings=(finding(Severity.WARNING),))), stream, colour=False)
-    assert max(map(len, stream.getvalue().splitlines())) <= 40
-    words = " ".join(stream.getvalue().replace("│", " ").split())
+    made = plan(tree_plan("demo", findings=(finding(Severity.WARNING),)))
+    assert max(map(len, drawn(made).splitlines())) <= 40
+    words = flat(made)
     assert "PodCliqueSet default/demo: demo is odd" in words
     assert "→ do something" in words
 
@@ -305,9 +282,7 @@ def test_findings_of_one_code_are_one_line_with_a_count_and_a_few_names() -> Non
         "warning: GM-113 /metadata/deletionTimestamp: Pod default/pod-000 is being deleted; it is left alone "
         "(399 more like it: Pod default/pod-001, default/pod-002, default/pod-003 and 396 more)"
     )
-    stream = io.StringIO()
-    print_plan(made, stream, colour=False)
-    text = " ".join(stream.getvalue().replace("│", " ").split())
+    text = flat(made)
     assert "GM-113 Pods are being deleted (400x)" in text
     assert "Pod default/pod-000, default/pod-001, default/pod-002 and 397 more: is being deleted" in text
     assert "pod-003" not in text
@@ -326,9 +301,7 @@ def test_different_sayings_of_one_code_keep_their_own_words_and_the_remedy_is_sa
         "/metadata/labels/x holds c-1",
     ]
     assert group.remedies == ("wait for it",)
-    stream = io.StringIO()
-    print_plan(plan(tree_plan("demo", TreeState.REFUSED, findings=group.findings)), stream, colour=False)
-    text = " ".join(stream.getvalue().replace("│", " ").split())
+    text = flat(plan(tree_plan("demo", TreeState.REFUSED, findings=group.findings)))
     assert "PodClique c-2: /metadata/labels/x holds c-2" in text
     assert "and 3 more: PodClique c-3, c-4, c-5" in text
     assert text.count("→ wait for it") == 1
@@ -343,10 +316,9 @@ def test_what_refuses_comes_before_what_warns_under_one_code() -> None:
 def test_a_finding_of_no_object_is_its_own_sentence() -> None:
     """`not checked on a dump` must not stand under the title of a guard that it contradicts."""
     findings = (Finding("GM-122", Severity.WARNING, None, None, "not checked on a dump: whether an operator runs"),)
-    stream = io.StringIO()
-    print_plan(plan(tree_plan("demo"), findings=findings), stream, colour=False)
-    assert "GM-122 not checked on a dump: whether an operator runs\n" in stream.getvalue()
-    assert "An operator is running" not in stream.getvalue()
+    text = drawn(plan(tree_plan("demo"), findings=findings))
+    assert "GM-122 not checked on a dump: whether an operator runs\n" in text
+    assert "An operator is running" not in text
     assert "warning: GM-122 not checked on a dump: whether an operator runs (1 more like it)" in plan_text(
         plan(tree_plan("demo"), findings=findings * 2)
     )
@@ -376,12 +348,7 @@ def test_a_refused_plan_says_what_to_do_next() -> None:
 
 def test_without_colour_a_terminal_gets_no_escapes() -> None:
     """NO_COLOR means plain text, bold and dim included; with colour the same words are there."""
-
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    plain, coloured = Terminal(), Terminal()
+    plain, coloured = Watched(), Watched()
     made = plan(tree_plan("demo", findings=many(2)))
     print_plan(made, plain, colour=False)
     with pytest.MonkeyPatch.context() as patch:
@@ -406,12 +373,10 @@ def test_a_bad_night_fits_every_width(width: int, monkeypatch: pytest.MonkeyPatc
     """37 sets, some of which refuse: no line is wider than the terminal, and every refused set is named."""
     monkeypatch.setenv("COLUMNS", str(width))
     made = World(fleet(troubled=True)).plan(target="v0.1.0-alpha.11", is_cluster=False)
-    stream = io.StringIO()
-    print_plan(made, stream, colour=False)
-    lines = stream.getvalue().splitlines()
-    assert max(map(len, lines)) <= width
+    text = drawn(made)
+    assert max(map(len, text.splitlines())) <= width
     for name in ("reranker-03", "llama-70b-08", "llama-70b-16", LONG):
-        assert name in re.sub(r"[\s│├─└]", "", stream.getvalue())
+        assert name in re.sub(r"[\s│├─└]", "", text)
     if width == 80:
-        assert "  4 sets   44 pods    288 GPUs  GM-101 GM-102 GM-107 GM-109" in stream.getvalue()
+        assert "  4 sets   44 pods    288 GPUs  GM-101 GM-102 GM-107 GM-109" in text
     assert len(plan_text(made).splitlines()) < SETS + 25

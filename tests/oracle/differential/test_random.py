@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 import pytest
 
@@ -11,6 +12,7 @@ from testbed.oracle import MINORS, NEWEST
 from tests.oracle.client import ask, random_lines
 from tests.oracle.differential.compare import set_mismatch, template_mismatch
 from tests.support.counts import record
+from tests.support.tables import table
 
 pytestmark = pytest.mark.differential
 
@@ -25,36 +27,35 @@ def _seed(batch: int) -> int:
     return int(os.environ["GROVE_MIGRATOR_SEED"]) + batch
 
 
+@table(
+    "kind count mismatch",
+    (
+        "Python and Go agree on random templates under all eight schemes, and on which are errors.",
+        ("input", TEMPLATES, template_mismatch),
+    ),
+    (
+        "Python and Go agree on the generation hash and all template hashes of random PodCliqueSets.",
+        ("pcs", POD_CLIQUE_SETS, set_mismatch),
+    ),
+)
 @pytest.mark.parametrize("batch", range(BATCHES))
-def test_random_templates_hash_as_in_go(batch: int) -> None:
-    """Python and Go agree on random templates under all eight schemes, and on which are errors."""
+def test_random_inputs_hash_as_in_go(batch: int, kind: str, count: int, mismatch: Callable[..., str | None]) -> None:
+    """Python and Go agree on what nobody wrote down before."""
     seed = _seed(batch)
-    lines = random_lines(NEWEST, seed, TEMPLATES)
-    inputs = [loads(line)["input"] for line in lines]
-    mismatches = []
+    lines = random_lines(NEWEST, seed, count, sets=kind == "pcs")
+    inputs = [loads(line)[kind] for line in lines]
+    mismatches: list[str] = []
     for minor in MINORS:
         replies = ask(minor, lines)
-        found = map(template_mismatch, inputs, lines, [minor] * len(lines), replies)
-        mismatches += [mismatch for mismatch in found if mismatch]
-        assert 0 < sum("error" in reply for reply in replies) < TEMPLATES / 2
+        found = map(mismatch, inputs, lines, [minor] * len(lines), replies)
+        mismatches += filter(None, found)
+        assert kind == "pcs" or 0 < sum("error" in reply for reply in replies) < count / 2
     assert not mismatches, _report(seed, mismatches)
-    assert len(inputs) == TEMPLATES
-    record("differential_templates", len(inputs))
-
-
-@pytest.mark.parametrize("batch", range(BATCHES))
-def test_random_pod_clique_sets_hash_as_in_go(batch: int) -> None:
-    """Python and Go agree on the generation hash and all template hashes of random PodCliqueSets."""
-    seed = _seed(batch)
-    lines = random_lines(NEWEST, seed, POD_CLIQUE_SETS, sets=True)
-    inputs = [loads(line)["pcs"] for line in lines]
-    mismatches = []
-    for minor in MINORS:
-        found = map(set_mismatch, inputs, lines, [minor] * len(lines), ask(minor, lines))
-        mismatches += [mismatch for mismatch in found if mismatch]
-    assert not mismatches, _report(seed, mismatches)
-    assert len(inputs) == POD_CLIQUE_SETS
-    record("differential_podcliquesets", len(inputs))
+    assert len(inputs) == count
+    if kind == "pcs":
+        record("differential_podcliquesets", len(inputs))
+    else:
+        record("differential_templates", len(inputs))
 
 
 def _report(seed: int, mismatches: list[str]) -> str:

@@ -17,8 +17,3 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[chromium.Page]:
         pytest.skip("needs Chromium on PATH")
     with chromium.started(program, tmp_path_factory.mktemp("chromium") / "profile") as opened:
         yield opened
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Name our marker where it is used, so that strict markers know it."""
-    config.addinivalue_line("markers", "browser: needs Chromium")

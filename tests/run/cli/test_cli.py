@@ -23,16 +23,13 @@ from migrator.cli.completion import KUBECTL as COMPLETER
 from migrator.cli.options import Seconds, Session
 from migrator.errors import NotReverted
 from migrator.hashing.layouts import minors
+from tests.support.command_line import Invoke
 from tests.support.paths import ROOT
 
 
-def failure(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    """The last line of stderr: the error object."""
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert "Traceback" not in captured.err
-    event: dict[str, Any] = json.loads(captured.err.splitlines()[-1])
-    return event
+def process(*arguments: str, **more: Any) -> subprocess.CompletedProcess[bytes]:
+    """Run the command line in a process of its own."""
+    return subprocess.run([sys.executable, "-m", "migrator", *arguments], cwd=ROOT, check=False, **more)
 
 
 def python(code: str, **more: Any) -> subprocess.CompletedProcess[str]:
@@ -136,12 +133,9 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
         (["explain", "-f", "x.yaml", "--kubeconfig", "k"], "usage", "--kubeconfig names a cluster"),
     ],
 )
-def test_wrong_usage_is_one_json_object_and_exit_2(
-    args: list[str], code: str, said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_usage_is_one_json_object_and_exit_2(args: list[str], code: str, said: str, invoke: Invoke) -> None:
     """Off a terminal even a mistyped flag is an error object, and nothing is asked of a cluster."""
-    assert cli.invoke(args) == 2
-    event = failure(capsys)
+    event = invoke(*args, code=2).failure
     assert (event["level"], event["code"], event["exit_code"]) == ("error", code, 2)
     assert said in event["message"]
     assert "\n" not in event["message"]
@@ -150,13 +144,7 @@ def test_wrong_usage_is_one_json_object_and_exit_2(
 def test_on_a_terminal_an_error_is_a_sentence() -> None:
     """A person gets a sentence, not JSON; standard output stays empty."""
     outer, inner = pty.openpty()
-    done = subprocess.run(
-        [sys.executable, "-m", "migrator", "run", "--to", "v0.1.0-alpha.99"],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=inner,
-        check=False,
-    )
+    done = process("run", "--to", "v0.1.0-alpha.99", stdout=subprocess.PIPE, stderr=inner)
     os.close(inner)
     said = os.read(outer, 65536).decode()
     os.close(outer)
@@ -165,29 +153,19 @@ def test_on_a_terminal_an_error_is_a_sentence() -> None:
     assert said.startswith("error: 'v0.1.0-alpha.99' is neither a scheme nor a release")
 
 
-def test_the_plugin_calls_itself_by_its_kubectl_name(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_plugin_calls_itself_by_its_kubectl_name(invoke: Invoke) -> None:
     """As kubectl-grove_migrate the usage line is what a person types: kubectl grove-migrate."""
-    assert cli.invoke(["plan", "--help"], program="kubectl-grove_migrate") == 0
-    assert capsys.readouterr().out.startswith("Usage: kubectl grove-migrate plan ")
+    assert invoke("plan", "--help", program="kubectl-grove_migrate").out.startswith(
+        "Usage: kubectl grove-migrate plan "
+    )
 
 
 def test_completion_knows_releases_and_schemes() -> None:
     """Click's completion offers what --to accepts."""
-    done = subprocess.run(
-        [sys.executable, "-m", "migrator"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={
-            **os.environ,
-            "_GROVE_MIGRATOR_COMPLETE": "bash_complete",
-            "COMP_WORDS": "grove-migrator run --to can",
-            "COMP_CWORD": "3",
-        },
-    )
-    assert "plain,canonical-1.34" in done.stdout.splitlines()
-    assert "plain,canonical" in done.stdout.splitlines()
+    typed = {"COMP_WORDS": "grove-migrator run --to can", "COMP_CWORD": "3"}
+    environ = {**os.environ, **typed, "_GROVE_MIGRATOR_COMPLETE": "bash_complete"}
+    offered = process(env=environ, stdout=subprocess.PIPE).stdout.splitlines()
+    assert {b"plain,canonical-1.34", b"plain,canonical"} <= set(offered)
 
 
 def test_completion_knows_the_contexts_of_the_kubeconfig(tmp_path: Path) -> None:
@@ -236,52 +214,44 @@ def failing(error: BaseException) -> Callable[..., None]:
     return fail
 
 
-def test_an_error_of_ours_exits_with_its_code(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("error", "code", "reason", "said"),
+    [
+        pytest.param(
+            *(NotReverted("two of five sets could not be put back"), 6, "not-reverted", "two of five sets could not"),
+            id="Every MigratorError decides its exit code and its reason.",
+        ),
+        pytest.param(
+            *(KeyError("s3cret"), 1, "bug", "KeyError at test_cli.py:"),
+            id="An unexpected exception is exit 1 with its place, but without its text, which may quote a template.",
+        ),
+        pytest.param(
+            *(KeyboardInterrupt(), 1, "interrupted", "interrupted"), id="Ctrl-C while reading is one sentence."
+        ),
+    ],
+)
+def test_an_error_is_one_object_and_its_exit_code(
+    error: BaseException, code: int, reason: str, said: str, *, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every MigratorError decides its exit code and its reason."""
-    monkeypatch.setattr(wiring, "context", failing(NotReverted("two of five sets could not be put back")))
-    assert cli.invoke(["plan"]) == 6
-    event = failure(capsys)
-    assert (event["code"], event["exit_code"]) == ("not-reverted", 6)
-    assert event["message"] == "two of five sets could not be put back"
-
-
-def test_a_bug_is_one_sentence_that_quotes_nothing(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An unexpected exception is exit 1 with its place, but without its text, which may quote a template."""
-    monkeypatch.setattr(wiring, "context", failing(KeyError("s3cret")))
-    assert cli.invoke(["plan"]) == 1
-    event = failure(capsys)
-    assert (event["code"], event["exit_code"]) == ("bug", 1)
-    assert "KeyError at test_cli.py:" in event["message"]
+    """Whatever goes wrong, stderr has one object, and no traceback and no value of a template."""
+    monkeypatch.setattr(wiring, "context", failing(error))
+    event = invoke("plan", code=code).failure
+    assert (event["code"], event["exit_code"]) == (reason, code)
+    assert said in event["message"]
     assert "s3cret" not in event["message"]
 
 
-def test_verbose_shows_the_traceback_of_a_bug(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_verbose_shows_the_traceback_of_a_bug(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     """With -v the traceback of an unexpected error is printed."""
     monkeypatch.setattr(wiring, "context", failing(KeyError("key")))
-    assert cli.invoke(["plan", "-v"]) == 1
-    assert "Traceback" in capsys.readouterr().err
-
-
-def test_an_interruption_is_no_traceback(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C while reading is one sentence."""
-    monkeypatch.setattr(wiring, "context", failing(KeyboardInterrupt()))
-    assert cli.invoke(["plan"]) == 1
-    assert failure(capsys)["code"] == "interrupted"
+    assert "Traceback" in invoke("plan", "-v", code=1).err
 
 
 def test_a_reader_that_leaves_is_no_traceback() -> None:
     """`grove-migrator releases | head -1` ends silently."""
     reading, writing = os.pipe()
     os.close(reading)
-    done = subprocess.run(
-        [sys.executable, "-m", "migrator", "releases"], cwd=ROOT, stdout=writing, stderr=subprocess.PIPE, check=False
-    )
+    done = process("releases", stdout=writing, stderr=subprocess.PIPE)
     os.close(writing)
     assert done.stderr == b""
     assert done.returncode == 1
@@ -291,9 +261,7 @@ def test_a_reader_that_leaves_is_no_traceback() -> None:
 def test_a_full_disk_is_said() -> None:
     """Output that cannot be written is an error, not a truncated success."""
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "migrator", "releases"], cwd=ROOT, stdout=full, stderr=subprocess.PIPE, check=False
-        )
+        done = process("releases", stdout=full, stderr=subprocess.PIPE)
     assert done.returncode == 1
     assert json.loads(done.stderr)["code"] == "unwritable-output"
 
@@ -323,7 +291,7 @@ def test_other_durations_are_refused(text: str) -> None:
         Seconds().convert(text, None, None)
 
 
-def test_all_namespaces_wins_over_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_namespaces_wins_over_namespace(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in kubectl, -A makes -n irrelevant; a timeout of 0 means that there is none."""
     seen: list[Any] = []
 
@@ -332,15 +300,10 @@ def test_all_namespaces_wins_over_namespace(monkeypatch: pytest.MonkeyPatch) -> 
         raise KeyboardInterrupt
 
     monkeypatch.setattr(wiring, "connect", remember)
-    cli.invoke(["plan", "-n", "x", "-A", "-l", "app=web", "--request-timeout", "0", "--context", "c"])
-    cli.invoke(["plan", "-n", "x"], program="kubectl-grove_migrate")
-    assert (seen[0].namespace, seen[0].selector, seen[0].request_timeout, seen[0].context) == (
-        None,
-        "app=web",
-        None,
-        "c",
-    )
-    assert (seen[1].namespace, seen[1].request_timeout) == ("x", 15.0)
+    invoke("plan", "-n", "x", "-A", "-l", "app=web", "--request-timeout", "0", "--context", "c", code=1)
+    invoke("plan", "-n", "x", program="kubectl-grove_migrate", code=1)
+    found = [(flags.namespace, flags.selector, flags.request_timeout, flags.context) for flags in seen]
+    assert found == [(None, "app=web", None, "c"), ("x", None, 15.0, None)]
 
 
 def test_sigterm_asks_a_run_to_stop_and_a_second_one_ends_it() -> None:

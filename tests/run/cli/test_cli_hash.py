@@ -12,12 +12,10 @@ from typing import Any
 
 import pytest
 
-from migrator import cli
 from migrator.hashing import schemes
 from migrator.hashing.podcliqueset import hash_pod_clique_set
-from tests.support.paths import ROOT
+from tests.support.command_line import DUMP, MANIFESTS, TO, Invoke
 
-EXAMPLES = ROOT / "examples"
 BACKSLASH = chr(92)
 
 
@@ -41,23 +39,17 @@ def bad(name: str) -> dict[str, Any]:
     return document
 
 
-def write(path: Path, *documents: dict[str, Any]) -> str:
+def write(path: Path, *documents: dict[str, Any]) -> Path:
     """Write JSON Lines."""
     path.write_text("".join(json.dumps(document) + "\n" for document in documents))
-    return str(path)
+    return path
 
 
-def events(text: str) -> list[dict[str, Any]]:
-    """JSON lines."""
-    return [json.loads(line) for line in text.splitlines()]
-
-
-def test_hash_prints_one_object_per_set_and_scheme_in_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_hash_prints_one_object_per_set_and_scheme_in_order(tmp_path: Path, invoke: Invoke) -> None:
     """Input order, then table order; exactly the keys of the contract; other kinds are skipped."""
     path = write(tmp_path / "sets.jsonl", pcs("z", "b", "a"), {"apiVersion": "v1", "kind": "Pod"}, pcs("a"))
-    assert cli.invoke(["hash", "-f", path]) == 0
-    captured = capsys.readouterr()
-    lines = events(captured.out)
+    captured = invoke("hash", "-f", path)
+    lines = captured.lines
     table = [scheme.name for scheme in schemes.all_schemes() if not scheme.preview]
     assert [(line["name"], line["scheme"]) for line in lines] == [(name, s) for name in ("z", "a") for s in table]
     assert {tuple(line) for line in lines} == {
@@ -73,56 +65,47 @@ def test_hash_prints_one_object_per_set_and_scheme_in_order(tmp_path: Path, caps
     assert captured.err == ""
 
 
-def test_schemes_may_be_repeated_and_be_releases_and_come_in_table_order(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_schemes_may_be_repeated_and_be_releases_and_come_in_table_order(tmp_path: Path, invoke: Invoke) -> None:
     """--scheme takes schemes and releases, even alpha.10-rc1; asking twice prints once."""
     path = write(tmp_path / "sets.jsonl", pcs("a"))
     asked = ["canonical-1.34", "0.1.0-alpha.11", "legacy-1.35", "v0.1.0-alpha.10-rc1"]
-    assert cli.invoke(["hash", "-f", path, *(word for name in asked for word in ("--scheme", name))]) == 0
-    assert [line["scheme"] for line in events(capsys.readouterr().out)] == [
-        "legacy-1.34",
-        "legacy-1.35",
-        "canonical-1.34",
-    ]
+    printed = invoke("hash", "-f", path, *(f"--scheme={name}" for name in asked))
+    assert printed.column("scheme") == ["legacy-1.34", "legacy-1.35", "canonical-1.34"]
 
 
-def test_one_bad_set_does_not_keep_the_others_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_bad_set_does_not_keep_the_others_back(tmp_path: Path, invoke: Invoke) -> None:
     """The rest is printed, one sentence names the set and the path of the value, and the exit code is 2."""
     path = write(tmp_path / "sets.jsonl", pcs("first"), bad("odd"), pcs("last"))
-    assert cli.invoke(["hash", "-f", path, "--scheme", "legacy-1.34"]) == 2
-    captured = capsys.readouterr()
-    assert [line["name"] for line in events(captured.out)] == ["first", "last"]
-    (event,) = events(captured.err)
+    captured = invoke("hash", "-f", path, "--scheme", "legacy-1.34", code=2)
+    assert captured.column("name") == ["first", "last"]
+    (event,) = captured.events
     assert (event["code"], event["exit_code"]) == ("undecodable-input", 2)
-    assert path in event["message"]
+    assert str(path) in event["message"]
     assert (
         "PodCliqueSet prod/odd: spec.template.cliques[0].spec.podSpec.containers[0].resources.limits.cpu"
         in event["message"]
     )
 
 
-def test_what_one_operator_cannot_decode_another_may(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_one_operator_cannot_decode_another_may(tmp_path: Path, invoke: Invoke) -> None:
     """A field that an older layout does not know is not decoded by it, whatever it holds."""
     document = pcs("a")
     document["spec"]["template"]["cliques"][0]["spec"]["podSpec"] = {"hostnameOverride": 5}
     path = write(tmp_path / "sets.jsonl", document)
-    assert cli.invoke(["hash", "-f", path]) == 2
-    captured = capsys.readouterr()
-    assert [line["scheme"] for line in events(captured.out)] == ["legacy-1.33", "canonical-1.33"]
-    (event,) = events(captured.err)
+    captured = invoke("hash", "-f", path, code=2)
+    assert captured.column("scheme") == ["legacy-1.33", "canonical-1.33"]
+    (event,) = captured.events
     assert "podSpec.hostnameOverride" in event["message"]
 
 
-def test_a_manifest_is_hashed_with_one_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_manifest_is_hashed_with_one_warning(tmp_path: Path, invoke: Invoke) -> None:
     """A manifest lacks what admission adds: said once, on stderr. Its missing namespace is `default`."""
     document = pcs("a")
     document["metadata"] = {"name": "a"}
     path = write(tmp_path / "sets.jsonl", document, document, pcs("b"))
-    assert cli.invoke(["hash", "-f", path, "--scheme", "legacy-1.34"]) == 0
-    captured = capsys.readouterr()
-    assert [line["namespace"] for line in events(captured.out)] == ["default", "default", "prod"]
-    (event,) = events(captured.err)
+    captured = invoke("hash", "-f", path, "--scheme", "legacy-1.34")
+    assert captured.column("namespace") == ["default", "default", "prod"]
+    (event,) = captured.events
     assert (event["level"], event["event"]) == ("warning", "bare_manifest")
     assert "admission" in event["message"]
 
@@ -130,80 +113,66 @@ def test_a_manifest_is_hashed_with_one_warning(tmp_path: Path, capsys: pytest.Ca
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzipped"])
 def test_standard_input_takes_what_kubectl_prints(
     packed: bool,  # noqa: FBT001
-    capsys: pytest.CaptureFixture[str],
+    invoke: Invoke,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """`kubectl get -o yaml | grove-migrator hash -f -`, gzipped or not."""
-    data = (EXAMPLES / "cluster.yaml").read_bytes()
+    data = (DUMP).read_bytes()
     stdin = io.TextIOWrapper(io.BytesIO(gzip.compress(data) if packed else data))
     monkeypatch.setattr(sys, "stdin", stdin)
-    assert cli.invoke(["hash", "-f", "-", "--scheme", "legacy-1.34"]) == 0
-    assert [line["name"] for line in events(capsys.readouterr().out)] == ["llama-70b", "embedder", "nightly-eval"]
+    printed = invoke("hash", "-f", "-", "--scheme", "legacy-1.34")
+    assert printed.column("name") == ["llama-70b", "embedder", "nightly-eval"]
 
 
 @pytest.mark.parametrize("command", ["hash", "explain", "plan"])
-def test_a_file_that_cannot_be_read_is_one_sentence(
-    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_that_cannot_be_read_is_one_sentence(command: str, tmp_path: Path, invoke: Invoke) -> None:
     """Missing, a directory, or no YAML: exit 2 and the file's name, never a traceback."""
     broken = tmp_path / "broken.yaml"
     broken.write_text("a: [")
     for path in (tmp_path / "missing.yaml", tmp_path, broken):
-        assert cli.invoke([command, "-f", str(path)]) == 2
-        captured = capsys.readouterr()
-        assert captured.out == ""
-        event = events(captured.err)[-1]
+        event = invoke(command, "-f", path, code=2).failure
         assert (event["code"], event["exit_code"]) == ("unreadable-input", 2)
         assert str(path) in event["message"]
-        assert "Traceback" not in captured.err
 
 
-def test_the_table_of_hashes_is_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_of_hashes_is_for_people(tmp_path: Path, invoke: Invoke) -> None:
     """-o table has one line per hash, and spells out what a terminal would obey."""
     path = write(tmp_path / "sets.jsonl", pcs("a\x1b[2J", "c"))
-    assert cli.invoke(["hash", "-f", path, "--scheme", "legacy-1.34", "-o", "table"]) == 0
-    header, generation, clique = capsys.readouterr().out.splitlines()
+    header, generation, clique = invoke("hash", "-f", path, "--scheme", "legacy-1.34", "-o", "table").out.splitlines()
     assert header.split() == ["NAMESPACE", "NAME", "SCHEME", "HASH", "OF", "HASH"]
     assert generation.split()[:4] == ["prod", "a\\x1b[2J", "legacy-1.34", "generation"]
     assert clique.split()[3:5] == ["clique", "c"]
 
 
-def test_releases_are_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+def test_releases_are_the_table(invoke: Invoke) -> None:
     """Every release and every scheme, with who speaks it."""
-    assert cli.invoke(["releases", "-o", "json"]) == 0
-    document = json.loads(capsys.readouterr().out)
+    document = invoke("releases", "-o", "json").json
     assert [release["release"] for release in document["releases"]] == [r.name for r in schemes.releases()]
     assert [scheme["scheme"] for scheme in document["schemes"]] == [s.name for s in schemes.all_schemes()]
     spoken = {scheme["scheme"]: scheme["releases"] for scheme in document["schemes"]}
     for release in document["releases"]:
         assert release["release"] in spoken[release["scheme"]]
-    assert cli.invoke(["releases"]) == 0
-    text = capsys.readouterr().out
+    text = invoke("releases").out
     assert all(release.name in text for release in schemes.releases())
 
 
-def test_explain_finds_the_source_by_what_the_set_stores(capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_finds_the_source_by_what_the_set_stores(invoke: Invoke) -> None:
     """`explain -f dump NAME --to RELEASE` is a small diff; without them, all sets and schemes are explained."""
-    dump = str(EXAMPLES / "cluster.yaml")
-    assert cli.invoke(["explain", "-f", dump, "embedder", "--to", "v0.1.0-alpha.11"]) == 0
-    text = capsys.readouterr().out
+    text = invoke("explain", "-f", DUMP, "embedder", *TO).out
     assert text.startswith("PodCliqueSet search/embedder: legacy-1.34 → legacy-1.35\n")
     assert "+ WorkloadRef:(*v1.WorkloadReference)<nil>" in text
-    assert cli.invoke(["explain", "-f", dump, "-o", "json"]) == 0
-    assert [(line["name"], line["from"], line["to"]) for line in events(capsys.readouterr().out)] == [
+    assert [(line["name"], line["from"], line["to"]) for line in invoke("explain", "-f", DUMP, "-o", "json").lines] == [
         (name, "legacy-1.34", target)
         for name in ("llama-70b", "embedder", "nightly-eval")
         for target in ("legacy-1.33", "legacy-1.35")
     ]
 
 
-def test_explain_takes_the_selection_flags(capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_takes_the_selection_flags(invoke: Invoke) -> None:
     """-n and -l choose sets as everywhere else; namespace/name names one."""
-    dump = str(EXAMPLES / "cluster.yaml")
 
     def explained(*args: str) -> list[str]:
-        assert cli.invoke(["explain", "-f", dump, "-o", "json", "--to", "v0.1.0-alpha.11", *args]) == 0
-        return [line["name"] for line in events(capsys.readouterr().out)]
+        return invoke("explain", "-f", DUMP, "-o", "json", *TO, *args).column("name")
 
     assert explained("-n", "search") == ["embedder"]
     assert explained("-l", "team=inference") == ["llama-70b"]
@@ -219,24 +188,19 @@ def test_explain_takes_the_selection_flags(capsys: pytest.CaptureFixture[str]) -
         (["--to", "alpha"], "neither a scheme nor a release"),
     ],
 )
-def test_explain_refuses_what_does_not_exist(args: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_refuses_what_does_not_exist(args: list[str], said: str, invoke: Invoke) -> None:
     """A name, scheme or release that does not exist is exit 2."""
-    assert cli.invoke(["explain", "-f", str(EXAMPLES / "cluster.yaml"), *args]) == 2
-    assert said in events(capsys.readouterr().err)[-1]["message"]
+    assert said in invoke("explain", "-f", DUMP, *args, code=2).message
 
 
-def test_explain_of_a_manifest_needs_from(capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_of_a_manifest_needs_from(invoke: Invoke) -> None:
     """A manifest stores no hash, so the source must be said."""
-    manifest = str(EXAMPLES / "podcliquesets.yaml")
-    assert cli.invoke(["explain", "-f", manifest]) == 2
-    assert "--from" in events(capsys.readouterr().err)[-1]["message"]
-    assert cli.invoke(["explain", "-f", manifest, "--from", "v0.1.0-alpha.3", "--to", "v0.1.0-alpha.4"]) == 0
-    assert "RestartPolicyRules" in capsys.readouterr().out
+    assert "--from" in invoke("explain", "-f", MANIFESTS, code=2).message
+    ends = ("--from", "v0.1.0-alpha.3", "--to", "v0.1.0-alpha.4")
+    assert "RestartPolicyRules" in invoke("explain", "-f", MANIFESTS, *ends).out
 
 
-def test_what_is_nested_too_deep_to_be_a_field_keeps_no_set_from_being_printed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_nested_too_deep_to_be_a_field_keeps_no_set_from_being_printed(tmp_path: Path, invoke: Invoke) -> None:
     """An unknown field may hold whatever nests: Go ignores it up to 10,000 levels, alone or in a List."""
     deep = pcs("deep")
     deep["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["unknown"] = "HERE"
@@ -248,11 +212,9 @@ def test_what_is_nested_too_deep_to_be_a_field_keeps_no_set_from_being_printed(
         json.dumps({"apiVersion": "v1", "kind": "List", "items": [pcs("a"), deep, known, pcs("z")]}),
     ):
         (tmp_path / "sets.json").write_text(text.replace('"HERE"', nested))
-        assert cli.invoke(["hash", "-f", str(tmp_path / "sets.json"), "--scheme", "legacy-1.34"]) == 2
-        captured = capsys.readouterr()
-        lines = events(captured.out)
-        assert [line["name"] for line in lines] == ["a", "deep", "z"]
-        assert len({line["generationHash"] for line in lines}) == 1
+        captured = invoke("hash", "-f", tmp_path / "sets.json", "--scheme", "legacy-1.34", code=2)
+        assert captured.column("name") == ["a", "deep", "z"]
+        assert len(set(captured.column("generationHash"))) == 1
         assert "containers[0]" in captured.err
 
 
@@ -267,18 +229,14 @@ def test_what_is_nested_too_deep_to_be_a_field_keeps_no_set_from_being_printed(
         ("[" * 10001 + "]" * 10001, "nested too deeply"),
     ],
 )
-def test_json_that_go_reads_in_its_own_way_is_refused(
-    text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_json_that_go_reads_in_its_own_way_is_refused(text: str, message: str, tmp_path: Path, invoke: Invoke) -> None:
     """Go merges the values of a key that is set twice, and undoes no escape in a quantity: neither is guessed."""
     (tmp_path / "sets.json").write_text(text)
-    assert cli.invoke(["hash", "-f", str(tmp_path / "sets.json")]) == 2
-    assert re.search(message, capsys.readouterr().err)
+    assert re.search(message, invoke("hash", "-f", tmp_path / "sets.json", code=2).err)
 
 
 @pytest.mark.parametrize("text", [r"\\u0031", r"\u003c\u0026\n", r"\u00e9"])
-def test_other_escapes_are_read_as_ever(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_escapes_are_read_as_ever(text: str, tmp_path: Path, invoke: Invoke) -> None:
     """What serializers do escape, and an escaped backslash before a letter u, is text like any other."""
     (tmp_path / "sets.json").write_text(json.dumps(pcs("a")).replace('"prod"', f'"{text}"'))
-    assert cli.invoke(["hash", "-f", str(tmp_path / "sets.json"), "--scheme", "legacy-1.34"]) == 0
-    assert len(events(capsys.readouterr().out)) == 1
+    assert len(invoke("hash", "-f", tmp_path / "sets.json", "--scheme", "legacy-1.34").lines) == 1

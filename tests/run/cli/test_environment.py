@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 
@@ -11,45 +10,37 @@ import pytest
 
 from migrator import __version__, cli
 from migrator.cli.environment import variables
-from tests.support.paths import ROOT
-
-DUMP = str(ROOT / "examples" / "cluster.yaml")
-TO = ("--to", "v0.1.0-alpha.11")
+from tests.support.command_line import DUMP, TO, Invoke
 
 
-def test_a_flag_can_be_a_variable(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_flag_can_be_a_variable(monkeypatch: pytest.MonkeyPatch, invoke: Invoke) -> None:
     """The target for every command, the format for one; a flag on the command line wins."""
     monkeypatch.setenv("GROVE_MIGRATOR_TO", "v0.1.0-alpha.11")
     monkeypatch.setenv("GROVE_MIGRATOR_PLAN_OUTPUT", "json")
-    assert cli.invoke(["plan", "-f", DUMP]) == 0
-    assert json.loads(capsys.readouterr().out)["to"] == "v0.1.0-alpha.11"
-    assert cli.invoke(["plan", "-f", DUMP, "--to", "legacy-1.36"]) == 0
-    assert json.loads(capsys.readouterr().out)["to"] == "legacy-1.36"
-    assert cli.invoke(["verify", "-f", DUMP]) == 7
-    assert capsys.readouterr().out.startswith("problem: ")
+    assert invoke("plan", "-f", DUMP).json["to"] == "v0.1.0-alpha.11"
+    assert invoke("plan", "-f", DUMP, "--to", "legacy-1.36").json["to"] == "legacy-1.36"
+    assert invoke("verify", "-f", DUMP, code=7).out.startswith("problem: ")
 
 
-def test_the_commands_own_variable_comes_first(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_commands_own_variable_comes_first(monkeypatch: pytest.MonkeyPatch, invoke: Invoke) -> None:
     """GROVE_MIGRATOR_PLAN_TO is for plan, whatever GROVE_MIGRATOR_TO says."""
     monkeypatch.setenv("GROVE_MIGRATOR_TO", "v0.1.0-alpha.9")
     monkeypatch.setenv("GROVE_MIGRATOR_PLAN_TO", "v0.1.0-alpha.11")
-    assert cli.invoke(["plan", "-f", DUMP, "-o", "json"]) == 0
-    assert json.loads(capsys.readouterr().out)["to"] == "v0.1.0-alpha.11"
+    assert invoke("plan", "-f", DUMP, "-o", "json").json["to"] == "v0.1.0-alpha.11"
 
 
-def test_a_cluster_in_the_environment_does_not_contradict_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_in_the_environment_does_not_contradict_a_file(
+    monkeypatch: pytest.MonkeyPatch, invoke: Invoke
+) -> None:
     """A user whose environment names a context can still read a dump."""
     monkeypatch.setenv("GROVE_MIGRATOR_CONTEXT", "prod")
-    assert cli.invoke(["plan", "-f", DUMP, *TO]) == 0
+    invoke("plan", "-f", DUMP, *TO)
 
 
-def test_a_wrong_value_names_its_variable(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_value_names_its_variable(monkeypatch: pytest.MonkeyPatch, invoke: Invoke) -> None:
     """A mistyped value in the environment is a usage error like any other."""
     monkeypatch.setenv("GROVE_MIGRATOR_LOG_FORMAT", "jsn")
-    assert cli.invoke(["version"]) == 2
-    assert "Did you mean json?" in capsys.readouterr().err
+    assert "Did you mean json?" in invoke("version", code=2).err
 
 
 def test_what_is_asked_for_once_has_no_variable() -> None:
@@ -62,12 +53,10 @@ def test_what_is_asked_for_once_has_no_variable() -> None:
     assert all(option.envvar == found[flag] for flag, option in of_run.items() if isinstance(option, click.Option))
 
 
-def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_is_printed(invoke: Invoke) -> None:
     """As a line, as JSON, and as `--version` has it."""
-    assert cli.invoke(["version"]) == 0
-    assert capsys.readouterr().out.startswith(f"grove-migrator {__version__} (Python 3.")
-    assert cli.invoke(["version", "-o", "json"]) == 0
-    assert json.loads(capsys.readouterr().out)["version"] == __version__
+    assert invoke("version").out.startswith(f"grove-migrator {__version__} (Python 3.")
+    assert invoke("version", "-o", "json").json["version"] == __version__
 
 
 @pytest.mark.parametrize(
@@ -79,12 +68,9 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
         ("kubectl", ["COMP_CWORD=$#", "echo :4"]),
     ],
 )
-def test_completion_prints_what_the_shell_reads(
-    shell: str, marks: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_completion_prints_what_the_shell_reads(shell: str, marks: list[str], invoke: Invoke) -> None:
     """The script asks our program by the variable that it answers to; a shell that is here takes the script."""
-    assert cli.invoke(["completion", shell]) == 0
-    script = capsys.readouterr().out
+    script = invoke("completion", shell).out
     assert all(mark in script for mark in marks), script
     program = shutil.which("sh" if shell == "kubectl" else shell)
     if program is not None:

@@ -11,14 +11,7 @@ import pytest
 import structlog
 
 from migrator.cli import log
-
-
-class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
-
-    def isatty(self) -> bool:
-        """A terminal."""
-        return True
+from tests.support.terminal import Watched as Terminal
 
 
 @pytest.fixture(autouse=True)

@@ -17,18 +17,9 @@ from migrator.resources import LEASES, PODS, Op
 from migrator.store import DryRun
 from tests.support.memory_store import MemoryStore
 from tests.support.paths import ROOT
+from tests.support.terminal import Watched as Terminal
 
 WATCHED = {"TERM": "xterm-256color"}
-
-
-class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
-
-    encoding = "utf-8"
-
-    def isatty(self) -> bool:
-        """It is."""
-        return True
 
 
 class Gone(Terminal):

@@ -10,9 +10,10 @@ from typing import Any
 import click
 import pytest
 
-from migrator import cli
-from migrator.cli import screens, wiring
+from migrator.cli import screens
+from tests.support.command_line import Invoke
 from tests.support.memory_site import NEW, OLD, Site
+from tests.support.tables import table
 from tests.support.terminal import Shown, show
 
 RUN = ("run", "--to", NEW, "--stop-operator")
@@ -75,22 +76,28 @@ def test_a_run_shows_where_and_what_and_asks(terminal: Terminal) -> None:
     assert terminal.left["replicas"] == 0
 
 
-@pytest.mark.parametrize("answer", ["n\n", "\n"])
-def test_a_no_touches_nothing(terminal: Terminal, answer: str) -> None:
-    """No, and silence too: exit 4, and no request that writes was sent."""
+NO = "No, and silence too: exit 4, and no request that writes was sent."
+
+
+@table(
+    "answer code said",
+    *((NO, (answer, 4, "declined: nothing was touched")) for answer in ("n\n", "\n")),
+    ("Ctrl-D at the question ends the run.", ("\x04", 1, "interrupted before anything was written")),
+)
+def test_a_no_touches_nothing(terminal: Terminal, answer: str, code: int, said: str) -> None:
+    """Whatever is not a yes leaves the cluster as it is."""
     shown = terminal.type(*RUN, answer=answer)
-    assert shown.code == 4
-    assert shown.lines[-1] == "error: declined: nothing was touched"
+    assert (shown.code, shown.lines[-1]) == (code, f"error: {said}")
     assert (terminal.left["writes"], terminal.left["replicas"]) == (0, 1)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_at_the_question_ends_the_run(
-    number: signal.Signals, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    number: signal.Signals, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
 ) -> None:
     """Elsewhere a first signal only asks a run to stop. At the question it is what it is without us, and back later."""
     site = Site()
-    monkeypatch.setattr(wiring, "connect", lambda *_, dry_run, **__: site.store.in_dry_run(dry_run))
+    invoke.on(site.store)
     monkeypatch.setattr(screens, "somebody_answers", lambda **_: True)
     before, seen = signal.getsignal(number), []
 
@@ -99,19 +106,10 @@ def test_a_signal_at_the_question_ends_the_run(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(click.termui, "visible_prompt_func", answer)
-    assert cli.invoke([*RUN]) == 1
+    assert invoke(*RUN, code=1).last["code"] == "interrupted"
     assert seen == [signal.default_int_handler if number is signal.SIGINT else signal.SIG_DFL]
     assert signal.getsignal(number) == before
     assert (site.store.writes(), site.replicas) == ([], 1)
-    assert json.loads(capsys.readouterr().err.splitlines()[-1])["code"] == "interrupted"
-
-
-def test_the_end_of_input_touches_nothing(terminal: Terminal) -> None:
-    """Ctrl-D at the question ends the run."""
-    shown = terminal.type(*RUN, answer="\x04")
-    assert shown.code == 1
-    assert shown.lines[-1] == "error: interrupted before anything was written"
-    assert (terminal.left["writes"], terminal.left["replicas"]) == (0, 1)
 
 
 def test_yes_shows_and_does_not_ask(terminal: Terminal) -> None:
@@ -124,21 +122,17 @@ def test_yes_shows_and_does_not_ask(terminal: Terminal) -> None:
 
 
 @pytest.mark.parametrize("environ", [{"CI": "true"}, {}], ids=["ci", "no terminal"])
-def test_nobody_to_answer_is_not_asked(
-    environ: dict[str, str], terminal: Terminal, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nobody_to_answer_is_not_asked(environ: dict[str, str], terminal: Terminal, invoke: Invoke) -> None:
     """In CI and without a terminal, as in a Job, a run goes on; its log is what it always was."""
     if environ:
         shown = terminal.type(*RUN, **environ)
         assert (shown.code, terminal.left["replicas"]) == (0, 0)
         assert QUESTION not in shown.text
         return
-    site = Site()
-    monkeypatch.setattr(wiring, "connect", lambda *_, dry_run, **__: site.store.in_dry_run(dry_run))
-    assert cli.invoke(list(RUN)) == 0
-    captured = capsys.readouterr()
+    invoke.on(Site().store)
+    captured = invoke(*RUN)
     assert captured.out == AFTER
-    logged = [json.loads(line)["event"] for line in captured.err.splitlines()]
+    logged = [event["event"] for event in captured.events]
     assert logged.count("patched") == 43
     assert (logged[0], logged[-1]) == ("stage_started", "summary")
 

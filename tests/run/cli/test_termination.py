@@ -7,12 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from migrator import cli
 from migrator.cli import termination, wiring
-from tests.support.paths import ROOT
-
-DUMP = ROOT / "examples" / "cluster.yaml"
-TO = ("--to", "v0.1.0-alpha.11")
+from tests.support.command_line import DUMP, TO, Invoke
 
 
 @pytest.fixture
@@ -39,9 +35,9 @@ def test_only_a_pod_or_who_asks_gets_a_summary(
     assert termination.path(environment, in_a_pod=in_a_pod) == expected
 
 
-def test_a_run_leaves_what_it_did(left: Path, tmp_path: Path) -> None:
+def test_a_run_leaves_what_it_did(left: Path, tmp_path: Path, invoke: Invoke) -> None:
     """After success the file tells directions, sets and patches."""
-    assert cli.invoke(["run", "-f", str(DUMP), "--write", str(tmp_path / "out.yaml"), *TO]) == 0
+    invoke("run", "-f", DUMP, "--write", tmp_path / "out.yaml", *TO)
     assert json.loads(left.read_bytes()) == {
         "outcome": "done",
         "exitCode": 0,
@@ -63,29 +59,31 @@ def test_a_run_leaves_what_it_did(left: Path, tmp_path: Path) -> None:
     ids=["before anything is read", "by a guard"],
 )
 def test_a_failed_run_leaves_its_reason(
-    left: Path, arguments: tuple[str, ...], exit_code: int, code: str, said: str
+    left: Path, arguments: tuple[str, ...], exit_code: int, code: str, said: str, *, invoke: Invoke
 ) -> None:
     """After a failure the file tells exit code, reason and message, however early it came."""
-    assert cli.invoke(["run", "-f", str(DUMP), "--dry-run=client", *arguments]) == exit_code
+    invoke("run", "-f", DUMP, "--dry-run=client", *arguments, code=exit_code)
     summary = json.loads(left.read_bytes())
     assert (summary["outcome"], summary["exitCode"], summary["code"]) == ("failed", exit_code, code)
     assert said in summary["message"]
 
 
-def test_a_summary_that_cannot_be_written_changes_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_summary_that_cannot_be_written_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, invoke: Invoke
+) -> None:
     """The run's exit code is its own, whether or not its summary found a place."""
     monkeypatch.setenv(termination.VARIABLE, str(tmp_path / "absent" / "file"))
-    assert cli.invoke(["run", "-f", str(DUMP), "--dry-run=client", *TO]) == 0
+    invoke("run", "-f", DUMP, "--dry-run=client", *TO)
 
 
-def test_a_pod_uses_the_usual_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_pod_uses_the_usual_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, invoke: Invoke) -> None:
     """A process beside the namespace file of a ServiceAccount runs in a pod."""
     namespace, usual = tmp_path / "namespace", tmp_path / "log"
     namespace.write_text("grove-system")
     monkeypatch.delenv(termination.VARIABLE, raising=False)
     monkeypatch.setattr(wiring, "_OWN_NAMESPACE", namespace)
     monkeypatch.setattr(termination, "DEFAULT_PATH", str(usual))
-    assert cli.invoke(["run", "-f", str(DUMP), "--dry-run=client", *TO]) == 0
+    invoke("run", "-f", DUMP, "--dry-run=client", *TO)
     assert json.loads(usual.read_bytes())["outcome"] == "done"
 
 

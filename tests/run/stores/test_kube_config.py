@@ -18,6 +18,7 @@ from migrator.resources import PODS
 from migrator.stores.kube import store as kube_store
 from migrator.stores.kube.transport import Timing
 from tests.support.fake_api import FakeApi, ok
+from tests.support.tables import table
 
 
 @pytest.fixture
@@ -124,10 +125,18 @@ def test_a_bad_kubeconfig_is_a_usage_error(tmp_path: Path, text: str | None, con
     assert caught.value.exit_code == 2
 
 
-def test_no_configuration_at_all_names_what_was_tried() -> None:
-    """Neither kubeconfig nor pod: the sentence names every place that was looked at."""
-    with pytest.raises(UsageError, match=r"--kubeconfig, \$KUBECONFIG, ~/.kube/config.*in-cluster"):
-        kube_store.connect()
+@table(
+    "context message",
+    (
+        "Neither kubeconfig nor pod: the sentence names every place that was looked at.",
+        (None, r"--kubeconfig, \$KUBECONFIG, ~/.kube/config.*in-cluster"),
+    ),
+    ("--context without any kubeconfig is not silently ignored.", ("prod", "context prod cannot be found")),
+)
+def test_no_configuration_at_all_names_what_was_tried(context: str | None, message: str) -> None:
+    """Without a configuration there is no cluster, and none is guessed."""
+    with pytest.raises(UsageError, match=message):
+        kube_store.connect(context=context)
 
 
 @pytest.mark.parametrize(("context", "hint"), [("oter", "did you mean other?"), ("x", "known are main, other")])
@@ -136,12 +145,6 @@ def test_an_unknown_context_is_answered_with_those_that_there_are(tmp_path: Path
     config = kubeconfig(tmp_path / "config", "https://example.test")
     with pytest.raises(UsageError, match=re.escape(f"context {context} is not in kubeconfig {config}; {hint}")):
         kube_store.connect(kubeconfig=config, context=context)
-
-
-def test_a_context_needs_a_kubeconfig() -> None:
-    """--context without any kubeconfig is not silently ignored."""
-    with pytest.raises(UsageError, match="context prod cannot be found"):
-        kube_store.connect(context="prod")
 
 
 def test_a_refused_connection_is_unreachable(tmp_path: Path) -> None:

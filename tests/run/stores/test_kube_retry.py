@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -37,6 +37,7 @@ from tests.support.fake_api import (
     status,
     store_on,
 )
+from tests.support.tables import table
 
 OPS = (Op("test", "/metadata/uid", "u"), Op("replace", "/metadata/labels/a", "b"))
 POD = ok(kind="Pod", metadata={"name": "p"})
@@ -98,22 +99,51 @@ def test_retry_after_is_honoured(serve: Serve) -> None:
     assert sum(time.slept) >= 4
 
 
-@pytest.mark.parametrize("lost", [Reset, CUT, GARBAGE])
-@pytest.mark.parametrize("act", [patch, streamed, create])
-def test_a_write_whose_answer_is_lost_is_not_repeated(serve: Serve, act: Act, lost: Step) -> None:
-    """After a write that may have been applied nothing more is sent: the caller must look."""
-    api = serve(lost, POD)
-    with pytest.raises(LostReply):
+WRITES: tuple[Act, ...] = (patch, streamed, create, delete)
+DEFINITE = "What will not change by asking again is not asked again; a webhook that is down above all."
+FINAL: list[tuple[Answer, type[MigratorError]]] = [
+    (ANONYMOUS_422, FailedTest),
+    (status(404, "gone", reason="NotFound"), NotFound),
+    (status(403, 'User "x" cannot patch', reason="Forbidden"), NotAuthorised),
+    (status(500, 'failed calling webhook "a.b": no endpoints', reason="InternalError"), Rejected),
+]
+
+LOST = "After a write that may have been applied nothing more is sent: the caller must look."
+#: A sentence, and which requests, what they are answered with, the error and its text, and how many are sent: 0 for as
+#: many as the bound permits.
+ENDINGS: list[tuple[str, tuple[Sequence[Act], Sequence[Step], type[MigratorError], str | None, int]]] = [
+    *((LOST, (WRITES[:3], (lost, POD), LostReply, None, 1)) for lost in (Reset, CUT, GARBAGE)),
+    ("A reset during a delete leaves its fate open.", ((delete,), (Reset, POD), LostReply, None, 1)),
+    (
+        "Bounds are kept, and the last answer is in the message; nothing can have been written.",
+        ((get, *WRITES), (THROTTLED,), Unreachable, r"429.*gave up after", 0),
+    ),
+    (
+        "A timeout of etcd may have stored the value: that is a lost reply, not a failure before the write.",
+        (WRITES, (HICCUP,), LostReply, "HTTP 500", 0),
+    ),
+    ("A read has nothing to be in doubt about.", ((get,), (HICCUP,), Unreachable, "HTTP 500", 0)),
+    (
+        "Our own first attempt may be what made the test fail, so it proves nothing.",
+        (WRITES[:2], (HICCUP, ANONYMOUS_422), LostReply, None, 2),
+    ),
+    (
+        "Throttling applied nothing, so the failed test is somebody else's doing.",
+        (WRITES[:2], (THROTTLED, ANONYMOUS_422), FailedTest, None, 2),
+    ),
+    *((DEFINITE, (WRITES[:2], (answer,), error, None, 1)) for answer, error in FINAL),
+]
+
+
+@table("act steps error said sent", *((s, (act, *rest)) for s, (acts, *rest) in ENDINGS for act in acts))
+def test_what_is_sent_again_and_how_it_ends(
+    serve: Serve, act: Act, steps: Sequence[Step], *, error: type[MigratorError], said: str | None, sent: int
+) -> None:
+    """An answer decides whether a request is sent again, and what the caller is told in the end."""
+    api = serve(*steps)
+    with pytest.raises(error, match=said):
         act(store_on(api.url))
-    assert len(api.seen) == 1
-
-
-def test_a_delete_whose_answer_is_lost_is_not_repeated(serve: Serve) -> None:
-    """A reset during a delete leaves its fate open."""
-    api = serve(Reset, POD)
-    with pytest.raises(LostReply):
-        delete(store_on(api.url))
-    assert len(api.seen) == 1
+    assert len(api.seen) in ([sent] if sent else range(2, Retry().attempts + 1))
 
 
 @pytest.mark.parametrize("lost", [Reset, CUT])
@@ -142,67 +172,6 @@ def test_a_server_that_never_answers(serve: Serve, patch: Act) -> None:
         patch(store)
     with pytest.raises(Unreachable, match=r"get Pod a/p: .*timed out"):
         get(store)
-
-
-@pytest.mark.parametrize("act", [get, patch, streamed, create, delete])
-def test_throttled_for_ever_is_unreachable(serve: Serve, act: Act) -> None:
-    """Bounds are kept, and the last answer is in the message; nothing can have been written."""
-    api = serve(THROTTLED)
-    with pytest.raises(Unreachable, match=r"429.*gave up after"):
-        act(store_on(api.url))
-    assert len(api.seen) <= Retry().attempts
-
-
-@pytest.mark.parametrize("act", [patch, streamed, create, delete])
-def test_failing_for_ever_leaves_a_write_in_doubt(serve: Serve, act: Act) -> None:
-    """A timeout of etcd may have stored the value: that is a lost reply, not a failure before the write."""
-    api = serve(HICCUP)
-    with pytest.raises(LostReply, match="HTTP 500"):
-        act(store_on(api.url))
-    assert len(api.seen) > 1
-
-
-def test_failing_for_ever_is_unreachable_for_a_read(serve: Serve) -> None:
-    """A read has nothing to be in doubt about."""
-    api = serve(HICCUP)
-    with pytest.raises(Unreachable, match="HTTP 500"):
-        get(store_on(api.url))
-
-
-@PATCHES
-def test_a_failed_test_after_a_doubtful_answer_is_a_lost_reply(serve: Serve, patch: Act) -> None:
-    """Our own first attempt may be what made the test fail, so it proves nothing."""
-    api = serve(HICCUP, ANONYMOUS_422)
-    with pytest.raises(LostReply):
-        patch(store_on(api.url))
-
-
-@PATCHES
-def test_a_failed_test_after_throttling_is_a_failed_test(serve: Serve, patch: Act) -> None:
-    """Throttling applied nothing, so the failed test is somebody else's doing."""
-    api = serve(THROTTLED, ANONYMOUS_422)
-    with pytest.raises(FailedTest):
-        patch(store_on(api.url))
-
-
-@pytest.mark.parametrize(
-    ("answer", "error"),
-    [
-        (ANONYMOUS_422, FailedTest),
-        (status(404, "gone", reason="NotFound"), NotFound),
-        (status(403, 'User "x" cannot patch', reason="Forbidden"), NotAuthorised),
-        (status(500, 'failed calling webhook "a.b": no endpoints', reason="InternalError"), Rejected),
-    ],
-)
-@PATCHES
-def test_a_definite_answer_is_not_repeated(
-    serve: Serve, answer: Answer, error: type[MigratorError], patch: Act
-) -> None:
-    """What will not change by asking again is not asked again; a webhook that is down above all."""
-    api = serve(answer)
-    with pytest.raises(error):
-        patch(store_on(api.url))
-    assert len(api.seen) == 1
 
 
 def closed_port() -> str:
@@ -311,24 +280,22 @@ def _hold(time: FakeTime, seconds: float) -> Callable[[], float]:
     return lambda: end - time()
 
 
+@table(
+    "code seconds error sent",
+    ("A retry that would come later is not sent: the Lease may be somebody else's by then.", (429, 3.0, LeaseLost, 1)),
+    ("A timeout of the server leaves open what happened: the caller must look.", (504, 3.0, LostReply, 1)),
+    ("However long the rate limit or a pause took.", (429, 0.0, LeaseLost, 0)),
+)
 @PATCHES
-def test_nothing_is_sent_again_past_the_end_of_the_hold(serve: Serve, patch: Act) -> None:
-    """A retry that would come later is not sent: the Lease may be somebody else's by then."""
-    api = serve(status(429, "slow down", Retry_After="4"), POD)
+def test_nothing_is_sent_past_the_end_of_the_hold(
+    serve: Serve, patch: Act, code: int, *, seconds: float, error: type[MigratorError], sent: int
+) -> None:
+    """Once the hold has ended no attempt of a write begins."""
+    api = serve(status(code, "later", Retry_After="4"), POD)
     time = FakeTime()
-    with pytest.raises(LeaseLost):
-        patch(store_on(api.url, time=time).within(_hold(time, 3.0)))
-    assert len(api.seen) == 1
-
-
-@PATCHES
-def test_what_may_have_been_applied_before_the_hold_ended_is_a_lost_reply(serve: Serve, patch: Act) -> None:
-    """A timeout of the server leaves open what happened: the caller must look."""
-    api = serve(status(504, "timed out", Retry_After="4"), POD)
-    time = FakeTime()
-    with pytest.raises(LostReply):
-        patch(store_on(api.url, time=time).within(_hold(time, 3.0)))
-    assert len(api.seen) == 1
+    with pytest.raises(error):
+        patch(store_on(api.url, time=time).within(_hold(time, seconds)))
+    assert len(api.seen) == sent
 
 
 @PATCHES
@@ -339,13 +306,3 @@ def test_a_write_asks_for_no_more_time_than_the_hold_has(serve: Serve, patch: Ac
     patch(store_on(api.url, time=time).within(_hold(time, 3.0)))
     patch(store_on(api.url, time=time).within(_hold(time, 300.0)))
     assert [float(seen.query["timeout"].rstrip("s")) for seen in api.seen] == [pytest.approx(3.0, abs=0.1), 10.0]
-
-
-@PATCHES
-def test_a_hold_that_has_ended_sends_nothing(serve: Serve, patch: Act) -> None:
-    """However long the rate limit or a pause took."""
-    api = serve(POD)
-    time = FakeTime()
-    with pytest.raises(LeaseLost):
-        patch(store_on(api.url, time=time).within(_hold(time, 0.0)))
-    assert api.seen == []

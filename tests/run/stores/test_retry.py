@@ -10,6 +10,7 @@ import pytest
 from migrator.store import Deadline
 from migrator.stores.kube.retry import RateLimit, Retry
 from tests.support.fake_api import FakeTime
+from tests.support.tables import table
 
 
 @pytest.mark.parametrize(
@@ -57,32 +58,23 @@ def test_without_a_deadline_there_is_no_limit() -> None:
     assert deadline.remaining() == math.inf
 
 
-def test_rate_limit_lets_a_burst_pass_and_then_counts() -> None:
-    """A second's worth passes at once, the rest at the rate."""
+@table(
+    "rate idle taken waits",
+    ("A second's worth passes at once, the rest at the rate.", (2, 0, 6, [0.5] * 4)),
+    (
+        "One request in four seconds: the first at once, each other four seconds after its predecessor.",
+        (0.25, 0, 3, [4.0, 4.0]),
+    ),
+    ("A pause earns no more than a second's worth.", (2, 1000, 3, [0.5])),
+)
+def test_rate_limit_lets_a_burst_pass_and_then_counts(rate: float, idle: float, taken: int, waits: list[float]) -> None:
+    """A bucket of one second's tokens, whatever the rate and however long nobody asked."""
     time = FakeTime()
-    limit = RateLimit(2, clock=time, sleep=time.sleep)
-    for _ in range(6):
+    limit = RateLimit(rate, clock=time, sleep=time.sleep)
+    time.now += idle
+    for _ in range(taken):
         limit.take()
-    assert time.slept == [0.5] * 4
-
-
-def test_rate_limit_below_one_per_second() -> None:
-    """One request in four seconds: the first at once, each other four seconds after its predecessor."""
-    time = FakeTime()
-    limit = RateLimit(0.25, clock=time, sleep=time.sleep)
-    for _ in range(3):
-        limit.take()
-    assert time.slept == [4.0, 4.0]
-
-
-def test_rate_limit_does_not_save_up() -> None:
-    """A pause earns no more than a second's worth."""
-    time = FakeTime()
-    limit = RateLimit(2, clock=time, sleep=time.sleep)
-    time.now += 1000
-    for _ in range(3):
-        limit.take()
-    assert len(time.slept) == 1
+    assert time.slept == waits
 
 
 def test_threads_share_one_rate() -> None:

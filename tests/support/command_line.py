@@ -1,0 +1,112 @@
+"""The command line as a process would call it, with all that it prints; and the example that most tests give it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from migrator import cli
+from migrator.cli import wiring
+from testbed.trees import as_list
+from tests.support.memory_store import MemoryStore
+from tests.support.paths import ROOT
+
+DUMP: Final = ROOT / "examples" / "cluster.yaml"
+MANIFESTS: Final = ROOT / "examples" / "podcliquesets.yaml"
+TO: Final = ("--to", "v0.1.0-alpha.11")
+
+
+@cache
+def _example() -> str:
+    return json.dumps(yaml.safe_load(DUMP.read_text(encoding="utf-8"))["items"])
+
+
+def objects() -> list[dict[str, Any]]:
+    """The objects of the example, to be changed at will."""
+    items: list[dict[str, Any]] = json.loads(_example())
+    return items
+
+
+def written(path: Path, items: Sequence[dict[str, Any]]) -> Path:
+    """Write objects as kubectl prints them."""
+    path.write_text(json.dumps(as_list(items), indent=2))
+    return path
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """What a command printed."""
+
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """The document on stdout."""
+        return json.loads(self.out)
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        """The JSON lines on stdout."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+    def column(self, key: str) -> list[Any]:
+        """The values of one key in the JSON lines on stdout."""
+        return [line[key] for line in self.lines]
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """The JSON lines on stderr."""
+        return [json.loads(line) for line in self.err.splitlines() if line]
+
+    @property
+    def last(self) -> dict[str, Any]:
+        """The JSON line that stderr ends with."""
+        event: dict[str, Any] = json.loads(self.err.splitlines()[-1])
+        return event
+
+    @property
+    def message(self) -> str:
+        """What the last line on stderr says."""
+        return str(self.last["message"])
+
+    @property
+    def failure(self) -> dict[str, Any]:
+        """The error object on stderr; nothing is on stdout, and no traceback anywhere."""
+        assert self.out == ""
+        assert "Traceback" not in self.err
+        (event,) = (event for event in self.events if event["event"] == "failed")
+        return event
+
+
+class Invoke:
+    """Calls a command, compares its exit code, and returns what it printed."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        self._capsys, self._monkeypatch = capsys, monkeypatch
+
+    def __call__(self, *arguments: str | Path, code: int | tuple[int, ...] = 0, **options: Any) -> Printed:
+        """``grove-migrator ARGUMENTS``, which must exit with ``code``, or one of them."""
+        self._capsys.readouterr()
+        found = cli.invoke([str(argument) for argument in arguments], **options)
+        printed = Printed(*self._capsys.readouterr())
+        assert found in (code if isinstance(code, tuple) else (code,)), printed.err
+        return printed
+
+    def on(self, store: MemoryStore) -> MemoryStore:
+        """Let the command line find this cluster from now on."""
+        self._monkeypatch.setattr(wiring, "connect", lambda *_, dry_run, **__: store.in_dry_run(dry_run))
+        return store
+
+
+@pytest.fixture
+def invoke(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Invoke:
+    """Call commands."""
+    return Invoke(capsys, monkeypatch)
