@@ -24,7 +24,7 @@ RUN_FIGURES: Final = """\
 - **The reference of patching** is a Go program (`benchmarks/reference/patcher`) that sends the very same patches with
   client-go, in no particular order, at the best of several concurrencies. It reads nothing, checks nothing and
   logs nothing.
-- **API server and etcd** are real ones, pinned to one core; whoever patches is pinned to another. On a machine that
+- **API server and etcd** are real ones, pinned to one core; the patching process has another. On a machine that
   has other work too, the CPU per patch is a better measure than the clock.
 - **Scale test** is Grove's own shape: one PodCliqueSet, and a PodClique for every two pods. **Small sets** are
   one PodCliqueSet for every ten of the pods named, each with two PodCliques of two pods. For 100 pods the goal allows

@@ -1,6 +1,6 @@
 """The run, beside a Go program that sends the very same patches to the same API server.
 
-API server and etcd have one core, whoever patches has the other. Passes take turns: ours, the reference back, the
+API server and etcd have one core, the patching process has the other. Passes take turns: ours, the reference back, the
 reference there, the reference back. Where others use the machine too, the servers' CPU per patch and the client's
 tell more than the clock; the raw passes keep both.
 """

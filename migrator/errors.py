@@ -1,69 +1,27 @@
 """Every error that ends a command, each with its exit code and a stable reason code.
 
-::
-
-    MigratorError
-    ├── ClusterError                1  cluster-error
-    │   ├── Unreachable             1  unreachable
-    │   ├── NotAuthorised           1  not-authorised
-    │   └── ApiError                1  api-error
-    │       ├── NotFound            1  not-found
-    │       ├── AlreadyExists       1  already-exists
-    │       ├── Conflict            1  conflict
-    │       ├── TestFailed          1  test-failed
-    │       └── Rejected            1  rejected
-    ├── LostReply                   1  lost-reply
-    ├── Interrupted                 1  interrupted
-    ├── OutputError                 1  unwritable-output
-    ├── UsageError                  2  usage
-    │   ├── UnknownScheme           2  unknown-scheme
-    │   │   └── UnreadRelease       2  unread-release
-    │   ├── InputError              2  unreadable-input
-    │   │   └── DecodeError         2  undecodable-input
-    │   └── IncompleteDump          2  incomplete-dump
-    ├── Refused                     3  refused
-    ├── LostRace                    4  lost-race
-    │   ├── LeaseLost               4  lease-lost
-    │   └── ForeignOperator         4  foreign-operator
-    ├── Reverted                    5  reverted
-    ├── NotReverted                 6  not-reverted
-    └── VerificationFailed          7  verification-failed
-
-The process exits with the code of the error's class if nothing has been written yet. After the first write
-:mod:`migrator.run.endings` turns every error into :class:`Reverted` or :class:`NotReverted`.
+A class without an exit code of its own has that of its parent. These codes hold as long as nothing has been written;
+after the first write :mod:`migrator.run.endings` chooses :class:`Reverted` or :class:`NotReverted`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol
-
-
-class Named(Protocol):
-    """The names of an object: the part of :class:`migrator.grove.model.Ref` that an error needs."""
-
-    @property
-    def kind(self) -> str: ...  # noqa: D102 - above
-
-    @property
-    def namespace(self) -> str: ...  # noqa: D102 - above
-
-    @property
-    def name(self) -> str: ...  # noqa: D102 - above
+from typing import Any, ClassVar
 
 
 class MigratorError(Exception):
-    """Something ended the command; ``str(error)`` is one clear sentence for a person.
+    """The end of a command; ``str(error)`` is one clear sentence for a person.
 
     A program decides by data: the class, ``code``, the guard's code (``GM-nnn``; empty if no guard refused), the
-    object ``ref`` and its ``field`` (a JSON Pointer), both ``None`` if unknown. ``message`` is the sentence without
-    the guard's code.
+    object ``ref`` (:class:`migrator.grove.model.Ref`) and its ``field`` (a JSON Pointer), both ``None`` if unknown.
+    ``message`` is the sentence without the guard's code.
     """
 
     exit_code: ClassVar[int] = 1
     code: ClassVar[str] = "error"
 
-    def __init__(self, message: str, *, guard: str = "", ref: Named | None = None, field: str | None = None) -> None:
+    def __init__(self, message: str, *, guard: str = "", ref: object = None, field: str | None = None) -> None:
         super().__init__(f"{guard}: {message}" if guard else message)
         self.message = message
         self.guard = guard
@@ -90,10 +48,7 @@ class NotAuthorised(ClusterError):
 
 
 class ApiError(ClusterError):
-    """A definite answer of the API server that is not success.
-
-    ``status`` is the HTTP status, ``reason`` the ``reason`` of the ``Status`` body (empty without one).
-    """
+    """An answer of the API server other than success: its HTTP ``status``, and ``reason`` of its body (or empty)."""
 
     code = "api-error"
 
@@ -129,10 +84,7 @@ class TestFailed(ApiError):
 
 
 class Rejected(ApiError):
-    """422 with causes, or a denial by admission: validation or policy forbids the write.
-
-    ``denied_by`` names the webhook or the policy, if one did.
-    """
+    """422 with causes, or a denial by admission; ``denied_by`` names the webhook or policy that denied it."""
 
     code = "rejected"
 
@@ -205,14 +157,14 @@ class IncompleteDump(UsageError):
 
 
 class Refused(MigratorError):
-    """A guard forbids the migration; replicas are restored and nothing was written."""
+    """A guard forbids the migration; the replicas are restored, and nothing was written."""
 
     exit_code = 3
     code = "refused"
 
 
 class LostRace(MigratorError):
-    """Another writer was faster, or somebody answered no; finished sets stay migrated."""
+    """Another writer was faster, or the user declined; finished sets stay migrated."""
 
     exit_code = 4
     code = "lost-race"
@@ -231,24 +183,21 @@ class ForeignOperator(LostRace):
 
 
 class Reverted(MigratorError):
-    """Failed after the first write; everything that the run wrote was put back."""
+    """A failure after the first write; everything that the run wrote was put back."""
 
     exit_code = 5
     code = "reverted"
 
 
 class NotReverted(MigratorError):
-    """Failed after the first write, and not everything could be put back: rerun, or ``run --revert``."""
+    """A failure after the first write; not everything could be put back: rerun, or ``run --revert``."""
 
     exit_code = 6
     code = "not-reverted"
 
 
 class VerificationFailed(MigratorError):
-    """``verify`` found values that are not the target's.
-
-    ``problems`` holds :class:`migrator.planning.aftermath.Problem` objects.
-    """
+    """Values that are not the target's; ``problems`` are :class:`migrator.planning.problems.Problem` objects."""
 
     exit_code = 7
     code = "verification-failed"

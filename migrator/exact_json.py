@@ -1,8 +1,7 @@
-"""JSON with the spelling of numbers kept.
+"""JSON in which a number that is not a plain integer keeps its spelling.
 
-``1e3`` and ``1000`` are one number to Python and two different quantities to Go (the text is parsed), and a
-file that is written back must differ in planned values only. So a number that is not a plain integer keeps its
-spelling.
+Go parses the text of a quantity, so ``1e3`` and ``1000`` differ; and a file that is written back must differ in planned
+values only.
 """
 
 from __future__ import annotations
@@ -45,23 +44,17 @@ def decoder(*, repeated: bool = False) -> json.JSONDecoder:
     return json.JSONDecoder(object_pairs_hook=pairs, parse_float=JSONNumber, parse_int=_integer, parse_constant=_refuse)
 
 
-def dumps(value: Any, *, indent: int | None = None, sort_keys: bool = False) -> str:  # noqa: ANN401
-    """Print JSON with every :class:`JSONNumber` as it was spelt; compact unless ``indent`` is given."""
-    if indent is None and not sort_keys:
+def dumps(value: Any, *, sort_keys: bool = False) -> str:  # noqa: ANN401
+    """Print compact JSON with every :class:`JSONNumber` as it was spelt."""
+    if not sort_keys:
         with suppress(TypeError):
             return _COMPACT.encode(value)
-    import simplejson  # noqa: PLC0415 - only a JSONNumber, an order or a layout needs it
+    import simplejson  # noqa: PLC0415 - only a JSONNumber or an order needs it
 
-    separators = (",", ": ") if indent else (",", ":")
+    compact = (",", ":")
     return str(
         simplejson.dumps(
-            value,
-            default=_raw,
-            ensure_ascii=False,
-            indent=indent,
-            separators=separators,
-            sort_keys=sort_keys,
-            allow_nan=False,
+            value, default=_raw, ensure_ascii=False, separators=compact, sort_keys=sort_keys, allow_nan=False
         )
     )
 

@@ -38,15 +38,13 @@ POD_CLIQUES: Final = Resource("grove.io", "v1alpha1", "podcliques", "PodClique")
 PODS: Final = Resource("", "v1", "pods", "Pod")
 POD_GANGS: Final = Resource("scheduler.grove.io", "v1alpha1", "podgangs", "PodGang")
 POD_GANG_MAPS: Final = Resource("grove.io", "v1alpha1", "podgangmaps", "PodGangMap")
+#: The kinds that hold hashes.
+HOLDERS: Final = (PODS, POD_CLIQUES, POD_CLIQUE_SCALING_GROUPS, POD_GANG_MAPS, POD_GANGS, POD_CLIQUE_SETS)
 CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap")
-NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 SERVICES: Final = Resource("", "v1", "services", "Service")
 LEASES: Final = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment")
 EVENTS: Final = Resource("events.k8s.io", "v1", "events", "Event")
-CUSTOM_RESOURCE_DEFINITIONS: Final = Resource(
-    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
-)
 VALIDATING_WEBHOOK_CONFIGURATIONS: Final = Resource(
     "admissionregistration.k8s.io",
     "v1",
@@ -56,19 +54,26 @@ VALIDATING_WEBHOOK_CONFIGURATIONS: Final = Resource(
 )
 
 
+def steps(pointer: str) -> list[str]:
+    """The keys and positions of a JSON Pointer (RFC 6901)."""
+    return [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
+
+
+def pointer(*steps: object) -> str:
+    """The JSON Pointer of keys and positions."""
+    return "".join(f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in steps)
+
+
 @dataclass(frozen=True, slots=True)
 class Op:
-    """One JSON Patch operation (RFC 6902). A ``test`` that a path is absent has ``value=None``.
-
-    ``value`` is always sent: without it the API server's handler panics or writes null.
-    """
+    """One JSON Patch operation (RFC 6902). A ``test`` that a path is absent has ``value=None``."""
 
     op: str  # "test" | "replace" | "add" | "remove"
     path: str
     value: Any = None
 
     def as_json(self) -> JSONObject:
-        """The operation as it goes over the wire."""
+        """The operation as it is sent: with a value, without which the API server's handler panics or writes null."""
         if self.op == "remove":
             return {"op": self.op, "path": self.path}
         return {"op": self.op, "path": self.path, "value": self.value}

@@ -52,12 +52,9 @@ class _Parser:
         if self._peek() in {_END, ","}:
             return lambda labels: key in labels
         operator = self._next()
-        if operator in {"=", "=="}:
-            wanted = self._value()
-            return lambda labels: labels.get(key) == wanted
-        if operator == "!=":
-            unwanted = self._value()
-            return lambda labels: labels.get(key) != unwanted
+        if operator in {"=", "==", "!="}:
+            value, equal = self._value(), operator != "!="
+            return lambda labels: (labels.get(key) == value) is equal
         if operator in {"in", "notin"}:
             values, among = self._values(), operator == "in"
             return lambda labels: (labels.get(key) in values) is among

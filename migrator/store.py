@@ -1,7 +1,6 @@
 """The one seam to the outside: a cluster, or a file that stands for one.
 
-Every request goes through a :class:`Store`, also those for Leases, Deployments, ConfigMaps and Events. So dry run,
-field manager, retries and fault injection cover all of them. The core never sees a client.
+Every request goes through a :class:`Store`, so dry run, field manager, retries and fault injection cover all of them.
 """
 
 from __future__ import annotations
@@ -61,11 +60,7 @@ class Write:
 
 
 class Deadline:
-    """When a run must stop waiting, on a monotonic clock; without ``seconds`` there is no limit.
-
-    The run and its store share it. It may be extended, because a revert needs time even if the migration used up its
-    own.
-    """
+    """When a run and its store must stop waiting, on a monotonic clock; without ``seconds`` there is no limit."""
 
     def __init__(self, clock: Callable[[], float], seconds: float | None = None) -> None:
         self._clock = clock
@@ -81,18 +76,16 @@ class Deadline:
         return max(0.0, self._at - self._clock())
 
     def extend(self, seconds: float) -> None:
-        """Leave at least ``seconds`` from now on."""
+        """Leave at least ``seconds`` from now on: a revert needs time even if the migration used up its own."""
         self._at = max(self._at, self._clock() + seconds)
 
 
 class Store(Protocol):
-    """A cluster, or a dump of one.
+    """A cluster, or a dump of one (``is_cluster`` is false).
 
-    Every method raises a subclass of :class:`migrator.errors.ClusterError`, or
-    :class:`migrator.errors.LostReply` for a write whose outcome is unknown. The store retries reads and writes
-    (429, 5xx, refused connections; Retry-After honoured; bounded by count and deadline).
-    ``is_cluster`` is false for a file: checks that need a cluster or the time are left out.
-    ``request_timeout`` limits one write with all its attempts, in seconds.
+    Every method raises a :class:`migrator.errors.ClusterError`, or :class:`migrator.errors.LostReply` for a write whose
+    outcome is unknown. The store retries reads and writes (429, 5xx, refused connections; Retry-After honoured; bounded
+    by count and deadline). ``request_timeout`` limits one write with all its attempts, in seconds.
     """
 
     @property
@@ -109,9 +102,9 @@ class Store(Protocol):
         ...
 
     def within(self, left: Callable[[], float]) -> Store:
-        """The same store, whose writes are sent, and sent again, only while ``left()`` seconds remain.
+        """The same store, whose writes are sent only while ``left()`` seconds remain.
 
-        ``left`` is asked right before each attempt and may raise: then nothing is sent.
+        ``left`` is called right before each attempt; if it raises, nothing is sent.
         """
         ...
 
@@ -128,17 +121,13 @@ class Store(Protocol):
     ) -> Listing[T]:
         """Read every object of a kind, in all namespaces unless one is given, in pages of one snapshot.
 
-        ``project`` is applied to each raw item at once, so that only one page is held in full; ``look`` gets each
-        page after that. An expired continue token restarts the list, a bounded number of times. Raises
-        :class:`~migrator.errors.NotFound` if the resource itself does not exist (its CRD is not installed).
+        ``project`` is applied to each object at once, so that only one page is held in full; ``look`` gets each page
+        after that. Raises :class:`~migrator.errors.NotFound` if the CRD is not installed.
         """
         ...
 
     def kinds(self, group: str) -> tuple[Resource, ...]:
-        """Every kind of an API group whose objects can be listed, by discovery; none for an absent group.
-
-        For a dump: the kinds of its objects.
-        """
+        """Every kind of an API group that can be listed, by discovery; for a dump the kinds of its objects."""
         ...
 
     def get(self, resource: Resource, namespace: str, name: str, *, subresource: str = "") -> JSONObject:
@@ -152,10 +141,10 @@ class Store(Protocol):
     def patch(
         self, resource: Resource, namespace: str, name: str, ops: Sequence[Op], *, subresource: str = ""
     ) -> JSONObject:
-        """Apply a JSON Patch, all of it or none, with ``fieldValidation=Strict``.
+        """Apply a JSON Patch, all of it or none, with ``fieldValidation=Strict``; return the object (a pod's metadata).
 
-        Returns the object (metadata only for pods). Raises :class:`~migrator.errors.TestFailed` where a
-        ``test`` does not hold. In a client-side dry run nothing is sent and an empty object is returned.
+        Raises :class:`~migrator.errors.TestFailed` where a ``test`` does not hold. In a client-side dry run nothing is
+        sent and an empty object is returned.
         """
         ...
 
@@ -164,11 +153,10 @@ class Store(Protocol):
     ) -> Generator[tuple[K, MigratorError | None], None, None]:
         """Send a stream of patches, at most ``concurrency`` at a time, and yield the outcome of each with its key.
 
-        Each patch is sent and retried as by :meth:`patch`; its outcome is the error that :meth:`patch` would raise,
-        or ``None``. ``take`` is called right before a patch is sent. If it returns ``None`` there is nothing to send
-        now, and it is asked again after the next outcome; the stream ends when nothing is under way either. An error
-        of ``take`` is passed on. After such an error, or when the stream is closed, nothing more is sent, and the
-        stream waits for the patches that are under way.
+        The outcome is the error that :meth:`patch` would raise, or ``None``. ``take`` is called right before a patch is
+        sent; if it returns ``None``, it is called again after the next outcome. The stream ends when ``take`` has
+        nothing and no patch is under way. After an error of ``take``, which is passed on, or when the stream is closed,
+        nothing more is sent, and the stream waits for the patches that are under way.
         """
         ...
 

@@ -16,7 +16,7 @@ import click
 
 from migrator import errors
 from migrator.cli import PLUGIN, PROGRAM, cli
-from migrator.cli.environment import PREFIX, variables
+from migrator.cli.options import PREFIX, variables
 
 TARGET: Final = Path(__file__).resolve().parent.parent / "docs" / "cli.md"
 

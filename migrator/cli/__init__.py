@@ -1,9 +1,4 @@
-"""The command line: parse, wire, print. Nothing is decided here.
-
-Commands import what they need when they run, so that ``--help``, ``releases`` and shell completion cost no more
-than Click itself. Every command returns its exit code, or raises a
-:class:`~migrator.errors.MigratorError` that carries one.
-"""
+"""The command line: parse, wire, print. Nothing is decided here."""
 
 from __future__ import annotations
 
@@ -17,19 +12,8 @@ import click
 
 from migrator import __version__
 from migrator.cli import output
-from migrator.cli.check import check
-from migrator.cli.completion import completion
-from migrator.cli.environment import read_variables
-from migrator.cli.explain import explain
-from migrator.cli.guards import guards
-from migrator.cli.hash import hash_
+from migrator.cli.commands import COMMANDS
 from migrator.cli.options import CONTEXT_SETTINGS, Session
-from migrator.cli.plan import plan
-from migrator.cli.releases import releases
-from migrator.cli.run import run
-from migrator.cli.scheme import scheme
-from migrator.cli.verify import verify
-from migrator.cli.version import version
 from migrator.errors import MigratorError
 
 PROGRAM: Final = "grove-migrator"
@@ -69,9 +53,8 @@ def cli() -> None:
     """Rewrite the pod-template hashes that Grove stores, so that an operator upgrade recreates no pod."""
 
 
-for _command in (hash_, plan, run, verify, explain, releases, scheme, guards, check, version, completion):
+for _command in COMMANDS:
     cli.add_command(_command)
-read_variables(cli.commands)
 
 
 def main(args: Sequence[str] | None = None) -> None:

@@ -15,9 +15,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
-import click
-
-from migrator.cli.options import Session
+from migrator.cli.options import session
 from migrator.render.text import printable
 
 if TYPE_CHECKING:
@@ -27,11 +25,10 @@ if TYPE_CHECKING:
 MAX_TEXT: Final = 1000
 
 _FIRST_KEYS: Final = ("ts", "level", "event", "run_id")
-_LEVELS: Final = ("debug", "info", "warning", "error")
 
-#: Events that people see at the debug level only. They repeat the progress or the sentence at the end, or are one for
-#: each object.
-_FOR_MACHINES: Final = frozenset(
+#: Events that people see at the debug level only: the progress or the last sentence has the same, or each object has
+#: one.
+_ONLY_AT_DEBUG: Final = frozenset(
     {"patched", "tree_written", "reread", "stage_started", "stage_ended", "operator", "run_failed", "summary"}
 )
 #: How many findings of one code are shown to people; `plan` groups all of them.
@@ -123,20 +120,13 @@ def configure(
 def write_failure(code: str, exit_code: int, message: str, stream: TextIO | None = None, form: str = "") -> None:
     """Print on stderr why a command ends with this exit code: a sentence for people, else a JSON object."""
     values = {"code": code, "exit_code": exit_code, "message": message}
-    _write(stream or sys.stderr, "error", "failed", values, form or _session().log_format)
+    _write(stream or sys.stderr, "error", "failed", values, form or session().log_format)
 
 
-def write_warning(event: str, message: str, stream: TextIO | None = None) -> None:
+def write_warning(event: str, message: str) -> None:
     """Print a warning on stderr without a logger: for commands that are over at once."""
-    session = _session()
-    if _LEVELS.index(session.level) <= _LEVELS.index("warning"):
-        _write(stream or sys.stderr, "warning", event, {"message": message}, session.log_format)
-
-
-def _session() -> Session:
-    """The session of the running command."""
-    context = click.get_current_context(silent=True)
-    return (context.find_object(Session) if context is not None else None) or Session()
+    if session().level != "error":
+        _write(sys.stderr, "warning", event, {"message": message}, session().log_format)
 
 
 def _write(stream: TextIO, level: str, event: str, values: EventDict, form: str) -> None:
@@ -149,7 +139,7 @@ def _write(stream: TextIO, level: str, event: str, values: EventDict, form: str)
 
 
 class _Terse:
-    """Drops the events in ``_FOR_MACHINES``, repeated findings, and all but a few findings of one code."""
+    """Drops the events in ``_ONLY_AT_DEBUG``, repeated findings, and all but a few findings of one code."""
 
     def __init__(self, seen: set[tuple[object, ...]]) -> None:
         self._seen = seen
@@ -158,7 +148,7 @@ class _Terse:
     def __call__(self, _logger: object, _method: str, event: EventDict) -> EventDict:
         import structlog  # noqa: PLC0415 - see configure
 
-        if event["event"] in _FOR_MACHINES:
+        if event["event"] in _ONLY_AT_DEBUG:
             raise structlog.DropEvent
         code = event.get("code")
         if code is None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import difflib
-import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
 
 import click
 from click.core import ParameterSource
@@ -14,16 +13,17 @@ from click.core import ParameterSource
 from migrator import durations
 from migrator.errors import UsageError
 
-if TYPE_CHECKING:
-    from migrator.run.operator import Flags
-
 Decorator = Callable[[Any], Any]
 
 #: ``-h`` works everywhere, and help is as wide as a terminal usually is.
 CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
-#: kubectl has no limit by default, but a Job must not wait forever.
-DEFAULT_REQUEST_TIMEOUT = "15s"
+#: The environment variables of flags begin like this; a flag on the command line wins.
+PREFIX: Final = "GROVE_MIGRATOR"
+#: One of these that was left over in an environment would change what the next command does.
+_WITHOUT_VARIABLE: Final = frozenset({"--help", "--revert", "--close"})
+#: Flags that mean something else with each command, so that the variable must name the command.
+_OF_ONE_COMMAND: Final = frozenset({"--output", "--filename", "--write", "--yes"})
 
 
 class Choice(click.Choice):  # type: ignore[type-arg] # generic in newer Clicks only
@@ -67,23 +67,24 @@ class Seconds(click.ParamType):  # type: ignore[type-arg] # generic in newer Cli
 
 @dataclass(slots=True)
 class Session:
-    """The state of one invocation outside its command.
-
-    ``target_digests`` are those of the next operator's image, if known. ``shown`` holds the findings that a person
-    has already seen: code, object, field and message.
-    """
+    """The flags of every command, and the findings that a person has already seen: code, object, field and message."""
 
     verbose: bool = False
     quiet: bool = False
     log_level: str | None = None
     log_format: str = "auto"
-    target_digests: frozenset[str] = frozenset()
     shown: set[tuple[object, ...]] = field(default_factory=set)
 
     @property
     def level(self) -> str:
         """The lowest level that is logged: the named one, else that of -v or -q."""
         return self.log_level or ("debug" if self.verbose else "error" if self.quiet else "info")
+
+
+def session() -> Session:
+    """The session of the running command."""
+    context = click.get_current_context(silent=True)
+    return (context and context.find_object(Session)) or Session()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,183 +98,63 @@ class ClusterFlags:
     request_timeout: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorFlags:
-    """The flags about the running operator and the next one."""
+def all_of(*declared: Decorator) -> Decorator:
+    """Several options as one, in this order."""
 
-    operator_namespace: str | None
-    operator_deployment: str | None
-    lease_name: str | None
-    target_image: str | None
+    def declare(command: Any) -> Any:  # noqa: ANN401 - a function that Click knows
+        for option in reversed(declared):
+            command = option(command)
+        return command
 
-    def of_run(self) -> Flags:
-        """The flags by which a run finds the operator."""
-        from migrator.run.operator import Flags  # noqa: PLC0415 - --help needs none of it
-
-        return Flags(self.operator_namespace, self.operator_deployment, self.lease_name)
+    return declare
 
 
-def log_options(command: Any) -> Any:  # noqa: ANN401 - a function that Click knows
-    """``-v``, ``-q``, ``--log-level`` and ``--log-format``, which the session remembers."""
+def option(spelling: str, meaning: str, *name: str, **more: Any) -> Decorator:  # noqa: ANN401 - Click's
+    """A flag as the help spells it, ``-f, --filename FILE``; one without a value has no such word at its end.
 
-    def remember(ctx: click.Context, param: click.Parameter, value: bool | str | None) -> None:  # noqa: FBT001
-        session = ctx.ensure_object(Session)
-        if value:
-            setattr(session, str(param.name), value)
-        if session.verbose and session.quiet:
-            raise click.UsageError("-v and -q contradict each other: leave one of them out", ctx)
-
-    hidden: dict[str, Any] = {"expose_value": False, "callback": remember}
-    options = (
-        click.option(
-            "-v",
-            "--verbose",
-            is_flag=True,
-            help="Show debug events, on a terminal a line for each patch, and a traceback if there is a bug.",
-            **hidden,
-        ),
-        click.option("-q", "--quiet", is_flag=True, help="Show errors only, and no progress.", **hidden),
-        click.option(
-            "--log-level",
-            type=Choice(["debug", "info", "warning", "error"]),
-            help="The lowest level that is logged; default: info, with -v debug, with -q error.",
-            **hidden,
-        ),
-        click.option(
-            "--log-format",
-            type=Choice(["auto", "console", "json"]),
-            help="The format of stderr; default: auto, which is console on a terminal and JSON lines elsewhere.",
-            **hidden,
-        ),
-    )
-    return _all(options, command)
+    The command receives it by its long spelling, or as ``name``.
+    """
+    *flags, last = spelling.replace(",", "").split()
+    if last.startswith("-"):
+        return click.option(*flags, last, *name, is_flag=True, help=meaning, **more)
+    return click.option(*flags, *name, metavar=last, help=meaning, **more)
 
 
-def file_option(name: str, meaning: str, *, metavar: str = "DUMP", **more: Any) -> Decorator:  # noqa: ANN401 - Click's
-    """``-f``, a file in place of a cluster; the command receives it as ``name``."""
-    return click.option("-f", "--filename", name, metavar=metavar, help=meaning, **more)
+def duration(flag: str, meaning: str, default: str | None = None) -> Decorator:
+    """A flag with a duration, in seconds."""
+    return click.option(flag, type=Seconds(), default=default, show_default=default is not None, help=meaning)
 
 
-def output_option(*forms: str, default: str | None = "table", meaning: str = "Output format.") -> Decorator:
-    """``-o``; the command receives it as ``form``, ``None`` without the flag and without a default."""
-    return click.option(
-        "-o",
-        "--output",
-        "form",
-        type=Choice(list(forms)),
-        default=default,
-        show_default=default is not None,
-        help=meaning,
-    )
+def one_of(words: Sequence[str], *names: str, meaning: str, default: bool = True, **more: Any) -> Decorator:  # noqa: ANN401
+    """A flag with one of these words. The first one is the default, or none is."""
+    first = words[0] if default else None
+    return click.option(*names, type=Choice(words), default=first, show_default=default, help=meaning, **more)
 
 
-def source_option(meaning: str) -> Decorator:
+def output(*forms: str, meaning: str = "Output format.", default: bool = True) -> Decorator:
+    """``-o``; the command receives it as ``form``."""
+    return one_of(forms, "-o", "--output", "form", meaning=meaning, default=default)
+
+
+def source(meaning: str) -> Decorator:
     """``--from``; the command receives it as ``source``."""
-    return click.option(
-        "--from",
-        "source",
-        default="auto",
-        show_default=True,
-        metavar="SCHEME|RELEASE|auto",
-        shell_complete=complete_scheme,
-        help=meaning,
-    )
+    more = {"default": "auto", "show_default": True, "shell_complete": complete_scheme}
+    return option("--from SCHEME|RELEASE|auto", meaning, "source", **more)
 
 
-def target_option(meaning: str) -> Decorator:
+def target(meaning: str) -> Decorator:
     """``--to``; the command receives it as ``target``, ``None`` without the flag."""
-    return click.option(
-        "--to", "target", metavar="SCHEME|RELEASE|canonical", shell_complete=complete_scheme, help=meaning
-    )
+    return option("--to SCHEME|RELEASE|canonical", meaning, "target", shell_complete=complete_scheme)
 
 
-def operator_options(command: Any) -> Any:  # noqa: ANN401 - a function that Click knows
-    """The flags about the operator; the command receives them as one :class:`OperatorFlags` named ``operator``."""
-
-    @functools.wraps(command)
-    def wrapped(*args: Any, **given: Any) -> Any:  # noqa: ANN401 - the command's own
-        flags = OperatorFlags(**{flag.name: given.pop(flag.name) for flag in fields(OperatorFlags)})
-        return command(*args, operator=flags, **given)
-
-    options = (
-        click.option(
-            "--operator-namespace", metavar="NAMESPACE", help="The operator's namespace; default: found by its labels."
-        ),
-        click.option(
-            "--operator-deployment", metavar="NAME", help="The operator's Deployment; default: found by its labels."
-        ),
-        click.option(
-            "--lease-name", metavar="NAME", help="The operator's Lease; default: read from its configuration."
-        ),
-        click.option(
-            "--target-image",
-            metavar="IMAGE",
-            help="The next operator's image, if its tag does not name a release.",
-        ),
-    )
-    return _all(options, wrapped)
-
-
-def cluster_options(command: Any) -> Any:  # noqa: ANN401 - a function that Click knows
-    """The flags of kubectl; the command receives them as one :class:`ClusterFlags` named ``cluster``."""
-
-    @functools.wraps(command)
-    def wrapped(*args: Any, all_namespaces: bool, **given: Any) -> Any:  # noqa: ANN401 - the command's own
-        flags = ClusterFlags(**{flag.name: given.pop(flag.name) for flag in fields(ClusterFlags)})
-        if all_namespaces:  # kubectl: -A wins
-            flags = replace(flags, namespace=None)
-        _check_one_source(given)
-        return command(*args, cluster=flags, **given)
-
-    options = (
-        click.option(
-            "--kubeconfig",
-            metavar="FILE",
-            help="Path to the kubeconfig file; default: $KUBECONFIG, ~/.kube/config, then in-cluster configuration.",
-        ),
-        click.option(
-            "--context", metavar="NAME", shell_complete=complete_context, help="The kubeconfig context to use."
-        ),
-        click.option("-n", "--namespace", metavar="NAME", help="Only PodCliqueSets in this namespace."),
-        click.option("-A", "--all-namespaces", is_flag=True, help="PodCliqueSets in all namespaces (the default)."),
-        click.option(
-            "-l",
-            "--selector",
-            metavar="SELECTOR",
-            help="Only PodCliqueSets with these labels, for instance app=web,tier!=cache.",
-        ),
-        click.option(
-            "--request-timeout",
-            type=Seconds(),
-            callback=lambda _context, _option, seconds: seconds or None,
-            default=DEFAULT_REQUEST_TIMEOUT,
-            show_default=True,
-            help="How long to wait for the answer to one request, such as 15s or 1m; 0 for no limit.",
-        ),
-    )
-    return _all(options, wrapped)
-
-
-def reads_files(given: Mapping[str, Any]) -> bool:
-    """Whether a command's parameters name files in place of a cluster."""
-    return any(given.get(name) for name in ("dump", "dumps", "path"))
-
-
-def _check_one_source(given: Mapping[str, Any]) -> None:
-    """Refuse a file together with a cluster. A variable that names a cluster does not contradict a file."""
-    if not reads_files(given):
-        return
-    context = click.get_current_context()
-    for name in ("context", "kubeconfig"):
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            raise UsageError(f"-f reads a file and --{name} names a cluster: leave one of them out")
-
-
-def _all(options: Sequence[Decorator], command: Any) -> Any:  # noqa: ANN401 - a function that Click knows
-    """The command with these options, in this order."""
-    for option in reversed(options):
-        command = option(command)
-    return command
+def variables(command: str, option: click.Option) -> list[str]:
+    """The environment variables of an option of a command; that of the command alone comes first."""
+    flag = next(opt for opt in option.opts if opt.startswith("--"))
+    if flag in _WITHOUT_VARIABLE:
+        return []
+    ending = flag.removeprefix("--").replace("-", "_").upper()
+    own = f"{PREFIX}_{command.upper()}_{ending}"
+    return [own] if flag in _OF_ONE_COMMAND else [own, f"{PREFIX}_{ending}"]
 
 
 def complete_scheme(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
@@ -295,3 +176,92 @@ def complete_context(ctx: click.Context, _param: click.Parameter, incomplete: st
     except (UsageError, OSError, ValueError, yaml.YAMLError, AttributeError, KeyError, TypeError):
         return []
     return [name for name in known if name.startswith(incomplete)]
+
+
+def _remember(ctx: click.Context, param: click.Parameter, value: bool | str | None) -> None:  # noqa: FBT001
+    session = ctx.ensure_object(Session)
+    if value:
+        setattr(session, str(param.name), value)
+    if session.verbose and session.quiet:
+        raise click.UsageError("-v and -q contradict each other: leave one of them out", ctx)
+
+
+_REMEMBERED: Final[dict[str, Any]] = {"expose_value": False, "callback": _remember}
+
+#: The flags of every command; the session remembers them.
+LOG: Final = all_of(
+    option(
+        "-v, --verbose",
+        "Show debug events, on a terminal a line for each patch, and a traceback if there is a bug.",
+        **_REMEMBERED,
+    ),
+    option("-q, --quiet", "Show errors only, and no progress.", **_REMEMBERED),
+    one_of(
+        ("debug", "info", "warning", "error"),
+        "--log-level",
+        meaning="The lowest level that is logged; default: info, with -v debug, with -q error.",
+        default=False,
+        **_REMEMBERED,
+    ),
+    one_of(
+        ("auto", "console", "json"),
+        "--log-format",
+        meaning="The format of stderr; default: auto, which is console on a terminal and JSON lines elsewhere.",
+        default=False,
+        **_REMEMBERED,
+    ),
+)
+
+_BINARY: Final = "Read what {} from its own binary, its image in a file, or a scheme.json."
+BINARIES: Final = all_of(
+    option("--to-binary BINARY|IMAGE|scheme.json", _BINARY.format("the next operator expects")),
+    option("--from-binary BINARY|IMAGE|scheme.json", _BINARY.format("the operator stores now")),
+)
+
+#: The flags about the operator.
+OPERATOR: Final = all_of(
+    option("--operator-namespace NAMESPACE", "The operator's namespace; default: found by its labels."),
+    option("--operator-deployment NAME", "The operator's Deployment; default: found by its labels."),
+    option("--lease-name NAME", "The operator's Lease; default: read from its configuration."),
+    option("--target-image IMAGE", "The next operator's image, if its tag does not name a release."),
+)
+
+#: The flags of kubectl.
+CLUSTER: Final = all_of(
+    option(
+        "--kubeconfig FILE",
+        "Path to the kubeconfig file; default: $KUBECONFIG, ~/.kube/config, then in-cluster configuration.",
+    ),
+    option("--context NAME", "The kubeconfig context to use.", shell_complete=complete_context),
+    option("-n, --namespace NAME", "Only PodCliqueSets in this namespace."),
+    option("-A, --all-namespaces", "PodCliqueSets in all namespaces (the default)."),
+    option("-l, --selector SELECTOR", "Only PodCliqueSets with these labels, for instance app=web,tier!=cache."),
+    duration(
+        "--request-timeout",
+        "How long to wait for the answer to one request, such as 15s or 1m; 0 for no limit.",
+        "15s",  # kubectl has no limit by default, but a Job must not wait forever
+    ),
+)
+
+
+def arguments(ctx: click.Context) -> dict[str, Any]:
+    """The parameters of a command, with the flags about the cluster and about the operator as one value each.
+
+    Raises :class:`~migrator.errors.UsageError` for a file together with a cluster. A variable that names a cluster
+    does not contradict a file.
+    """
+    given = dict(ctx.params)
+    if "kubeconfig" in given:
+        namespace = None if given.pop("all_namespaces") else given["namespace"]  # kubectl: -A wins
+        timeout = given["request_timeout"] or None
+        given |= {"namespace": namespace, "request_timeout": timeout}
+        given["cluster"] = ClusterFlags(**{field.name: given.pop(field.name) for field in fields(ClusterFlags)})
+        for name in ("context", "kubeconfig") if any(map(given.get, ("dump", "dumps", "path"))) else ():
+            if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+                raise UsageError(f"-f reads a file and --{name} names a cluster: leave one of them out")
+    if "lease_name" in given:
+        from migrator.run.operator import Flags  # noqa: PLC0415 - --help needs none of it
+
+        names = ("operator_namespace", "operator_deployment", "lease_name")
+        given["operator"] = Flags(*(given.pop(name) for name in names))
+    return given

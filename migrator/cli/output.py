@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
 from migrator.errors import OutputError
 
@@ -18,12 +21,19 @@ def write(text: str) -> None:
 
     Raises :class:`ReaderGone` for a closed pipe and :class:`~migrator.errors.OutputError` for a full disk.
     """
-    _guarded(lambda: sys.stdout.write(text))
+    with _guarded():
+        sys.stdout.write(text)
+
+
+def as_json(document: Mapping[str, Any], *, indent: int | None = 2) -> str:
+    """A JSON document as text; without ``indent`` it is one line."""
+    return json.dumps(document, indent=indent, ensure_ascii=False) + "\n"
 
 
 def flush() -> None:
     """Flush everything that was written; raises as :func:`write` does."""
-    _guarded(sys.stdout.flush)
+    with _guarded():
+        sys.stdout.flush()
 
 
 def abandon() -> None:
@@ -31,9 +41,10 @@ def abandon() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _guarded(action: Callable[[], object]) -> None:
+@contextmanager
+def _guarded() -> Iterator[None]:
     try:
-        action()
+        yield
     except BrokenPipeError as error:
         raise ReaderGone from error
     except OSError as error:

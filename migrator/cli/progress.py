@@ -10,25 +10,21 @@ import itertools
 import os
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
-from typing import TYPE_CHECKING, Any, Final, Self, TextIO, TypeVar, cast
+from contextlib import closing, contextmanager, suppress
+from typing import Any, Final, Self, TextIO, TypeVar, cast
 
-from migrator.resources import POD_CLIQUES, POD_GANGS, PODS
-from migrator.store import DryRun
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, SpinnerColumn, Task, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
+from rich.text import Text
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-    from rich.progress import Progress as Bars
-    from rich.progress import TaskID
-
-    from migrator.errors import MigratorError
-    from migrator.exact_json import JSONObject
-    from migrator.resources import Resource
-    from migrator.store import Listing, Store, Write
+from migrator.errors import MigratorError
+from migrator.exact_json import JSONObject
+from migrator.resources import POD_CLIQUES, POD_GANGS, PODS, Resource
+from migrator.store import DryRun, Listing, Store, Write
 
 K = TypeVar("K")
 T = TypeVar("T")
-Count = Callable[[], object]
 
 #: Patches of these groups are counted, and those of pods.
 _GROUPS: Final = frozenset({POD_CLIQUES.group, POD_GANGS.group})
@@ -46,98 +42,77 @@ def wanted(stream: TextIO, environ: Mapping[str, str] | None = None) -> bool:
     return stream.isatty() and environ.get("TERM") != "dumb" and not environ.get("CI")
 
 
-class Silent:
-    """Shows nothing. ``stream`` is where log lines go, during the ``with`` block and outside it."""
+class Progress:
+    """Stages while its ``with`` block lasts, with what they count and how long they take; nothing without ``bars``.
 
-    def __init__(self, stream: TextIO) -> None:
-        self.stream = stream
+    ``stream`` is where log lines go, during the block and outside it. ``expected`` is how many patches are going to be
+    sent; patches that nobody expected have no bar.
+    """
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Nothing is on the terminal."""
-
-    def stage(self, what: str) -> AbstractContextManager[Count]:  # noqa: ARG002 - nobody watches
-        """Show a stage while it lasts; each call of the returned function counts one thing done."""
-        return nullcontext(lambda: None)
-
-    def watch(self, store: Store) -> Store:
-        """The same store, whose reading and writing is shown."""
-        return store
-
-    def expect(self, patches: int) -> None:
-        """So many patches are going to be sent."""
-
-
-class Shown(Silent):
-    """Shows stages on a terminal, with what they count and how long they take."""
-
-    def __init__(self, bars: Bars) -> None:
-        super().__init__(cast("TextIO", _Above(bars)))
+    def __init__(self, stream: TextIO, bars: Bars | None = None) -> None:
+        self.stream = stream if bars is None else cast("TextIO", _Above(bars))
+        self.expected = 0
         self._bars = bars
         self._patches: tuple[TaskID, Iterator[int]] | None = None
-        self._expected = 0
         self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
-        self._bars.start()
+        if self._bars is not None:
+            self._bars.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._bars.stop()
+        if self._bars is not None:
+            self._bars.stop()
 
     @contextmanager
-    def _stage(self, what: str) -> Iterator[Count]:
-        task = self._bars.add_task(what, total=None)
+    def stage(self, what: str) -> Iterator[Callable[[], None]]:
+        """Show a stage while it lasts; each call of the returned function counts one thing done."""
+        bars = self._bars
+        if bars is None:
+            yield lambda: None
+            return
+        task = bars.add_task(what, total=None)
         numbers = itertools.count(1)
         try:
-            yield lambda: self._bars.update(task, description=f"{what} {next(numbers):,}")
+            yield lambda: bars.update(task, description=f"{what} {next(numbers):,}")
         finally:
-            self._bars.remove_task(task)
-
-    def stage(self, what: str) -> AbstractContextManager[Count]:
-        """Show a stage while it lasts; each call of the returned function counts one thing done."""
-        return self._stage(what)
+            bars.remove_task(task)
 
     def watch(self, store: Store) -> Store:
         """The same store, whose reading and writing is shown."""
-        return cast("Store", _Watched(store, self))
-
-    def expect(self, patches: int) -> None:
-        """So many patches are going to be sent: they get a bar."""
-        self._expected = patches
+        return store if self._bars is None else cast("Store", _Watched(store, self))
 
     def patched(self, mode: DryRun) -> None:
-        """Count a patch of that mode; several threads send them. Patches that nobody expected have no bar."""
+        """Count a patch of that mode; several threads send them."""
+        if self._bars is None:
+            return
         with self._lock:
             if self._patches is None:
-                self._patches = (self._bars.add_task("", total=self._expected or None), itertools.count(1))
+                self._patches = (self._bars.add_task("", total=self.expected or None), itertools.count(1))
             task, numbers = self._patches
             number = next(numbers)
-            of = f" of {self._expected:,}" if number <= self._expected else ""
+            of = f" of {self.expected:,}" if number <= self.expected else ""
             self._bars.update(task, description=f"{_PATCHES[mode]} {number:,}{of}", completed=number)
 
 
-def shown(stream: TextIO, environ: Mapping[str, str] | None = None, *, quiet: bool = False) -> Silent:
-    """Progress on this stream while its ``with`` block lasts; nothing is shown where nobody watches."""
+def shown(stream: TextIO, environ: Mapping[str, str] | None = None, *, quiet: bool = False) -> Progress:
+    """Progress on this stream; nothing is shown where nobody watches."""
     if quiet or not wanted(stream, environ):
-        return Silent(stream)
-    from rich.console import Console  # noqa: PLC0415 - only a terminal needs it
-    from rich.progress import BarColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn  # noqa: PLC0415
-    from rich.progress import Progress as Bars  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
-    class KnownBar(BarColumn):
-        """A bar where it is known how much there is, and nothing elsewhere."""
-
-        def render(self, task: Task) -> RenderableType:  # type: ignore[override] # what a Progress takes
-            return super().render(task) if task.total else Text("")
-
+        return Progress(stream)
     console = Console(file=cast("TextIO", _Unbreakable(stream)))
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), KnownBar(), TimeElapsedColumn())
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), _KnownBar(), TimeElapsedColumn())
     # stdout is data, so that rich must not redirect it.
-    return Shown(Bars(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False))
+    return Progress(
+        stream, Bars(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
+    )
+
+
+class _KnownBar(BarColumn):
+    """A bar where it is known how much there is, and nothing elsewhere."""
+
+    def render(self, task: Task) -> RenderableType:  # type: ignore[override] # what a Progress takes
+        return super().render(task) if task.total else Text("")
 
 
 class _Unbreakable:
@@ -146,18 +121,15 @@ class _Unbreakable:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self.encoding = stream.encoding
+        self.isatty = stream.isatty
 
-    def write(self, text: str) -> int:
+    def write(self, text: str) -> None:
         with suppress(OSError, ValueError):
             self._stream.write(text)
-        return len(text)
 
     def flush(self) -> None:
         with suppress(OSError, ValueError):
             self._stream.flush()
-
-    def isatty(self) -> bool:
-        return True
 
 
 class _Above:
@@ -165,24 +137,22 @@ class _Above:
 
     def __init__(self, bars: Bars) -> None:
         self._console = bars.console
+        self.isatty = bars.console.file.isatty
 
-    def write(self, text: str) -> int:
-        from rich.text import Text  # noqa: PLC0415 - only a terminal needs it
-
+    def write(self, text: str) -> None:
         self._console.print(Text.from_ansi(text.removesuffix("\n")), soft_wrap=True)
-        return len(text)
 
     def flush(self) -> None:
         """Every line is flushed as it is written."""
 
-    def isatty(self) -> bool:
-        return True
-
 
 class _Watched:
-    """A store that reports lists and patches to a :class:`Shown`; the rest is the store's own."""
+    """A store that reports lists and patches to a :class:`Progress`; the rest is the store's own.
 
-    def __init__(self, store: Store, progress: Shown) -> None:
+    The transport's ``on_request`` would not do: it sees attempts, but neither objects nor the mode of a patch.
+    """
+
+    def __init__(self, store: Store, progress: Progress) -> None:
         self._store = store
         self._progress = progress
 
@@ -192,10 +162,10 @@ class _Watched:
     def in_dry_run(self, mode: DryRun) -> Store:
         found = self._store.in_dry_run(mode)
         # Probes that a run sends beside its own patches are not progress.
-        return cast("Store", _Watched(found, self._progress)) if mode is self._store.dry_run else found
+        return self._progress.watch(found) if mode is self._store.dry_run else found
 
     def within(self, left: Callable[[], float]) -> Store:
-        return cast("Store", _Watched(self._store.within(left), self._progress))
+        return self._progress.watch(self._store.within(left))
 
     def list(
         self,
@@ -204,12 +174,7 @@ class _Watched:
         **options: Any,  # noqa: ANN401 - the store's
     ) -> Listing[T]:
         with self._progress.stage(f"reading {resource.plural}") as count:
-
-            def counted(raw: JSONObject) -> T:
-                count()
-                return project(raw)
-
-            return self._store.list(resource, counted, **options)
+            return self._store.list(resource, lambda raw: (count(), project(raw))[1], **options)
 
     def patch(self, resource: Resource, *what: Any, **options: Any) -> JSONObject:  # noqa: ANN401 - the store's
         done = self._store.patch(resource, *what, **options)

@@ -3,54 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-import click
-
-from migrator.cli import output
-from migrator.cli.options import log_options, output_option
-
-if TYPE_CHECKING:
-    from migrator.operators.schemefile import OperatorScheme
+from migrator.cli import operators, output
+from migrator.hashing import layouts, schemes
+from migrator.operators import layout, schemefile
+from migrator.operators.schemefile import OperatorScheme
+from migrator.render.text import printable
 
 
-@click.command(
-    short_help="The hashes that an operator's own binary computes.",
-    epilog="""\b
-    Examples:
-      crane pull --format=oci registry.example/grove-operator:v0.1.0-alpha.11 operator
-      grove-migrator scheme operator
-      grove-migrator scheme operator -o json > scheme.json
-      grove-migrator plan --to-binary scheme.json
-    """,
-)
-@click.argument("source")
-@click.option("--image", metavar="NAME", help="The image to read, in an archive of several.")
-@output_option("table", "json", meaning="A text for people, or the file that --to-binary and --from-binary take.")
-@log_options
-def scheme(*, source: str, image: str | None, form: str) -> int:
-    """Read which hashes an operator computes from SOURCE: its binary, or its image.
-
-    SOURCE is an ELF file, an OCI layout (directory or archive), a docker archive, or a root file system (directory or
-    tar). The layout of the structs is read exactly; the algorithm is recognised by its functions.
-    """
-    from migrator.cli import operators  # noqa: PLC0415 - --help needs none of it
-    from migrator.operators import schemefile  # noqa: PLC0415
-    from migrator.render.text import printable  # noqa: PLC0415
-
+def main(*, source: str, image: str | None, form: str) -> None:
+    """Describe an operator, or print its scheme.json."""
     found = operators.read(source, image=image)
     if form == "json":
         output.write(schemefile.encode(found))
-        return 0
+        return
     for title, text in _rows(found):
         output.write(f"{title:<12}  {printable(text)}\n")
-    return 0
 
 
 def _rows(found: OperatorScheme) -> Iterator[tuple[str, str]]:
-    from migrator.hashing import layouts, schemes  # noqa: PLC0415 - --help needs none of it
-    from migrator.operators import layout  # noqa: PLC0415
-
     scheme = found.scheme
     releases = ", ".join(release.name for release in schemes.speakers(scheme))
     yield "scheme", f"{scheme} (spoken by {releases})" if releases else f"{scheme}, spoken by no release in the table"
@@ -77,15 +48,9 @@ def _rows(found: OperatorScheme) -> Iterator[tuple[str, str]]:
     yield "image", found.image_digest or "not known: only OCI forms keep the digest that a registry gives"
     for name, text in found.labels.items():
         yield name.removeprefix("github.com/davecgh/"), text
-    release = next((one for one in schemes.releases() if one.commit and _is_commit(found, one.commit)), None)
+    commit = found.labels.get("commit", "")
+    release = next((one for one in schemes.releases() if one.commit and commit.startswith(one.commit)), None)
     if release is not None and release.scheme != scheme:
-        yield (
-            "warning",
-            f"its commit is that of {release.name}, which was built as {release.scheme}; the binary decides",
-        )
+        yield "warning", f"its commit is that of {release.name}, built as {release.scheme}; the binary decides"
     for warning in found.warnings:
         yield "warning", warning
-
-
-def _is_commit(found: OperatorScheme, commit: str) -> bool:
-    return found.labels.get("commit", "").startswith(commit)

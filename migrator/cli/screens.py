@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import os
 import shlex
-import signal
 import sys
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import Any, Final
 
 import click
 from click.core import ParameterSource
 
+from migrator.cli import wiring
 from migrator.errors import LostRace, MigratorError
+from migrator.render import summary
+from migrator.render.findings import grouped, line
 from migrator.render.text import printable
-
-if TYPE_CHECKING:
-    from migrator.run.context import RunOptions, RunResult
-    from migrator.run.observation import Observation
-    from migrator.run.operator import Operator
-    from migrator.store import DryRun, Store
+from migrator.resources import DEPLOYMENTS
+from migrator.run.context import RunOptions, RunResult
+from migrator.run.observation import Observation, pending
+from migrator.run.operator import Operator
+from migrator.store import DryRun, Store
 
 #: Flags that the next command needs too, if they were given on the command line.
 _HANDED_ON: Final = (
@@ -39,15 +40,19 @@ def somebody_answers(*, in_a_pod: bool) -> bool:
     return not in_a_pod and not os.environ.get("CI") and sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def describe(ahead: Observation, options: RunOptions, mode: DryRun, *, cluster: str | None, context: str | None) -> str:
-    """The cluster, the operator, the sets, what the run will do, and its findings: one block of text."""
-    named = f" (context {context})" if context else ""
+def describe(ahead: Observation, options: RunOptions, mode: DryRun, where: tuple[str | None, str | None]) -> str:
+    """The cluster, the operator, the sets, what the run will do, and its findings: one block of text.
+
+    ``where`` is the cluster's address and the kubeconfig context.
+    """
+    cluster, context = where
     parts = [
-        ("cluster", f"{cluster or 'unknown'}{named}"),
+        ("cluster", f"{cluster or 'unknown'}{f' (context {context})' if context else ''}"),
         ("operator", _described(ahead.operator)),
-        *(("sets", line) for line in _sets(ahead, options)),
-        *(("will", line) for line in _will(ahead, options, mode)),
-        *_findings(ahead),
+        *(("sets", text) for text in _sets(ahead, options)),
+        *(("will", text) for text in _will(ahead, options, mode)),
+        *(("refused", line(group)) for group in grouped(summary.refusals_of(ahead.plan))),
+        *(("warning", line(group)) for group in grouped(summary.warnings_of(ahead.plan))),
     ]
     labels = ["", *(label for label, _ in parts)]
     rows = zip(labels, parts, strict=False)
@@ -56,16 +61,13 @@ def describe(ahead: Observation, options: RunOptions, mode: DryRun, *, cluster: 
 
 def findings_in(ahead: Observation) -> set[tuple[object, ...]]:
     """The described findings, with the keys by which the log compares them."""
-    plans = ahead.plan.trees
-    found = (*ahead.plan.findings, *(finding for tree in plans for finding in tree.findings))
+    found = (*summary.refusals_of(ahead.plan), *summary.warnings_of(ahead.plan))
     return {(f.code, str(f.ref) if f.ref else None, f.field, f.message) for f in found}
 
 
 def ask(question: str) -> None:
     """Ask on stderr; meanwhile a signal ends us at once. Raises :class:`~migrator.errors.LostRace` for a no."""
-    from migrator.cli import wiring  # noqa: PLC0415 - --help needs none of it
-
-    with wiring.at_once(signal.SIGINT, signal.SIGTERM):
+    with wiring.at_once():
         try:
             answer = click.confirm(question, err=True)
         except click.Abort:
@@ -86,8 +88,8 @@ class Ending:
         """The text for people; commands are not wrapped."""
         lines = [_row("operator", printable(self.operator))]
         if self.commands and self.commands[0].startswith("helm upgrade"):
-            said = f"install the operator of {printable(target)}; its replicas come back with it. Then verify."
-            lines.append(_row("next", said))
+            text = f"install the operator of {printable(target)}; its replicas come back with it. Then verify."
+            lines.append(_row("next", text))
         elif self.commands:
             lines.append(f"{'next':<{_LABEL}}\n")
         return "".join(lines) + "".join(f"  {command}\n" for command in self.commands)
@@ -103,7 +105,8 @@ def ending(store: Store, result: RunResult, options: RunOptions) -> Ending:
     if options.revert:
         return Ending(state, () if up else (f"helm rollback {release} {where}",))
     upgrade = f"helm upgrade {release} CHART {where} --version VERSION --reset-then-reuse-values"
-    verify = f"{_program()} verify {_handed_on()}--after-upgrade --settle 5m"
+    program = click.get_current_context().find_root().info_name
+    verify = f"{program} verify {_handed_on()}--after-upgrade --settle 5m"
     return Ending(state, (verify,) if up else (upgrade, verify))
 
 
@@ -112,9 +115,6 @@ def _described(found: Operator | None) -> str:
 
 
 def _sets(ahead: Observation, options: RunOptions) -> Iterator[str]:
-    from migrator.render import summary  # noqa: PLC0415 - --help needs none of it
-    from migrator.run.observation import pending  # noqa: PLC0415
-
     plan = ahead.plan
     if not options.revert:
         yield summary.headline(plan)
@@ -125,9 +125,6 @@ def _sets(ahead: Observation, options: RunOptions) -> Iterator[str]:
 
 
 def _will(ahead: Observation, options: RunOptions, mode: DryRun) -> Iterator[str]:
-    from migrator.render import summary  # noqa: PLC0415 - --help needs none of it
-    from migrator.store import DryRun  # noqa: PLC0415
-
     if mode is not DryRun.NONE:
         sent = ": every patch is sent with dryRun=All" if mode is DryRun.SERVER else ""
         yield f"write nothing, because this is a dry run{sent}"
@@ -145,25 +142,13 @@ def _will(ahead: Observation, options: RunOptions, mode: DryRun) -> Iterator[str
     yield "delete and restart no pod"
 
 
-def _findings(ahead: Observation) -> Iterator[tuple[str, str]]:
-    from migrator.render import summary  # noqa: PLC0415 - --help needs none of it
-    from migrator.render.findings import grouped, line  # noqa: PLC0415
-
-    for label, findings in (("refused", summary.refusals_of(ahead.plan)), ("warning", summary.warnings_of(ahead.plan))):
-        for group in grouped(findings):
-            yield label, line(group)
-
-
 def _row(label: str, text: str) -> str:
-    indent = " " * _LABEL
-    lines = textwrap.wrap(text, _WIDTH - _LABEL, break_long_words=False, break_on_hyphens=False) or [""]
-    return f"{label:<{_LABEL}}" + f"\n{indent}".join(lines) + "\n"
+    lines = textwrap.wrap(text, _WIDTH - _LABEL, break_long_words=False, break_on_hyphens=False)
+    return f"{label:<{_LABEL}}" + f"\n{' ' * _LABEL}".join(lines) + "\n"
 
 
 def _release(store: Store, found: Operator | None) -> tuple[str, str]:
     """The name and the namespace of the Helm release that the operator's Deployment belongs to."""
-    from migrator.resources import DEPLOYMENTS  # noqa: PLC0415 - --help needs none of it
-
     metadata: dict[str, Any] = {}
     if found is not None and found.deployment:
         try:
@@ -175,10 +160,6 @@ def _release(store: Store, found: Operator | None) -> tuple[str, str]:
     return str(annotations.get(_RELEASE) or "RELEASE"), str(namespace)
 
 
-def _program() -> str:
-    return str(click.get_current_context().find_root().info_name)
-
-
 def _handed_on() -> str:
     """The flags in ``_HANDED_ON`` that were given, each with a space behind it."""
     context = click.get_current_context()
@@ -188,10 +169,3 @@ def _handed_on() -> str:
         if flag and context.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE:
             given.append((_HANDED_ON.index(flag), flag, str(context.params[str(option.name)])))
     return "".join(f"{flag} {shlex.quote(value)} " for _, flag, value in sorted(given))
-
-
-def write(text: str, stream: TextIO) -> None:
-    """Print on a terminal; if it has gone away, nothing is printed and nothing fails."""
-    from migrator.cli.log import LineWriter  # noqa: PLC0415 - --help needs none of it
-
-    LineWriter(stream).write(text.removesuffix("\n"))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,31 +26,22 @@ _CUT: Final = "..."
 
 def path(environ: Mapping[str, str] | None = None, *, in_a_pod: bool) -> str | None:
     """The file to write to: the one that the environment names, else the default one in a pod, else ``None``."""
-    named = (os.environ if environ is None else environ).get(VARIABLE)
-    if named is not None:
-        return named or None
-    return DEFAULT_PATH if in_a_pod else None
+    named = (os.environ if environ is None else environ).get(VARIABLE, DEFAULT_PATH if in_a_pod else "")
+    return named or None
 
 
 def write(summary: Mapping[str, Any], to: str | None) -> None:
     """Write a summary to a file, if one is given. An error of the file is ignored, because the run is over."""
-    if to is None:
-        return
-    try:
-        Path(to).write_bytes(encode(summary))
-    except OSError:
-        return
+    if to is not None:
+        with suppress(OSError):
+            Path(to).write_bytes(encode(summary))
 
 
-def encode(summary: Mapping[str, Any], limit: int = _LIMIT) -> bytes:
-    """A summary as JSON of at most ``limit`` bytes; the longest texts in it are cut until it fits."""
+def encode(summary: Mapping[str, Any]) -> bytes:
+    """A summary as JSON of at most 4096 bytes; the longest texts in it are cut until it fits."""
     values = dict(summary)
-    while len(text := _json(values)) > limit:
+    while len(text := json.dumps(values).encode() + b"\n") > _LIMIT:
         longest = max((key for key in values if isinstance(values[key], str)), key=lambda key: len(values[key]))
-        kept = len(values[longest]) - len(_CUT) - max(1, len(text) - limit)
+        kept = len(values[longest]) - len(_CUT) - max(1, len(text) - _LIMIT)
         values[longest] = values[longest][: max(0, kept)] + _CUT
     return text
-
-
-def _json(values: Mapping[str, Any]) -> bytes:
-    return (json.dumps(values, ensure_ascii=True) + "\n").encode()

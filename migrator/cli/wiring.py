@@ -8,22 +8,26 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import Any, Final, TextIO
 
 from migrator.cli import log
 from migrator.cli.options import ClusterFlags, Session
 from migrator.errors import UsageError
-
-if TYPE_CHECKING:
-    from migrator.planning.options import Selection
-    from migrator.run.context import Context
-    from migrator.store import Deadline, DryRun, Store
-    from migrator.stores.dump.store import DumpStore
+from migrator.grove.trees import DUMP_COMMAND
+from migrator.planning.options import Selection
+from migrator.resources import POD_CLIQUE_SETS
+from migrator.run import operator, record
+from migrator.run.context import Context
+from migrator.run.leases import monotonic
+from migrator.selectors import matches_labels
+from migrator.store import MAX_CONCURRENCY, Deadline, DryRun, Store
+from migrator.stores.dump.store import DumpStore
+from migrator.stores.kube import contexts
 
 #: The operator's namespace in Grove's documentation. The record is looked for there if no operator is found.
 DEFAULT_NAMESPACE: Final = "grove-system"
@@ -32,43 +36,26 @@ DEFAULT_NAMESPACE: Final = "grove-system"
 _OWN_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
-def connect(
-    cluster: ClusterFlags, *, dry_run: DryRun, qps: float | None = None, deadline: Deadline | None = None
-) -> Store:
+def connect(cluster: ClusterFlags, **options: Any) -> Store:  # noqa: ANN401 - those of stores.kube.store.connect
     """The cluster that the flags name, or the one that we run in."""
-    from migrator.stores.kube import store as kube_store  # noqa: PLC0415 - the client costs 0.6 s and is of no use to a dump
+    from migrator.stores.kube import store  # noqa: PLC0415 - the client costs 0.6 s, and a dump does not need it
 
-    return kube_store.connect(
-        kubeconfig=cluster.kubeconfig,
-        context=cluster.context,
-        dry_run=dry_run,
-        request_timeout=cluster.request_timeout,
-        qps=qps,
-        deadline=deadline,
-    )
+    timeout = cluster.request_timeout
+    return store.connect(kubeconfig=cluster.kubeconfig, context=cluster.context, request_timeout=timeout, **options)
 
 
 def context_of(cluster: ClusterFlags) -> str | None:
     """The kubeconfig context that is used; ``None`` without a kubeconfig, as in a pod."""
-    from migrator.stores.kube import contexts  # noqa: PLC0415 - --help needs none of it
-
     return contexts.chosen(cluster.kubeconfig, cluster.context)
 
 
-def open_store(cluster: ClusterFlags, *dumps: str | None, dry_run: DryRun, qps: float | None = None) -> Store:
+def open_store(cluster: ClusterFlags, *dumps: str, dry_run: DryRun) -> Store:
     """The dump that was named, in one file or several, or else the cluster."""
-    files = [dump for dump in dumps if dump is not None]
-    if not files:
-        return connect(cluster, dry_run=dry_run, qps=qps)
-    return read_dump(*files, dry_run=dry_run)
+    return read_dump(*dumps, dry_run=dry_run) if dumps else connect(cluster, dry_run=dry_run)
 
 
 def read_dump(*paths: str, dry_run: DryRun) -> DumpStore:
     """The output of kubectl in one file or several; raises ``UsageError`` for a dump without a PodCliqueSet."""
-    from migrator.grove.trees import DUMP_COMMAND  # noqa: PLC0415 - of no use to a cluster
-    from migrator.resources import POD_CLIQUE_SETS  # noqa: PLC0415
-    from migrator.stores.dump.store import DumpStore  # noqa: PLC0415
-
     store = DumpStore.read(*paths, dry_run=dry_run)
     if not store.list(POD_CLIQUE_SETS, lambda _raw: True).items:
         counts = [f"{number} {kind}{'s' if number != 1 else ''}" for kind, number in sorted(store.found.items())]
@@ -89,10 +76,6 @@ def context(
 
     The log goes to ``stream``, or else to stderr.
     """
-    from migrator.run.context import Context  # noqa: PLC0415 - --help needs none of it
-    from migrator.run.leases import monotonic  # noqa: PLC0415
-    from migrator.store import MAX_CONCURRENCY, Deadline  # noqa: PLC0415
-
     run_id = uuid.uuid4().hex[:12]
     return Context(
         clock=monotonic,
@@ -113,18 +96,12 @@ def context(
 
 def selection(cluster: ClusterFlags) -> Selection:
     """The PodCliqueSets that ``-n`` and ``-l`` mean; raises ``UsageError`` for a bad selector."""
-    from migrator.planning.options import Selection  # noqa: PLC0415 - --help needs none of it
-    from migrator.selectors import matches_labels  # noqa: PLC0415
-
     matches_labels(cluster.selector, {})  # a bad selector is an error even where there is nothing to match
     return Selection(cluster.namespace, cluster.selector)
 
 
 def adopt_recorded(cluster: ClusterFlags) -> None:
     """Make the layouts in the cluster's record known, if it has any."""
-    from migrator.run import operator, record  # noqa: PLC0415 - --help needs none of it
-    from migrator.store import DryRun  # noqa: PLC0415
-
     store = connect(cluster, dry_run=DryRun.CLIENT)
     found = operator.find(store, operator.Flags(), everywhere=False)
     record.Recorder(store, found.home or own_namespace() or DEFAULT_NAMESPACE).load()
@@ -139,13 +116,17 @@ def own_namespace() -> str | None:
 
 
 @contextmanager
-def at_once(*signals: signal.Signals) -> Iterator[None]:
-    """While nothing is under way, let the signals end us at once, as they do without :func:`stopping`."""
-    usual = {signal.SIGINT: signal.default_int_handler}
+def _handling(signals: Mapping[signal.Signals, Any]) -> Iterator[None]:
+    """While this lasts, handle the signals like this."""
     with ExitStack() as stack:
-        for number in signals:
-            stack.callback(signal.signal, number, signal.signal(number, usual.get(number, signal.SIG_DFL)))
+        for number, handler in signals.items():
+            stack.callback(signal.signal, number, signal.signal(number, handler))
         yield
+
+
+def at_once() -> AbstractContextManager[None]:
+    """While nothing is under way, let signals end us at once, as they do without :func:`stopping`."""
+    return _handling({signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL})
 
 
 @contextmanager
@@ -158,7 +139,5 @@ def stopping(*signals: signal.Signals) -> Iterator[threading.Event]:
         stop.set()
         signal.signal(number, before[signal.Signals(number)])
 
-    with ExitStack() as stack:
-        for number in signals:
-            stack.callback(signal.signal, number, signal.signal(number, ask))
+    with _handling(dict.fromkeys(signals, ask)):
         yield stop

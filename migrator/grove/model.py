@@ -1,7 +1,6 @@
-"""The model of a cluster: Grove's objects, trimmed to the parts that a decision needs.
+"""The model of a cluster: Grove's objects, trimmed so that 100,000 pods fit into a small Job.
 
-Names and labels are Grove's own (``operator/api/common/labels.go``). Objects are trimmed as they are read,
-so that a cluster of 100,000 pods fits into a small Job.
+Names and labels are Grove's own (``operator/api/common/labels.go``).
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ LABEL_SET_REPLICA_INDEX: Final = "grove.io/podcliqueset-replica-index"
 MANAGED_BY_GROVE: Final = "grove-operator"
 LABEL_GENERATION_HASH: Final = "grove.io/podcliqueset-generation-hash"
 POINTER_TEMPLATE_HASH_LABEL: Final = "/metadata/labels/grove.io~1pod-template-hash"
-POINTER_GENERATION_HASH_LABEL: Final = "/metadata/labels/grove.io~1podcliqueset-generation-hash"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -63,10 +61,9 @@ LEFTOVER_PLACES: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class StoredHash:
-    """One (object, field) that holds a hash.
+    """One (object, field) that holds a hash: of the template of ``clique``, or the generation hash if that is ``None``.
 
-    ``clique`` names the clique whose template hash is stored, or is ``None`` for a generation hash.
-    ``identity`` is what else a patch must test, where ``field`` goes by position: (JSON Pointer, value).
+    ``identity`` is what else a patch must test where ``field`` goes by position: (JSON Pointer, value).
     """
 
     ref: Ref
@@ -79,10 +76,9 @@ class StoredHash:
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod, from its metadata alone.
+    """A pod, from its metadata alone; ``phase`` is ``None`` if it is Running or was not read.
 
-    ``phase`` is ``None`` where it was not read, or is Running. ``gang_annotation`` is the first by which another pod
-    group names the pod.
+    ``gang_annotation`` is the first annotation by which another scheduler's pod group names the pod.
     """
 
     ref: Ref
@@ -128,19 +124,15 @@ class PodClique:
     def clique(self) -> str | None:
         """The clique's name in the PodCliqueSet's template, or ``None`` if the labels do not name it.
 
-        Grove: ``operator/internal/utils/componentname.go:GetPodCliqueNameFromPodCliqueFQN``. Never split
-        on ``-``: names may contain it.
+        Grove: ``operator/internal/utils/componentname.go:GetPodCliqueNameFromPodCliqueFQN``. Names may contain ``-``.
         """
-        group = self.labels.get(LABEL_SCALING_GROUP)
-        if group is not None:
-            index = self.labels.get(LABEL_SCALING_GROUP_REPLICA_INDEX)
-            prefix = f"{group}-{index}-"
-        else:
-            part_of, index = self.labels.get(LABEL_PART_OF), self.labels.get(LABEL_SET_REPLICA_INDEX)
-            prefix = f"{part_of}-{index}-"
-        if index is None or not self.ref.name.startswith(prefix):
-            return None
-        return self.ref.name[len(prefix) :]
+        owner, replica = (
+            (LABEL_PART_OF, LABEL_SET_REPLICA_INDEX)
+            if self.standalone
+            else (LABEL_SCALING_GROUP, LABEL_SCALING_GROUP_REPLICA_INDEX)
+        )
+        prefix = f"{self.labels.get(owner)}-{self.labels.get(replica)}-"
+        return self.ref.name[len(prefix) :] if replica in self.labels and self.ref.name.startswith(prefix) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,10 +199,20 @@ class PodCliqueSet:
         return tuple(self.template.get("cliques") or ())
 
     @property
+    def group_configs(self) -> tuple[Mapping[str, Any], ...]:
+        """``spec.template.podCliqueScalingGroups``."""
+        return tuple(self.template.get("podCliqueScalingGroups") or ())
+
+    @property
+    def standalone(self) -> tuple[Mapping[str, Any], ...]:
+        """The cliques that belong to no scaling group."""
+        grouped = {name for config in self.group_configs for name in config.get("cliqueNames") or ()}
+        return tuple(clique for clique in self.cliques if clique.get("name") not in grouped)
+
+    @property
     def on_delete(self) -> bool:
         """Whether pods are replaced only when somebody deletes them (``updateStrategy.type: OnDelete``)."""
-        strategy = self.spec.get("updateStrategy") or {}
-        return bool(strategy.get("type") == "OnDelete")
+        return bool((self.spec.get("updateStrategy") or {}).get("type") == "OnDelete")
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,9 +253,8 @@ class Sighting:
 class Snapshot:
     """The objects by which one attempt decides, from one set of lists.
 
-    ``installed``: the API server knows PodCliqueSets. ``unlisted`` are kinds that may not be listed, ``lacking``
-    those of which a dump has nothing though there must be some. ``only`` is the one namespace that could be read,
-    ``None`` for all.
+    ``installed``: the API server knows PodCliqueSets. ``unlisted`` are kinds that may not be listed, ``lacking`` those
+    that a dump lacks. ``only`` is the one namespace that could be read, ``None`` for all.
     """
 
     trees: tuple[Tree, ...]
@@ -275,10 +276,10 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A guard's finding: a stable code, the object, the field (JSON Pointer) and one sentence.
+    """A guard's finding: a stable code, the object, its field (JSON Pointer), what was found and the next step.
 
-    ``message`` has the finding and the next step. ``ref`` is ``None`` where the finding is about the cluster or
-    the run. ``follows`` is the code of the finding of the same set that this one is a consequence of.
+    ``ref`` is ``None`` for a finding about the cluster or the run. ``follows`` is the code of the finding of the same
+    set that causes this one.
     """
 
     code: str
@@ -353,7 +354,7 @@ class BlastRadius:
 
 @dataclass(frozen=True, slots=True)
 class TreePlan:
-    """The plan of one tree. ``source`` and ``target`` are scheme names.
+    """The plan of one tree; ``source`` and ``target`` are scheme names.
 
     ``blast`` is what the next operator recreates without the migration, ``rest`` what it recreates with it.
     """
@@ -382,10 +383,10 @@ class TreePlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Every tree's plan, and the findings about the cluster as a whole.
+    """The plans of the selected trees, and the findings about the cluster as a whole.
 
     ``requested_source`` and ``requested_target`` are as given. ``cluster_blast`` and ``cluster_rest`` count the whole
-    cluster, ``trees`` are the selected ones. ``known`` is false for a target whose hashes are not known.
+    cluster. ``known`` is false for a target whose hashes are not known. ``operator`` describes the one that was seen.
     """
 
     requested_source: str
@@ -396,4 +397,4 @@ class Plan:
     cluster_rest: BlastRadius = BlastRadius()
     advisories: tuple[Advice, ...] = ()
     known: bool = True
-    operator: str | None = None  # the one that was seen, in words
+    operator: str | None = None

@@ -8,117 +8,101 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cache
 from typing import Any, Final
 
 from migrator.grove.model import (
     LABEL_GENERATION_HASH,
     LABEL_POD_TEMPLATE_HASH,
-    POINTER_GENERATION_HASH_LABEL,
     POINTER_TEMPLATE_HASH_LABEL,
     Place,
-    Pod,
     PodClique,
     PodCliqueScalingGroup,
-    PodGang,
     PodGangMap,
+    Ref,
     StoredHash,
     Tree,
 )
+from migrator.resources import pointer
 
 #: ``updateProgress`` since alpha.7, ``rollingUpdateProgress`` up to alpha.8; both are written where both are.
 PROGRESS_FIELDS: Final = ("updateProgress", "rollingUpdateProgress")
 
 POINTER_SET_GENERATION: Final = "/status/currentGenerationHash"
-POINTER_TEMPLATE: Final = "/status/currentPodTemplateHash"
-POINTER_GENERATION: Final = "/status/currentPodCliqueSetGenerationHash"
 
 #: Stands for the clique of a PodClique whose labels do not name it; a template never has this name.
 UNKNOWN_CLIQUE: Final = ""
+
+_LABELS: Final = ("metadata", "labels")
+_STATUS: Final = ("status",)
+_GENERATION: Final = "podCliqueSetGenerationHash"
+#: The keys of hashes of a clique's template; all others are of generation hashes.
+_OF_TEMPLATE: Final = frozenset({LABEL_POD_TEMPLATE_HASH, "currentPodTemplateHash", "podTemplateHash"})
+_CLIQUE_STATUS: Final = {
+    "currentPodTemplateHash": Place.CLIQUE_TEMPLATE,
+    "currentPodCliqueSetGenerationHash": Place.CLIQUE_GENERATION,
+}
+_CLIQUE_UPDATE: Final = {"podTemplateHash": Place.CLIQUE_PROGRESS, _GENERATION: Place.CLIQUE_PROGRESS}
+_GROUP_STATUS: Final = {"currentPodCliqueSetGenerationHash": Place.GROUP_GENERATION}
+_GROUP_UPDATE: Final = {_GENERATION: Place.GROUP_PROGRESS}
 
 
 def stored_hashes(tree: Tree) -> Iterator[StoredHash]:
     """Yield every stored hash of a tree in the order in which a migration writes them.
 
-    Pods, PodClique labels, PodClique status, scaling groups, PodGangMaps and PodGangs (whose entries the
-    operator compares with the set's hash), and last the PodCliqueSet's ``currentGenerationHash``: it is the
-    commit record of the tree.
+    Last is the PodCliqueSet's ``currentGenerationHash``, with which the operator compares the others: it is the commit
+    record of the tree. Pods and PodGangs that are being deleted hold no hash.
     """
-    for pod_clique in tree.pod_cliques:
-        for pod in pod_clique.pods:
-            yield from pod_hashes(pod, pod_clique)
-    for pod_clique in tree.pod_cliques:
-        yield from pod_clique_label(pod_clique)
-    for pod_clique in tree.pod_cliques:
-        yield from pod_clique_status(pod_clique)
+    for clique in tree.pod_cliques:
+        name = _clique(clique)
+        for pod in clique.pods:
+            if pod.template_hash and not pod.terminating:
+                yield StoredHash(pod.ref, Place.POD_LABEL, POINTER_TEMPLATE_HASH_LABEL, pod.template_hash, name)
+    for clique in tree.pod_cliques:
+        label = {LABEL_POD_TEMPLATE_HASH: Place.CLIQUE_LABEL}
+        yield from _held(clique.ref, clique.labels, _LABELS, label, _clique(clique))
+    for clique in tree.pod_cliques:
+        yield from _in_status(clique, _CLIQUE_STATUS, _CLIQUE_UPDATE, _clique(clique))
     for group in tree.scaling_groups:
-        yield from scaling_group_status(group)
+        yield from _in_status(group, _GROUP_STATUS, _GROUP_UPDATE)
     for gang_map in tree.pod_gang_maps:
-        yield from gang_map_entries(gang_map)
+        yield from _in_entries(gang_map)
     for gang in tree.pod_gangs:
-        yield from gang_label(gang)
-    if tree.pcs.generation_hash is not None:
-        yield StoredHash(tree.pcs.ref, Place.SET_GENERATION, POINTER_SET_GENERATION, tree.pcs.generation_hash, None)
+        if not gang.terminating:
+            yield from _held(gang.ref, gang.labels, _LABELS, {LABEL_GENERATION_HASH: Place.GANG_LABEL})
+    yield from _held(tree.pcs.ref, tree.pcs.status, _STATUS, {"currentGenerationHash": Place.SET_GENERATION})
 
 
-def pod_hashes(pod: Pod, owner: PodClique) -> Iterator[StoredHash]:
-    """A pod's label, unless the pod is being deleted."""
-    if pod.template_hash and not pod.terminating:
-        yield StoredHash(pod.ref, Place.POD_LABEL, POINTER_TEMPLATE_HASH_LABEL, pod.template_hash, _clique(owner))
-
-
-def pod_clique_label(pod_clique: PodClique) -> Iterator[StoredHash]:
-    """The label that new pods copy."""
-    value = pod_clique.labels.get(LABEL_POD_TEMPLATE_HASH)
-    if value:
-        yield StoredHash(pod_clique.ref, Place.CLIQUE_LABEL, POINTER_TEMPLATE_HASH_LABEL, value, _clique(pod_clique))
-
-
-def pod_clique_status(pod_clique: PodClique) -> Iterator[StoredHash]:
-    """The current hashes, and those of a finished update: the operator copies the latter back."""
-    ref, status, clique = pod_clique.ref, pod_clique.status, _clique(pod_clique)
-    if value := _text(status, "currentPodTemplateHash"):
-        yield StoredHash(ref, Place.CLIQUE_TEMPLATE, POINTER_TEMPLATE, value, clique)
-    if value := _text(status, "currentPodCliqueSetGenerationHash"):
-        yield StoredHash(ref, Place.CLIQUE_GENERATION, POINTER_GENERATION, value, None)
-    for name, progress in _progress(status):
-        if value := _text(progress, "podTemplateHash"):
-            yield StoredHash(ref, Place.CLIQUE_PROGRESS, f"/status/{name}/podTemplateHash", value, clique)
-        if value := _text(progress, "podCliqueSetGenerationHash"):
-            yield StoredHash(ref, Place.CLIQUE_PROGRESS, f"/status/{name}/podCliqueSetGenerationHash", value, None)
-
-
-def scaling_group_status(group: PodCliqueScalingGroup) -> Iterator[StoredHash]:
-    """The generation hashes of a scaling group."""
-    if value := _text(group.status, "currentPodCliqueSetGenerationHash"):
-        yield StoredHash(group.ref, Place.GROUP_GENERATION, POINTER_GENERATION, value, None)
-    for name, progress in _progress(group.status):
-        if value := _text(progress, "podCliqueSetGenerationHash"):
-            yield StoredHash(group.ref, Place.GROUP_PROGRESS, f"/status/{name}/podCliqueSetGenerationHash", value, None)
-
-
-def gang_map_entries(gang_map: PodGangMap) -> Iterator[StoredHash]:
-    """The generation hash of each entry of a PodGangMap (alpha.12 and later).
-
-    Entries are addressed by position and identified by ``epoch``.
-    """
+def _in_entries(gang_map: PodGangMap) -> Iterator[StoredHash]:
+    """The hash of each entry of a PodGangMap, which is addressed by position and identified by ``epoch``."""
     for index, entry in enumerate(gang_map.spec.get("entries") or ()):
-        if isinstance(entry, Mapping) and (value := _text(entry, "podCliqueSetGenerationHash")):
-            path = f"/spec/entries/{index}"
-            epoch = _text(entry, "epoch")
-            yield StoredHash(
-                gang_map.ref,
-                Place.GANG_MAP_ENTRY,
-                f"{path}/podCliqueSetGenerationHash",
-                value,
-                None,
-                identity=(f"{path}/epoch", epoch) if epoch else None,
-            )
+        path, epoch = ("spec", "entries", index), entry.get("epoch")
+        identity = (pointer(*path, "epoch"), epoch) if isinstance(epoch, str) and epoch else None
+        for stored in _held(gang_map.ref, entry, path, {_GENERATION: Place.GANG_MAP_ENTRY}):
+            yield replace(stored, identity=identity)
 
 
-def gang_label(gang: PodGang) -> Iterator[StoredHash]:
-    """The generation hash in a PodGang's label (alpha.12 and later), unless the PodGang is being deleted."""
-    if (value := gang.labels.get(LABEL_GENERATION_HASH)) and not gang.terminating:
-        yield StoredHash(gang.ref, Place.GANG_LABEL, POINTER_GENERATION_HASH_LABEL, value, None)
+def _in_status(
+    item: PodClique | PodCliqueScalingGroup, current: Mapping[str, Place], update: Mapping[str, Place], clique: str = ""
+) -> Iterator[StoredHash]:
+    """The current hashes, and those of a finished update: the operator copies the latter back."""
+    yield from _held(item.ref, item.status, _STATUS, current, clique)
+    for name, progress in _progress(item.status):
+        yield from _held(item.ref, progress, (*_STATUS, name), update, clique)
+
+
+def _held(
+    ref: Ref, holder: Mapping[str, Any], path: tuple[str | int, ...], places: Mapping[str, Place], clique: str = ""
+) -> Iterator[StoredHash]:
+    """The hashes of one holder by their keys; ``clique`` is the one whose template hash it has."""
+    for key, place in places.items():
+        value = holder.get(key)
+        if isinstance(value, str) and value:
+            yield StoredHash(ref, place, _pointer(*path, key), value, clique if key in _OF_TEMPLATE else None)
+
+
+_pointer: Final = cache(pointer)  # thousands of objects share each
 
 
 def _clique(pod_clique: PodClique) -> str:
@@ -130,8 +114,3 @@ def _progress(status: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any
         progress = status.get(name)
         if isinstance(progress, Mapping):
             yield name, progress
-
-
-def _text(mapping: Mapping[str, Any], key: str) -> str | None:
-    value = mapping.get(key)
-    return value if isinstance(value, str) and value else None

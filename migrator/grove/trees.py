@@ -26,13 +26,13 @@ from migrator.grove.model import (
     Tree,
 )
 
-#: What a dump is made with: pods and every kind of Grove that the cluster has. A kind spelt out that the cluster lacks
-#: (podgangmaps before alpha.12) would end ``kubectl get`` with an error.
+#: Makes a dump: pods and every kind of Grove that the cluster has. ``kubectl get`` fails for a kind that it lacks
+#: (podgangmaps before alpha.12).
 DUMP_COMMAND: Final = (
     "kubectl get pods,$(kubectl api-resources --verbs=list -o name | grep 'grove.io$' | paste -sd, -) -A -o yaml"
 )
 
-Owned = TypeVar("Owned", PodCliqueScalingGroup, PodGangMap, PodGang)
+Owned = TypeVar("Owned", Pod, PodClique, PodCliqueScalingGroup, PodGangMap, PodGang)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,39 +48,28 @@ class Objects:
 
 
 def build(objects: Objects, *, is_cluster: bool) -> Snapshot:
-    """Join objects to trees. An object without an owner that was read is reported as an orphan, not guessed."""
+    """Join objects to trees. An object whose owner was not read is an orphan; its owner is never guessed."""
     orphans: list[Orphan] = []
-    clique_uids = {clique.ref.uid for clique in objects.cliques}
-    group_owner = {group.ref.uid: group.owner_uid for group in objects.groups}
-    set_uids = {pcs.ref.uid for pcs in objects.sets}
 
-    pods: dict[str, list[Pod]] = defaultdict(list)
-    for pod in sorted(objects.pods, key=_by_ref):
-        if pod.owner_uid in clique_uids:
-            pods[pod.owner_uid].append(pod)
-        else:
-            orphans.append(Orphan(pod.ref, "its controller is not a PodClique that was read"))
-
-    def of_sets(items: Iterable[Owned]) -> Mapping[str, list[Owned]]:
+    def join(items: Iterable[Owned], roots: Mapping[str, str], what: str) -> Mapping[str, list[Owned]]:
         owned: dict[str, list[Owned]] = defaultdict(list)
         for item in sorted(items, key=_by_ref):
-            if item.owner_uid in set_uids:
-                owned[item.owner_uid].append(item)
+            root = roots.get(item.owner_uid or "")
+            if root is not None:
+                owned[root].append(item)
             else:
-                orphans.append(Orphan(item.ref, "its controller is not a PodCliqueSet that was read"))
+                has = f" (it has {len(item.pods)} pods)" if isinstance(item, PodClique) else ""
+                orphans.append(Orphan(item.ref, f"its controller is not a {what} that was read{has}"))
         return owned
 
-    groups, gang_maps, gangs = of_sets(objects.groups), of_sets(objects.gang_maps), of_sets(objects.gangs)
-
-    cliques: dict[str, list[PodClique]] = defaultdict(list)
-    for clique in sorted(objects.cliques, key=_by_ref):
-        owner, own = group_owner.get(clique.owner_uid or "", clique.owner_uid), pods[clique.ref.uid]
-        if owner in set_uids:
-            cliques[owner].append(replace(clique, pods=tuple(own)))
-        else:
-            reason = f"its controller is not a PodCliqueSet or scaling group that was read (it has {len(own)} pods)"
-            orphans.append(Orphan(clique.ref, reason))
-
+    sets = {pcs.ref.uid: pcs.ref.uid for pcs in objects.sets}
+    pods = join(objects.pods, {clique.ref.uid: clique.ref.uid for clique in objects.cliques}, "PodClique")
+    groups = join(objects.groups, sets, "PodCliqueSet")
+    gang_maps = join(objects.gang_maps, sets, "PodCliqueSet")
+    gangs = join(objects.gangs, sets, "PodCliqueSet")
+    with_pods = (replace(clique, pods=tuple(pods.get(clique.ref.uid, ()))) for clique in objects.cliques)
+    roots = sets | {group.ref.uid: uid for uid, members in groups.items() for group in members}
+    cliques = join(with_pods, roots, "PodCliqueSet or scaling group")
     trees = tuple(
         Tree(
             pcs=pcs,
@@ -95,10 +84,7 @@ def build(objects: Objects, *, is_cluster: bool) -> Snapshot:
 
 
 def check_distinct(objects: Objects) -> None:
-    """Refuse a dump that has one object twice: two states of it prove nothing.
-
-    Raises :class:`~migrator.errors.InputError`, naming the object.
-    """
+    """Raise :class:`~migrator.errors.InputError` for a dump that has one object twice: one state of it is outdated."""
     kinds = (objects.sets, objects.groups, objects.cliques, objects.pods, objects.gang_maps, objects.gangs)
     seen = Counter(item.ref for kind in kinds for item in kind)
     twice = next((ref for ref, times in seen.items() if times > 1), None)
@@ -107,18 +93,17 @@ def check_distinct(objects: Objects) -> None:
 
 
 def check_complete(snapshot: Snapshot) -> None:
-    """Refuse a dump that lacks objects which its PodCliqueSets must have.
+    """Raise :class:`~migrator.errors.IncompleteDump` for a dump that lacks objects which its PodCliqueSets must have.
 
-    Judged set by set, by what its other objects report: a set that is made only of scaling groups at zero has no
-    PodCliques, and neither has one whose reconciliation failed before they were made. Raises
-    :class:`~migrator.errors.IncompleteDump`, naming the first object that lacks something.
+    A set that is made only of scaling groups at zero has no PodCliques, and neither has one whose reconciliation failed
+    before they were made. So each set is judged by what its other objects report.
     """
     for tree in snapshot.trees:
         pcs = tree.pcs
         if pcs.terminating:
             continue
         if pcs.generation_hash is not None and _count(pcs.spec.get("replicas")):
-            if pcs.template.get("podCliqueScalingGroups") and not tree.scaling_groups and _has_run(tree):
+            if pcs.group_configs and not tree.scaling_groups and _has_run(tree):
                 raise _incomplete(pcs.ref, "none of its PodCliqueScalingGroups", "podcliquescalinggroups")
             if not tree.pod_cliques and _must_have_cliques(tree):
                 raise _incomplete(pcs.ref, "none of its PodCliques", "podcliques")
@@ -132,39 +117,27 @@ def lacking(snapshot: Snapshot) -> tuple[str, ...]:
 
     Every operator makes PodGangs for its pods; one that labels them with the generation hash keeps PodGangMaps.
     """
-    pods = any(clique.pods for tree in snapshot.trees for clique in tree.pod_cliques)
     gangs = [gang for tree in snapshot.trees for gang in tree.pod_gangs]
-    maps = any(tree.pod_gang_maps for tree in snapshot.trees)
-    found = []
-    if pods and not gangs:
-        found.append("PodGang")
-    if not maps and ((pods and not gangs) or any(LABEL_GENERATION_HASH in gang.labels for gang in gangs)):
-        found.append("PodGangMap")
-    return tuple(found)
+    no_gangs = not gangs and any(clique.pods for tree in snapshot.trees for clique in tree.pod_cliques)
+    keeps_maps = no_gangs or any(LABEL_GENERATION_HASH in gang.labels for gang in gangs)
+    no_maps = keeps_maps and not any(tree.pod_gang_maps for tree in snapshot.trees)
+    return ("PodGang",) * no_gangs + ("PodGangMap",) * no_maps
 
 
 def _must_have_cliques(tree: Tree) -> bool:
-    """Whether a set without PodCliques must have some: a group counts replicas, or standalone cliques were made."""
-    if any(
-        _count(group.spec.get("replicas")) and _count(group.status.get("replicas")) for group in tree.scaling_groups
-    ):
-        return True
-    grouped = {n for g in tree.pcs.template.get("podCliqueScalingGroups") or () for n in g.get("cliqueNames") or ()}
-    alone = any(clique.get("name") not in grouped for clique in tree.pcs.cliques)
-    return alone and _has_run(tree)
+    """Whether a set must have PodCliques: a group counts replicas, or the operator has made the standalone ones."""
+    counted = (_count(g.spec.get("replicas")) and _count(g.status.get("replicas")) for g in tree.scaling_groups)
+    return any(counted) or (bool(tree.pcs.standalone) and _has_run(tree))
 
 
 def _has_run(tree: Tree) -> bool:
-    """Whether the operator has made children: its status shows no earlier failure, and no count is zero."""
+    """Whether the operator has made children: the status counts some, or reports no error before they were made."""
     status = tree.pcs.status
-    if _count(status.get("availableReplicas")) or _count(status.get("updatedReplicas")):
-        return True
-    return not status.get("lastErrors")
+    counts = _count(status.get("availableReplicas")) or _count(status.get("updatedReplicas"))
+    return bool(counts) or not status.get("lastErrors")
 
 
-def _by_ref(
-    item: PodCliqueSet | PodClique | Pod | PodCliqueScalingGroup | PodGangMap | PodGang,
-) -> tuple[str, str]:
+def _by_ref(item: PodCliqueSet | Pod | PodClique | PodCliqueScalingGroup | PodGangMap | PodGang) -> tuple[str, str]:
     return item.ref.namespace, item.ref.name
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import posixpath
+import struct
 import tarfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,7 +14,6 @@ from itertools import accumulate
 from typing import BinaryIO, Final, Protocol
 
 from migrator.errors import InputError
-from migrator.operators.damage import understood
 
 GZIP: Final = b"\x1f\x8b"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
@@ -27,6 +27,15 @@ _WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"
 Scratch = Callable[[], BinaryIO]
 
 
+@contextmanager
+def understood() -> Iterator[None]:
+    """Turn any error in the contents of a file into one refusal: such a file cannot be trusted."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError, struct.error) as error:
+        raise InputError(f"its contents cannot be understood ({error!r}): get it again") from error
+
+
 class Files(Protocol):
     """Files by path, without a leading slash: a directory or an archive."""
 
@@ -38,10 +47,9 @@ class Files(Protocol):
 
 
 class TarFiles:
-    """The files of a tar. ``folders`` are the directories that it names.
+    """The files of a tar, and its ``folders``; raises :class:`~migrator.errors.InputError` if it is damaged or cut off.
 
-    Raises :class:`~migrator.errors.InputError` for a tar that is damaged or cut off. A complete tar ends with zeros.
-    Some tools leave them out, so a tar that is ``sealed`` by a digest needs none.
+    A complete tar ends with zeros. Some tools leave them out, so a tar that is ``sealed`` by a digest needs none.
     """
 
     def __init__(self, file: BinaryIO, *, sealed: bool = False) -> None:
@@ -80,47 +88,39 @@ class TarFiles:
         return None
 
 
-class _Layers:
+class _Layers(dict[str, TarFiles]):
     """The files of layers on top of each other, each with the layer that it is in."""
-
-    def __init__(self) -> None:
-        self._files: dict[str, TarFiles] = {}
 
     def paths(self) -> Iterable[str]:
         """Every file that can be seen."""
-        return self._files
+        return self
 
     def open(self, path: str) -> BinaryIO | None:
         """One of them."""
-        layer = self._files.get(path)
-        return layer.open(path) if layer is not None else None
+        return self[path].open(path) if path in self else None
 
     def put(self, layer: TarFiles) -> None:
         """Hide what a layer replaces or removes (image-spec, layer.md), then add its files."""
-        gone, emptied, added = set(), set(), {}
+        removed, emptied, added = set(), set(), {}
         for path in layer.paths():
             folder, _, name = path.rpartition("/")
             if name == _OPAQUE:
                 emptied.add(folder)
             elif name.startswith(_WHITEOUT):
-                gone.add(f"{folder}/{name.removeprefix(_WHITEOUT)}".removeprefix("/"))
+                removed.add(f"{folder}/{name.removeprefix(_WHITEOUT)}".removeprefix("/"))
             else:
-                gone.add(path)
+                removed.add(path)
                 added[path] = layer
-        kept = {}
-        for path, below in self._files.items():
+        for path in list(self):
             above = {"", *accumulate(path.split("/")[:-1], lambda one, two: f"{one}/{two}")}
-            if path not in gone | layer.folders and not above & (gone | emptied):
-                kept[path] = below
-        self._files = kept | added
+            if path in removed | layer.folders or above & (removed | emptied):
+                del self[path]
+        self.update(added)
 
 
 @contextmanager
 def stacked(layers: Iterable[BinaryIO], scratch: Scratch, states: Sequence[str] = ()) -> Iterator[Files]:
-    """The files of an image's layers, unpacked until the end of the ``with``.
-
-    ``states`` are the digests that the unpacked layers must have, if the image states them.
-    """
+    """The files of an image's layers, unpacked until the end of the ``with``; ``states`` are their digests if known."""
     with ExitStack() as opened:
         made = _Layers()
         for number, layer in enumerate(layers):

@@ -10,8 +10,7 @@ from typing import BinaryIO, Final
 from migrator.hashing.layouts import Layout
 from migrator.operators import buildinfo, layout, moduledata
 from migrator.operators.algorithm import Recognised, recognise
-from migrator.operators.archives import sha256_of
-from migrator.operators.damage import understood
+from migrator.operators.archives import sha256_of, understood
 from migrator.operators.elf import Elf
 from migrator.operators.functions import Functions
 from migrator.operators.gotypes import GoTypes

@@ -23,16 +23,15 @@ _EXPERIMENTS: Final = re.compile(r"X:([\w,]+)")
 #: Experiments that change neither formats nor how JSON is decoded (internal/goexperiment).
 _HARMLESS: Final = frozenset({"boringcrypto", "strictfipsruntime", "systemcrypto", "opensslcrypto", "greenteagc"})
 _COMMIT: Final = re.compile(r"[./]version\.gitCommit=([0-9a-f]{7,40})")
-_PATTERN_LIMIT: Final = 1 << 24
+_LONGEST: Final = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
 class BuildInfo:
-    """The facts that ``go version -m`` prints: path, modules (path to version, replacements marked), settings."""
+    """The facts that ``go version -m`` prints: modules (path to version, replacements marked) and settings."""
 
     go: str
     go_minor: int
-    path: str
     modules: Mapping[str, str]
     settings: Mapping[str, str]
 
@@ -48,26 +47,12 @@ def read(elf: Elf) -> BuildInfo:
     for segment in sorted(elf.segments, key=lambda one: not one.writable):
         for address in elf.find(_MAGIC, segment.address, segment.address + segment.size, step=16):
             if elf.read(address + len(_MAGIC) + 1, 1)[0] & _INLINE:
-                version, after = _string(elf, address + _HEADER_SIZE)
-                modinfo, _ = _string(elf, after)
+                version, after = elf.string(address + _HEADER_SIZE, _LONGEST)
+                modinfo, _ = elf.string(after, _LONGEST)
                 return _parse(version.decode("utf-8", "replace"), modinfo[_MARK:-_MARK].decode("utf-8", "replace"))
     if any(True for one in elf.segments for _ in elf.find(b"UPX!", one.address, one.address + one.size)):
         raise InputError("it is packed with UPX: unpack it with `upx -d` and give the result")
     raise InputError("it has no Go build information: it is not a Go program, or a packer changed it")
-
-
-def _string(elf: Elf, address: int) -> tuple[bytes, int]:
-    size, shift = 0, 0
-    while True:
-        byte = elf.read(address, 1)[0]
-        address += 1
-        size |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:  # noqa: PLR2004 - the last byte of a varint
-            break
-    if size > _PATTERN_LIMIT:
-        raise InputError("the Go build information is damaged")
-    return elf.read(address, size), address + size
 
 
 def _parse(version: str, modinfo: str) -> BuildInfo:
@@ -82,14 +67,11 @@ def _parse(version: str, modinfo: str) -> BuildInfo:
         raise InputError(
             f"it was built with {version[:40]!r}; only the formats of {known} are known: name the scheme instead"
         )
-    path, modules, settings = "", {}, {}
-    last = ""
+    modules, settings, last = {}, {}, ""
     for line in modinfo.splitlines():
         kind, _, rest = line.partition("\t")
         parts = rest.split("\t")
-        if kind == "path":
-            path = rest
-        elif kind in {"mod", "dep"}:
+        if kind in {"mod", "dep"}:
             last = parts[0]
             modules[last] = parts[1] if len(parts) > 1 else ""
         elif kind == "=>":
@@ -104,4 +86,4 @@ def _parse(version: str, modinfo: str) -> BuildInfo:
             f"it was built with GOEXPERIMENT={','.join(unknown)}, which can change the formats that are read here; "
             "give a build without it, or name the scheme"
         )
-    return BuildInfo(version, int(named[1]), path, modules, settings)
+    return BuildInfo(version, int(named[1]), modules, settings)

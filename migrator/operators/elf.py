@@ -20,6 +20,7 @@ _LOAD, _DYNAMIC = 1, 2
 _EXECUTABLE, _WRITABLE = 1, 2
 _DT_RELA, _DT_RELASZ = 7, 8
 _CHUNK: Final = 1 << 22
+_LONGEST_VARINT: Final = 5  # of 32 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +80,23 @@ class Elf:
                 return addend
         return int.from_bytes(self.read(address, 8), "little")
 
+    def string(self, address: int, longest: int) -> tuple[bytes, int]:
+        """The string at an address, after its length as a varint, and the address behind it."""
+        size, start = varint(self.read(address, min(_LONGEST_VARINT, self.room(address))), 0)
+        if size > longest:
+            raise InputError(f"the string at {address:#x} is too long; the file is damaged")
+        return self.read(address + start, size), address + start + size
+
+    def room(self, address: int) -> int:
+        """The bytes from an address to the end of its segment; none outside all segments."""
+        ends = (one.address + one.size for one in self.segments if one.address <= address < one.address + one.size)
+        return max(ends, default=address) - address
+
     def find(self, needle: bytes, start: int, stop: int, *, step: int = 1) -> Iterator[int]:
         """Every address of the bytes in a range, at multiples of ``step``."""
         while start < stop:
             size = min(_CHUNK, stop - start)
-            chunk = self.read(start, size)
-            at = chunk.find(needle)
-            while at >= 0:
-                if (start + at) % step == 0:
-                    yield start + at
-                at = chunk.find(needle, at + 1)
+            yield from (start + at for at in occurrences(needle, self.read(start, size)) if (start + at) % step == 0)
             start += size if start + size >= stop else size - len(needle) + 1
 
     def pointers_to(self, target: int) -> Iterator[int]:
@@ -97,12 +105,10 @@ class Elf:
         for segment in self.segments:
             if segment.writable:
                 yield from self.find(needle, segment.address, segment.address + segment.size, step=8)
-        at = self._relocations.find(needle)
-        while at >= 0:
+        for at in occurrences(needle, self._relocations):
             index, rest = divmod(at, _RELA.size)
             if rest == _RELA.size - len(needle):
                 yield self._relocation(index)[0]
-            at = self._relocations.find(needle, at + 1)
 
     def _at(self, offset: int, size: int) -> bytes:
         self._file.seek(offset)
@@ -116,9 +122,9 @@ class Elf:
         return place, info & 0xFFFFFFFF, addend
 
     def _read_relocations(self, dynamic: list[tuple[int, ...]]) -> bytes:
-        """The table of relocations by address; a program that is not position independent has none.
+        """The table of relocations by address, empty for a program that is not position independent.
 
-        Packed ones (``DT_RELR``) need no reading: they keep the value where the pointer stands.
+        Packed ones (``DT_RELR``) are not needed: they keep the value where the pointer stands.
         """
         self._relocations = b""
         if not dynamic:
@@ -130,3 +136,21 @@ class Elf:
         if any(one > two for one, two in pairwise(places)):
             return b"".join(_RELA.pack(*row) for row in sorted(_RELA.iter_unpack(table)))
         return table
+
+
+def occurrences(needle: bytes, data: bytes) -> Iterator[int]:
+    """Every place of some bytes in others."""
+    at = data.find(needle)
+    while at >= 0:
+        yield at
+        at = data.find(needle, at + 1)
+
+
+def varint(data: bytes, at: int) -> tuple[int, int]:
+    """A number as Go writes it in groups of seven bits, and the place behind it."""
+    value = 0
+    for length, byte in enumerate(data[at : at + _LONGEST_VARINT]):
+        value |= (byte & 0x7F) << 7 * length
+        if byte < 0x80:  # noqa: PLR2004 - the last byte
+            return value, at + length + 1
+    raise InputError("a number has no end; the file is damaged")

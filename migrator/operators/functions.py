@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from migrator.errors import InputError
-from migrator.operators.elf import Elf
+from migrator.operators.elf import Elf, occurrences, varint
 from migrator.operators.moduledata import ModuleData
 
 _ENTRY: Final = struct.Struct("<II")
@@ -59,31 +59,22 @@ class Functions:
 
     def names(self, part: str) -> Iterator[str]:
         """Every name that contains the part, of inlined functions too."""
-        needle = part.encode()
-        at = self._names.find(needle)
-        while at >= 0:
-            start, stop = self._names.rfind(b"\0", 0, at) + 1, self._names.find(b"\0", at)
-            yield self._names[start:stop].decode("utf-8", "replace")
-            at = self._names.find(needle, stop)
+        last = -1
+        for at in occurrences(part.encode(), self._names):
+            if at > last:
+                start, last = self._names.rfind(b"\0", 0, at) + 1, self._names.find(b"\0", at)
+                yield self._names[start:last].decode("utf-8", "replace")
 
     def starting_with(self, prefixes: tuple[str, ...]) -> Iterator[Function]:
         """Every compiled function whose name starts with one of the prefixes."""
-        wanted = tuple(prefix.encode() for prefix in prefixes)
-        offsets = set()
-        for prefix in wanted:
-            at = self._names.find(b"\0" + prefix)
-            while at >= 0:
-                offsets.add(at + 1)
-                at = self._names.find(b"\0" + prefix, at + 1)
+        offsets = {at + 1 for one in prefixes for at in occurrences(b"\0" + one.encode(), self._names)}
         for index, row in enumerate(self._rows):
             if int.from_bytes(self._table[row + 4 : row + 8], "little") in offsets:
                 yield self._function(index)
 
     def callers(self, targets: frozenset[int], among: Iterable[Function]) -> Iterator[Function]:
         """Those of the functions whose code calls one of the target addresses."""
-        for function in among:
-            if any(target in targets for _, target in self._branches(function)):
-                yield function
+        return (one for one in among if any(target in targets for _, target in self._branches(one)))
 
     def calls(self, function: Function) -> Iterator[tuple[str, str]]:
         """The calls in the code of a function, as caller and callee, by :func:`plain` names."""
@@ -160,16 +151,16 @@ class _Inlined:
         return self._values[at] if at >= 0 else -1
 
     def _decode(self, data: bytes, quantum: int) -> None:
-        """The table of runtime.pcvalue: steps of a value, signed, and of a place, as varints."""
+        """Read a table of runtime.pcvalue: steps of a value, signed, and of a place, as varints."""
         at, place, value = 0, 0, -1
         while at < len(data):
-            step, at = _varint(data, at)
+            step, at = varint(data, at)
             if step == 0 and self._starts:
                 return
             value += -(step >> 1) - 1 if step & 1 else step >> 1
             self._starts.append(place)
             self._values.append(value)
-            step, at = _varint(data, at)
+            step, at = varint(data, at)
             place += step * quantum
         raise InputError(_DAMAGED)
 
@@ -177,13 +168,3 @@ class _Inlined:
 def plain(name: str) -> str:
     """A function's name without the compiler's suffixes for closures, wrappers and instances of generics."""
     return _SUFFIX.sub("", name)
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value, shift = 0, 0
-    while at < len(data):
-        value |= (data[at] & 0x7F) << shift
-        shift, at = shift + 7, at + 1
-        if data[at - 1] < 0x80:  # noqa: PLR2004 - the last byte of a varint
-            return value, at
-    raise InputError(_DAMAGED)

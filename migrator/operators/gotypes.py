@@ -7,6 +7,7 @@ with the first letter, an embedded field with its type's name. A Go that lays de
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -67,6 +68,11 @@ class GoType:
     fields: tuple[StructField, ...]
 
 
+def composed(kind: str, parts: Sequence[str]) -> str:
+    """The name of a type without a name of its own: ``[]v1.Container``; a kind without parts is its own name."""
+    return {"pointer": "*{0}", "slice": "[]{0}", "map": "map[{0}]{1}"}.get(kind, kind).format(*parts)
+
+
 class GoTypes:
     """The types of one program, by address. Raises :class:`~migrator.errors.InputError` for a contradiction."""
 
@@ -82,14 +88,12 @@ class GoTypes:
         """
         wanted = f"*{text}".encode()
         found, failure = [], None
-        module, elf = self._module, self._elf
-        for at in elf.find(bytes((len(wanted),)) + wanted, module.types, module.types_end):
-            offset = (at - 1 - module.types).to_bytes(4, "little")
-            for place in elf.find(offset, module.types, module.types_end, step=8):
-                address = place - _TYPE.size + 8
+        start, stop = self._module.types, self._module.types_end
+        for at in self._elf.find(bytes((len(wanted),)) + wanted, start, stop):
+            for place in self._elf.find((at - 1 - start).to_bytes(4, "little"), start, stop, step=8):
                 try:
-                    made = self.at(address)
-                    if made.kind == "struct" and self.methods(address)[0] == package:
+                    made = self.at(place - _TYPE.size + 8)
+                    if made.kind == "struct" and self.methods(made.address)[0] == package:
                         found.append(made)
                 except InputError as error:
                     failure = error
@@ -161,15 +165,12 @@ class GoTypes:
         if found.kind == "struct":
             self._check_struct(found)
         parts = [self.at(part) for part in found.parts]
-        if not found.named and found.kind != "struct":
-            texts = [part.text for part in parts]
-            composed = {
-                "pointer": "*{0}", "slice": "[]{0}", "map": "map[{0}]{1}"
-            }.get(found.kind, found.kind).format(*texts)  # fmt: skip
-            self._demand(found.text == composed, found.address, f"{found.text} is composed as {composed}")
         if found.named:
-            composed_name = "." in found.text or found.text == found.kind
-            self._demand(composed_name and found.text[0] not in "*[", found.address, f"{found.text} is not a name")
+            qualified = "." in found.text or found.text == found.kind
+            self._demand(qualified and found.text[0] not in "*[", found.address, f"{found.text} is not a name")
+        elif found.kind != "struct":
+            text = composed(found.kind, [part.text for part in parts])
+            self._demand(found.text == text, found.address, f"{found.text} is composed as {text}")
 
     def _check_struct(self, found: GoType) -> None:
         end, align = 0, 1
@@ -211,18 +212,10 @@ class GoTypes:
         return Name(text, tag, bool(flags & _EXPORTED), bool(flags & _EMBEDDED))
 
     def _text(self, address: int) -> tuple[str, int]:
-        size, shift, byte = 0, 0, 0x80
-        while byte & 0x80:
-            byte = self._elf.read(address, 1)[0]
-            size |= (byte & 0x7F) << shift
-            shift, address = shift + 7, address + 1
-            self._demand(size < _LONGEST_NAME and shift < 32, address, "a name that is too long")  # noqa: PLR2004
-        try:
-            text = self._elf.read(address, size).decode()
-        except UnicodeDecodeError:
-            text = "\0"
-        self._demand(bool(text) and text.isprintable(), address, "a name that is not text")
-        return text, address + size
+        raw, after = self._elf.string(address, _LONGEST_NAME)
+        text = raw.decode(errors="replace")
+        self._demand(bool(text) and text.isprintable() and "\ufffd" not in text, address, "a name that is not text")
+        return text, after
 
     def _demand(self, good: bool, address: int, what: str) -> None:  # noqa: FBT001 - reads as a sentence
         if not good:

@@ -10,15 +10,26 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
 
 from migrator.errors import InputError
+from migrator.hashing import layouts
 from migrator.operators import binary
 from migrator.operators.algorithm import NotAnOperatorError
-from migrator.operators.archives import GZIP, Files, Scratch, TarFiles, head_of, plain_path, sha256_of, stacked, unpack
+from migrator.operators.archives import (
+    GZIP,
+    Files,
+    Scratch,
+    TarFiles,
+    head_of,
+    plain_path,
+    sha256_of,
+    stacked,
+    understood,
+    unpack,
+)
 from migrator.operators.binary import OperatorBinary
-from migrator.operators.damage import understood
+from migrator.operators.schemefile import OperatorScheme, Platform
 
 _ELF: Final = b"\x7fELF"
 _TAR_MAGIC_AT: Final = 257
@@ -27,25 +38,11 @@ _NAMES: Final = ("io.containerd.image.name", "org.opencontainers.image.ref.name"
 _ATTESTATION: Final = "vnd.docker.reference.type"
 
 
-@dataclass(frozen=True, slots=True)
-class Platform:
-    """One platform of an image: its manifest's digest, if known, and its binary."""
-
-    name: str
-    digest: str | None
-    binary: OperatorBinary
+#: A platform as the image states it, its manifest's digest, and its operator.
+Found = tuple[str | None, str | None, OperatorBinary]
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorImage:
-    """An operator's image. ``digest`` is the one of a reference by digest; ``None`` for a bare binary."""
-
-    digest: str | None
-    platforms: tuple[Platform, ...]
-    missing: tuple[str, ...] = ()
-
-
-def read_file(file: BinaryIO, scratch: Scratch, *, image: str | None = None) -> OperatorImage:
+def read_file(file: BinaryIO, scratch: Scratch, *, image: str | None = None) -> OperatorScheme:
     """Read an operator from a file: a binary, or an archive of an image or a root file system.
 
     ``image`` selects one image of an archive. Raises :class:`~migrator.errors.InputError` for a file that cannot be
@@ -54,7 +51,7 @@ def read_file(file: BinaryIO, scratch: Scratch, *, image: str | None = None) -> 
     with unpack(file, scratch) as plain:
         head = head_of(plain)
         if head.startswith(_ELF):
-            return _of_binaries([(None, None, binary.read(plain))])
+            return of_binaries([(None, None, binary.read(plain))])
         if head[_TAR_MAGIC_AT:].startswith(b"ustar"):
             return read_files(TarFiles(plain), scratch, image=image)
     raise InputError(
@@ -63,7 +60,7 @@ def read_file(file: BinaryIO, scratch: Scratch, *, image: str | None = None) -> 
     )
 
 
-def read_files(files: Files, scratch: Scratch, *, image: str | None = None) -> OperatorImage:
+def read_files(files: Files, scratch: Scratch, *, image: str | None = None) -> OperatorScheme:
     """Read an operator from a directory or an unpacked archive, as :func:`read_file` does."""
     with understood():
         index, saved = files.open("index.json"), files.open("manifest.json")
@@ -73,7 +70,7 @@ def read_files(files: Files, scratch: Scratch, *, image: str | None = None) -> O
             return _docker(files, _json(saved, "manifest.json"), scratch, image)
         if image is not None:
             raise InputError(f"this is a root file system and has no image {image}")
-        return _of_binaries([(None, None, _operator_in(files, files.paths()))])
+        return of_binaries([(None, None, _operator_in(files, files.paths()))])
 
 
 class _Oci:
@@ -83,28 +80,26 @@ class _Oci:
         self._files = files
         self._scratch = scratch
 
-    def read(self, index: Mapping[str, Any], image: str | None, *, saved: bool) -> OperatorImage:
+    def read(self, index: Mapping[str, Any], image: str | None, *, saved: bool) -> OperatorScheme:
         chosen = self._chosen(index, image)
-        found: list[tuple[str | None, str | None, OperatorBinary]] = []
+        found: list[Found] = []
         missing: list[str] = []
         compressed = False
         for descriptor, manifest in self._manifests(chosen).values():
-            named = descriptor.get("platform") or {}
-            name = f"{named.get('os', 'linux')}/{named.get('architecture', '')}" if named else descriptor["digest"]
             config = self._blob_json(manifest["config"]) if manifest is not None else None
             layers = [self._blob(layer) for layer in manifest["layers"]] if manifest is not None else []
             opened = [layer for layer in layers if layer is not None]
             if config is None or len(opened) < len(layers):
-                missing.append(name)
+                named = descriptor.get("platform")
+                missing.append(_platform(named) if named else descriptor["digest"])
                 continue
             compressed = compressed or any(head_of(layer).startswith(GZIP) for layer in opened)
             found.append((_platform(config), descriptor["digest"], _operator_of(config, opened, self._scratch)))
         # Docker's older stores write their own manifests into `docker save`, always with plain layers. The digests of
         # such manifests are not those of any registry.
-        made = _of_binaries(found, digest=chosen["digest"], missing=tuple(missing))
         if saved and not compressed:
-            return OperatorImage(None, tuple(Platform(p.name, None, p.binary) for p in made.platforms), made.missing)
-        return made
+            return of_binaries([(name, None, made) for name, _, made in found], missing=missing)
+        return of_binaries(found, digest=chosen["digest"], missing=missing)
 
     def _chosen(self, index: Mapping[str, Any], image: str | None) -> Mapping[str, Any]:
         images = [one for one in index.get("manifests", ()) if not _is_attestation(one)]
@@ -149,7 +144,7 @@ class _Oci:
         return None if blob is None else _json(blob, str(descriptor["digest"]))
 
 
-def _docker(files: Files, images: Any, scratch: Scratch, image: str | None) -> OperatorImage:  # noqa: ANN401 - JSON
+def _docker(files: Files, images: Any, scratch: Scratch, image: str | None) -> OperatorScheme:  # noqa: ANN401 - JSON
     """An archive of ``docker save`` or ``crane pull``: manifest.json, with a digest for each unpacked layer."""
     if not isinstance(images, list):
         raise InputError(
@@ -168,7 +163,7 @@ def _docker(files: Files, images: Any, scratch: Scratch, image: str | None) -> O
     if None in layers or len(states) != len(layers):
         raise InputError("the archive lacks layers that its manifest.json names; save the image again")
     opened = [layer for layer in layers if layer is not None]
-    return _of_binaries([(_platform(config), None, _operator_of(config, opened, scratch, states))])
+    return of_binaries([(_platform(config), None, _operator_of(config, opened, scratch, states))])
 
 
 def _is_attestation(descriptor: Mapping[str, Any]) -> bool:
@@ -230,13 +225,11 @@ def _operator_in(files: Files, paths: Iterable[str]) -> OperatorBinary:
     raise NotAnOperatorError(f"no Grove operator is in it: {reasons}")
 
 
-def _of_binaries(
-    found: list[tuple[str | None, str | None, OperatorBinary]],
-    *,
-    digest: str | None = None,
-    missing: tuple[str, ...] = (),
-) -> OperatorImage:
-    """One operator of its platforms, which must agree about everything that decides a hash."""
+def of_binaries(found: Sequence[Found], *, digest: str | None = None, missing: Sequence[str] = ()) -> OperatorScheme:
+    """One operator of its platforms, which must agree about everything that decides a hash.
+
+    ``digest`` is the image's, ``None`` for a bare binary. ``missing`` are the platforms that the archive lacks.
+    """
     if not found:
         raise InputError(f"none of the image's platforms is in the archive: {', '.join(missing)}")
     platforms: list[Platform] = []
@@ -247,11 +240,27 @@ def _of_binaries(
             raise InputError(f"the image states {name}, but its operator is for {title}")
         if (made.layout, made.recognised) != (first.layout, first.recognised):
             raise InputError(f"the operators of {platforms[0].name} and {title} hash differently; give one platform")
-        platforms.append(Platform(title, manifest, made))
-    return OperatorImage(digest, tuple(platforms), missing)
+        platforms.append(Platform(title, manifest, made.sha256))
+    warnings = [*first.warnings]
+    warnings += [f"{name} is not in the archive; only the other platforms were read" for name in missing]
+    if digest is None and layouts.name_of(first.layout) not in layouts.minors():
+        warnings.append("the layout is not one of ours, and no digest proves the file: compare its sha256")
+    return OperatorScheme(
+        algorithm=first.recognised.algorithm,
+        layout=first.layout,
+        accepts_legacy=first.recognised.accepts_legacy,
+        hash_in_names=first.recognised.hash_in_names,
+        pod_gang_maps=first.recognised.pod_gang_maps,
+        image_digest=digest,
+        platforms=tuple(platforms),
+        recognised_by=first.recognised.by,
+        labels=first.labels,
+        warnings=tuple(warnings),
+    )
 
 
 def _platform(config: Mapping[str, Any]) -> str:
+    """The platform of an image's configuration, or of a descriptor."""
     return f"{config.get('os', 'linux')}/{config.get('architecture', '')}"
 
 

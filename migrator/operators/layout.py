@@ -8,7 +8,7 @@ from typing import Final
 
 from migrator.errors import InputError
 from migrator.hashing.layouts import Field, Layout, load, minors
-from migrator.operators.gotypes import GoType, GoTypes, StructField
+from migrator.operators.gotypes import GoType, GoTypes, StructField, composed
 
 _ROOT: Final = ("v1.PodTemplateSpec", "k8s.io/api/core/v1")
 #: Types that decode themselves from JSON. The printer has its own code for them, so their layout must be a known one.
@@ -56,36 +56,34 @@ def read(types: GoTypes) -> Layout:
 
 
 def differences(old: Layout, new: Layout) -> Iterator[str]:
-    """The differences of two layouts, one sentence for each field."""
+    """The differences of two layouts, one sentence for each type or field."""
     for name in sorted({*old, *new}):
-        before, after = old.get(name), new.get(name)
-        if before is None:
-            yield f"{name} is new"
-        elif after is None:
-            yield f"{name} is gone"
-        elif isinstance(before, str) or isinstance(after, str):
-            if before != after:
-                yield f"{name} is {after if isinstance(after, str) else 'a struct'} instead of {before}"
-        elif before != after:
-            yield from _field_differences(name, before, after)
+        before, after = _described(name, old), _described(name, new)
+        if not before or not after:
+            yield f"{name} is {'gone' if before else 'new'}"
+            continue
+        for field, text in after.items():
+            if field not in before:
+                yield f"{field} is new ({text})"
+            elif before[field] != text:
+                yield f"{field} is {text}; it was {before[field]}"
+        yield from (f"{field} is gone" for field in before if field not in after)
+        if [one for one in before if one in after] != [one for one in after if one in before]:
+            yield f"{name} has its fields in another order"
+
+
+def _described(name: str, layout: Layout) -> dict[str, str]:
+    """The description of a type, and of each of its fields; none for an unknown type."""
+    definition = layout.get(name, ())
+    if isinstance(definition, str):
+        return {name: definition}
+    fields = {f"{name}.{field}": f"{kind}, JSON {key}" for field, key, kind in definition}
+    return {name: "a struct", **fields} if name in layout else {}
 
 
 def nearest(layout: Layout) -> str:
     """The newest of the shipped minors with the fewest differences."""
     return min(reversed(minors()), key=lambda minor: len(list(differences(load(minor), layout))))
-
-
-def _field_differences(name: str, before: tuple[Field, ...], after: tuple[Field, ...]) -> Iterator[str]:
-    old, new = {field[0]: field for field in before}, {field[0]: field for field in after}
-    for field in after:
-        if field[0] not in old:
-            yield f"{name}.{field[0]} is new ({field[2]})"
-        elif old[field[0]] != field:
-            _, key, kind = old[field[0]]
-            yield f"{name}.{field[0]} is {field[2]}, JSON {field[1]}; it was {kind}, JSON {key}"
-    yield from (f"{name}.{field[0]} is gone" for field in before if field[0] not in new)
-    if [one for one in old if one in new] != [one for one in new if one in old]:
-        yield f"{name} has its fields in another order"
 
 
 def _decodes_itself(types: GoTypes, one: GoType) -> bool:
@@ -104,8 +102,7 @@ def _definition(types: GoTypes, one: GoType, *, own: bool) -> tuple[Field, ...] 
             (field.name.text, None if own else _json_name(types, field), types.at(field.type).text)
             for field in one.fields
         )
-    composed = {"map": "map[{0}]{1}", "slice": "[]{0}", "pointer": "*{0}"}
-    return composed.get(one.kind, one.kind).format(*texts)
+    return composed(one.kind, texts)
 
 
 def _json_name(types: GoTypes, field: StructField) -> str | None:

@@ -1,7 +1,7 @@
 """The Go linker's own table of contents: ``runtime.moduledata``, found by its contents (runtime/symtab.go).
 
-No pointer outside leads to it, and section headers may be gone. So the function table is found by its magic. Every
-place that points to the function table is tried as module data: its fields must agree with the rest of the file.
+No pointer outside leads to it, and section headers may be gone. So every place that points to the function table, which
+is found by its magic, is tried as module data: its fields must agree with the rest of the file.
 """
 
 from __future__ import annotations
@@ -39,23 +39,19 @@ class ModuleData:
     text: int
     text_end: int
     gofunc: int
+    count: int
     names: int
     names_size: int
     pctab: int
     pctab_size: int
     functions: int
     functions_size: int
-    count: int
 
 
 def find(elf: Elf, go_minor: int) -> ModuleData:
     """The module data of a program; raises :class:`~migrator.errors.InputError` unless exactly one candidate agrees."""
-    found = []
-    for header in _headers(elf):
-        for address in elf.pointers_to(header):
-            made = _read(elf, address, header, go_minor)
-            if made is not None:
-                found.append(made)
+    pointers = ((header, address) for header in _headers(elf) for address in elf.pointers_to(header))
+    found = list(filter(None, (_read(elf, address, header, go_minor) for header, address in pointers)))
     if len(set(found)) != 1:
         what = "no table of functions and types" if not found else "more than one table of functions and types"
         raise InputError(
@@ -98,18 +94,5 @@ def _read(elf: Elf, address: int, header: int, go_minor: int) -> ModuleData | No
         return None
     if not agrees:
         return None
-    return ModuleData(
-        go_minor=go_minor,
-        types=types,
-        types_end=types_end,
-        text=text,
-        text_end=text_end,
-        gofunc=gofunc,
-        names=word[_NAMES],
-        names_size=word[_NAMES + 1],
-        pctab=word[_PCTAB],
-        pctab_size=word[_PCTAB + 1],
-        functions=word[_FUNCTIONS],
-        functions_size=word[_FUNCTIONS + 1],
-        count=count,
-    )
+    tables = (number for table in (_NAMES, _PCTAB, _FUNCTIONS) for number in word[table : table + 2])
+    return ModuleData(go_minor, types, types_end, text, text_end, gofunc, count, *tables)

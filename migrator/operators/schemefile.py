@@ -11,14 +11,13 @@ from migrator.errors import InputError
 from migrator.hashing import layouts
 from migrator.hashing.layouts import Layout
 from migrator.hashing.schemes import CANONICAL, LEGACY, Scheme
-from migrator.operators.images import OperatorImage
 
 FORMAT: Final = 1
 _FLAGS: Final = ("canonical", "acceptsLegacy", "hashInNames", "podGangMaps")
 
 
 @dataclass(frozen=True, slots=True)
-class PlatformDigests:
+class Platform:
     """One platform: its name, its manifest's digest if known, and the digest of the binary's bytes."""
 
     name: str
@@ -28,7 +27,10 @@ class PlatformDigests:
 
 @dataclass(frozen=True, slots=True)
 class OperatorScheme:
-    """The scheme of an operator. ``labels`` and ``warnings`` are only for people: no decision reads them."""
+    """The scheme of an operator; ``image_digest`` is the one of a reference by digest.
+
+    ``labels`` and ``warnings`` are only for people: no decision reads them.
+    """
 
     algorithm: str
     layout: Layout
@@ -36,7 +38,7 @@ class OperatorScheme:
     hash_in_names: bool
     pod_gang_maps: bool
     image_digest: str | None
-    platforms: tuple[PlatformDigests, ...]
+    platforms: tuple[Platform, ...]
     recognised_by: tuple[str, ...]
     labels: Mapping[str, str]
     warnings: tuple[str, ...] = ()
@@ -51,27 +53,6 @@ class OperatorScheme:
         """Every digest by which a reference or a pod's imageID may name the image; empty if none is known."""
         known = {self.image_digest, *(platform.manifest for platform in self.platforms)}
         return frozenset(digest for digest in known if digest is not None)
-
-
-def of_image(image: OperatorImage) -> OperatorScheme:
-    """The scheme of an image."""
-    first = image.platforms[0].binary
-    warnings = [*first.warnings]
-    warnings += [f"{name} is not in the archive; only the other platforms were read" for name in image.missing]
-    if image.digest is None and layouts.name_of(first.layout) not in layouts.minors():
-        warnings.append("the layout is not one of ours, and no digest proves the file: compare its sha256")
-    return OperatorScheme(
-        algorithm=first.recognised.algorithm,
-        layout=first.layout,
-        accepts_legacy=first.recognised.accepts_legacy,
-        hash_in_names=first.recognised.hash_in_names,
-        pod_gang_maps=first.recognised.pod_gang_maps,
-        image_digest=image.digest,
-        platforms=tuple(PlatformDigests(one.name, one.digest, one.binary.sha256) for one in image.platforms),
-        recognised_by=first.recognised.by,
-        labels=first.labels,
-        warnings=tuple(warnings),
-    )
 
 
 def encode(found: OperatorScheme) -> str:
@@ -127,7 +108,7 @@ def _decoded(document: Mapping[str, Any]) -> OperatorScheme:
         pod_gang_maps=flags["podGangMaps"],
         image_digest=_optional(document["imageDigest"]),
         platforms=tuple(
-            PlatformDigests(_text(one["platform"]), _optional(one["manifestDigest"]), _text(one["binaryDigest"]))
+            Platform(_text(one["platform"]), _optional(one["manifestDigest"]), _text(one["binaryDigest"]))
             for one in document["platforms"]
         ),
         recognised_by=tuple(map(_text, document["recognisedBy"])),

@@ -1,14 +1,13 @@
-"""Hazards of upgrades that have nothing to do with hashes: the evaluation of ``advisories.toml``. Pure.
+"""Hazards of upgrades that have nothing to do with hashes, see ``advisories.toml``; they never refuse. Pure.
 
-An advisory never refuses. None is given if the releases are known and not concerned. Hashes show the scheme of the
-running operator, not its release. If the release is not known, the advisory names the releases concerned.
+Hashes show the scheme of the running operator, not its release. So an advisory names the releases that it concerns.
 """
 
 from __future__ import annotations
 
 import pkgutil
 import tomllib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,13 +22,14 @@ from migrator.planning.options import AUTO, PlanOptions
 
 @dataclass(frozen=True, slots=True)
 class Advisory:
-    """One hazard of the trees that ``predicate`` names.
+    """One hazard, of the trees for which ``predicate`` yields objects.
 
     It concerns upgrades from a build older than ``before`` (``None``: from any build) to a build from ``since`` up to
     ``until`` (``None``: up to the newest).
     """
 
     id: str
+    title: str
     since: str
     predicate: Callable[[Tree], Iterator[Ref]]
     effect: str
@@ -48,15 +48,11 @@ ADVISORIES: Final = tuple(
     Advisory(**{**entry, "predicate": getattr(hazards, entry["predicate"])})
     for entry in tomllib.loads((pkgutil.get_data(__package__, "advisories.toml") or b"").decode())["advisory"]
 )
+HAZARDS: Final = {advisory.id: advisory.title for advisory in ADVISORIES}
 
 
-def advise(tree: Tree, *, sources: Iterable[str], targets: Iterable[str]) -> Iterator[Advice]:
-    """Every advisory that concerns an upgrade of this tree.
-
-    ``sources`` are the builds that may be running, ``targets`` those that may come next. Where no release is known
-    they are all builds that speak the scheme.
-    """
-    sources, targets = tuple(sources), tuple(targets)
+def advise(tree: Tree, *, sources: Sequence[str], targets: Sequence[str]) -> Iterator[Advice]:
+    """Every advisory that concerns an upgrade of this tree from one of the builds ``sources`` to one of ``targets``."""
     for advisory in ADVISORIES:
         hit = [target for target in targets if advisory.concerns(target)]
         older = [name for name in sources if advisory.before is None or is_before(name, advisory.before)]

@@ -53,21 +53,17 @@ def pod_id(uid: str) -> str:
     return blake2b(uid.encode(), digest_size=8).hexdigest()
 
 
-def newest_update(status: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The progress of an object's newest update, as the operator wrote it; empty if there was none."""
-    updates = (status.get(name) or {} for name in PROGRESS_FIELDS)
-    return next((progress for progress in updates if progress.get("updateStartedAt")), {})
-
-
-def update_started(status: Mapping[str, Any]) -> str | None:
-    """When an object's newest update began, as the operator wrote it; ``None`` if there was none."""
-    started = newest_update(status).get("updateStartedAt")
-    return str(started) if started else None
+def newest_update(status: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """The field with the progress of an object's newest update, and the progress; empty if there was none."""
+    updates = ((name, status.get(name) or {}) for name in PROGRESS_FIELDS)
+    return next((update for update in updates if update[1].get("updateStartedAt")), (PROGRESS_FIELDS[0], {}))
 
 
 def replicas_of(item: PodCliqueSet | PodCliqueScalingGroup | PodClique) -> Replicas:
     """The replicas in an object's status."""
-    return Replicas(item.status.get("updatedReplicas"), item.status.get("replicas"), update_started(item.status))
+    _, progress = newest_update(item.status)
+    started = progress.get("updateStartedAt")
+    return Replicas(item.status.get("updatedReplicas"), item.status.get("replicas"), started and str(started))
 
 
 def _clique(pod_clique: PodClique) -> CliqueBaseline:

@@ -28,25 +28,13 @@ from migrator.planning.lineage import is_before
 
 _GPU_RESOURCES: Final = frozenset({"nvidia.com/gpu", "amd.com/gpu"})
 _GPU_PREFIXES: Final = ("nvidia.com/mig-", "gpu.intel.com/")
+#: From this build on pods of a set under OnDelete are left alone.
 FIRST_ON_DELETE: Final = "v0.1.0-alpha.7"
-_SWEEPS_AT_START: Final = "v0.1.0-alpha.12-rc1"
-_FIRST_TO_END_GANGS_AT_ZERO: Final = "v0.1.0-alpha.12-rc1"
+#: From this build on a member at zero ends its gang (Grove PR 614). This build alone deletes pods of another hash under
+#: a standalone PodClique without ``updateProgress`` when it starts, though the set is idle
+#: (``podclique/reconcilespec.go:shouldResetOrTriggerUpdate``, until Grove PR 757).
+_RC1: Final = "v0.1.0-alpha.12-rc1"
 _LARGEST_SCALE: Final = 18  # as large as an int64 gets
-
-
-@dataclass(frozen=True, slots=True)
-class Behaviour:
-    """The behaviour of a target operator beyond comparing hashes.
-
-    ``knows_on_delete``: pods of a set under OnDelete are left alone (from alpha.7). ``sweeps_at_start``: pods of
-    another hash under a standalone PodClique without ``updateProgress`` are deleted when it starts, though the set
-    is idle (alpha.12-rc1, ``podclique/reconcilespec.go:shouldResetOrTriggerUpdate``, until Grove PR 757).
-    ``ends_gangs_at_zero``: a member at zero ends its gang (from alpha.12-rc1, Grove PR 614).
-    """
-
-    knows_on_delete: bool = True
-    sweeps_at_start: bool = False
-    ends_gangs_at_zero: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,39 +45,25 @@ class Stakes:
     with_migration: BlastRadius
 
 
-def behaviour_of(targets: Sequence[str]) -> Behaviour:
-    """The behaviour of a target that may be one of several builds, oldest first: that of the least harm."""
-    if not targets:
-        return USUAL
-    return Behaviour(
-        knows_on_delete=not is_before(targets[-1], FIRST_ON_DELETE),
-        sweeps_at_start=all(name == _SWEEPS_AT_START for name in targets),
-        ends_gangs_at_zero=not is_before(targets[0], _FIRST_TO_END_GANGS_AT_ZERO),
-    )
+def stakes(tree: Tree, pair: Pair, *, source: Scheme, target: Scheme, builds: Sequence[str] = ()) -> Stakes:
+    """Count the live pods of a tree that an operator of scheme ``target`` recreates, without and with the migration.
 
-
-#: The behaviour of most operators.
-USUAL: Final = Behaviour()
-
-
-def stakes(tree: Tree, pair: Pair, *, source: Scheme, target: Scheme, behaviour: Behaviour = USUAL) -> Stakes:
-    """Count the pods of a tree that an operator of scheme ``target`` recreates, without and with the migration.
-
-    Only live pods count: neither terminating nor failed nor succeeded ones. GPUs claimed by dynamic resource
-    allocation do not count. A canonical operator accepts the legacy hash of its own layout (PR #566), so it does not
-    recreate pods of a set that stores that hash.
+    ``builds`` are those that the operator may be, oldest first; the one of the least harm counts. GPUs claimed by
+    dynamic resource allocation do not count. A canonical operator accepts the legacy hash of its own layout (PR #566),
+    so it does not recreate pods of a set that stores that hash.
     """
     pcs = tree.pcs
     if pcs.terminating:
         return Stakes(BlastRadius(), BlastRadius())
-    ended = list(doomed_pods(tree)) if behaviour.ends_gangs_at_zero else []
-    if pcs.on_delete and behaviour.knows_on_delete:
+    ended = list(doomed_pods(tree)) if builds and not is_before(builds[0], _RC1) else []
+    if pcs.on_delete and not (builds and is_before(builds[-1], FIRST_ON_DELETE)):
         return Stakes(_count(tree, ended), _count(tree, ended))
     current = {None, pair.target.generation}  # an operator that finds no hash stores its own
     if target.algorithm == CANONICAL and source.minor == target.minor:
         current.add(pair.source.generation)
-    swept = list(_stray(tree, pair, migrated=False)) if behaviour.sweeps_at_start else []
-    left = list(_stray(tree, pair, migrated=True)) if behaviour.sweeps_at_start else []
+    sweeps = bool(builds) and set(builds) == {_RC1}
+    swept = list(_stray(tree, pair, migrated=False)) if sweeps else []
+    left = list(_stray(tree, pair, migrated=True)) if sweeps else []
     rolled = [] if pcs.generation_hash in current else list(_rolled(tree, pair))
     return Stakes(_count(tree, (*ended, *swept, *rolled)), _count(tree, (*ended, *left)))
 
@@ -115,7 +89,7 @@ def _rolled(tree: Tree, pair: Pair) -> Iterator[tuple[PodClique, Pod]]:
 
 
 def _stray(tree: Tree, pair: Pair, *, migrated: bool) -> Iterator[tuple[PodClique, Pod]]:
-    """The pods that an operator deletes at its start if it looks at idle sets: those without the target's hash.
+    """The pods that alpha.12-rc1 deletes at its start: those without the target's hash.
 
     ``migrated``: the source's hash counts as the target's, because the migration replaces it.
     """
@@ -146,8 +120,6 @@ def whole_units(token: object) -> int:
     digits, scale = parsed.value, parsed.scale
     if parsed.unscaled is not None:
         digits, scale = parsed.unscaled, -parsed.decimal_scale
-    if not digits:
-        return 0
     power = int(10 ** min(abs(scale), _LARGEST_SCALE))
     return digits * power if scale >= 0 else -(-digits // power)
 

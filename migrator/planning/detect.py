@@ -1,13 +1,12 @@
 """The scheme that explains a tree's stored values. Pure.
 
-A stored value that equals the source's (F) or the target's (T) hash of its own field is current. Both count alike,
-because otherwise a half-migrated tree could never be finished.
+The source's and the target's hashes count alike, or a half-migrated tree could never be finished.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -28,12 +27,11 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """The scheme that explains a tree's values.
+    """The scheme that explains a tree: all its values but OnDelete's leftovers are the source's or the target's hash.
 
-    Under ``source`` every value but OnDelete's leftovers is the source's or the target's hash of its field, and at
-    least one is the source's. For a tree that is ``done`` it is the target; ``None`` if no scheme explains the tree.
-    ``closest`` explains most, for messages and overrides: it is the source if there is one, and the target if some
-    values are the target's and none is a candidate's.
+    ``source`` is the target for a tree that is ``done``, and ``None`` if no scheme explains the tree. ``closest``
+    explains most of it, for messages and overrides: the source if there is one, and the target if some values are the
+    target's and none is a candidate's.
     """
 
     source: Scheme | None
@@ -71,12 +69,11 @@ def detect(
 ) -> Detection:
     """Find the first candidate that explains a tree.
 
-    ``candidates`` are tried in the given order (the table's). A tree whose values are all some target's is done, and
-    that target is also its source. ``hashes`` must be cheap to call again for the same scheme. Raises the errors of
-    ``hashes``, and ``ValueError`` without candidates.
+    ``hashes`` must be cheap to call again for the same scheme. Raises the errors of ``hashes``, and ``ValueError``
+    without candidates.
     """
     kinds = Counter((s.place, s.clique, s.value) for s in stored)
-    sample: Mapping[tuple[Place, str | None, str], StoredHash] = {(s.place, s.clique, s.value): s for s in stored}
+    sample = {(s.place, s.clique, s.value): s for s in stored}
 
     def tally(source: Scheme, target: Scheme) -> Counter[Verdict]:
         pair = Pair(hashes(source), hashes(target), on_delete)
@@ -94,9 +91,7 @@ def detect(
         counts = tally(candidate, target_of(candidate))
         if counts[Verdict.SOURCE] and not counts[Verdict.FOREIGN]:
             return Detection(candidate, target_of(candidate), done=False, closest=candidate)
-        generation = any(
-            s.place is Place.SET_GENERATION and s.value == hashes(candidate).generation for s in sample.values()
-        )
+        generation = (Place.SET_GENERATION, None, hashes(candidate).generation) in kinds
         explained = counts[Verdict.SOURCE] + counts[Verdict.TARGET]
         scores[candidate] = (generation, explained, counts[Verdict.SOURCE])
     best = max(scores, key=lambda candidate: scores[candidate])  # the first of equals

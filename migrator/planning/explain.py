@@ -1,7 +1,7 @@
 """Why two schemes give different hashes of the same template: a small diff of the two dumps. Pure.
 
-Dumps print every field of every struct, set or not. So a field that only the newer structs have adds its text wherever
-its struct appears. A list that the canonical order sorts moves. Values are never shown, because templates hold secrets.
+Dumps print every field of every struct, set or not, so a field that only the newer structs have adds its text wherever
+its struct appears. Values are never shown, because templates hold secrets.
 """
 
 from __future__ import annotations
@@ -18,9 +18,12 @@ from migrator.hashing.layouts import Field, Layout, load
 from migrator.hashing.podcliqueset import IN_ORDER, PodCliqueSetHashes, hash_pod_clique_set
 from migrator.hashing.schemes import Scheme
 from migrator.hashing.spew import ROOT, Types
+from migrator.resources import pointer
 
 #: How many places a line names.
 _NAMED: Final = 3
+
+Path = tuple[str | int, ...]
 
 _MAP: Final = re.compile(r"map\[[^\]]*\](.+)")
 _POSITION: Final = "\0position"  # no JSON key of any struct, so no sort looks at it
@@ -28,10 +31,9 @@ _POSITION: Final = "\0position"  # no JSON key of any struct, so no sort looks a
 
 @dataclass(frozen=True, slots=True)
 class FieldChange:
-    """A field that only one of the two dumps prints.
+    """A field that only one of the two dumps prints: ``text`` if it is unset, never a value.
 
-    ``text`` is the printed text of the unset field, never a value. ``places`` are the structs that print it;
-    ``set_in`` those of them in which the template sets the field, which only one of the operators sees.
+    ``places`` are the structs that print it, ``set_in`` those of them in which the template sets it.
     """
 
     added: bool
@@ -66,8 +68,8 @@ class CliqueExplanation:
 class Explanation:
     """Why a PodCliqueSet's hashes differ.
 
-    ``clique_order`` is the order of the cliques in the canonical dump, empty if it is the stored order.
-    ``order_keys``: the canonical dump prints their names too (``CliqueStartupTypeInOrder``).
+    ``clique_order`` is the order of the cliques in the canonical dump, empty if it is the stored one. ``order_keys``:
+    the canonical dump prints their names too (``CliqueStartupTypeInOrder``).
     """
 
     source: Scheme
@@ -90,10 +92,7 @@ def source_of(pcs: Mapping[str, Any], what: str) -> Scheme:
     for scheme in schemes.spoken_schemes():
         if hash_pod_clique_set(pcs, scheme).generation_hash == stored:
             return scheme
-    raise UsageError(
-        f"{what} stores the generation hash {stored}, which no known operator gives its spec; name its operator with "
-        "--from"
-    )
+    raise UsageError(f"{what} stores {stored}, which no known operator gives its spec; name its operator with --from")
 
 
 def explain(pcs: Mapping[str, Any], source: Scheme, target: Scheme) -> Explanation:
@@ -120,13 +119,29 @@ def field_changes(template: Mapping[str, Any], older: str, newer: str) -> tuple[
     """The fields that the dumps of a pod template under two minors do not share, in the order of printing."""
     before, after = load(older), load(newer)
     found: dict[tuple[bool, str, str], list[tuple[str, bool]]] = {}
-    for struct, path, value in _structs(ROOT, template, "", before):
-        for added, field in _fields_of_one(before[struct], after.get(struct, ())):
-            is_set = isinstance(value, Mapping) and value.get(field[1] or "") is not None
-            found.setdefault((added, struct, field[0]), []).append((_shown(path), is_set))
+    for struct, path, value in _structs(ROOT, template, (), before):
+        for added, field in _of_one(before[struct], after.get(struct, ())):
+            found.setdefault((added, struct, field[0]), []).append((_shown(path), _is_set(value, field)))
     return tuple(
         _field_change(after if added else before, struct, name, places, added=added)
         for (added, struct, name), places in found.items()
+    )
+
+
+def newer_fields(spec: Mapping[str, Any], older: str, newer: str) -> tuple[str, ...]:
+    """JSON Pointers to the fields that a PodCliqueSet's ``spec`` sets and only the minor ``newer`` knows.
+
+    The spec must be one that could be hashed.
+    """
+    if older == newer:
+        return ()
+    before, after = load(older), load(newer)
+    return tuple(
+        pointer("spec", "template", "cliques", number, "spec", "podSpec", *path, field[1])
+        for number, clique in enumerate((spec.get("template") or {}).get("cliques") or ())
+        for struct, path, value in _structs("v1.PodSpec", (clique.get("spec") or {}).get("podSpec"), (), before)
+        for added, field in _of_one(before[struct], after.get(struct, ()))
+        if added and _is_set(value, field)
     )
 
 
@@ -152,7 +167,7 @@ def _clique(
     )
 
 
-def _structs(kind: str, value: Any, path: str, layout: Layout) -> Iterator[tuple[str, str, Any]]:  # noqa: ANN401
+def _structs(kind: str, value: Any, path: Path, layout: Layout) -> Iterator[tuple[str, Path, Any]]:  # noqa: ANN401
     """Every struct that a dump prints: its type, its place, and its JSON (``None`` if it is not set)."""
     for inner, item, below in _elements(kind, value, path):
         definition = layout.get(inner, "")
@@ -163,42 +178,48 @@ def _structs(kind: str, value: Any, path: str, layout: Layout) -> Iterator[tuple
             if key == "":
                 yield from _structs(field, item, below, layout)
             elif key is not None:
-                found = item.get(key) if isinstance(item, Mapping) else None
-                yield from _structs(field, found, f"{below}.{key}" if below else key, layout)
+                yield from _structs(field, item.get(key) if isinstance(item, Mapping) else None, (*below, key), layout)
 
 
-def _elements(kind: str, value: Any, path: str) -> Iterator[tuple[str, Any, str]]:  # noqa: ANN401
+def _elements(kind: str, value: Any, path: Path) -> Iterator[tuple[str, Any, Path]]:  # noqa: ANN401
     """The values in a value of a Go type: itself, the one that it points to, or its elements."""
     if kind.startswith("*"):
         if isinstance(value, Mapping):
             yield kind[1:], value, path
     elif kind.startswith("[]"):
         for number, item in enumerate(value if isinstance(value, list) else ()):
-            yield from _elements(kind[2:], item, f"{path}[{number}]")
+            yield from _elements(kind[2:], item, (*path, number))
     elif match := _MAP.fullmatch(kind):
         for item in value.values() if isinstance(value, Mapping) else ():
-            yield from _elements(match[1], item, f"{path}[*]")  # keys are the user's, like values
+            yield from _elements(match[1], item, (*path, "*"))  # keys are the user's, like values
     else:
         yield kind, value, path
 
 
-def _shown(path: str) -> str:
+def _shown(path: Path) -> str:
     """The place as a PodCliqueSet names it: ``podSpec`` for ``spec`` of Go's pod template."""
-    return f"podSpec{path.removeprefix('spec')}" if path.startswith("spec") else path
+    first, *rest = path or ("",)
+    steps = (f"[{step}]" if isinstance(step, int) or step == "*" else f".{step}" for step in rest)
+    return "".join(("podSpec" if first == "spec" else str(first), *steps))
 
 
-def _fields_of_one(before: tuple[Field, ...] | str, after: tuple[Field, ...] | str) -> Iterator[tuple[bool, Field]]:
+def _of_one(before: tuple[Field, ...] | str, after: tuple[Field, ...] | str) -> Iterator[tuple[bool, Field]]:
+    """The fields that only one of two layouts of a struct has, and whether it is the second."""
     if before == after or not after or isinstance(before, str) or isinstance(after, str):
         return  # a struct that only one minor has stands below a field that only that minor has
     yield from ((False, field) for field in before if field not in after)
     yield from ((True, field) for field in after if field not in before)
 
 
+def _is_set(value: object, field: Field) -> bool:
+    return isinstance(value, Mapping) and value.get(field[1] or "") is not None
+
+
 def _field_change(
     layout: Layout, struct: str, name: str, places: list[tuple[str, bool]], *, added: bool
 ) -> FieldChange:
     fields = [field for field in layout[struct] if not isinstance(field, str)]
-    number = next(number for number, field in enumerate(fields) if field[0] == name)
+    number = [field[0] for field in fields].index(name)
     kind = fields[number][2]
     unset = any(not is_set for _, is_set in places)
     return FieldChange(
@@ -217,10 +238,7 @@ def _tagged(value: Any) -> Any:  # noqa: ANN401 - any JSON value
     if isinstance(value, Mapping):
         return {key: _tagged(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [
-            {**_tagged(item), _POSITION: number} if isinstance(item, Mapping) else item
-            for number, item in enumerate(value)
-        ]
+        return [{**_tagged(i), _POSITION: n} if isinstance(i, Mapping) else i for n, i in enumerate(value)]
     return value
 
 

@@ -1,7 +1,4 @@
-"""Predicates of trees for the hazards of an upgrade, by the names in ``advisories.toml``. Pure.
-
-A predicate yields the objects concerned, or the set itself if the hazard concerns all of it.
-"""
+"""The objects that a hazard of an upgrade concerns, by the names of functions in ``advisories.toml``. Pure."""
 
 from __future__ import annotations
 
@@ -35,37 +32,38 @@ def at_zero_beside_live(tree: Tree) -> Iterator[Ref]:
     ``podcliquescalinggroup/reconcilestatus.go:computeMinAvailableBreachedCondition``), which ends the whole replica
     after ``terminationDelay``. A PodClique that never had a pod scheduled is left alone (``WasPCLQEverScheduled``).
     """
-    live = _replicas_with_live_pods(tree)
-    for group in tree.scaling_groups:
-        if group.spec.get("replicas") == 0 and group.labels.get(LABEL_SET_REPLICA_INDEX) in live:
-            yield group.ref
-    for clique in tree.pod_cliques:
-        if clique.spec.get("replicas") == 0 and clique.labels.get(LABEL_SET_REPLICA_INDEX) in live and not _new(clique):
-            yield clique.ref
+    for item in _ending(tree):
+        yield item.ref
 
 
 def doomed_pods(tree: Tree) -> Iterator[tuple[PodClique, Pod]]:
     """The live pods of every replica that :func:`at_zero_beside_live` names."""
-    indices = {item.labels.get(LABEL_SET_REPLICA_INDEX) for item in _children(tree, set(at_zero_beside_live(tree)))}
+    indices = {item.labels.get(LABEL_SET_REPLICA_INDEX) for item in _ending(tree)}
     for clique in tree.pod_cliques:
         if clique.labels.get(LABEL_SET_REPLICA_INDEX) in indices:
             yield from ((clique, pod) for pod in clique.pods if pod.live)
 
 
+def _ending(tree: Tree) -> Iterator[PodClique | PodCliqueScalingGroup]:
+    with_live_pods = (clique for clique in tree.pod_cliques if any(pod.live for pod in clique.pods))
+    live = {clique.labels.get(LABEL_SET_REPLICA_INDEX) for clique in with_live_pods}
+    members: tuple[PodClique | PodCliqueScalingGroup, ...] = (*tree.scaling_groups, *tree.pod_cliques)
+    for item in members:
+        if item.spec.get("replicas") == 0 and item.labels.get(LABEL_SET_REPLICA_INDEX) in live:
+            age = unscheduled_at(item) if isinstance(item, PodClique) else None
+            if age is None or age > NEW:
+                yield item
+
+
 def cliques_at_zero(tree: Tree) -> Iterator[Ref]:
     """A set without scaling groups whose PodCliques are all at zero (Grove issue 808)."""
-    if tree.pcs.spec.get("replicas") and not tree.pcs.template.get("podCliqueScalingGroups"):
-        cliques = tree.pod_cliques
-        if cliques and all(clique.spec.get("replicas") == 0 for clique in cliques):
-            yield tree.ref
+    if not tree.pcs.group_configs and _all_at_zero(tree, tree.pod_cliques):
+        yield tree.ref
 
 
 def groups_at_zero(tree: Tree) -> Iterator[Ref]:
     """A set that is made of scaling groups only, all at zero (Grove issue 809)."""
-    grouped = {n for config in _configs(tree.pcs) for n in config.get("cliqueNames") or ()}
-    only = bool(grouped) and all(clique.get("name") in grouped for clique in tree.pcs.cliques)
-    groups = tree.scaling_groups if tree.pcs.spec.get("replicas") and only else ()
-    if groups and all(group.spec.get("replicas") == 0 for group in groups):
+    if not tree.pcs.standalone and _all_at_zero(tree, tree.scaling_groups):
         yield tree.ref
 
 
@@ -83,12 +81,11 @@ def auto_mnnvl(tree: Tree) -> Iterator[Ref]:
 
 
 def unnamed_topology(tree: Tree) -> Iterator[Ref]:
-    """A set with a ``topologyConstraint`` that neither names a topology nor inherits the name.
+    """A set with a ``topologyConstraint`` that neither names a topology nor inherits its name from group or set.
 
-    A scaling group inherits it from the set, and a clique from its group or the set
-    (``common/component/utils/topologyconstraint.go:ResolveEffectiveTopologyNameForPodCliqueSet``).
+    Grove: ``common/component/utils/topologyconstraint.go:ResolveEffectiveTopologyNameForPodCliqueSet``.
     """
-    template, configs = tree.pcs.template, _configs(tree.pcs)
+    template, configs = tree.pcs.template, tree.pcs.group_configs
     heirs = {n for config in configs if _topology(config).get("topologyName") for n in config.get("cliqueNames") or ()}
     cliques = (clique for clique in tree.pcs.cliques if clique.get("name") not in heirs)
     constraints = [found for holder in (template, *configs, *cliques) if (found := _topology(holder))]
@@ -120,31 +117,23 @@ def stray_without_progress(tree: Tree) -> Iterator[Ref]:
             yield from (pod.ref for pod in clique.pods if pod.live and pod.template_hash not in {None, label})
 
 
-def _replicas_with_live_pods(tree: Tree) -> set[str | None]:
-    return {
-        clique.labels.get(LABEL_SET_REPLICA_INDEX)
-        for clique in tree.pod_cliques
-        if any(pod.live for pod in clique.pods)
-    }
+def condition(item: PodCliqueSet | PodClique | PodCliqueScalingGroup, kind: str) -> Mapping[str, Any]:
+    """The condition of that type, or an empty mapping."""
+    return next((entry for entry in item.status.get("conditions") or () if entry.get("type") == kind), {})
 
 
-def _children(tree: Tree, refs: set[Ref]) -> Iterator[PodClique | PodCliqueScalingGroup]:
-    yield from (group for group in tree.scaling_groups if group.ref in refs)
-    yield from (clique for clique in tree.pod_cliques if clique.ref in refs)
-
-
-def _new(clique: PodClique) -> bool:
-    """Whether none of its pods was ever scheduled, as far as its condition shows."""
-    entries = clique.status.get("conditions") or ()
-    scheduled = next((entry for entry in entries if entry.get("type") == "PodCliqueScheduled"), None)
-    if scheduled is None or scheduled.get("status") != "False":
-        return False
+def unscheduled_at(clique: PodClique) -> float | None:
+    """The age of a PodClique, in seconds, when its pods became unscheduled; ``None`` if some are scheduled."""
+    scheduled = condition(clique, "PodCliqueScheduled")
     since, created = moment(scheduled.get("lastTransitionTime")), moment(clique.created)
-    return since is not None and created is not None and (since - created).total_seconds() <= NEW
+    if scheduled.get("status") != "False" or since is None or created is None:
+        return None
+    return (since - created).total_seconds()
 
 
-def _configs(pcs: PodCliqueSet) -> tuple[Mapping[str, Any], ...]:
-    return tuple(pcs.template.get("podCliqueScalingGroups") or ())
+def _all_at_zero(tree: Tree, members: tuple[PodClique, ...] | tuple[PodCliqueScalingGroup, ...]) -> bool:
+    at_zero = [member.spec.get("replicas") == 0 for member in members]
+    return bool(tree.pcs.spec.get("replicas") and at_zero) and all(at_zero)
 
 
 def _topology(holder: Mapping[str, Any]) -> Mapping[str, Any]:

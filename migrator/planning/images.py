@@ -9,15 +9,14 @@ from migrator.exact_json import JSONObject
 from migrator.hashing import schemes
 from migrator.hashing.schemes import Release, Scheme
 
-#: An imageID with the digest by which the image was pulled from a registry. The imageID of an image that was loaded
-#: from a file is the digest of its configuration instead, which no reference names.
+#: The imageID of an image that was pulled. That of one loaded from a file is its configuration's digest.
 _PULLED: Final = re.compile(r".*@(sha256:[0-9a-f]{64})")
 
 
 def is_target(image: str, target: Scheme, target_image: str | None, digests: frozenset[str] = frozenset()) -> bool:
     """Whether an image is the target's: its tag is a release that speaks ``target``, or it is ``target_image``.
 
-    If ``digests`` are known and the image is named by a digest, the digest alone decides.
+    For an image by digest, known ``digests`` alone decide.
     """
     if digests and "@" in image:
         return image.rpartition("@")[2] in digests

@@ -34,10 +34,7 @@ def speakers(scheme: Scheme) -> tuple[str, ...]:
 
 
 def targets() -> tuple[tuple[Scheme, tuple[str, ...]], ...]:
-    """Every scheme that an upgrade may lead to, in table order, with the releases that speak it.
-
-    Schemes that only builds between releases have spoken are left out.
-    """
+    """Every scheme that a release speaks, in table order, with these releases."""
     found = (
         (scheme, tuple(r.name for r in schemes.speakers(scheme) if not r.dev and not r.hash_in_names))
         for scheme in schemes.spoken_schemes()

@@ -39,11 +39,10 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """The user's options.
+    """The user's options; ``downtime`` is in seconds.
 
-    ``source`` is ``auto``, a scheme or a release; ``target`` is ``canonical``, a scheme or a release.
-    ``downtime`` is in seconds. ``describes`` is set by ``plan``, which writes nothing: a rule that forbids the run
-    with these options, but not the migration of a set, then only warns.
+    ``source`` is ``auto``, a scheme or a release; ``target`` is ``canonical``, a scheme or a release. With
+    ``describes``, for ``plan``, a rule that forbids a run but not the migration of a set only warns.
     """
 
     source: str = AUTO
@@ -64,17 +63,11 @@ class Direction:
 
 
 def direction(options: PlanOptions) -> Direction:
-    """Resolve ``--from`` and ``--to``.
-
-    Raises :class:`~migrator.errors.UnknownScheme` for a name that the table lacks, and
-    :class:`~migrator.errors.UsageError` for a release that can be hashed but not migrated.
-    """
+    """Resolve ``--from`` and ``--to``; raises :class:`~migrator.errors.UsageError` if a name cannot be migrated."""
     if options.source == AUTO:
         candidates = schemes.spoken_schemes()
     elif options.source == CANONICAL:
-        raise UsageError(
-            "--from takes a scheme or a release; `canonical` is for --to; give for instance canonical-1.34"
-        )
+        raise UsageError("--from takes a scheme or a release, for example canonical-1.34; `canonical` is for --to")
     else:
         candidates = (_scheme(options.source, "--from"),)
     if options.target == CANONICAL:
@@ -90,7 +83,7 @@ def check_allowed(codes: Iterable[str]) -> None:
             close = difflib.get_close_matches(code, guards.CATALOGUE, 1, _ALIKE)
             hint = f" Did you mean {close[0]}?" if close else ""
             raise UsageError(f"--allow {code}: a guard with this code does not exist; `guards` lists them.{hint}")
-        if not guards.overridable(code):
+        if not guards.CATALOGUE[code].overridable:
             accepted = ", ".join(guard.code for guard in guards.CATALOGUE.values() if guard.overridable)
             raise UsageError(f"--allow {code}: this guard cannot be overridden; --allow accepts {accepted}")
 

@@ -17,10 +17,7 @@ from migrator.planning.tables import Table
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One possible target: its scheme, the releases that speak it, and the plan of an upgrade to one of them.
-
-    ``running`` marks the scheme of the running operator, if that is known.
-    """
+    """A scheme, the releases that speak it (``running``: one of them runs), and the plan of an upgrade to them."""
 
     scheme: Scheme
     releases: tuple[str, ...]
@@ -36,10 +33,9 @@ def outlook(
     now: datetime | None = None,
     running: str | None = None,
 ) -> Iterator[Target]:
-    """Plan for every scheme that a release speaks, in table order, one by one, because a plan is as large as a cluster.
+    """Plan for every scheme that a release speaks, one by one, because a plan is as large as a cluster.
 
-    Arguments and exceptions are those of :func:`~migrator.planning.planner.make_plan`; the target in ``options`` is
-    ignored.
+    Arguments and exceptions are those of :func:`~migrator.planning.planner.make_plan`; ``options.target`` is ignored.
     """
     for scheme, releases in targets():
         plan = make_plan(snapshot, replace(options, target=scheme.name), tables=tables, now=now, running=running)

@@ -2,41 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Final
 
-from migrator import resources
 from migrator.exact_json import JSONObject
-from migrator.grove.model import Change, Place, PodCliqueSet, Ref, TreePlan
-from migrator.resources import Op, Resource
+from migrator.grove.model import Change, PodCliqueSet, Ref, TreePlan
+from migrator.resources import HOLDERS, Op, Resource, steps
 
+#: The order of writing within a tree, by kind and subresource.
 RANKS: Final = {
-    Place.POD_LABEL: 0,
-    Place.CLIQUE_LABEL: 1,
-    Place.CLIQUE_TEMPLATE: 2,
-    Place.CLIQUE_GENERATION: 2,
-    Place.CLIQUE_PROGRESS: 2,
-    Place.GROUP_GENERATION: 3,
-    Place.GROUP_PROGRESS: 3,
-    Place.GANG_MAP_ENTRY: 4,
-    Place.GANG_LABEL: 5,
-    Place.SET_GENERATION: 6,
+    ("Pod", ""): 0,
+    ("PodClique", ""): 1,
+    ("PodClique", "status"): 2,
+    ("PodCliqueScalingGroup", "status"): 3,
+    ("PodGangMap", ""): 4,
+    ("PodGang", ""): 5,
+    ("PodCliqueSet", "status"): 6,
 }
 
 #: The kinds that hold hashes, by their names.
-RESOURCES: Final[Mapping[str, Resource]] = {
-    resource.kind: resource
-    for resource in (
-        resources.PODS,
-        resources.POD_CLIQUES,
-        resources.POD_CLIQUE_SCALING_GROUPS,
-        resources.POD_GANG_MAPS,
-        resources.POD_GANGS,
-        resources.POD_CLIQUE_SETS,
-    )
-}
+RESOURCES: Final[Mapping[str, Resource]] = {resource.kind: resource for resource in HOLDERS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +36,7 @@ class Patch:
     rank: int
 
     def ops(self, pcs: PodCliqueSet | None) -> tuple[Op, ...]:
-        """Tests first, then the replacements.
-
-        With ``pcs`` the set's generation and template are tested too, so that the patch fails if the spec changed
-        after it was read.
-        """
+        """Tests first, then the replacements; with ``pcs`` the patch fails if the set's spec changed since then."""
         ops = [Op("test", "/metadata/uid", self.ref.uid)]
         if pcs is not None:
             ops += [
@@ -70,7 +53,7 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One tree's patches. ``pcs`` is given if its spec must not have changed (when migrating, not when reverting)."""
+    """One tree's patches; ``pcs`` is the set whose spec must not have changed, ``None`` for a revert."""
 
     ref: Ref
     patches: tuple[Patch, ...]
@@ -91,9 +74,8 @@ def backward(plan: TreePlan) -> Batch:
 def patches_of(changes: Iterable[Change]) -> tuple[Patch, ...]:
     """Group changes, which come object by object, into one patch for each subresource, in the order of their ranks."""
     patches = (
-        Patch(ref, subresource, group, RANKS[group[0].place])
+        Patch(ref, subresource, tuple(found), RANKS[ref.kind, subresource])
         for (ref, subresource), found in groupby(changes, key=lambda change: (change.ref, change.subresource))
-        if (group := tuple(found))
     )
     return tuple(sorted(patches, key=lambda patch: patch.rank))
 
@@ -101,12 +83,11 @@ def patches_of(changes: Iterable[Change]) -> tuple[Patch, ...]:
 def value_at(document: JSONObject, pointer: str) -> Any:  # noqa: ANN401 - any JSON value
     """The value at a JSON Pointer; ``None`` if it is absent."""
     value: Any = document
-    for raw in pointer.split("/")[1:]:
-        token = raw.replace("~1", "/").replace("~0", "~")
+    for step in steps(pointer):
         if isinstance(value, Mapping):
-            value = value.get(token)
-        elif isinstance(value, Sequence) and not isinstance(value, str) and token.isdigit() and int(token) < len(value):
-            value = value[int(token)]
+            value = value.get(step)
+        elif isinstance(value, list) and step.isdigit() and int(step) < len(value):
+            value = value[int(step)]
         else:
             return None
     return value

@@ -23,9 +23,8 @@ from migrator.planning.tables import Table
 def make_revert(snapshot: Snapshot, options: PlanOptions, *, tables: Mapping[str, Table] | None = None) -> Plan:
     """Plan the way back of a migrated cluster.
 
-    ``--from`` and ``--to`` must be those of the run that is undone. A recorded table has the schemes, and the hashes
-    from before any later edit of the spec; without tables ``--from`` must name the source. Values that were the
-    target's before that run, and values of neither scheme, stay as they are.
+    ``--from`` and ``--to`` must be those of the run that is undone; without a recorded table, which has the hashes from
+    before any later edit, ``--from`` must name the source. Values of neither scheme stay as they are.
     """
     way = direction(options)
     recorded = {uid: table for uid, table in (tables or {}).items() if is_of(table, way)}

@@ -29,7 +29,7 @@ class CliqueBaseline:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """A set before the migration, for ``verify``: by PodClique name, by PodCliqueScalingGroup name, and the set."""
+    """A set before the migration, for ``verify``: its PodCliques and scaling groups by name, and itself."""
 
     uid: str
     run: str
@@ -54,10 +54,9 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The old and the new hashes of a tree, computed before its first write.
+    """The old and the new hashes of a tree, computed before its first write by the run ``run``.
 
-    ``uid`` and ``generation`` are the PodCliqueSet's, ``source`` and ``target`` scheme names, ``run`` is the run that
-    wrote by this table. ``template_digest`` shows whether the hashed part of the spec has changed since.
+    ``source`` and ``target`` are scheme names. ``template_digest`` shows whether the hashed part of the spec changed.
     """
 
     namespace: str
@@ -85,9 +84,8 @@ class Was:
 class RunRecord:
     """One run: its identity, its schemes, its times, and its state.
 
-    ``operator`` is the Deployment that a revert restores. ``stopped`` is the one that this run itself stopped,
-    ``None`` if the operator was at zero already. ``layouts`` holds the types of schemes that no release in our table
-    speaks, by scheme name.
+    ``operator`` is the Deployment that a revert restores, ``stopped`` the one that this run itself stopped (``None`` if
+    it was at zero already). ``layouts`` holds the layouts that are not shipped, by scheme name.
     """
 
     run_id: str
@@ -106,7 +104,7 @@ class RunRecord:
 
 @dataclass(frozen=True, slots=True)
 class RunDocument:
-    """The contents of the run record: this run, earlier runs, and the places of tables and baselines."""
+    """The contents of the run record: this run, earlier runs, and where tables and baselines are."""
 
     format: int
     run: RunRecord | None = None

@@ -1,8 +1,9 @@
-"""The costs of an upgrade: totals by namespace and label, the operator's pause, GPU-hours. Pure."""
+"""The costs of an upgrade: totals of some sets, the operator's pause, GPU-hours. Pure."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,13 +24,50 @@ _SHORT: Final = 120
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The sets of one namespace or one value of a label: their number, and the pods that are recreated."""
+    """The sets of one state, one namespace or one value of a label, and the pods in them that are recreated."""
 
     name: str
     sets: int
     refused: int
+    codes: tuple[str, ...]
     without: BlastRadius
     with_migration: BlastRadius
+
+
+def shares(trees: Iterable[TreePlan], name: Callable[[TreePlan], str]) -> list[Share]:
+    """A share for each name that a set has."""
+    members: dict[str, list[TreePlan]] = {}
+    for tree in trees:
+        members.setdefault(name(tree), []).append(tree)
+    return [
+        Share(
+            name=name,
+            sets=len(group),
+            refused=sum(tree.state is TreeState.REFUSED for tree in group),
+            codes=tuple(sorted({finding.code for tree in group for finding in tree.refusals})),
+            without=sum((tree.blast for tree in group), BlastRadius()),
+            with_migration=sum(map(left_of, group), BlastRadius()),
+        )
+        for name, group in members.items()
+    ]
+
+
+def left_of(tree: TreePlan) -> BlastRadius:
+    """The pods of a set that are recreated although the sets that can be migrated are."""
+    return tree.rest if tree.state is TreeState.MIGRATE else tree.blast
+
+
+def left_behind(plan: Plan) -> BlastRadius:
+    """The pods of the cluster that are recreated although the sets that can be migrated are."""
+    total = plan.cluster_blast
+    for tree in plan.trees:
+        rest = left_of(tree)
+        total = BlastRadius(
+            total.pods - tree.blast.pods + rest.pods,
+            total.gpus - tree.blast.gpus + rest.gpus,
+            total.running - tree.blast.running + rest.running,
+        )
+    return total
 
 
 def patches(plan: Plan) -> int:
@@ -37,9 +75,9 @@ def patches(plan: Plan) -> int:
     return sum(len(patches_of(tree.changes)) for tree in plan.trees if tree.state is TreeState.MIGRATE)
 
 
-def gpu_hours(blast: BlastRadius, reload_seconds: float) -> float:
+def gpu_hours(blast: BlastRadius, reload_seconds: float) -> str:
     """The GPU-hours that are lost if each recreated pod is away for ``reload_seconds``."""
-    return blast.gpus * reload_seconds / 3600
+    return f"{blast.gpus * reload_seconds / 3600:,.1f}"
 
 
 def spoken(seconds: float) -> str:
@@ -48,24 +86,3 @@ def spoken(seconds: float) -> str:
         return f"{math.ceil(seconds)} s"
     minutes = math.ceil(seconds / 60)
     return f"{minutes} min" if minutes <= _SHORT else f"{math.ceil(minutes / 60)} h"
-
-
-def shares(plan: Plan, label: str | None = None) -> list[Share]:
-    """A share for each namespace, or for each value of a label of the PodCliqueSets, most GPUs first."""
-    members: dict[str, list[TreePlan]] = {}
-    for tree in plan.trees:
-        name = tree.tree.ref.namespace if label is None else tree.tree.pcs.labels.get(label) or UNLABELLED
-        members.setdefault(name, []).append(tree)
-    found = [
-        Share(
-            name=name,
-            sets=len(group),
-            refused=sum(1 for tree in group if tree.state is TreeState.REFUSED),
-            without=sum((tree.blast for tree in group), BlastRadius()),
-            with_migration=sum(
-                (tree.rest if tree.state is TreeState.MIGRATE else tree.blast for tree in group), BlastRadius()
-            ),
-        )
-        for name, group in members.items()
-    ]
-    return sorted(found, key=lambda share: (-share.without.gpus, -share.without.pods, share.name))

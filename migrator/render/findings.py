@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from migrator.grove.model import Advice, Finding, Ref, Severity
-from migrator.planning.guards import CATALOGUE, HAZARDS
+from migrator.planning.advisories import HAZARDS
+from migrator.planning.guards import CATALOGUE
 
 #: How many objects, or different findings of one guard, are named.
 NAMED: Final = 3
@@ -21,7 +22,7 @@ _BREAK: Final = "; "
 
 
 @dataclass(frozen=True, slots=True)
-class Saying:
+class Statement:
     """The text of a finding without its object's name, and every object to which it applies."""
 
     found: str
@@ -40,7 +41,7 @@ class FindingGroup:
     severity: Severity
     title: str
     findings: tuple[Finding, ...]
-    sayings: tuple[Saying, ...]
+    statements: tuple[Statement, ...]
     remedies: tuple[str, ...]
     consequences: tuple[tuple[str, int], ...] = ()
 
@@ -121,11 +122,11 @@ def names(refs: tuple[Ref, ...], namespace: str = "") -> str:
 
 
 def _group(findings: list[Finding]) -> FindingGroup:
-    sayings: dict[str, dict[Ref, None]] = {}
+    statements: dict[str, dict[Ref, None]] = {}
     remedies: dict[str, None] = {}
     for finding in findings:
         found, remedy = _split(finding)
-        objects = sayings.setdefault(found, {})
+        objects = statements.setdefault(found, {})
         if finding.ref is not None:
             objects[finding.ref] = None
         if remedy:
@@ -136,7 +137,7 @@ def _group(findings: list[Finding]) -> FindingGroup:
         severity=first.severity,
         title=CATALOGUE[first.code].title,
         findings=tuple(findings),
-        sayings=tuple(Saying(found, tuple(refs)) for found, refs in sayings.items()),
+        statements=tuple(Statement(found, tuple(refs)) for found, refs in statements.items()),
         remedies=tuple(remedies),
     )
 

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Sequence
-from functools import cache
 from typing import Any, Final
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
-
-from migrator.grove.model import BlastRadius, Plan, Ref, TreePlan, TreeState
-from migrator.hashing import schemes
+from migrator.grove.model import Plan, Ref, TreePlan, TreeState
+from migrator.hashing import layouts, schemes
 from migrator.planning.explain import Explanation, as_text, explain
 from migrator.planning.lineage import span
 from migrator.render import figures
@@ -51,26 +48,28 @@ def render(
     that gets totals of its own.
     """
     why = _explained(plan)
-    shares = [("namespace", figures.shares(plan))]
-    if group_by is not None:
-        shares.append((f"label {group_by}", figures.shares(plan, group_by)))
-    return _template("page.html").render(
+    patches = figures.patches(plan)
+    return _rendered(
+        "page.html",
+        reload_seconds,
         plan=plan,
         headline=report.headline(plan),
         many=len(plan.trees) > SHOWN,
-        facts=_facts(plan.operator, _upgrade(plan), origin),
-        stakes=_stakes(plan),
-        costs=_costs(plan, reload_seconds),
-        reload_time=figures.spoken(reload_seconds),
-        patches=figures.patches(plan),
+        origin=origin,
+        operator=plan.operator,
+        upgrade=_upgrade(plan),
+        numbers=report.summary(plan),
+        refused=report.number(plan, TreeState.REFUSED),
+        rest=figures.left_behind(plan),
+        patches=patches,
         rate=figures.PATCHES_PER_SECOND,
-        tiles=_tiles(plan),
+        pause=figures.spoken(patches / figures.PATCHES_PER_SECOND),
         refusals=grouped(report.refusals_of(plan)),
         next_steps=report.next_steps(plan),
         states=_STATES,
         warnings=grouped(report.shown_warnings(plan)),
         hazards=advice_groups(plan.advisories),
-        shares=[(title, rows) for title, rows in shares if len(rows) > 1 or title != "namespace"],
+        shares=_shares(plan, group_by),
         consequences=consequences,
         reasons=list(reasons(why.values())),
         trees=_by_weight(plan),
@@ -88,23 +87,26 @@ def render_targets(
 ) -> str:
     """The page without a named target: a line for each scheme that a release speaks."""
     some = any(row.sets for row in rows)
-    return _template("targets.html").render(
+    return _rendered(
+        "targets.html",
+        reload_seconds,
         rows=rows,
         some=some,
         span=span,
         headline="what an upgrade of the Grove operator recreates" if some else "nothing to do: no PodCliqueSets",
-        facts=_facts(next((row.operator for row in rows), None), "to each release that could come next", origin),
+        origin=origin,
+        operator=next((row.operator for row in rows), None),
+        upgrade="to each release that could come next",
         hazards=advice_groups(dict.fromkeys(advice for row in rows for advice in row.advisories)),
-        hours=lambda blast: _hours(blast, reload_seconds),
-        reload_time=figures.spoken(reload_seconds),
         many=False,
         unread=schemes.unread_releases(),
         notes=[*([report.DRA_NOTE] if some else []), *dict.fromkeys(remark for row in rows for remark in row.remarks)],
     )
 
 
-@cache
-def _template(name: str) -> Template:
+def _rendered(name: str, reload_seconds: float, **values: Any) -> str:  # noqa: ANN401 - what a template takes
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - one form of six needs it
+
     environment = Environment(
         loader=PackageLoader("migrator.render", "."),
         autoescape=True,
@@ -118,24 +120,15 @@ def _template(name: str) -> Template:
         as_text=as_text,
         change_groups=change_groups,
         count=report.count,
+        hours=lambda blast: figures.gpu_hours(blast, reload_seconds),
+        reload_time=figures.spoken(reload_seconds),
+        speakers=schemes.speakers,
+        title=layouts.title,
         number=lambda value: f"{value:,}",
         SHOWN=SHOWN,
         SHOWN_SHARES=SHOWN_SHARES,
     )
-    return environment.get_template(name)
-
-
-def _facts(operator: str | None, upgrade: str, origin: report.Origin | None) -> list[tuple[str, str]]:
-    """The facts at the top of a page: cluster, operator, upgrade, time and version."""
-    facts = [
-        ("Cluster", (origin.cluster if origin else None) or "not named"),
-        ("Operator now", operator or "not seen"),
-        ("Upgrade", upgrade),
-    ]
-    if origin is not None:
-        facts.append(("Made", origin.time.replace("T", " ").replace("+00:00", " UTC")))
-        facts.append(("By", f"grove-migrator {origin.version}"))
-    return facts
+    return environment.get_template(name).render(values)
 
 
 def _upgrade(plan: Plan) -> str:
@@ -149,59 +142,21 @@ def _upgrade(plan: Plan) -> str:
     return f"{source} → {target}"
 
 
-def _tiles(plan: Plan) -> list[tuple[str, int, str]]:
-    """The plan in numbers: a title, a number and a remark each. Sets are refused; the remark counts their findings."""
-    summary = report.summary(plan)
-    refused = sum(1 for tree in plan.trees if tree.state is TreeState.REFUSED)
-    warnings = report.shown_warnings(plan)
-    return [
-        ("PodCliqueSets", summary["podCliqueSets"], ""),
-        ("pods in them", summary["pods"], ""),
-        ("stored hashes to change", summary["changes"], ""),
-        ("sets refused", refused, _remark(summary["refusals"])),
-        ("kinds of warning", len(grouped(warnings)), _remark(len(warnings))),
-    ]
-
-
-def _remark(findings: int) -> str:
-    return report.count(findings, "finding") if findings else ""
-
-
-def _costs(plan: Plan, reload_seconds: float) -> list[tuple[str, str, str]]:
-    """The costs of the upgrade without and with the migration."""
-    without, rest = plan.cluster_blast, report.left_behind(plan)
-    patches = figures.patches(plan)
-    rows = [
-        ("pods recreated", f"{without.pods:,}", f"{rest.pods:,}"),
-        ("running pods among them", f"{without.running:,}", f"{rest.running:,}"),
-        ("GPUs of these pods", f"{without.gpus:,}", f"{rest.gpus:,}"),
-        ("GPU-hours lost *", _hours(without, reload_seconds), _hours(rest, reload_seconds)),
-    ]
-    if patches:
-        pause = figures.spoken(patches / figures.PATCHES_PER_SECOND)
-        rows.append(("operator away for the writing **", "-", f"about {pause}"))
-    return rows if without.pods or patches else []
-
-
-def _hours(blast: BlastRadius, reload_seconds: float) -> str:
-    return f"{figures.gpu_hours(blast, reload_seconds):,.1f}"
+def _shares(plan: Plan, label: str | None) -> list[tuple[str, list[figures.Share]]]:
+    """The totals by namespace, if there are several, and by label, each with its title; most GPUs first."""
+    by_namespace = figures.shares(plan.trees, lambda tree: tree.tree.ref.namespace)
+    found = [("namespace", by_namespace)] if len(by_namespace) > 1 else []
+    if label is not None:
+        of_label = figures.shares(plan.trees, lambda tree: tree.tree.pcs.labels.get(label) or figures.UNLABELLED)
+        found.append((f"label {label}", of_label))
+    for _, shares in found:
+        shares.sort(key=lambda share: (-share.without.gpus, -share.without.pods, share.name))
+    return found
 
 
 def _sheet(plan: Plan) -> str:
     """The sets as CSV, for a link that holds them."""
     return b64encode(sheet(report.CSV_COLUMNS, report.csv_rows(plan)).encode("utf-8", "surrogatepass")).decode()
-
-
-def _stakes(plan: Plan) -> list[tuple[str, Any]]:
-    """Two bars: pods recreated without the migration, and with it."""
-    refused = bool(report.refusals_of(plan))
-    return [
-        ("Without the migration", plan.cluster_blast),
-        (
-            "With run --skip-refused, which leaves out refused sets" if refused else "With it",
-            report.left_behind(plan),
-        ),
-    ]
 
 
 def _by_weight(plan: Plan) -> list[TreePlan]:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from migrator.hashing import layouts, schemes
+from migrator.hashing import schemes
 from migrator.hashing.schemes import Scheme
 from migrator.planning.explain import Explanation, FieldChange
 
@@ -25,28 +25,6 @@ class Reason:
     sets: int
     fields: tuple[tuple[FieldChange, int], ...]
     lists: tuple[tuple[str, int], ...]
-
-    @property
-    def speakers(self) -> str:
-        """Which builds of the operator speak the two schemes."""
-        return f"{self.source.name}: {_speakers(self.source)}. {self.target.name}: {_speakers(self.target)}."
-
-    @property
-    def sentences(self) -> tuple[str, ...]:
-        """The differences between the two, in words."""
-        said = []
-        if self.source.minor != self.target.minor:
-            said.append(
-                f"One is built with the Go structs of {layouts.title(self.source.minor)}, the other with those of "
-                f"{layouts.title(self.target.minor)}. The dump prints every field that a struct has, set or not, so "
-                "fields that only one of them has are text in only one of the dumps."
-            )
-        if self.source.algorithm != self.target.algorithm:
-            said.append(
-                "The canonical algorithm sorts lists whose order means nothing before it prints them; the legacy one "
-                "prints them as they are stored."
-            )
-        return tuple(said)
 
 
 def reasons(explanations: Iterable[Explanation]) -> list[Reason]:
@@ -78,7 +56,3 @@ def _reason(source: Scheme, target: Scheme, members: list[Explanation]) -> Reaso
         fields=tuple((examples[key], number) for key, number in sorted(fields.items())),
         lists=tuple(sorted(lists.items())),
     )
-
-
-def _speakers(scheme: Scheme) -> str:
-    return ", ".join(release.name for release in schemes.speakers(scheme)) or "no build"

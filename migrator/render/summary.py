@@ -6,16 +6,16 @@ values are null.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from migrator.grove.model import Advice, BlastRadius, Change, Finding, Plan, Ref, Severity, TreePlan, TreeState
+from migrator.grove.model import Advice, BlastRadius, Finding, Plan, Ref, Severity, TreePlan, TreeState
 from migrator.hashing import schemes
 from migrator.planning.blast import FIRST_ON_DELETE, live_pods
 from migrator.planning.lineage import builds_of, is_before
 from migrator.planning.outlook import Target
+from migrator.render.figures import left_behind
 
 #: The GPUs that are not counted.
 DRA_NOTE = "GPUs are counted from the limits of containers; those claimed by dynamic resource allocation are not."
@@ -31,26 +31,15 @@ ON_DELETE_NOTE = "Operators before v0.1.0-alpha.7 do not know the update strateg
 
 
 @dataclass(frozen=True, slots=True)
-class Total:
-    """The sets in one state: how many, what is at stake in them, and the codes that refuse."""
-
-    state: TreeState
-    sets: int
-    blast: BlastRadius
-    codes: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Origin:
-    """Where and when a plan was made: the cluster's address or the dump's name, the time, and our version."""
+    """Where and when a plan was made: the cluster's address or the dump's name, the time, and our version.
+
+    Its fields are keys of the JSON.
+    """
 
     cluster: str | None
     time: str
     version: str
-
-    def as_json(self) -> dict[str, Any]:
-        """The keys that it adds to a JSON document."""
-        return {"cluster": self.cluster, "time": self.time, "version": self.version}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +67,7 @@ def plan_json(plan: Plan, origin: Origin | None = None) -> dict[str, Any]:
         "summary": summary(plan) if plan.known else {},
         "trees": [_tree(tree) for tree in in_order(plan.trees)],
         **_found(plan),
-        **(origin.as_json() if origin else {}),
+        **(asdict(origin) if origin else {}),
     }
 
 
@@ -104,8 +93,8 @@ def target_row(target: Target) -> TargetRow:
         without=plan.cluster_blast,
         with_migration=left_behind(plan),
         sets=len(plan.trees),
-        refused=sum(1 for tree in plan.trees if tree.state is TreeState.REFUSED),
-        codes=tuple(sorted({finding.code for finding in refusals_of(plan)})),
+        refused=number(plan, TreeState.REFUSED),
+        codes=tuple(codes(refusals_of(plan))),
         advisories=plan.advisories,
         remarks=tuple(
             finding.message for finding in plan.findings if finding.code == _SELECTION and finding.ref is None
@@ -119,29 +108,25 @@ def in_order(trees: Iterable[TreePlan]) -> list[TreePlan]:
     return sorted(trees, key=lambda tree: (tree.tree.ref.namespace, tree.tree.ref.name))
 
 
-#: The columns of ``plan -o csv``: one row for each set.
-CSV_COLUMNS: Final = (
-    *("namespace", "name", "from", "to", "state", "changes"),
-    *("pods", "runningPods", "gpus", "refusals", "warnings"),
-)
+#: The columns of ``plan -o csv``: one row for each set; codes are separated by spaces.
+CSV_COLUMNS: Final[Mapping[str, Callable[[TreePlan], str | int]]] = {
+    "namespace": lambda tree: tree.tree.ref.namespace,
+    "name": lambda tree: tree.tree.ref.name,
+    "from": lambda tree: tree.source or "",
+    "to": lambda tree: tree.target,
+    "state": lambda tree: tree.state.value,
+    "changes": lambda tree: len(tree.changes),
+    "pods": lambda tree: tree.blast.pods,
+    "runningPods": lambda tree: tree.blast.running,
+    "gpus": lambda tree: tree.blast.gpus,
+    "refusals": lambda tree: " ".join(codes(tree.refusals)),
+    "warnings": lambda tree: " ".join(codes(tree.warnings)),
+}
 
 
 def csv_rows(plan: Plan) -> Iterator[tuple[str | int, ...]]:
-    """A row for each set, under :data:`CSV_COLUMNS`; codes are separated by spaces."""
-    for tree in in_order(plan.trees):
-        yield (
-            tree.tree.ref.namespace,
-            tree.tree.ref.name,
-            tree.source or "",
-            tree.target,
-            tree.state.value,
-            len(tree.changes),
-            tree.blast.pods,
-            tree.blast.running,
-            tree.blast.gpus,
-            " ".join(sorted({finding.code for finding in tree.refusals})),
-            " ".join(sorted({finding.code for finding in tree.warnings})),
-        )
+    """A row for each set, under :data:`CSV_COLUMNS`."""
+    return (tuple(cell(tree) for cell in CSV_COLUMNS.values()) for tree in in_order(plan.trees))
 
 
 def object_json(ref: Ref | None) -> dict[str, str | None]:
@@ -155,30 +140,30 @@ def object_json(ref: Ref | None) -> dict[str, str | None]:
 
 def summary(plan: Plan) -> dict[str, int]:
     """The numbers of a plan: its selected sets, and the blast radius in the whole cluster."""
-    severities = Counter(finding.severity for finding in _findings(plan))
+    rest = left_behind(plan)
     return {
         "podCliqueSets": len(plan.trees),
         "podCliques": sum(len(tree.tree.pod_cliques) for tree in plan.trees),
         "podCliqueScalingGroups": sum(len(tree.tree.scaling_groups) for tree in plan.trees),
         "pods": sum(live_pods(tree.tree) for tree in plan.trees),
         "changes": sum(len(tree.changes) for tree in plan.trees),
-        "refusals": severities[Severity.REFUSAL],
-        "warnings": severities[Severity.WARNING],
+        "refusals": len(refusals_of(plan)),
+        "warnings": len(warnings_of(plan)),
         "podsRecreatedWithoutMigration": plan.cluster_blast.pods,
         "gpusRecreatedWithoutMigration": plan.cluster_blast.gpus,
-        "podsRecreatedWithMigration": left_behind(plan).pods,
-        "gpusRecreatedWithMigration": left_behind(plan).gpus,
+        "podsRecreatedWithMigration": rest.pods,
+        "gpusRecreatedWithMigration": rest.gpus,
     }
 
 
 def refusals_of(plan: Plan) -> list[Finding]:
     """All findings that forbid the migration, sorted."""
-    return _sorted(f for f in _findings(plan) if f.severity is Severity.REFUSAL)
+    return _findings(plan, Severity.REFUSAL)
 
 
 def warnings_of(plan: Plan) -> list[Finding]:
     """All warnings, sorted."""
-    return _sorted(f for f in _findings(plan) if f.severity is Severity.WARNING)
+    return _findings(plan, Severity.WARNING)
 
 
 def shown_warnings(plan: Plan) -> list[Finding]:
@@ -186,9 +171,14 @@ def shown_warnings(plan: Plan) -> list[Finding]:
     return [finding for finding in warnings_of(plan) if finding.code != _SELECTION]
 
 
-def has_changes(plan: Plan) -> bool:
-    """Whether a run would write anything."""
-    return any(tree.state is TreeState.MIGRATE for tree in plan.trees)
+def codes(findings: Iterable[Finding]) -> list[str]:
+    """The codes of findings, each once."""
+    return sorted({finding.code for finding in findings})
+
+
+def number(plan: Plan, state: TreeState) -> int:
+    """How many sets are in this state."""
+    return sum(tree.state is state for tree in plan.trees)
 
 
 def headline(plan: Plan) -> str:
@@ -199,7 +189,7 @@ def headline(plan: Plan) -> str:
         return "nothing to do: no PodCliqueSets"
     if not plan.cluster_blast.pods and all(tree.state is TreeState.DONE for tree in plan.trees):
         return f"nothing to do: {count(len(plan.trees), 'set')} already done, 0 pods would be recreated"
-    refused = sum(1 for tree in plan.trees if tree.state is TreeState.REFUSED)
+    refused = number(plan, TreeState.REFUSED)
     remaining = left_behind(plan)
     without = f"without migration: {_recreated(plan)} would be recreated"
     if refused:
@@ -209,37 +199,13 @@ def headline(plan: Plan) -> str:
     return f"{without}; with it: {_amount(remaining) if remaining.pods else 0}"
 
 
-def totals(plan: Plan) -> list[Total]:
-    """The plan's sets by state, without states that no set is in."""
-    found = []
-    for state in TreeState:
-        members = [tree for tree in plan.trees if tree.state is state]
-        if members:
-            codes = sorted({finding.code for tree in members for finding in tree.refusals})
-            found.append(Total(state, len(members), _sum(members), tuple(codes)))
-    return found
-
-
-def left_behind(plan: Plan) -> BlastRadius:
-    """The pods that would still be recreated after the migration of every set that can be migrated."""
-    migrated = [tree for tree in plan.trees if tree.state is TreeState.MIGRATE]
-    saved, rest = _sum(migrated), sum((tree.rest for tree in migrated), BlastRadius())
-    total = plan.cluster_blast
-    return BlastRadius(
-        total.pods - saved.pods + rest.pods,
-        total.gpus - saved.gpus + rest.gpus,
-        total.running - saved.running + rest.running,
-    )
-
-
 def next_steps(plan: Plan) -> list[str]:
     """The next steps after a plan that is refused."""
     refusals = refusals_of(plan)
     if not refusals:
         return []
-    codes = ", ".join(sorted({finding.code for finding in refusals}))
-    steps = [f"docs/guards.md explains each code and what to do: {codes}"]
-    migrating = sum(1 for tree in plan.trees if tree.state is TreeState.MIGRATE)
+    steps = [f"docs/guards.md explains each code and what to do: {', '.join(codes(refusals))}"]
+    migrating = number(plan, TreeState.MIGRATE)
     if migrating and all(finding.severity is Severity.WARNING for finding in plan.findings):
         steps.append(
             f"or migrate the other {count(migrating, 'set')} with run --skip-refused: then "
@@ -258,11 +224,7 @@ def notes(plan: Plan) -> list[str]:
         *([DRA_NOTE] if plan.cluster_blast.pods else []),
         *([CANONICAL_NOTE] if canonical else []),
         *([ACCEPTED_NOTE] if accepted else []),
-        *(
-            [ON_DELETE_NOTE]
-            if any(tree.tree.pcs.on_delete and _may_roll_it(plan, tree) for tree in _live(plan))
-            else []
-        ),
+        *([ON_DELETE_NOTE] if any(_may_roll(plan, tree) for tree in _live(plan)) else []),
     ]
 
 
@@ -275,26 +237,20 @@ def _live(plan: Plan) -> Iterator[TreePlan]:
     return (tree for tree in plan.trees if tree.state in {TreeState.MIGRATE, TreeState.REFUSED} and tree.changes)
 
 
-def _may_roll_it(plan: Plan, tree: TreePlan) -> bool:
-    """Whether the target may be an operator that does not know OnDelete."""
+def _may_roll(plan: Plan, tree: TreePlan) -> bool:
+    """Whether the set is under OnDelete, and the target may be an operator that does not know it."""
     first = next(iter(builds_of(plan.requested_target, schemes.by_name(tree.target))), None)
-    return first is not None and is_before(first, FIRST_ON_DELETE)
+    return tree.tree.pcs.on_delete and first is not None and is_before(first, FIRST_ON_DELETE)
 
 
 def _recreated(plan: Plan) -> str:
     if not plan.cluster_blast.pods:
         return "0 pods"
     hit = [tree.blast for tree in plan.trees if tree.blast.pods]
-    selected = sum(hit, BlastRadius())
+    selected, sets = sum(hit, BlastRadius()), count(len(hit), "set")
     if selected == plan.cluster_blast:
-        return f"{_amount(selected)} in {count(len(hit), 'set')}"
-    return (
-        f"{_amount(plan.cluster_blast)} in the whole cluster ({_amount(selected)} in {count(len(hit), 'set')} selected)"
-    )
-
-
-def _sum(trees: Iterable[TreePlan]) -> BlastRadius:
-    return sum((tree.blast for tree in trees), BlastRadius())
+        return f"{_amount(selected)} in {sets}"
+    return f"{_amount(plan.cluster_blast)} in the whole cluster ({_amount(selected)} in {sets} selected)"
 
 
 def _amount(blast: BlastRadius) -> str:
@@ -302,9 +258,7 @@ def _amount(blast: BlastRadius) -> str:
 
 
 def _tree(tree: TreePlan) -> dict[str, Any]:
-    changes = sorted(
-        tree.changes, key=lambda change: (change.ref.namespace, change.ref.name, change.ref.kind, change.field)
-    )
+    changes = sorted(tree.changes, key=lambda one: (one.ref.namespace, one.ref.name, one.ref.kind, one.field))
     return {
         "namespace": tree.tree.ref.namespace,
         "name": tree.tree.ref.name,
@@ -314,17 +268,10 @@ def _tree(tree: TreePlan) -> dict[str, Any]:
         "pods": tree.blast.pods,
         "runningPods": tree.blast.running,
         "gpus": tree.blast.gpus,
-        "changes": [_change(change) for change in changes],
-    }
-
-
-def _change(change: Change) -> dict[str, Any]:
-    return {
-        **object_json(change.ref),
-        "uid": change.ref.uid,
-        "field": change.field,
-        "old": change.old,
-        "new": change.new,
+        "changes": [
+            {**object_json(one.ref), "uid": one.ref.uid, "field": one.field, "old": one.old, "new": one.new}
+            for one in changes
+        ],
     }
 
 
@@ -337,36 +284,22 @@ def _found(plan: Plan) -> dict[str, Any]:
 
 
 def _advice(advice: Advice) -> dict[str, Any]:
-    return {
-        "id": advice.id,
-        **object_json(advice.ref),
-        "message": advice.message,
-        "source": advice.source,
-        "remedy": advice.remedy,
-        "confidence": advice.confidence,
-    }
+    more = {name: getattr(advice, name) for name in ("message", "source", "remedy", "confidence")}
+    return {"id": advice.id, **object_json(advice.ref), **more}
 
 
 def _finding(finding: Finding) -> dict[str, Any]:
-    return {
-        "code": finding.code,
-        **object_json(finding.ref),
-        "field": finding.field,
-        "message": finding.message,
-        **({"follows": finding.follows} if finding.follows else {}),
-    }
+    follows = {"follows": finding.follows} if finding.follows else {}
+    where = {**object_json(finding.ref), "field": finding.field}
+    return {"code": finding.code, **where, "message": finding.message, **follows}
 
 
-def _findings(plan: Plan) -> Iterator[Finding]:
-    yield from plan.findings
-    for tree in plan.trees:
-        yield from tree.findings
+def _findings(plan: Plan, severity: Severity) -> list[Finding]:
+    found = (*plan.findings, *(finding for tree in plan.trees for finding in tree.findings))
+    return sorted((finding for finding in found if finding.severity is severity), key=_place)
 
 
-def _sorted(findings: Iterable[Finding]) -> list[Finding]:
-    def order(finding: Finding) -> tuple[str, ...]:
-        ref = finding.ref
-        place = (ref.namespace, ref.name, ref.kind) if ref else ("", "", "")
-        return (*place, finding.field or "", finding.code, finding.message)
-
-    return sorted(findings, key=order)
+def _place(finding: Finding) -> tuple[str, ...]:
+    ref = finding.ref
+    place = (ref.namespace, ref.name, ref.kind) if ref else ("", "", "")
+    return (*place, finding.field or "", finding.code, finding.message)

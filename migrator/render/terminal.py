@@ -3,31 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import Final, TextIO
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
 
 from migrator.grove.model import Advice, Plan, Ref, Severity, TreePlan, TreeState
 from migrator.hashing import schemes
 from migrator.planning.lineage import span
 from migrator.render.changes import ChangeGroup, change_groups
+from migrator.render.figures import shares
 from migrator.render.findings import NAMED, FindingGroup, advice_groups, consequences, grouped, line, names
 from migrator.render.summary import (
+    CSV_COLUMNS,
     TargetRow,
     count,
-    csv_rows,
     headline,
     in_order,
     next_steps,
     notes,
     refusals_of,
     shown_warnings,
-    totals,
 )
 from migrator.render.text import columns, printable
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.text import Text
-    from rich.tree import Tree
+#: The columns of a table: their titles, and their names in ``plan -o csv``.
+_COLUMNS: Final = {
+    "NAMESPACE": "namespace",
+    "NAME": "name",
+    "STATE": "state",
+    "FROM": "from",
+    "TO": "to",
+    "CHANGES": "changes",
+    "PODS": "pods",
+    "RUNNING": "runningPods",
+    "GPUS": "gpus",
+    "REFUSED BY": "refusals",
+    "WARNINGS": "warnings",
+}
 
 _KINDS: Final = {
     "PodCliqueSet": "set",
@@ -38,13 +53,12 @@ _KINDS: Final = {
     "Pod": "pod",
 }
 
-#: The order on a terminal, which shows the end: sets that need somebody come last.
-_ORDER: Final = (TreeState.DONE, TreeState.SKIPPED, TreeState.MIGRATE, TreeState.REFUSED)
+#: The styles of states, in the order in which sets are shown.
 _STYLES: Final = {
-    TreeState.REFUSED: "bold red",
-    TreeState.MIGRATE: "bold blue",
-    TreeState.SKIPPED: "dim",
     TreeState.DONE: "green",
+    TreeState.SKIPPED: "dim",
+    TreeState.MIGRATE: "bold blue",
+    TreeState.REFUSED: "bold red",
 }
 _REFUSAL: Final = "red"
 _WARNING: Final = "yellow"
@@ -71,15 +85,12 @@ def plan_text(plan: Plan, *, wide: bool = False) -> str:
 
 def print_plan(plan: Plan, stream: TextIO, *, colour: bool) -> None:
     """Show the plan on a terminal: a tree per set with what changes, what refuses and why; the headline is last."""
-    from rich.console import Console  # noqa: PLC0415 - only a terminal needs it
-    from rich.text import Text  # noqa: PLC0415
-
     console = Console(file=stream, color_system="auto" if colour else None, highlight=False)
     arrow = "→" if console.encoding.startswith("utf") else "->"
-    trees = sorted(plan.trees, key=lambda tree: (_ORDER.index(tree.state), _place(tree)))
+    trees = sorted(in_order(plan.trees), key=_needing)
     refused = [tree for tree in trees if tree.state is TreeState.REFUSED]
-    for tree in trees:
-        if tree.state is not TreeState.REFUSED and (tree.state is not TreeState.DONE or tree.findings):
+    for tree in trees[: len(trees) - len(refused)]:
+        if tree.state is not TreeState.DONE or tree.findings:
             console.print(_branch(tree, arrow))
     for group in grouped(shown_warnings(plan)):
         console.print(_finding(group, arrow))
@@ -94,7 +105,7 @@ def print_plan(plan: Plan, stream: TextIO, *, colour: bool) -> None:
     for note in notes(plan):
         console.print(Text(printable(note), style="dim"))
     if plan.trees:
-        _print_totals(console, plan)
+        console.print("", _totals(plan), sep="\n")
     console.print(Text(headline(plan), style="bold"))
 
 
@@ -140,40 +151,26 @@ def _advice_lines(advisories: Iterable[Advice]) -> Iterator[str]:
 
 
 def _table(plan: Plan, *, wide: bool) -> str:
-    if wide:
-        header = ["NAMESPACE", "NAME", "STATE", "FROM", "TO", "CHANGES", "PODS", "RUNNING", "GPUS", "REFUSED BY"]
-        header.append("WARNINGS")
-        order = (0, 1, 4, 2, 3, 5, 6, 7, 8, 9, 10)
-        found = [[str(row[index]) or "-" for index in order] for row in csv_rows(plan)]
-        return columns(header, found)
-    rows = [
-        [
-            tree.tree.ref.namespace,
-            tree.tree.ref.name,
-            tree.state.value,
-            tree.source or "-",
-            tree.target,
-            f"{len(tree.changes)}",
-            f"{tree.blast.pods}",
-            f"{tree.blast.gpus}",
-            ",".join(sorted({finding.code for finding in tree.refusals})),
-        ]
-        for tree in in_order(plan.trees)
-    ]
-    header = ["NAMESPACE", "NAME", "STATE", "FROM", "TO", "CHANGES", "PODS", "GPUS", "REFUSED BY"]
-    width = len(header) - (not any(row[-1] for row in rows))
-    return columns(header[:width], [row[:width] for row in rows])
+    def cell(name: str, text: str) -> str:
+        if wide:
+            return text or "-"
+        return text.replace(" ", ",") or ("-" if name == "from" else "")
+
+    left_out = set() if wide else {"runningPods", "warnings"}
+    if not wide and not any(tree.refusals for tree in plan.trees):
+        left_out.add("refusals")
+    shown = {title: name for title, name in _COLUMNS.items() if name not in left_out}
+    rows = ([cell(name, str(CSV_COLUMNS[name](tree))) for name in shown.values()] for tree in in_order(plan.trees))
+    return columns(list(shown), rows)
 
 
 def _branch(plan: TreePlan, arrow: str) -> Tree:
-    from rich.text import Text  # noqa: PLC0415 - only a terminal needs it
-    from rich.tree import Tree  # noqa: PLC0415
-
-    title = Text()
-    title.append(plan.state.value, style=_STYLES[plan.state])
-    title.append(f" {printable(plan.tree.ref.namespace)}/")
-    title.append(printable(plan.tree.ref.name), style="bold")
-    title.append(f"  {plan.source or 'unknown'} {arrow} {plan.target}", style="dim")
+    title = Text.assemble(
+        (plan.state.value, _STYLES[plan.state]),
+        f" {printable(plan.tree.ref.namespace)}/",
+        (printable(plan.tree.ref.name), "bold"),
+        (f"  {plan.source or 'unknown'} {arrow} {plan.target}", "dim"),
+    )
     if plan.blast.pods:
         title.append(f"  {count(plan.blast.pods, 'pod')}, {count(plan.blast.gpus, 'GPU')} at stake", style="magenta")
     branch = Tree(title, guide_style="dim")
@@ -191,9 +188,6 @@ def _finding(group: FindingGroup, arrow: str, namespace: str = "") -> Tree:
 
     ``namespace`` is left out of names.
     """
-    from rich.text import Text  # noqa: PLC0415 - only a terminal needs it
-    from rich.tree import Tree  # noqa: PLC0415
-
     style = _REFUSAL if group.refuses else _WARNING
     title = Text(f"{group.code} ", style=f"bold {style}")
     node = Tree(title, guide_style="dim")
@@ -201,12 +195,12 @@ def _finding(group: FindingGroup, arrow: str, namespace: str = "") -> Tree:
         title.append(printable("; ".join(finding.message for finding in group.findings)), style=style)
         return node
     title.append(f"{group.title}{_times(len(group.findings))}", style=style)
-    for saying in group.sayings[:NAMED]:
-        where = f"{printable(names(saying.refs, namespace))}: " if saying.refs else ""
-        node.add(Text(f"{where}{printable(saying.found)}"))
-    rest = group.sayings[NAMED:]
+    for statement in group.statements[:NAMED]:
+        where = f"{printable(names(statement.refs, namespace))}: " if statement.refs else ""
+        node.add(Text(f"{where}{printable(statement.found)}"))
+    rest = group.statements[NAMED:]
     if rest:
-        refs = tuple(ref for saying in rest for ref in saying.refs)
+        refs = tuple(ref for statement in rest for ref in statement.refs)
         node.add(Text(f"and {len(rest):,} more: {printable(names(refs, namespace))}", style="dim"))
     if group.consequences:
         node.add(Text(f"it also explains {consequences(group)}", style="dim"))
@@ -217,12 +211,8 @@ def _finding(group: FindingGroup, arrow: str, namespace: str = "") -> Tree:
 
 def _advice(code: str, title: str, advice: Advice, refs: tuple[Ref, ...], arrow: str) -> Tree:
     """A hazard's title; below it the objects, the effect and the remedy."""
-    from rich.text import Text  # noqa: PLC0415 - only a terminal needs it
-    from rich.tree import Tree  # noqa: PLC0415
-
-    heading = Text(f"{code} ", style="bold magenta")
-    heading.append(f"{title}{_times(len(refs))}", style="magenta")
-    node = Tree(heading, guide_style="dim")
+    heading = ((f"{code} ", "bold magenta"), (f"{title}{_times(len(refs))}", "magenta"))
+    node = Tree(Text.assemble(*heading), guide_style="dim")
     what = advice.message.removeprefix(str(advice.ref)).lstrip(": ") if advice.ref else advice.message
     node.add(Text(f"{printable(names(refs))}: {printable(what)}" if refs else printable(what)))
     node.add(Text(f"{advice.source}; {advice.confidence}", style="dim"))
@@ -231,41 +221,30 @@ def _advice(code: str, title: str, advice: Advice, refs: tuple[Ref, ...], arrow:
 
 
 def _change(changes: ChangeGroup, arrow: str) -> Text:
-    from rich.text import Text  # noqa: PLC0415 - only a terminal needs it
-
     where = ", ".join(count(number, _KINDS.get(kind, kind)) for kind, number in sorted(changes.kinds.items()))
-    text = Text(f"{printable(changes.what)}: ")
-    text.append(f"{changes.old} {arrow} {changes.new}", style="cyan")
-    text.append(f"  in {where}", style="dim")
-    return text
+    values = f"{changes.old} {arrow} {changes.new}"
+    return Text.assemble(f"{printable(changes.what)}: ", (values, "cyan"), (f"  in {where}", "dim"))
 
 
-def _print_totals(console: Console, plan: Plan) -> None:
-    from rich.text import Text  # noqa: PLC0415 - only a terminal needs it
-
-    rows = [
-        (
-            total.state.value,
-            count(total.sets, "set"),
-            count(total.blast.pods, "pod"),
-            count(total.blast.gpus, "GPU"),
-            " ".join(total.codes),
+def _totals(plan: Plan) -> Table:
+    table = Table.grid(padding=(0, 2))
+    for justify in ("left", "right", "right", "right", "left"):
+        table.add_column(justify=justify)
+    for share in shares(sorted(plan.trees, key=_needing), lambda tree: tree.state.value):
+        numbers = (
+            count(share.sets, "set"),
+            count(share.without.pods, "pod"),
+            count(share.without.gpus, "GPU"),
         )
-        for total in sorted(totals(plan), key=lambda total: _ORDER.index(total.state))
-    ]
-    widths = [max(len(row[index]) for row in rows) for index in range(4)]
-    console.print()
-    for row in rows:
-        text = Text(row[0].ljust(widths[0]), style=_STYLES[TreeState(row[0])])
-        cells = (f"  {cell.rjust(width)}" for cell, width in zip(row[1:4], widths[1:], strict=True))
-        text.append("".join(cells), style="not bold default")
-        text.append(f"  {row[4]}".rstrip(), style=_REFUSAL)
-        console.print(text)
+        codes = Text(" ".join(share.codes), style=_REFUSAL)
+        table.add_row(Text(share.name, style=_STYLES[TreeState(share.name)]), *numbers, codes)
+    return table
 
 
 def _times(number: int) -> str:
     return f" ({number:,}x)" if number > 1 else ""
 
 
-def _place(tree: TreePlan) -> tuple[str, str]:
-    return (tree.tree.ref.namespace, tree.tree.ref.name)
+def _needing(tree: TreePlan) -> int:
+    """The order on a terminal, which shows the end: sets that need somebody come last."""
+    return list(_STYLES).index(tree.state)

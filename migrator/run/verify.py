@@ -17,10 +17,10 @@ from migrator.errors import LostRace, MigratorError, NotAuthorised, NotFound, Re
 from migrator.exact_json import JSONObject
 from migrator.grove.model import Ref, Snapshot
 from migrator.grove.places import stored_hashes
-from migrator.planning.aftermath import Problem, problems_of
 from migrator.planning.images import other_digest
 from migrator.planning.options import PlanOptions
 from migrator.planning.planner import is_of
+from migrator.planning.problems import Problem, problems_of
 from migrator.planning.revert import make_revert
 from migrator.planning.tables import Baseline, Table
 from migrator.resources import EVENTS

@@ -15,10 +15,8 @@ from migrator.errors import AlreadyExists, ApiError, ClusterError, Conflict, Not
 from migrator.exact_json import JSONNumber, JSONObject
 from migrator.resources import (
     CONFIG_MAPS,
-    CUSTOM_RESOURCE_DEFINITIONS,
     DEPLOYMENTS,
     LEASES,
-    NAMESPACES,
     POD_CLIQUES,
     PODS,
     Op,
@@ -29,7 +27,7 @@ from migrator.stores.dump.store import DumpStore
 from migrator.stores.kube import store as kube_store
 from migrator.stores.kube.store import KubeStore
 from testbed.controlplane.server import ControlPlane
-from tests.support.memory_store import SELF_SUBJECT_REVIEWS, MemoryStore
+from tests.support.memory_store import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, SELF_SUBJECT_REVIEWS, MemoryStore
 
 pytestmark = pytest.mark.controlplane
 

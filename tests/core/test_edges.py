@@ -10,7 +10,7 @@ from migrator.hashing import quantity, schemes, spew
 from migrator.hashing.fnv import Piece, plain
 from migrator.hashing.podcliqueset import IN_ORDER
 from migrator.planning import explain
-from migrator.planning.newer_fields import newer_fields
+from migrator.planning.explain import newer_fields
 from migrator.resources import Op
 from migrator.run import operator_config
 from migrator.stores.dump import patching

@@ -346,7 +346,7 @@ def test_expressions_in_the_selector_count(labels: dict[str, str], *, selected: 
             {"key": "i", "operator": "DoesNotExist"},
         ],
     }
-    cluster = SmallCluster((DEPLOYMENTS, body), (CONFIG_MAPS, config_map()), (PODS, pod("p", labels=labels)))
+    cluster = cluster_of(body, installation.config_map(CONFIG), pod("p", labels=labels))
     assert bool(found_in(cluster).pods) is selected
 
 

@@ -273,7 +273,7 @@ def test_a_set_that_is_scaled_in_needs_no_pods_of_that_replica(migrated: MemoryS
     with pytest.raises(VerificationFailed, match="patient-0-frontend is missing"):
         check(migrated, context)
     change(migrated, lambda item: item["spec"].update(replicas=0), resources.POD_CLIQUE_SETS, "patient")
-    assert "patient-0-frontend is not wanted any more" in owners_deeds(verified(migrated, context))
+    assert "patient-0-frontend is gone: its owner scaled it in" in owners_deeds(verified(migrated, context))
 
 
 def test_a_set_that_was_edited_is_its_owners(migrated: MemoryStore, context: Context) -> None:

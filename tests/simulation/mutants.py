@@ -61,7 +61,7 @@ def found_by_itself() -> None:
 
 
 def _root_first() -> AbstractContextManager[object]:
-    return mock.patch.dict(patches.RANKS, {Place.SET_GENERATION: -1})
+    return mock.patch.dict(patches.RANKS, {("PodCliqueSet", "status"): -1})
 
 
 def _no_progress() -> AbstractContextManager[object]:

@@ -34,14 +34,16 @@ T = TypeVar("T")
 SELF_SUBJECT_REVIEWS: Final = Resource(
     "authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False
 )
+NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+CUSTOM_RESOURCE_DEFINITIONS: Final = Resource(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
+)
 RESOURCES: Final = (
     *(resource for resource in vars(resources).values() if isinstance(resource, Resource)),
-    SELF_SUBJECT_REVIEWS,
+    *(SELF_SUBJECT_REVIEWS, NAMESPACES, CUSTOM_RESOURCE_DEFINITIONS),
 )
 _BY_KIND: Final = {(resource.api_version, resource.kind): resource for resource in RESOURCES}
-_WITHOUT_GENERATION: Final = frozenset(
-    {resources.CONFIG_MAPS, resources.LEASES, resources.EVENTS, resources.NAMESPACES}
-)
+_WITHOUT_GENERATION: Final = frozenset({resources.CONFIG_MAPS, resources.LEASES, resources.EVENTS, NAMESPACES})
 _BRIEF_GROUPS: Final = frozenset({"grove.io", "scheduler.grove.io"})
 _OWN_METADATA: Final = ("uid", "name", "namespace", "creationTimestamp")
 _START: Final = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -13,10 +13,9 @@ from typing import Any, BinaryIO
 
 from migrator.errors import InputError
 from migrator.hashing.layouts import Layout, load
-from migrator.operators import schemefile
+from migrator.operators import images
 from migrator.operators.algorithm import NotAnOperatorError, Recognised
 from migrator.operators.binary import OperatorBinary
-from migrator.operators.images import OperatorImage, Platform
 from migrator.operators.schemefile import OperatorScheme
 
 ELF = b"\x7fELF"
@@ -110,9 +109,9 @@ def changed_layout() -> Layout:
 
 def described(layout: Layout | None = None, *, algorithm: str = "legacy", names: bool = False) -> OperatorScheme:
     """What is read of an operator's image on two platforms, of which a third was not copied."""
-    platforms = tuple(
-        Platform(f"linux/{machine}", f"sha256:{machine}", operator(layout, machine=machine, algorithm=algorithm))
+    platforms = [
+        (f"linux/{machine}", f"sha256:{machine}", operator(layout, machine=machine, algorithm=algorithm))
         for machine in ("amd64", "arm64")
-    )
-    found = schemefile.of_image(OperatorImage("sha256:" + 64 * "a", platforms, ("linux/s390x",)))
+    ]
+    found = images.of_binaries(platforms, digest="sha256:" + 64 * "a", missing=["linux/s390x"])
     return replace(found, hash_in_names=names)

@@ -61,7 +61,7 @@ one, nothing is recreated either.
 _TRIED: Final = """\
 ## What else was tried
 
-With alpha.3 and its rebuilt sibling and with alpha.9 and alpha.11, unless it says more:
+With alpha.3 and its rebuilt sibling and with alpha.9 and alpha.11, unless a line names others:
 
 - **Hashes**, with every build in the table above: 14,911 pod templates, over 2,100 for each build, that the API server
   and the operator's webhooks accept, among them one for each field of a pod spec, and 700 hashes stored with sets of
@@ -119,7 +119,7 @@ repository has none.
 
 The binaries that were used are not those of Grove's images. They were built from the unchanged source of each tag or
 commit, with the Kubernetes libraries that its go.mod names. The types of two other schedulers, KAI and Volcano, which
-the source of alpha.9 and later imports, could not be had from a module proxy, so stand-ins with the same fields
+the source of alpha.9 and later imports, are not available from a module proxy, so stand-ins with the same fields
 replaced them; no such scheduler was configured, and no hash depends on them.
 
 For releases that are not in these tables there is less evidence: golden vectors from Go itself for their hashes
@@ -128,7 +128,7 @@ how their operators behave.
 
 "{builds.BUILDS["v0.1.0-alpha.3-k8s-1.34"].title}" is **not a release of
 Grove**. It is the source of alpha.3 with newer Kubernetes libraries and no other change: the case of Grove issue 709,
-in which the same template has another hash only because `k8s.io/api` is newer. The tool was told the target by its
+in which the same template has another hash only because `k8s.io/api` is newer. The target was given to the tool by its
 scheme and image, as for any build that is not a release: `--to legacy-1.34 --target-image IMAGE`. Its CRDs
 are those of the alpha.6 line, the first with `k8s.io/api` 0.34.
 

@@ -1,53 +1,45 @@
 """The guards: one pure function and one stable code for each rule that may forbid a migration.
 
 A guard refuses only where going on could recreate a pod or hide a real change; else it warns. docs/guards.md explains
-each code. All findings of a tree are reported at once; one that follows from another finding names it.
+each code.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Final
 
 from migrator.grove.model import Finding, Severity
 from migrator.planning.guards import gangs, spec, updates, values, workload
-from migrator.planning.guards.base import CATALOGUE, FOREIGN_CODES, HAZARDS, Case, Guard, guard, harmless, overridable
+from migrator.planning.guards.base import CATALOGUE, FOREIGN_CODES, Case, Guard, guard, harmless, overridable
 
-__all__ = ["CATALOGUE", "FOREIGN_CODES", "HAZARDS", "Case", "Guard", "check_tree", "guard", "overridable"]
+__all__ = ["CATALOGUE", "FOREIGN_CODES", "Case", "Guard", "check_tree", "guard", "overridable"]
 
 _MODULES = (values, spec, gangs, updates, workload)
 
-#: Codes that explain other findings of the same set. The first one that is found counts: an edit that the operator has
-#: not seen, then an update in flight.
+#: Codes of causes, of which the first one found counts: an edit that the operator has not seen, an update in flight.
 _CAUSES: Final = ("GM-101", "GM-102", "GM-103", "GM-107", "GM-108")
-#: Codes of findings that an edit or an update causes until it has ended.
+#: Codes of what an edit or an update causes until it has ended.
 _CONSEQUENCES: Final = frozenset(
     {"GM-102", "GM-103", "GM-105", "GM-106", "GM-107", "GM-108", "GM-109", "GM-110", "GM-111", "GM-117", "GM-128"}
 )
 
 
 def check_tree(case: Case, *, allow: frozenset[str] = frozenset()) -> tuple[Finding, ...]:
-    """All findings of the guards in one tree.
+    """All findings of the guards in one tree, causes first; a finding that follows from another one names it.
 
-    A refusal whose code is in ``allow`` and overridable becomes a warning. If source and target give the same hashes,
-    nothing is written and nothing refuses.
+    A refusal whose code is in ``allow`` and overridable becomes a warning. Nothing refuses if nothing is written.
     """
     found = [_allowed(f, allow) for module in _MODULES for check in module.CHECKS for f in check(case)]
-    if case.equal:
+    if case.unchanged:
         found = [harmless(finding) for finding in found]
-    return _with_causes(found)
-
-
-def _with_causes(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """The findings, causes first; a finding that follows from another one names it."""
-    findings = tuple(findings)
-    refusing = {finding.code for finding in findings if finding.severity is Severity.REFUSAL}
+    refusing = {finding.code for finding in found if finding.severity is Severity.REFUSAL}
     cause = next((code for code in _CAUSES if code in refusing), None)
-    if cause is None:
-        return findings
-    found = [replace(f, follows=cause) if f.code in _CONSEQUENCES and f.code != cause else f for f in findings]
-    return tuple(sorted(found, key=lambda finding: (finding.follows is not None, finding.code != cause)))
+    if cause is not None:
+        found = [replace(f, follows=cause) if f.code in _CONSEQUENCES and f.code != cause else f for f in found]
+        found.sort(key=lambda finding: (finding.follows is not None, finding.code != cause))
+    return tuple(found)
 
 
 def _allowed(finding: Finding, allow: Collection[str]) -> Finding:

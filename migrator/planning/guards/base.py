@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from migrator.grove.model import (
     Finding,
@@ -21,6 +21,7 @@ from migrator.grove.model import (
     Tree,
 )
 from migrator.hashing.schemes import Scheme
+from migrator.planning.detect import Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,20 +85,6 @@ CATALOGUE: Final = {
 }
 
 
-#: The titles of the hazards of an upgrade. They never refuse (``migrator/planning/advisories.py``).
-HAZARDS: Final = {
-    "GM-301": "A member at zero ends its gang",
-    "GM-302": "All cliques of a set are at zero",
-    "GM-303": "All scaling groups of a set are at zero",
-    "GM-304": "Pods carry another scheduler's pod group annotation",
-    "GM-305": "Automatic MNNVL ends",
-    "GM-306": "A topology constraint names no topology",
-    "GM-307": "KAI finds no single queue",
-    "GM-308": "KAI is older than its PodGroups",
-    "GM-309": "A stray pod is deleted at the start",
-}
-
-
 #: The code of a stored value of neither scheme, by its place.
 FOREIGN_CODES: Final = {
     Place.SET_GENERATION: "GM-101",
@@ -115,37 +102,26 @@ FOREIGN_CODES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """The input of a guard: one tree, and its detection.
-
-    ``source`` is the scheme that explains the tree or, if ``explained`` is false, the one that explains most of it.
-    ``foreign`` are the stored values that are neither its hash nor the target's; ``leftovers`` those of them that
-    OnDelete permits, which are not in ``foreign``. ``target_values`` counts the values that are the target's and not
-    the source's. ``known``: at least one value is the source's or the target's. ``recorded`` is the source of the run
-    that left a table of the tree. ``unknown_fields`` are the template's fields (JSON Pointers) that only the target's
-    structs know, ``lost_fields`` those that only the source's know. ``sightings`` are source hashes outside the known
-    places. ``lagging`` are the foreign values, by uid and field, on which no pod depends
-    (:mod:`migrator.planning.lag`). ``equal``: source and target certainly give the set the same hashes, so nothing is
-    written to it. ``now`` is ``None`` if the time is unknown (a dump). ``downtime`` is in seconds.
-    """
+    """The input of a guard: one tree, its hashes and what its stored values are."""
 
     tree: Tree
-    source: Scheme
+    source: Scheme  # explains the tree; if not `explained`, most of it
     target: Scheme
     explained: bool
     source_hashes: SetHashes
     target_hashes: SetHashes
-    foreign: tuple[StoredHash, ...] = ()
-    leftovers: tuple[StoredHash, ...] = ()
-    target_values: int = 0
-    known: bool = True
-    recorded: str | None = None
-    unknown_fields: tuple[str, ...] = ()
-    lost_fields: tuple[str, ...] = ()
-    sightings: tuple[Sighting, ...] = ()
-    lagging: frozenset[tuple[str, str]] = frozenset()
-    equal: bool = False
-    now: datetime | None = None
-    downtime: float = 600.0
+    values: Mapping[Verdict, tuple[StoredHash, ...]]
+    lagging: frozenset[tuple[str, str]] = frozenset()  # foreign values on which no pod depends, by uid and field
+    unchanged: bool = False  # nothing is written to the set
+    recorded: str | None = None  # the source of the run that left a table of the tree
+    sightings: tuple[Sighting, ...] = ()  # in all of the cluster
+    now: datetime | None = None  # unknown for a dump
+    downtime: float = 600.0  # expected, in seconds
+
+    @property
+    def foreign(self) -> tuple[StoredHash, ...]:
+        """The values of neither scheme that OnDelete does not permit."""
+        return self.values[Verdict.FOREIGN]
 
     @property
     def old_is_left(self) -> bool:
@@ -161,11 +137,6 @@ def children(tree: Tree) -> tuple[PodClique | PodCliqueScalingGroup, ...]:
 def with_status(tree: Tree) -> tuple[PodCliqueSet | PodClique | PodCliqueScalingGroup, ...]:
     """The objects of a tree with a status: the set and its children."""
     return (tree.pcs, *children(tree))
-
-
-def condition(item: PodCliqueSet | PodClique | PodCliqueScalingGroup, kind: str) -> Mapping[str, Any]:
-    """The condition of that type, or an empty mapping."""
-    return next((entry for entry in item.status.get("conditions") or () if entry.get("type") == kind), {})
 
 
 def guard(code: str) -> Guard:
@@ -194,7 +165,7 @@ def harmless(finding: Finding) -> Finding:
     if finding.severity is Severity.WARNING:
         return finding
     found = finding.message.partition("; ")[0]
-    message = f"{found}; nothing is written to this set, so it does not stand in the way"
+    message = f"{found}; nothing is written to this set, so this only warns"
     return replace(finding, severity=Severity.WARNING, message=message)
 
 

@@ -1,7 +1,4 @@
-"""Why a hash that the operator computed cannot be recomputed from the spec.
-
-Each such cause is reported once for its PodClique, in place of every value that follows from it.
-"""
+"""Why a hash that the operator computed cannot be recomputed: one cause for all values of a PodClique."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ _GPU: Final = "nvidia.com/gpu"
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """The cause of foreign template hashes of one PodClique and its pods; ``values`` is ``None`` for all of them."""
+    """The cause of foreign template hashes of one PodClique and its pods: of ``values``, or of all if ``None``."""
 
     finding: Finding
     values: frozenset[str] | None = None
@@ -57,19 +54,17 @@ def _not_in_template(case: Case, pod_clique: PodClique) -> Cause | None:
         return None
     what = f"clique {pod_clique.clique}" if pod_clique.clique else "a clique that its labels do not name"
     message = (
-        f"{pod_clique.ref} is of {what}, which the template of {case.tree.ref} does not have: the operator is still "
-        "removing it, or did not make it; its template hashes and those of its pods prove nothing"
+        f"{pod_clique.ref} is of {what}, which the template of {case.tree.ref} does not have, so its hashes cannot be "
+        "recomputed: the operator is still removing it, or did not make it; let the operator finish, or delete it"
     )
     return Cause(refuse("GM-109", pod_clique.ref, POINTER_TEMPLATE_HASH_LABEL, message))
 
 
 def _suffix_trap(case: Case, pod_clique: PodClique) -> Cause | None:
-    """The operator takes a PodClique's template by name ending, first match in slice order.
+    """The operator makes a PodClique from the first template whose name its own ends with, and compares exact names.
 
-    Grove: ``strings.HasSuffix`` in ``buildResource`` of
-    ``operator/internal/controller/podcliqueset/components/podclique/podclique.go`` and of
-    ``operator/internal/controller/podcliquescalinggroup/components/podclique/podclique.go``; every comparison
-    goes by the exact name.
+    Grove: ``strings.HasSuffix`` in ``buildResource`` of ``podclique.go`` below ``operator/internal/controller``, in
+    ``podcliqueset/components/podclique`` and in ``podcliquescalinggroup/components/podclique``.
     """
     clique, templates = pod_clique.clique, case.source_hashes.templates
     names = (str(entry.get("name")) for entry in case.tree.pcs.cliques)
@@ -106,8 +101,8 @@ def _way_out(case: Case, clique: str, match: str) -> str:
 def _mnnvl(case: Case, pod_clique: PodClique) -> Cause | None:
     """alpha.6 and alpha.7 inject the claim into the template that other PodCliques are hashed from.
 
-    Grove: ``pclq.Spec = pclqTemplateSpec.Spec`` without a copy in ``buildResource`` of standalone PodCliques, and
-    ``operator/internal/mnnvl``: ``InjectMNNVLIntoPodSpec`` for containers with GPUs.
+    Grove: ``pclq.Spec = pclqTemplateSpec.Spec`` in ``buildResource`` of standalone PodCliques makes no copy;
+    ``operator/internal/mnnvl:InjectMNNVLIntoPodSpec`` changes containers with GPUs.
     """
     pcs = case.tree.pcs
     if (
@@ -129,9 +124,6 @@ def _mnnvl(case: Case, pod_clique: PodClique) -> Cause | None:
 
 def _has_gpu(clique: Mapping[str, Any]) -> bool:
     pod_spec = (clique.get("spec") or {}).get("podSpec") or {}
-    wanted = [
-        (container.get("resources") or {}).get(kind) or {}
-        for container in (*(pod_spec.get("containers") or ()), *(pod_spec.get("initContainers") or ()))
-        for kind in ("limits", "requests")
-    ]
-    return any(whole_units(quantities.get(_GPU)) for quantities in wanted)
+    containers = (*(pod_spec.get("containers") or ()), *(pod_spec.get("initContainers") or ()))
+    resources = [container.get("resources") or {} for container in containers]
+    return any(whole_units((one.get(kind) or {}).get(_GPU)) for one in resources for kind in ("limits", "requests"))

@@ -7,28 +7,25 @@ from typing import Final
 
 from migrator.grove.model import Finding
 from migrator.planning.guards.base import Case, refuse, warn
+from migrator.resources import pointer
 
-_LABEL_MINIMUM_VIABLE_UNIT: Final = "grove.io/minimum-viable-unit"
+_MINIMUM_VIABLE_UNIT: Final = "grove.io/minimum-viable-unit"
+_IN_NAMES: Final = (
+    "alpha.10-rc1 put the hash into object names, which cannot be migrated; upgrade without the migrator, and accept "
+    "that the pods are replaced"
+)
 
 
 def hash_in_names(case: Case) -> Iterator[Finding]:
     """Grove alpha.10-rc1 keyed PodGangMap entries by names that contain the hash (``GeneratePodGangName``)."""
     for gang_map in case.tree.pod_gang_maps:
         if any(not entry.get("epoch") for entry in gang_map.spec.get("entries") or ()):
-            message = (
-                f"{gang_map.ref} has entries without an epoch: alpha.10-rc1 put the hash into object names, which "
-                "cannot be migrated; upgrade from alpha.10-rc1 without the migrator and accept the roll"
-            )
+            message = f"{gang_map.ref} has entries without an epoch: {_IN_NAMES}"
             yield refuse("GM-131", gang_map.ref, "/spec/entries", message)
     for gang in case.tree.pod_gangs:
-        if _LABEL_MINIMUM_VIABLE_UNIT in gang.labels:
-            yield refuse(
-                "GM-131",
-                gang.ref,
-                f"/metadata/labels/{_LABEL_MINIMUM_VIABLE_UNIT.replace('/', '~1')}",
-                f"{gang.ref} was made by alpha.10-rc1, which put the hash into object names: it cannot be "
-                "migrated; upgrade without the migrator and accept the roll",
-            )
+        if _MINIMUM_VIABLE_UNIT in gang.labels:
+            message = f"{gang.ref} has the label {_MINIMUM_VIABLE_UNIT}: {_IN_NAMES}"
+            yield refuse("GM-131", gang.ref, pointer("metadata", "labels", _MINIMUM_VIABLE_UNIT), message)
 
 
 def empty_maps(case: Case) -> Iterator[Finding]:
@@ -36,8 +33,8 @@ def empty_maps(case: Case) -> Iterator[Finding]:
     for gang_map in case.tree.pod_gang_maps:
         if not gang_map.spec.get("entries"):
             message = (
-                f"{gang_map.ref} has no entries, so there is nothing to migrate in it; alpha.12 leaves such maps when "
-                "all members were scaled to zero, and new pods stay gated until a later release repairs them"
+                f"{gang_map.ref} has no entries, so it stores no hash; alpha.12 leaves such maps when all members were "
+                "scaled to zero, and new pods stay gated until a later release repairs them"
             )
             yield warn("GM-133", gang_map.ref, "/spec/entries", message)
 

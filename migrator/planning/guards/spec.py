@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from migrator.grove.model import Finding
+from migrator.planning.explain import newer_fields
 from migrator.planning.guards.base import Case, refuse, warn
 from migrator.planning.guards.causes import causes
 
@@ -18,18 +19,18 @@ def template(case: Case) -> Iterator[Finding]:
 
 def fields(case: Case) -> Iterator[Finding]:
     """A field that only one of the two struct layouts has is a real change of the template."""
-    pcs = case.tree.pcs
-    for pointer in case.unknown_fields:
+    pcs, source, target = case.tree.pcs, case.source.minor, case.target.minor
+    for pointer in newer_fields(pcs.spec, source, target):
         message = (
-            f"{pcs.ref} sets {pointer}, which the {case.source.minor} structs of the running operator ignore and "
-            f"the {case.target.minor} structs see: the upgrade really changes the pods, and rewriting hashes would "
-            "hide that; remove the field before the upgrade and add it again afterwards"
+            f"{pcs.ref} sets {pointer}, which the {source} structs of the running operator ignore and the {target} "
+            "structs of the next one do not: the upgrade really changes the pods, and a migration would hide that; "
+            "remove the field before the upgrade and add it again afterwards"
         )
         yield refuse("GM-125", pcs.ref, pointer, message)
-    for pointer in case.lost_fields:
+    for pointer in newer_fields(pcs.spec, target, source):
         message = (
-            f"{pcs.ref} sets {pointer}, which the {case.target.minor} structs ignore: its pods keep the effect of "
-            "the field until they are recreated, and lack it from then on"
+            f"{pcs.ref} sets {pointer}, which the {target} structs of the next operator ignore: its pods keep the "
+            "effect of the field until they are recreated, and new pods lack it"
         )
         yield warn("GM-134", pcs.ref, pointer, message)
 

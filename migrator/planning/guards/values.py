@@ -7,14 +7,16 @@ from typing import Final
 
 from migrator.grove.model import LABEL_POD_TEMPLATE_HASH, POINTER_TEMPLATE_HASH_LABEL, Finding, StoredHash
 from migrator.grove.places import POINTER_SET_GENERATION
+from migrator.planning.detect import Verdict
 from migrator.planning.guards.base import FOREIGN_CODES, Case, judge, refuse, warn
 from migrator.planning.guards.causes import causes
 
+_STUCK: Final = "an update is in flight or stuck: let the running operator finish it"
 _REMEDY: Final = {
     "GM-101": "if the spec was edited, let the running operator roll that out; if another operator wrote this value, "
     "name its release with --from",
-    "GM-109": "an update is in flight or stuck: let the running operator finish it",
-    "GM-110": "an update is in flight or stuck: let the running operator finish it",
+    "GM-109": _STUCK,
+    "GM-110": _STUCK,
     "GM-111": "an update is in flight or stuck (Grove issue 400): let the operator finish it; if it never does, delete "
     "the pod",
     "GM-128": "the operator has not finished moving its PodGangs: let it finish",
@@ -24,9 +26,8 @@ _REMEDY: Final = {
 def never_reconciled(case: Case) -> Iterator[Finding]:
     """Children under a set without a generation hash.
 
-    The operator stores its own hash there and rolls nothing
-    (``podcliqueset/reconcilespec.go:processGenerationHashChange``). So does the next operator, whose hashes the
-    migrated children then hold.
+    Every operator stores its own hash there and replaces no pod
+    (``podcliqueset/reconcilespec.go:processGenerationHashChange``), the next one that of the migrated children.
     """
     pcs = case.tree.pcs
     if pcs.generation_hash is None:
@@ -36,21 +37,17 @@ def never_reconciled(case: Case) -> Iterator[Finding]:
 
 
 def foreign(case: Case) -> Iterator[Finding]:
-    """A stored value that neither scheme gives for the current spec.
-
-    Values with a cause (:func:`migrator.planning.guards.causes.causes`) are reported once, by their cause. Values on
-    which no pod depends are left as they are, with a warning.
-    """
+    """A stored value that neither scheme gives for the current spec, unless a cause is reported for it."""
     if not case.foreign:
         return
-    accounted, lagging = causes(case), case.lagging
+    accounted = causes(case)
     owners = {pod.ref.uid: clique.ref.uid for clique in case.tree.pod_cliques for pod in clique.pods}
     for stored in case.foreign:
         cause = accounted.get(owners.get(stored.ref.uid, stored.ref.uid))
         if cause is not None and cause.explains(stored):
             continue
         code, holds = FOREIGN_CODES[stored.place], _holds(case, stored)
-        if (stored.ref.uid, stored.field) in lagging:
+        if (stored.ref.uid, stored.field) in case.lagging:
             message = f"{holds}; no pod depends on it, so it stays as it is; the operator may correct it later"
             yield warn(code, stored.ref, stored.field, message)
         else:
@@ -58,21 +55,23 @@ def foreign(case: Case) -> Iterator[Finding]:
 
 
 def unknown_places(case: Case) -> Iterator[Finding]:
-    """A source hash in a place that no known operator uses: without it the tree would be only half migrated."""
+    """A source hash in a place that no known operator uses, except in objects of other sets: it would stay as it is."""
+    tree, old, new = case.tree, case.source_hashes, case.target_hashes
+    moving = {old.generation, *old.templates.values()} - {new.generation, *new.templates.values()}
     for seen in case.sightings:
-        message = (
-            f"{seen.ref} holds {seen.value}, a hash of {case.tree.ref} under {case.source.name}, at {seen.field}, "
-            "which is not a known place: this migrator does not know where this operator keeps its hashes; report it, "
-            "and upgrade this set without the migrator"
-        )
-        yield refuse("GM-136", seen.ref, seen.field, message)
+        of_others = seen.ref.kind == tree.ref.kind and seen.ref.uid != tree.ref.uid
+        near = seen.ref.namespace in {"", tree.ref.namespace} and seen.part_of in {None, tree.ref.name}
+        if seen.value in moving and near and not of_others:
+            message = (
+                f"{seen.ref} holds {seen.value}, a hash of {tree.ref} under {case.source.name}, at {seen.field}, which "
+                "is not a known place: the migrator does not know where this operator keeps its hashes; report it, and "
+                "upgrade this set without the migrator"
+            )
+            yield refuse("GM-136", seen.ref, seen.field, message)
 
 
 def missing(case: Case) -> Iterator[Finding]:
-    """A PodClique or pod without the hash label.
-
-    Absent status hashes are normal: the operator sets them when all pods of a PodClique are up for the first time.
-    """
+    """A PodClique or pod without the hash label; a new PodClique's status has no hashes until all its pods are up."""
     for pod_clique in case.tree.pod_cliques:
         if pod_clique.terminating:
             continue
@@ -82,20 +81,19 @@ def missing(case: Case) -> Iterator[Finding]:
         for pod in pod_clique.pods:
             if pod.template_hash or pod.terminating:
                 continue
-            message = f"{pod.ref} has no label {LABEL_POD_TEMPLATE_HASH}"
-            if case.tree.pcs.on_delete:
-                yield warn("GM-112", pod.ref, POINTER_TEMPLATE_HASH_LABEL, f"{message}; it is left alone")
-            else:
-                message = (
-                    f"{message}: it is not a pod of this operator, or the label was removed; delete the pod or "
-                    "restore the label"
+            code, to_do = "GM-112", "; it is left alone"
+            if not case.tree.pcs.on_delete:
+                code = "GM-111"
+                to_do = (
+                    ": it is not a pod of this operator, or the label was removed; delete the pod or restore the label"
                 )
-                yield refuse("GM-111", pod.ref, POINTER_TEMPLATE_HASH_LABEL, message)
+            message = f"{pod.ref} has no label {LABEL_POD_TEMPLATE_HASH}{to_do}"
+            yield judge(code, pod.ref, POINTER_TEMPLATE_HASH_LABEL, message, refuses=code == "GM-111")
 
 
 def leftovers(case: Case) -> Iterator[Finding]:
     """OnDelete keeps pods of older templates on purpose; they stay as they are."""
-    for stored in case.leftovers:
+    for stored in case.values[Verdict.LEFTOVER]:
         message = (
             f"{stored.ref} holds {stored.value}, the hash of an older template; updateStrategy is OnDelete, so it is "
             "left alone and counts as outdated after the upgrade as it does now"
@@ -105,17 +103,21 @@ def leftovers(case: Case) -> Iterator[Finding]:
 
 def unrecorded(case: Case) -> Iterator[Finding]:
     """Target values in a tree without a record of who wrote them."""
-    if case.explained and case.target_values and case.recorded is None:
+    number = sum(stored.value != case.source_hashes.of(stored) for stored in case.values[Verdict.TARGET])
+    if case.explained and number and case.recorded is None:
+        holds, them = "1 field already holds a hash", "it"
+        if number > 1:
+            holds, them = f"{number} fields already hold hashes", "them"
         message = (
-            f"{case.tree.ref}: {case.target_values} values are {case.target.name}'s already and no record "
-            "shows who wrote them; they are kept, by this run and by a revert of it"
+            f"{case.tree.ref}: {holds} of {case.target.name}, and no record shows who wrote {them}; a run and its "
+            f"revert leave {them} unchanged"
         )
         yield warn("GM-129", case.tree.ref, None, message)
 
 
 def _holds(case: Case, stored: StoredHash) -> str:
     text = f"{stored.ref} holds {stored.value}"
-    if not case.known:
+    if not case.values[Verdict.SOURCE] and not case.values[Verdict.TARGET]:
         return f"{text}, which no scheme that was tried gives for the current spec"
     source, target = (
         f"{scheme.name}'s {hashes.of(stored)}"

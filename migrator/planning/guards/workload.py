@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -10,24 +11,23 @@ from typing import Any, Final
 from migrator import durations
 from migrator.grove.model import (
     LABEL_PART_OF,
+    LABEL_POD_CLIQUE,
     LABEL_SCALING_GROUP,
     LABEL_SCALING_GROUP_REPLICA_INDEX,
     LABEL_SET_REPLICA_INDEX,
     Finding,
-    PodClique,
-    PodCliqueSet,
     Ref,
-    Tree,
 )
-from migrator.planning.guards.base import Case, children, condition, refuse, warn, with_status
-from migrator.planning.hazards import NEW, moment
+from migrator.planning.guards.base import Case, children, judge, warn, with_status
+from migrator.planning.hazards import NEW, condition, moment, unscheduled_at
+from migrator.resources import pointer
 
-#: Grove's default from alpha.2 on (``operator/internal/webhook/admission/pcs/defaulting``). Its webhook stores it
-#: in every set, as alpha.1's stores 30 seconds, so it is hardly ever absent.
+#: Grove's default from alpha.2 on, which its webhook stores in every set (alpha.1's: 30 seconds);
+#: ``operator/internal/webhook/admission/pcs/defaulting``.
 DEFAULT_TERMINATION_DELAY: Final = "4h0m0s"
 
-#: A code that is not an error: operators up to alpha.8 record it for a PodClique while they replace its pods one by
-#: one (``operator/internal/errors/errors.go``, ``podclique/reconcilespec.go:syncPCLQResources``).
+#: Not an error: operators up to alpha.8 record it while they replace a PodClique's pods one by one
+#: (``operator/internal/errors/errors.go``, ``podclique/reconcilespec.go:syncPCLQResources``).
 _COME_BACK: Final = "ERR_CONTINUE_RECONCILE_AND_REQUEUE"
 
 
@@ -36,9 +36,8 @@ def gated(case: Case) -> Iterator[Finding]:
 
     It removes the gate once a PodGang has room for the pod, and alpha.12 makes none from a PodGangMap without entries.
     """
-    empty = {
-        item.labels.get(LABEL_SET_REPLICA_INDEX) for item in case.tree.pod_gang_maps if not item.spec.get("entries")
-    }
+    maps = case.tree.pod_gang_maps
+    empty = {item.labels.get(LABEL_SET_REPLICA_INDEX) for item in maps if not item.spec.get("entries")}
     for pod_clique in case.tree.pod_cliques:
         number = pod_clique.status.get("scheduleGatedReplicas")
         if isinstance(number, int) and number > 0:
@@ -54,18 +53,22 @@ def gated(case: Case) -> Iterator[Finding]:
 def scaling(case: Case) -> Iterator[Finding]:
     """Children that are missing or surplus; the operator acts on them at its start."""
     tree = case.tree
-    for pod_clique in tree.pod_cliques:
-        live, wanted = sum(1 for pod in pod_clique.pods if not pod.terminating), pod_clique.spec.get("replicas")
-        if isinstance(wanted, int) and wanted != live:
-            message = f"{pod_clique.ref}: replicas {wanted}, pods {live}; the operator acts on that when it is back"
-            yield warn("GM-115", pod_clique.ref, "/spec/replicas", message)
-    members: dict[str | None, set[tuple[str, str]]] = defaultdict(set)
+    of_set: set[tuple[str, str]] = set()
+    of_groups: dict[str | None, set[tuple[str, str]]] = defaultdict(set)
     for child in tree.pod_cliques:
-        index = child.labels.get(LABEL_SCALING_GROUP_REPLICA_INDEX, "")
-        members[child.owner_uid].add((index, child.clique or ""))
+        live, wanted = sum(1 for pod in child.pods if not pod.terminating), child.spec.get("replicas")
+        if isinstance(wanted, int) and wanted != live:
+            message = f"{child.ref}: replicas {wanted}, pods {live}; the operator acts on that when it is back"
+            yield warn("GM-115", child.ref, "/spec/replicas", message)
+        label = LABEL_SET_REPLICA_INDEX if child.standalone else LABEL_SCALING_GROUP_REPLICA_INDEX
+        of_one = of_set if child.standalone else of_groups[child.owner_uid]
+        of_one.add((child.labels.get(label, ""), child.clique or ""))
     for group in tree.scaling_groups:
-        yield from _pending(group.ref, group.spec, group.spec.get("cliqueNames") or (), members[group.ref.uid])
-    yield from _pending(tree.ref, tree.pcs.spec, _children_of_a_replica(tree.pcs), _children_found(tree))
+        index = group.labels.get(LABEL_SET_REPLICA_INDEX, "")
+        of_set.add((index, group.ref.name.removeprefix(f"{tree.ref.name}-{index}-")))
+        yield from _pending(group.ref, group.spec, group.spec.get("cliqueNames") or (), of_groups[group.ref.uid])
+    names = [str(one.get("name")) for one in (*tree.pcs.standalone, *tree.pcs.group_configs)]
+    yield from _pending(tree.ref, tree.pcs.spec, names, of_set)
 
 
 def gang_termination(case: Case) -> Iterator[Finding]:
@@ -80,22 +83,19 @@ def gang_termination(case: Case) -> Iterator[Finding]:
         if breached.get("status") != "True":
             continue
         since = breached.get("lastTransitionTime")
-        what = f"{item.ref}: MinAvailableBreached is True since {since}"
-        if case.now is None:
-            message = f"{what}; not checked: whether the termination delay of {text} ends during the downtime"
-            yield warn("GM-116", item.ref, "/status/conditions", message)
-            continue
-        left = _seconds_left(text, since, case.now)
-        if left is None or left <= case.downtime:
-            message = (
-                f"{what}, and its termination delay of {text} ends within the expected downtime of "
-                f"{case.downtime:.0f} s: the next operator would delete the gang; bring its pods back first, or "
-                "raise spec.template.terminationDelay"
+        left = math.inf if case.now is None else _seconds_left(text, since, case.now)
+        message = f"{item.ref}: MinAvailableBreached is True since {since}"
+        if left <= case.downtime:
+            message += (
+                f", and its termination delay of {text} ends within the expected downtime of {case.downtime:.0f} s: "
+                "the next operator would delete the gang; bring its pods back first, or raise "
+                "spec.template.terminationDelay"
             )
-            yield refuse("GM-116", item.ref, "/status/conditions", message)
+        elif case.now is None:
+            message += f"; not checked: whether the termination delay of {text} ends during the downtime"
         else:
-            message = f"{what}; gang termination ends it in {left:.0f} s unless it recovers"
-            yield warn("GM-116", item.ref, "/status/conditions", message)
+            message += f"; gang termination ends it in {left:.0f} s unless it recovers"
+        yield judge("GM-116", item.ref, "/status/conditions", message, refuses=left <= case.downtime)
 
 
 def unscheduled(case: Case) -> Iterator[Finding]:
@@ -104,17 +104,11 @@ def unscheduled(case: Case) -> Iterator[Finding]:
     It ran once if ``PodCliqueScheduled`` became False later than when the PodClique was new.
     """
     for pod_clique in case.tree.pod_cliques:
-        if not pod_clique.spec.get("replicas") or pod_clique.status.get("scheduledReplicas"):
-            continue
-        scheduled = condition(pod_clique, "PodCliqueScheduled")
-        since, created = moment(scheduled.get("lastTransitionTime")), moment(pod_clique.created)
-        if scheduled.get("status") != "False" or since is None or created is None:
-            continue
-        if (since - created).total_seconds() > NEW:
+        idle = pod_clique.spec.get("replicas") and not pod_clique.status.get("scheduledReplicas")
+        if idle and (unscheduled_at(pod_clique) or 0) > NEW:
             message = (
-                f"{pod_clique.ref} once ran and has no pod scheduled now: operators from alpha.12-rc1 on count that as "
-                "a breach from their start, and end the gang after the termination delay, with or without this "
-                "migration"
+                f"{pod_clique.ref} ran once, and none of its pods is scheduled now: operators from alpha.12-rc1 on "
+                "count that as a breach and end the gang after the termination delay, with or without this migration"
             )
             yield warn("GM-127", pod_clique.ref, "/status/scheduledReplicas", message)
 
@@ -135,50 +129,23 @@ def ownership(case: Case) -> Iterator[Finding]:
     Operators before alpha.12 find the pods of a PodClique by label *and* controller, so they miss such a pod.
     """
     tree = case.tree
-    groups = {group.ref.uid: group for group in tree.scaling_groups}
+    groups = {group.ref.uid: group.ref.name for group in tree.scaling_groups}
     for pod_clique in tree.pod_cliques:
-        group = groups.get(pod_clique.owner_uid or "")
-        expected = {LABEL_PART_OF: tree.ref.name, LABEL_SCALING_GROUP: group.ref.name if group else None}
+        expected = {LABEL_PART_OF: tree.ref.name, LABEL_SCALING_GROUP: groups.get(pod_clique.owner_uid or "")}
         for label, owner in expected.items():
-            if pod_clique.labels.get(label) != owner:
-                yield _disagrees(pod_clique, label, pod_clique.labels.get(label), owner)
+            found = pod_clique.labels.get(label)
+            if found != owner:
+                has = f"has {label}={found or '(none)'}"
+                yield _disagrees(pod_clique.ref, label, has, owner or "the PodCliqueSet")
         for pod in pod_clique.pods:
             if pod.pod_clique_label not in {None, pod_clique.ref.name}:
-                message = (
-                    f"{pod.ref} is labelled as of PodClique {pod.pod_clique_label}, but its controller is "
-                    f"{pod_clique.ref.name}; it is migrated with its controller"
-                )
-                yield warn("GM-132", pod.ref, "/metadata/labels/grove.io~1podclique", message)
+                has = f"is labelled as of PodClique {pod.pod_clique_label}"
+                yield _disagrees(pod.ref, LABEL_POD_CLIQUE, has, pod_clique.ref.name)
 
 
-def _disagrees(pod_clique: PodClique, label: str, found: str | None, owner: str | None) -> Finding:
-    return warn(
-        "GM-132",
-        pod_clique.ref,
-        f"/metadata/labels/{label.replace('/', '~1')}",
-        f"{pod_clique.ref} has {label}={found or '(none)'}, but its controller is {owner or 'the PodCliqueSet'}; it is "
-        "migrated with its controller",
-    )
-
-
-def _children_of_a_replica(pcs: PodCliqueSet) -> Sequence[str]:
-    """The standalone cliques and the scaling groups that one replica of a set has."""
-    configs = pcs.template.get("podCliqueScalingGroups") or ()
-    grouped = {name for config in configs for name in config.get("cliqueNames") or ()}
-    cliques = [str(clique.get("name")) for clique in pcs.cliques if clique.get("name") not in grouped]
-    return [*cliques, *(str(config.get("name")) for config in configs)]
-
-
-def _children_found(tree: Tree) -> set[tuple[str, str]]:
-    found = {
-        (child.labels.get(LABEL_SET_REPLICA_INDEX, ""), child.clique or "")
-        for child in tree.pod_cliques
-        if child.standalone
-    }
-    for group in tree.scaling_groups:
-        index = group.labels.get(LABEL_SET_REPLICA_INDEX, "")
-        found.add((index, group.ref.name.removeprefix(f"{tree.ref.name}-{index}-")))
-    return found
+def _disagrees(ref: Ref, label: str, has: str, owner: str) -> Finding:
+    message = f"{ref} {has}, but its controller is {owner}; it is migrated with its controller"
+    return warn("GM-132", ref, pointer("metadata", "labels", label), message)
 
 
 def _pending(
@@ -208,14 +175,14 @@ def _some(child: tuple[str, str], number: int) -> str:
     return f"{child[1]} of replica {child[0]}{others}"
 
 
-def _seconds_left(delay: object, since: object, now: datetime) -> float | None:
-    """The seconds until gang termination; ``None`` if the operator cannot know them either and acts at once."""
+def _seconds_left(delay: object, since: object, now: datetime) -> float:
+    """The seconds until gang termination; none if the operator cannot know them, as it then acts at once."""
     began = moment(since)
     try:
         seconds = durations.parse(str(delay))
     except ValueError:
-        return None
-    return None if began is None else seconds - (now - began).total_seconds()
+        return -math.inf
+    return -math.inf if began is None else seconds - (now - began).total_seconds()
 
 
 CHECKS: Final = (gated, scaling, gang_termination, unscheduled, operator_errors, ownership)

@@ -1,7 +1,7 @@
 """A file of Kubernetes objects, which is read, and written again with only the planned values changed.
 
-It holds the output of ``kubectl get -o yaml`` or ``-o json``, plain or gzipped: a List, or documents one after the
-other. JSON is never parsed as YAML, and the text around a changed value is never printed anew.
+It holds what ``kubectl get -o yaml`` or ``-o json`` prints, plain or gzipped: a List, or documents. JSON is never
+parsed as YAML, and the text around a changed value is never printed anew.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class DumpFile:
     def objects(self, *, whole: bool = False) -> Iterator[Placed]:
         """Every object, with Lists opened; raises :class:`~migrator.errors.InputError` at the first bad place.
 
-        With ``whole`` a List that has another page is a bad place too: what it leaves out would count as absent.
+        With ``whole`` a List that has another page is one too: what it leaves out would count as absent.
         """
         try:
             if self.is_json:
@@ -122,24 +122,14 @@ class DumpFile:
             raise InputError(f"{self.name}: {error}") from error
 
     def edited(self, changes: Changes) -> Iterator[str]:
-        """The text with other strings at those places.
-
-        Raises :class:`~migrator.errors.OutputError` where a place does not hold a scalar of its own.
-        """
-        if not changes:
-            yield from self.chunks()
-        elif self.is_json:
-            yield from self._json_edited(changes)
-        else:
-            yield from self._yaml_edited(changes)
+        """The text with other strings; raises :class:`~migrator.errors.OutputError` for a place without a scalar."""
+        edited = self._json_edited if self.is_json else self._yaml_edited
+        yield from edited(changes) if changes else self.chunks()
         if self.changed():
             raise OutputError(f"{self.name}: it was changed while it was read; nothing is written, so run again")
 
     def write(self, path: str, changes: Changes) -> None:
-        """Write it, :meth:`edited`, to a file, replaced as a whole or not at all, or to stdout for ``-``.
-
-        Raises :class:`~migrator.errors.OutputError`.
-        """
+        """Write it, :meth:`edited`, to a file, as a whole or not at all, or to stdout for ``-``; raises OutputError."""
         if path == STDIO:
             for _ in self.edited(changes):  # nothing is printed of what cannot be printed to its end
                 pass
@@ -156,8 +146,7 @@ class DumpFile:
     def _write(self, file: IO[bytes], changes: Changes) -> None:
         compressed = gzip.GzipFile("", "wb", fileobj=file, mtime=0) if self.gzipped else contextlib.nullcontext(file)
         with compressed as out:
-            for text in self.edited(changes):
-                out.write(text.encode("utf-8", "surrogateescape"))
+            out.writelines(text.encode("utf-8", "surrogateescape") for text in self.edited(changes))
 
     def _stream(self, sink: Callable[[str], object] | None = None) -> Stream:
         chunks = self.chunks()
@@ -242,13 +231,10 @@ class DumpFile:
         """The objects that a value holds, but for ``passed`` items of a List, which were looked at as they came."""
         if not isinstance(value, dict):
             raise InputError(f"{self._place(document, path)} is not a Kubernetes object but {_named(value)}")
-        kind, version = value.get("kind"), value.get("apiVersion")
-        if not (isinstance(kind, str) and kind and isinstance(version, str) and version):
-            raise InputError(
-                f"{self._place(document, path)} is not a Kubernetes object: it lacks "
-                f"{'kind' if isinstance(version, str) and version else 'apiVersion'}"
-            )
-        if not kind.endswith("List") or "items" not in value:
+        for key in ("apiVersion", "kind"):
+            if not isinstance(value.get(key), str) or not value[key]:
+                raise InputError(f"{self._place(document, path)} is not a Kubernetes object: it lacks {key}")
+        if not value["kind"].endswith("List") or "items" not in value:
             yield Placed(value, document, path)
             return
         items = value["items"] if value["items"] is not None else []

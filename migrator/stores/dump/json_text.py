@@ -36,9 +36,8 @@ def decode(text: str, index: int) -> tuple[Any, int]:
 
 
 def _check_escapes(text: str, begin: int, end: int) -> None:
-    if text.find("\\u00", begin, end) < 0:
-        return
-    for match in _ESCAPE.finditer(text, begin, end):
+    escapes = _ESCAPE.finditer(text, begin, end) if text.find("\\u00", begin, end) >= 0 else ()
+    for match in escapes:
         if len(match[0]) > 2:  # noqa: PLR2004 - any other escape
             raise PlacedError(
                 f"{match[0]} stands for a character that needs no escape; Go does not undo it within a quantity, so "
@@ -71,28 +70,17 @@ def _shallow(text: str, index: int) -> tuple[Any, int]:
 def spans(text: str, start: int, wanted: Mapping[Path, object]) -> Iterator[tuple[Path, Span]]:
     """The positions of the values that ``wanted`` names by path, in the document that begins at ``start``.
 
-    Only containers on the way are walked through; the rest is passed over at the speed of the JSON library. Of a
-    key that is set twice, the last one counts; :func:`decode` refuses such a text.
+    Only containers on the way are walked through; the rest is passed over at the speed of the JSON library.
     """
-    walker = _Walker(text, wanted)
-    walker.walk(start, ())
-    yield from walker.found.items()
+    inner = {path[:length] for path in wanted for length in range(len(path))}
+    found: dict[Path, Span] = {}
 
-
-class _Walker:
-    def __init__(self, text: str, wanted: Mapping[Path, object]) -> None:
-        self._text = text
-        self._wanted = wanted
-        self._inner = {path[:length] for path in wanted for length in range(len(path))}
-        self.found: dict[Path, Span] = {}
-
-    def walk(self, index: int, path: Path) -> int:
+    def walk(index: int, path: Path) -> int:
         """Pass over the value at ``index`` and return its end."""
-        text = self._text
-        if path not in self._inner or text[index] not in "{[":
+        if path not in inner or text[index] not in "{[":
             _, end = _SKIPPER.raw_decode(text, index)
-            if path in self._wanted:
-                self.found[path] = (index, end)
+            if path in wanted:
+                found[path] = (index, end)
             return end
         is_object = text[index] == "{"
         index = after_space(text, index + 1)
@@ -101,13 +89,15 @@ class _Walker:
             key: str | int = number
             if is_object:
                 key, index = _SKIPPER.raw_decode(text, index)
-                colon = after_space(text, index)
-                index = after_space(text, colon + 1)
-            index = after_space(text, self.walk(index, (*path, key)))
+                index = after_space(text, after_space(text, index) + 1)  # behind the colon
+            index = after_space(text, walk(index, (*path, key)))
             if text[index] == ",":
                 index = after_space(text, index + 1)
             number += 1
         return index + 1
+
+    walk(start, ())
+    yield from found.items()
 
 
 _DECODER: Final = exact_json.decoder()

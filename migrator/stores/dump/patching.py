@@ -1,8 +1,7 @@
 """JSON Patch on an object of a dump: ``test`` and ``replace``, the two operations that a plan is made of.
 
-The semantics are the API server's (Kubernetes uses ``evanphx/json-patch``, ``v4/patch.go``): ``replace`` of an absent
-key creates it, ``test`` with null holds where a key is absent, and values are equal only if their JSON types and
-spellings are.
+As on the API server (``evanphx/json-patch``, ``v4/patch.go``) ``replace`` of an absent key creates it, ``test`` with
+null holds where a key is absent, and values are equal only if their JSON types and spellings are.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import Any, Final
 
 from migrator.errors import TestFailed
 from migrator.exact_json import JSONObject
-from migrator.resources import Op
+from migrator.resources import Op, steps
 
 _UNPROCESSABLE: Final = 422
 
@@ -20,15 +19,15 @@ _UNPROCESSABLE: Final = 422
 def patched(document: JSONObject, ops: Sequence[Op], *, subresource: str = "") -> JSONObject:
     """The object after the patch; ``document`` stays as it is and shares what the patch does not touch.
 
-    As on the server, the main resource does not accept changes of ``status``, nor ``status`` any others: they are
-    dropped without an error, while a ``test`` sees the whole object. Raises :class:`~migrator.errors.TestFailed`
-    where an operation cannot be applied, and ``ValueError`` for an operation other than ``test`` and ``replace``.
+    As on the server, changes of ``status`` by the main resource, and others by ``status``, are dropped without an
+    error; a ``test`` sees the whole object. Raises :class:`~migrator.errors.TestFailed` where an operation cannot be
+    applied, and ``ValueError`` for an operation other than ``test`` and ``replace``.
     """
     changed = document
     for op in ops:
         if op.op not in {"test", "replace"}:
             raise ValueError(f"{op.op} is not applied to a dump")
-        changed = _applied(op, changed, [part.replace("~1", "/").replace("~0", "~") for part in op.path.split("/")[1:]])
+        changed = _applied(op, changed, steps(op.path))
     kept, given = (document, changed) if subresource == "status" else (changed, document)
     merged = {key: value for key, value in kept.items() if key != "status" or key in given}
     if "status" in given:

@@ -16,17 +16,7 @@ from typing import Any, Final, NoReturn, TypeVar
 from migrator.errors import ApiError, InputError, MigratorError, NotFound, OutputError
 from migrator.exact_json import JSONObject
 from migrator.grove.sweep import hashes_in
-from migrator.resources import (
-    DEFAULT_NAMESPACE,
-    POD_CLIQUE_SCALING_GROUPS,
-    POD_CLIQUE_SETS,
-    POD_CLIQUES,
-    POD_GANG_MAPS,
-    POD_GANGS,
-    PODS,
-    Op,
-    Resource,
-)
+from migrator.resources import DEFAULT_NAMESPACE, HOLDERS, POD_CLIQUES, PODS, Op, Resource
 from migrator.selectors import matches_labels
 from migrator.store import DryRun, Listing, Look, Write, in_turn
 from migrator.stores.dump.file import DumpFile
@@ -36,11 +26,8 @@ from migrator.stores.json_stream import Path
 K = TypeVar("K")
 T = TypeVar("T")
 
-_HELD: Final = {
-    (resource.group, resource.kind): resource
-    for resource in (POD_CLIQUE_SETS, POD_CLIQUE_SCALING_GROUPS, POD_CLIQUES, PODS, POD_GANG_MAPS, POD_GANGS)
-}
-_GROUPS: Final = frozenset(resource.group for resource in _HELD.values() if resource.group)
+_HELD: Final = {(resource.group, resource.kind): resource for resource in HOLDERS}
+_GROUPS: Final = frozenset(resource.group for resource in HOLDERS if resource.group)
 _NOT_FOUND: Final = 404
 #: How many objects are unpacked at a time.
 _AT_ONCE: Final = 500
@@ -49,25 +36,20 @@ _AT_ONCE: Final = 500
 class _Entry:
     """One object: its needed parts in few bytes, its place in the file, and its changed strings."""
 
-    __slots__ = ("changes", "document", "number", "packed", "path", "unwritable")
+    __slots__ = ("changes", "document", "packed", "path", "unwritable")
 
     def __init__(self, value: JSONObject, document: int, path: Path) -> None:
         self.packed = _packed(value)
         self.document = document
-        self.number = path[-1] if path[:-1] == ("items",) else None  # as most are read, in fewer bytes than a path has
-        self.path = path if self.number is None else ()
+        self.path = path
         self.changes: tuple[tuple[Path, str], ...] = ()
         self.unwritable: OutputError | None = None
 
     @property
     def current(self) -> JSONObject:
         """The object, with its changes; a new one each time."""
-        value: JSONObject = (
-            marshal.loads(self.packed)  # noqa: S302 - our own bytes
-            if isinstance(self.packed, bytes)
-            else self.packed
-        )
-        return value
+        packed = self.packed
+        return marshal.loads(packed) if isinstance(packed, bytes) else packed  # noqa: S302 - our own bytes
 
     def change(self, after: JSONObject) -> None:
         """Make it another."""
@@ -79,9 +61,9 @@ class _Entry:
 
     def places(self) -> tuple[tuple[int, Path], Sequence[tuple[Path, str]]]:
         """Where the object is, or the item of a List that holds it, and its changed strings by their paths there."""
-        if self.number is not None:
-            return (self.document, ("items", self.number)), self.changes
-        return (self.document, self.path[:2]), [((*self.path[2:], *path), new) for path, new in self.changes]
+        holder, inner = self.path[:2], self.path[2:]
+        news = [((*inner, *path), new) for path, new in self.changes] if inner else self.changes
+        return (self.document, holder), news
 
 
 def _packed(value: JSONObject) -> bytes | JSONObject:
@@ -132,11 +114,10 @@ class DumpStore:
     def read(cls, *paths: str, dry_run: DryRun = DryRun.NONE) -> DumpStore:
         """Read a dump, ``-`` from stdin; several files are one dump. ``found`` counts all objects, by kind.
 
-        Objects of other API groups are passed over, pods aside. Raises :class:`~migrator.errors.InputError` with file
-        and place for what is not a dump, or is not all of one.
+        Raises :class:`~migrator.errors.InputError` with file and place for what is not a dump, or not all of one.
         """
         files = [DumpFile.read(path) for path in paths]
-        entries: dict[Resource, dict[tuple[str, str], _Entry]] = {resource: {} for resource in _HELD.values()}
+        entries: dict[Resource, dict[tuple[str, str], _Entry]] = {resource: {} for resource in HOLDERS}
         found: Counter[str] = Counter()
         for file in files:
             number = 0
@@ -168,8 +149,7 @@ class DumpStore:
     def write(self, path: str) -> None:
         """Write the file as it was read, except for the values that patches replaced; ``-`` is stdout.
 
-        Raises :class:`~migrator.errors.OutputError`, and leaves an existing file alone then; several files cannot be
-        written as one.
+        Raises :class:`~migrator.errors.OutputError`, and leaves an existing file as it is then.
         """
         if len(self._files) != 1:
             raise OutputError("a dump of several files cannot be written: give one file with -f")
@@ -265,10 +245,9 @@ class DumpStore:
 def read_documents(path: str) -> Iterator[JSONObject]:
     """Every object of a file, Lists opened, of any kind; ``-`` is stdin.
 
-    Raises :class:`~migrator.errors.InputError` at the first place that is unreadable, after the objects before it.
+    Raises :class:`~migrator.errors.InputError` at the first place that is unreadable.
     """
-    for placed in DumpFile.read(path).objects():
-        yield placed.value
+    return (placed.value for placed in DumpFile.read(path).objects())
 
 
 def _resource_of(value: JSONObject) -> Resource | None:
@@ -302,12 +281,10 @@ def _replaced(before: Any, after: Any, path: Path) -> dict[Path, str]:  # noqa: 
         for index, value in enumerate(before):
             found |= _replaced(value, after[index], (*path, index))
     elif isinstance(before, str) and isinstance(after, str):
-        if before != after:
-            found[_shared(path)] = after
+        return {_shared(path): after} if before != after else {}
     elif not same(before, after):
-        raise OutputError(
-            f"only strings can be replaced in a dump, and {'/'.join(map(str, path))} is changed otherwise"
-        )
+        where = "/".join(map(str, path))
+        raise OutputError(f"only strings can be replaced in a dump, and {where} is changed otherwise")
     return found
 
 

@@ -1,8 +1,7 @@
-"""YAML as kubectl reads it: the values are those of the JSON that kubectl makes of it.
+"""YAML as kubectl reads it, with ``sigs.k8s.io/yaml`` over go-yaml v2 (``resolve.go``, ``decode.go``).
 
-kubectl turns YAML into JSON with ``sigs.k8s.io/yaml`` over go-yaml v2, whose rules (``resolve.go``, ``decode.go``)
-differ from PyYAML's: no base-60 numbers, ``y`` and ``n`` are booleans, ``0o17`` is octal, timestamps stay strings, a
-duplicate key is an error. So only the C parser's events are used, and scalars are resolved here.
+PyYAML differs: here are no base-60 numbers, ``y`` and ``n`` are booleans, ``0o17`` is octal, timestamps stay strings, a
+duplicate key is an error. So only the events of its C parser are used.
 """
 
 from __future__ import annotations
@@ -45,6 +44,7 @@ _FRACTION: Final = re.compile(r"\.[0-9]+(?:_[0-9]+)*(?:[eE][-+]?[0-9]+(?:_[0-9]+
 _FIRST_OF_NUMBERS: Final = frozenset("+-0123456789")
 _MISSING: Final = object()
 _UNFINISHED: Final = object()
+_INLINE: Final = frozenset({None, "", "'", '"'})
 
 Span = tuple[int, int]
 Path = tuple[str | int, ...]
@@ -61,7 +61,8 @@ def documents(text: str) -> Iterator[Any]:
     except UnicodeEncodeError as error:
         raise YAMLValueError(f"line {_line(text, error.start)}: it is not UTF-8") from error
     try:
-        yield from _documents(parser)
+        for _ in _starts(parser.get_event):
+            yield _Composer(parser.get_event).document()
     except ReaderError as error:
         raise YAMLValueError(f"line {_line(text, error.position)}: {error.reason}") from error
     except yaml.YAMLError as error:
@@ -84,27 +85,17 @@ def spans(text: str, wanted: Mapping[int, Mapping[Path, object]]) -> Iterator[tu
     """
     parser = _Parser(text)
     try:
-        next_event: Callable[[], Any] = parser.get_event
-        for number, _ in enumerate(_starts(next_event)):
-            for path, span in _spans(next_event, wanted.get(number, {})):
-                yield number, path, span
+        for number, _ in enumerate(_starts(parser.get_event)):
+            yield from ((number, *found) for found in _spans(parser.get_event, wanted.get(number, {})))
     finally:
         parser.dispose()
 
 
 def _starts(next_event: Callable[[], Any]) -> Iterator[None]:
-    while True:
-        event = next_event()
-        if isinstance(event, yaml.StreamEndEvent):
-            return
+    """Read on to the start of each document."""
+    while not isinstance(event := next_event(), yaml.StreamEndEvent):
         if isinstance(event, yaml.DocumentStartEvent):
             yield None
-
-
-def _documents(parser: Any) -> Iterator[Any]:  # noqa: ANN401 - PyYAML's parser
-    next_event = parser.get_event
-    for _ in _starts(next_event):
-        yield _Composer(next_event).document()
 
 
 class _Open:
@@ -179,8 +170,7 @@ class _Composer:
     def _value(self, event: Any) -> Any:  # noqa: ANN401 - PyYAML's events
         if type(event) is yaml.ScalarEvent:
             value = _scalar(event)
-            if event.anchor is not None:
-                self._anchors[event.anchor] = value
+            self._anchor(event.anchor, value)
             return value
         value = self._anchors.get(event.anchor, _MISSING)
         if value is _MISSING:
@@ -197,12 +187,9 @@ class _Composer:
 def _merge(event: Any, value: Any) -> dict[str, Any]:  # noqa: ANN401 - PyYAML's events
     """The mappings that ``<<`` merges; of several the earlier one wins."""
     sources = value if isinstance(value, list) else [value]
-    merged: dict[str, Any] = {}
-    for source in reversed(sources):
-        if not isinstance(source, dict):
-            raise _at(event, "`<<` needs a mapping, or a list of mappings")
-        merged |= source
-    return merged
+    if not all(isinstance(source, dict) for source in sources):
+        raise _at(event, "`<<` needs a mapping, or a list of mappings")
+    return {key: item for source in reversed(sources) for key, item in source.items()}
 
 
 def _key_text(event: Any, value: Any) -> str:  # noqa: ANN401 - PyYAML's events
@@ -224,14 +211,10 @@ def _scalar(event: Any) -> Any:  # noqa: ANN401 - PyYAML's events
     try:
         if tag == _BINARY:
             return base64.b64decode("".join(event.value.split()), validate=True).decode()
-        return _json(_resolve(event.value, tag))
+        found, value = _resolve(event.value, tag)
+        return exact_json.loads(_go_float(value)) if found == _FLOAT else value
     except (ValueError, binascii.Error) as error:
         raise _at(event, str(error)) from error
-
-
-def _json(resolved: tuple[str, Any]) -> Any:  # noqa: ANN401 - any JSON value
-    tag, value = resolved
-    return exact_json.loads(_go_float(value)) if tag == _FLOAT else value
 
 
 @lru_cache(maxsize=4096)
@@ -313,11 +296,7 @@ def _pass_over(next_event: Callable[[], Any]) -> None:
 
 
 def _is_own_scalar(event: Any) -> bool:  # noqa: ANN401 - PyYAML's events
-    is_scalar = isinstance(event, yaml.ScalarEvent) and event.style in _INLINE
-    return bool(is_scalar and event.anchor is None and event.tag is None)
-
-
-_INLINE: Final = frozenset({None, "", "'", '"'})
+    return type(event) is yaml.ScalarEvent and event.anchor is event.tag is None and event.style in _INLINE
 
 
 def _at(event: Any, message: str) -> YAMLValueError:  # noqa: ANN401 - PyYAML's events

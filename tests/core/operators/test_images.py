@@ -13,7 +13,7 @@ import pytest
 
 from migrator.errors import InputError
 from migrator.operators import archives, images
-from migrator.operators.images import OperatorImage
+from migrator.operators.schemefile import OperatorScheme
 from tests.support import operator_files as fakes
 from tests.support.operator_files import ELF, OciLayout, binary, digest, tar
 
@@ -23,7 +23,7 @@ def _fake(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(images.binary, "read", fakes.read)
 
 
-def read(data: bytes, image: str | None = None) -> OperatorImage:
+def read(data: bytes, image: str | None = None) -> OperatorScheme:
     """Read a file."""
     return images.read_file(io.BytesIO(data), tempfile.TemporaryFile, image=image)
 
@@ -55,7 +55,7 @@ def test_a_file_is_read_whatever_it_is_packed_in(data: bytes, *, packed: bool) -
     """A binary, a root file system and a docker archive, gzipped or not, give the operator, and no image digest."""
     found = read(gzip.compress(data) if packed else data)
     assert [one.name for one in found.platforms] == ["linux/amd64"]
-    assert found.digest is None
+    assert found.image_digest is None
 
 
 def test_an_oci_image_has_the_digest_of_its_reference() -> None:
@@ -65,8 +65,8 @@ def test_an_oci_image_has_the_digest_of_its_reference() -> None:
     note = layout.json({}, platform={"os": "unknown", "architecture": "unknown"})
     index = layout.json({"manifests": [one, two, note]})
     found = read(tar(layout.index(index)))
-    assert found.digest == index["digest"]
-    assert [(p.name, p.digest) for p in found.platforms] == [
+    assert found.image_digest == index["digest"]
+    assert [(p.name, p.manifest) for p in found.platforms] == [
         ("linux/amd64", one["digest"]),
         ("linux/arm64", two["digest"]),
     ]
@@ -78,7 +78,7 @@ def test_a_platform_that_was_not_copied_is_named() -> None:
     one = layout.image(OPERATOR)
     absent = {"digest": digest(b"?"), "platform": {"os": "linux", "architecture": "arm64"}}
     found = read(tar(layout.index(layout.json({"manifests": [one, absent]}))))
-    assert found.missing == ("linux/arm64",)
+    assert found.warnings == ("linux/arm64 is not in the archive; only the other platforms were read",)
     with pytest.raises(InputError, match="none of the image's platforms"):
         read(tar(layout.index(layout.json({"manifests": [absent]}))))
 
@@ -90,7 +90,7 @@ def test_an_index_may_hold_indexes() -> None:
     inner = layout.json({"manifests": [one]})
     outer = layout.json({"manifests": [inner, inner, one]})
     found = read(tar(layout.index(layout.json({"manifests": [outer]}))))
-    assert [(p.name, p.digest) for p in found.platforms] == [("linux/amd64", one["digest"])]
+    assert [(p.name, p.manifest) for p in found.platforms] == [("linux/amd64", one["digest"])]
 
 
 def test_docker_save_without_compression_keeps_no_digest() -> None:
@@ -98,8 +98,8 @@ def test_docker_save_without_compression_keeps_no_digest() -> None:
     layout = OciLayout()
     made = layout.image(OPERATOR, zipped=False)
     saved = {**layout.index(made), "manifest.json": b"[]"}
-    assert read(tar(saved)).digest is None
-    assert read(tar(layout.index(made))).digest == made["digest"]
+    assert read(tar(saved)).image_digest is None
+    assert read(tar(layout.index(made))).image_digest == made["digest"]
 
 
 def test_later_layers_replace_and_remove_files() -> None:
@@ -107,12 +107,12 @@ def test_later_layers_replace_and_remove_files() -> None:
     old, new = tar({"grove-operator": binary(minor="1.33")}), tar({"grove-operator": binary(minor="1.34")})
     layout = OciLayout()
     found = read(tar(layout.index(layout.image(old, new))))
-    assert found.platforms[0].binary.layout == fakes.load("1.34")
+    assert found.layout == fakes.load("1.34")
     gone = [tar({".wh.grove-operator": b"", "bin/one": binary()}), tar({".wh..wh..opq": b"", "bin/one": binary()})]
     for upper in gone:
         layout = OciLayout()
         found = read(tar(layout.index(layout.image(old, upper))))
-        assert found.platforms[0].binary.layout == fakes.load("1.35")
+        assert found.layout == fakes.load("1.35")
 
 
 def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> bytes:
@@ -142,7 +142,7 @@ def test_what_a_layer_hides_is_not_read(upper: bytes) -> None:
     layout = OciLayout()
     lower = tar({"bin/old": binary(minor="1.33"), "new": binary(minor="1.34")})
     found = read(tar(layout.index(layout.image(lower, upper, entry="/bin/old"))))
-    assert found.platforms[0].binary.layout == fakes.load("1.34")
+    assert found.layout == fakes.load("1.34")
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_the_entry_point_decides_among_programs() -> None:
     """An image's entry point is the operator though others are in it; a wrapper as entry point is looked behind."""
     layout = OciLayout()
     both = tar({"grove-operator": binary(), "backup/operator": binary(minor="1.34"), "init": ELF + b" other"})
-    assert read(tar(layout.index(layout.image(both)))).platforms[0].binary.layout == fakes.load("1.35")
+    assert read(tar(layout.index(layout.image(both)))).layout == fakes.load("1.35")
     with pytest.raises(InputError, match="more than one operator: grove-operator, backup/operator"):
         read(tar(layout.index(layout.image(both, entry="/init"))))
     one = tar({"init": ELF + b" other", "grove-operator": binary(), "copy": binary()})
@@ -303,7 +303,7 @@ def test_what_cannot_be_trusted_is_refused(data: bytes, refusal: str) -> None:
 @pytest.mark.parametrize(("name", "minor"), [("one", "1.35"), ("two", "1.34")])
 def test_an_image_is_chosen_by_name(name: str, minor: str) -> None:
     """Of several images in an archive the named one is read."""
-    assert read(_two_images(), name).platforms[0].binary.layout == fakes.load(minor)
+    assert read(_two_images(), name).layout == fakes.load(minor)
     with pytest.raises(InputError, match=r"has 2 images .one, two., not three: select one"):
         read(_two_images(), "three")
 

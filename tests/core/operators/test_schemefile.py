@@ -12,7 +12,7 @@ from migrator.errors import InputError
 from migrator.hashing import layouts, schemes
 from migrator.hashing.layouts import Layout
 from migrator.operators import schemefile
-from migrator.operators.images import OperatorImage, Platform
+from migrator.operators.images import of_binaries
 from tests.support.operator_files import changed_layout, described, operator
 
 
@@ -43,9 +43,8 @@ def test_every_digest_of_an_image_counts() -> None:
 
 def test_a_bare_file_with_a_new_layout_is_warned_about() -> None:
     """Where nothing vouches for the bytes and the layout is new, the reader is asked to compare the digest."""
-    bare = OperatorImage(None, (Platform("linux/amd64", None, operator(changed_layout())),))
-    assert "compare its sha256" in schemefile.of_image(bare).warnings[0]
-    assert not schemefile.of_image(OperatorImage(None, (Platform("linux/amd64", None, operator()),))).warnings
+    assert "compare its sha256" in of_binaries([(None, None, operator(changed_layout()))]).warnings[0]
+    assert not of_binaries([(None, None, operator())]).warnings
 
 
 def test_a_file_that_is_nested_without_end_is_refused() -> None:

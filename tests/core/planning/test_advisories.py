@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from migrator.grove.model import Advice, Plan
-from migrator.planning.advisories import ADVISORIES
-from migrator.planning.guards import HAZARDS
+from migrator.planning.advisories import ADVISORIES, HAZARDS
 from migrator.planning.lineage import builds
 from migrator.planning.options import PlanOptions
 from migrator.planning.planner import make_plan

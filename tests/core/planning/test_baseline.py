@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from migrator.grove.model import SetHashes
-from migrator.planning.baseline import baseline_of, pod_id, table_of, update_started
+from migrator.planning.baseline import baseline_of, newest_update, pod_id, table_of
 from migrator.planning.planner import template_digest
 from migrator.planning.tables import CliqueBaseline, Replicas
 from tests.support.builders import EARLIER, HASH_LABEL, LATER, World
@@ -72,14 +72,21 @@ def test_a_tree_without_a_source_has_no_table() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "started"),
+    ("status", "field", "started"),
     [
-        ({}, None),
-        ({"updateProgress": None}, None),
-        ({"updateProgress": {"updateStartedAt": "new"}, "rollingUpdateProgress": {"updateStartedAt": "old"}}, "new"),
-        ({"rollingUpdateProgress": {"updateStartedAt": "old"}}, "old"),
+        ({}, "updateProgress", None),
+        ({"updateProgress": None}, "updateProgress", None),
+        (
+            {"updateProgress": {"updateStartedAt": "new"}, "rollingUpdateProgress": {"updateStartedAt": "old"}},
+            "updateProgress",
+            "new",
+        ),
+        ({"rollingUpdateProgress": {"updateStartedAt": "old"}}, "rollingUpdateProgress", "old"),
     ],
 )
-def test_the_newest_update_is_the_one_that_the_operator_reads(status: dict[str, object], started: str | None) -> None:
+def test_the_newest_update_is_the_one_that_the_operator_reads(
+    status: dict[str, object], field: str, started: str | None
+) -> None:
     """``updateProgress`` since alpha.7, ``rollingUpdateProgress`` before."""
-    assert update_started(status) == started
+    name, progress = newest_update(status)
+    assert (name, progress.get("updateStartedAt")) == (field, started)

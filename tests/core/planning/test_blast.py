@@ -8,12 +8,12 @@ from migrator.errors import DecodeError
 from migrator.exact_json import JSONNumber
 from migrator.grove.model import BlastRadius, SetHashes
 from migrator.hashing import schemes
-from migrator.planning.blast import USUAL, Behaviour, Stakes, clique_gpus, live_pods, stakes, whole_units
+from migrator.planning.blast import Stakes, clique_gpus, live_pods, stakes, whole_units
 from migrator.planning.detect import Pair
 from tests.support.builders import HASH_LABEL, LATER, World, clique, hashes_of
 
 
-def at_stake(world: World, source: str, target: str, behaviour: Behaviour = USUAL) -> Stakes:
+def at_stake(world: World, source: str, target: str) -> Stakes:
     """What the next operator recreates of the only tree, without the migration and with it."""
     (tree,) = world.snapshot().trees
     before, after = (hashes_of(world.pcs, name) for name in (source, target))
@@ -22,7 +22,7 @@ def at_stake(world: World, source: str, target: str, behaviour: Behaviour = USUA
         SetHashes(after.generation_hash, after.pod_template_hashes),
         on_delete=tree.pcs.on_delete,
     )
-    return stakes(tree, pair, source=schemes.by_name(source), target=schemes.by_name(target), behaviour=behaviour)
+    return stakes(tree, pair, source=schemes.by_name(source), target=schemes.by_name(target))
 
 
 def blast(world: World, source: str = "legacy-1.34", target: str = "legacy-1.35") -> BlastRadius:

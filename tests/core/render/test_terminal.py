@@ -288,7 +288,7 @@ def test_findings_of_one_code_are_one_line_with_a_count_and_a_few_names() -> Non
     assert "pod-003" not in text
 
 
-def test_different_sayings_of_one_code_keep_their_own_words_and_the_remedy_is_said_once() -> None:
+def test_different_statements_of_one_code_keep_their_own_words_and_the_remedy_is_said_once() -> None:
     """Values differ from object to object: the first few are shown each in its words, what to do stands once."""
     refs = [Ref("PodClique", "default", f"c-{index}") for index in range(6)]
     (group,) = grouped(
@@ -296,7 +296,7 @@ def test_different_sayings_of_one_code_keep_their_own_words_and_the_remedy_is_sa
         for ref in refs
     )
     assert group.refuses
-    assert [saying.found for saying in group.sayings[:2]] == [
+    assert [statement.found for statement in group.statements[:2]] == [
         "/metadata/labels/x holds c-0",
         "/metadata/labels/x holds c-1",
     ]

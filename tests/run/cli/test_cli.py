@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import json
 import os
 import pty
@@ -20,7 +22,7 @@ from click.shell_completion import ShellComplete
 from migrator import cli
 from migrator.cli import wiring
 from migrator.cli.completion import KUBECTL as COMPLETER
-from migrator.cli.options import Seconds, Session
+from migrator.cli.options import Seconds, Session, arguments
 from migrator.errors import NotReverted
 from migrator.hashing.layouts import minors
 from tests.support.command_line import Invoke
@@ -97,6 +99,16 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
         "version": common,
         "completion": log,
     }
+
+
+@pytest.mark.parametrize("name", sorted(cli.cli.commands))
+def test_a_command_has_a_body_that_takes_its_flags(name: str) -> None:
+    """Declaration and body stand in two modules: the body of each command accepts every declared parameter."""
+    command = cli.cli.commands[name]
+    context = click.Context(command)
+    context.params = {str(parameter.name): None for parameter in command.params if parameter.expose_value}
+    body = importlib.import_module(f"migrator.cli.{name}").main
+    inspect.signature(body).bind(**arguments(context))
 
 
 @pytest.mark.parametrize(

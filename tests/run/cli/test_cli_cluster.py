@@ -159,7 +159,7 @@ def test_what_may_not_be_read_beside_a_namespace_is_named(
     assert "note: only namespace search may be read" in said
     assert "warning: GM-201" not in said
     for code in ("GM-122", "GM-202", "GM-205"):
-        assert (f"warning: {code} not seen: " in said) is bool(target)
+        assert (f"warning: {code} not checked: " in said) is bool(target)
     assert "-n plans one namespace with the rights in it" in invoke("plan", *target, "-l", "team=search", code=1).err
 
 

@@ -48,7 +48,7 @@ def test_a_layout_that_is_not_shipped_is_compared_with_the_nearest(tmp_path: Pat
     assert "spoken by no release" in text
     assert "not one of ours" in text
     assert "against k8s.io/api v0.35:" in text
-    assert "v1.PodSpec.Newer is new (*string)" in text
+    assert "v1.PodSpec.Newer is new (*string, JSON newer)" in text
 
 
 def test_the_file_is_the_json_output(tmp_path: Path, invoke: Invoke) -> None:

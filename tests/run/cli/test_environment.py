@@ -9,7 +9,7 @@ import click
 import pytest
 
 from migrator import __version__, cli
-from migrator.cli.environment import variables
+from migrator.cli.options import variables
 from tests.support.command_line import DUMP, TO, Invoke
 
 

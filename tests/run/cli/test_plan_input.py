@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from migrator.cli.guards import sections
-from migrator.planning.guards import CATALOGUE, HAZARDS
+from migrator.planning.advisories import HAZARDS
+from migrator.planning.guards import CATALOGUE
 from migrator.render.summary import CSV_COLUMNS
 from migrator.resources import POD_CLIQUE_SETS
 from testbed import operator_installation as installation

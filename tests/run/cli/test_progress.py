@@ -73,7 +73,6 @@ def test_reading_is_counted_and_gone_when_it_is_over() -> None:
     """What a page of a list brings is counted at once; the cursor comes back, and the line is erased."""
     stream = Terminal()
     with progress.shown(stream, WATCHED) as shown:
-        assert isinstance(shown, progress.Shown)
         watched = shown.watch(pods(3))
         names = watched.list(PODS, lambda pod: (shown._bars.refresh(), pod["metadata"]["name"])[1], metadata_only=True)
         seen = [f"reading pods {number}" in stream.getvalue() for number in (1, 2, 3)]
@@ -92,8 +91,7 @@ def test_patches_are_counted_and_neither_the_lease_nor_probes_are(expected: int,
     """
     stream = Terminal()
     with progress.shown(stream, WATCHED) as shown:
-        assert isinstance(shown, progress.Shown)
-        shown.expect(expected)
+        shown.expected = expected
         watched = shown.watch(pods(8))
         name = [Op("add", "/metadata/labels", {"a": "b"})]
         threads = [threading.Thread(target=watched.patch, args=(PODS, "a", f"pod-{n}", name)) for n in range(8)]
@@ -112,7 +110,7 @@ def test_a_bar_needs_a_number() -> None:
     for expected in (0, 2):
         stream = Terminal()
         with progress.shown(stream, WATCHED) as shown:
-            shown.expect(expected)
+            shown.expected = expected
             shown.watch(pods(1)).patch(PODS, "a", "pod-0", [Op("add", "/metadata/labels", {"a": "b"})])
         drawn.append("\u2501" in stream.getvalue())
     assert drawn == [False, True]

@@ -12,7 +12,6 @@ from migrator.resources import (
     CONFIG_MAPS,
     DEPLOYMENTS,
     LEASES,
-    NAMESPACES,
     POD_CLIQUE_SETS,
     POD_CLIQUES,
     PODS,
@@ -22,6 +21,7 @@ from migrator.resources import (
 from migrator.store import DryRun
 from migrator.stores.kube.store import MAX_LIST_STARTS
 from tests.support.fake_api import Answer, Seen, Serve, ok, status, store_on
+from tests.support.memory_store import NAMESPACES
 
 OPS = (Op("test", "/a", None), Op("add", "/b", JSONNumber("1e3")), Op("remove", "/c"))
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from migrator.planning.aftermath import problems_of, since
+import pytest
+
+from migrator.grove.places import PROGRESS_FIELDS
 from migrator.planning.baseline import baseline_of
 from migrator.planning.options import PlanOptions, direction
+from migrator.planning.problems import problems_of, since
 from tests.support.builders import LATER, World
 
 
@@ -31,3 +34,18 @@ def test_a_set_that_goes_or_has_not_begun_is_not_judged() -> None:
     fresh.objects = [fresh.pcs]
     fresh.pcs["status"] = {}
     assert list(problems_of(fresh.snapshot(), way, {}, {}, after_upgrade=False)) == []
+
+
+@pytest.mark.parametrize("name", PROGRESS_FIELDS)
+def test_an_update_is_reported_under_the_field_that_holds_it(name: str) -> None:
+    """Operators up to alpha.8 write ``rollingUpdateProgress``: that field is named, and its end is read there."""
+    world = World().grow(scheme="legacy-1.35", progress=(name,))
+    way = direction(PlanOptions(target="legacy-1.35"))
+    before = baseline_of(world.snapshot().trees[0])
+    for item in (world.pcs, world.of("PodClique", "web-0-front")):
+        item["status"][name] |= {"updateStartedAt": LATER, "updateEndedAt": LATER}
+    (began,) = since(world.snapshot().trees[0], before)
+    assert (began.ref.kind, began.field) == ("PodCliqueSet", f"/status/{name}")
+    del world.pcs["status"][name]["updateEndedAt"]
+    (open_,) = problems_of(world.snapshot(), way, {}, {}, after_upgrade=True)
+    assert (open_.ref.kind, open_.field) == ("PodCliqueSet", f"/status/{name}")

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from migrator.grove.model import (
-    PodClique,
-    PodCliqueScalingGroup,
-    PodCliqueSet,
-    Ref,
-    Snapshot,
-    Tree,
-)
+from migrator.grove.model import PodClique, PodCliqueScalingGroup, PodCliqueSet, Ref, Snapshot, Tree
 from migrator.grove.places import stored_hashes
 from migrator.hashing import layouts, schemes
-from migrator.hashing.schemes import Scheme
 from migrator.planning.baseline import newest_update, pod_id, replicas_of
 from migrator.planning.detect import Pair, Verdict, detect
 from migrator.planning.hashes import HashesOf
@@ -27,10 +19,10 @@ from migrator.planning.tables import Baseline, CliqueBaseline, Replicas, Table
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One deviation from the expected state.
+    """One deviation from the expected state, which ``settles`` if it may end by itself.
 
-    ``settles``: it may end by itself. ``lost_pods``: pods of ``ref`` are missing; Events may report more about them.
-    ``owner``: an owner made the change since the migration, so it does not fail the verification.
+    ``lost_pods``: pods of ``ref`` are missing; Events may report more about them. ``owner``: the owner of the set made
+    the change since the migration, so it does not fail the verification.
     """
 
     ref: Ref
@@ -49,42 +41,40 @@ def problems_of(
     *,
     after_upgrade: bool,
 ) -> Iterator[Problem]:
-    """All problems of one snapshot, and the changes that owners made.
-
-    With ``after_upgrade`` each set is also compared with its table and its baseline, by uid.
-    """
+    """All problems of one snapshot; with ``after_upgrade`` each set is compared with its table and baseline, by uid."""
     for tree in snapshot.trees:
         if tree.pcs.terminating:
             continue
         table = tables.get(tree.ref.uid)
         if after_upgrade and table is not None and template_digest(tree.pcs) != table.template_digest:
-            said = f"{tree.ref} was edited since its migration: its pods are replaced as its owner wants"
-            yield Problem(tree.ref, "/spec/template", said, owner=True)
+            message = f"{tree.ref} was edited since its migration: its pods are replaced as its owner wants"
+            yield Problem(tree.ref, "/spec/template", message, owner=True)
             continue
-        yield from _values(tree, way.candidates, way.target_of)
+        yield from _values(tree, way)
         if after_upgrade and tree.ref.uid in baselines:
             yield from since(tree, baselines[tree.ref.uid])
         elif after_upgrade and not tables:
             yield from _in_flight(tree)
-    if after_upgrade:
-        present = {tree.ref.uid for tree in snapshot.trees}
-        for table in tables.values():
-            if table.uid not in present and snapshot.trees:
-                ref = Ref("PodCliqueSet", table.namespace, table.name, table.uid)
-                yield Problem(ref, None, f"{ref} was there before the upgrade, and was deleted since", owner=True)
+    present = {tree.ref.uid for tree in snapshot.trees}
+    for table in tables.values() if after_upgrade and present else ():
+        if table.uid not in present:
+            ref = Ref("PodCliqueSet", table.namespace, table.name, table.uid)
+            yield Problem(ref, None, f"{ref} was there before the upgrade, and was deleted since", owner=True)
 
 
-def _values(tree: Tree, candidates: tuple[Scheme, ...], target_of: Callable[[Scheme], Scheme]) -> Iterator[Problem]:
+def _values(tree: Tree, way: Direction) -> Iterator[Problem]:
     hashes = HashesOf(tree.pcs)
     stored = tuple(stored_hashes(tree))
     if not stored:
         return
-    found = detect(stored, on_delete=tree.pcs.on_delete, candidates=candidates, target_of=target_of, hashes=hashes)
+    found = detect(
+        stored, on_delete=tree.pcs.on_delete, candidates=way.candidates, target_of=way.target_of, hashes=hashes
+    )
     pair = Pair(hashes(found.target), hashes(found.target), tree.pcs.on_delete)
     other = [item for item in stored if pair.verdict(item) not in {Verdict.TARGET, Verdict.LEFTOVER}]
     lags = lagging(tree, other)
     read_elsewhere = (one for one in schemes.all_schemes() if one.minor in layouts.adopted())
-    before = {*candidates, *schemes.spoken_schemes(), *read_elsewhere}
+    before = {*way.candidates, *schemes.spoken_schemes(), *read_elsewhere}
     for item in other:
         # A value that no pod depends on may stay as the old operator left it. A hash that was not migrated fails.
         late = (item.ref.uid, item.field) in lags and not any(item.value == hashes(one).of(item) for one in before)
@@ -95,7 +85,7 @@ def _values(tree: Tree, candidates: tuple[Scheme, ...], target_of: Callable[[Sch
 
 
 def _in_flight(tree: Tree) -> Iterator[Problem]:
-    """Updates that have not ended; without a record they may be the upgrade's, so waiting for their end proves nothing.
+    """Updates that have not ended. Without a record the upgrade may have begun them, even if they end later.
 
     A PodClique's may end by itself, see :func:`_replicas`.
     """
@@ -103,11 +93,11 @@ def _in_flight(tree: Tree) -> Iterator[Problem]:
         return
     items: tuple[PodCliqueSet | PodCliqueScalingGroup | PodClique, ...] = (tree.pcs, *tree.scaling_groups)
     for item in (*items, *tree.pod_cliques):
-        progress = newest_update(item.status)
+        name, progress = newest_update(item.status)
         if progress and not progress.get("updateEndedAt"):
             began = f"{item.ref}: an update that began at {progress['updateStartedAt']} has not ended"
             message = f"{began}, and no record shows whether the upgrade began it"
-            yield Problem(item.ref, "/status/updateProgress", message, settles=isinstance(item, PodClique))
+            yield Problem(item.ref, f"/status/{name}", message, settles=isinstance(item, PodClique))
 
 
 def since(tree: Tree, before: Baseline) -> Iterator[Problem]:
@@ -128,7 +118,7 @@ def since(tree: Tree, before: Baseline) -> Iterator[Problem]:
                 missing = f"{ref} is missing, with its {len(clique_before.pods)} earlier pods"
                 yield Problem(ref, None, missing, settles=False, lost_pods=True)
             else:
-                yield Problem(ref, None, f"{ref} is not wanted any more: its owner scaled it in", owner=True)
+                yield Problem(ref, None, f"{ref} is gone: its owner scaled it in", owner=True)
             continue
         if not on_delete:
             yield from _replicas(clique, clique_before.status, may_end=clique.standalone)
@@ -137,14 +127,9 @@ def since(tree: Tree, before: Baseline) -> Iterator[Problem]:
 
 def _expected(tree: Tree) -> Iterator[str]:
     """The PodCliques that the specs ask for now (Grove: ``operator/api/common/namegen.go``)."""
-    template = tree.pcs.template
-    groups = template.get("podCliqueScalingGroups") or ()
-    grouped = {str(name) for group in groups for name in group.get("cliqueNames") or ()}
     for index in range(_count(tree.pcs.spec.get("replicas"), 1)):
-        for clique in tree.pcs.cliques:
-            if clique.get("name") not in grouped:
-                yield f"{tree.ref.name}-{index}-{clique.get('name')}"
-    members = {str(group.get("name")): group.get("cliqueNames") or () for group in groups}
+        yield from (f"{tree.ref.name}-{index}-{clique.get('name')}" for clique in tree.pcs.standalone)
+    members = {str(config.get("name")): config.get("cliqueNames") or () for config in tree.pcs.group_configs}
     for group in tree.scaling_groups:
         cliques = next((names for name, names in members.items() if group.ref.name.endswith(f"-{name}")), ())
         for index in range(_count(group.spec.get("replicas"), 1)):
@@ -165,8 +150,8 @@ def _pods(clique: PodClique, before: CliqueBaseline) -> Iterator[Problem]:
         message = f"{clique.ref}: {len(lost) - scaled_in} of its {len(before.pods)} earlier pods are missing"
         yield Problem(clique.ref, None, message, settles=False, lost_pods=True)
     elif lost:
-        said = f"{clique.ref} was scaled in from {len(before.pods)} to {wanted}"
-        yield Problem(clique.ref, "/spec/replicas", said, owner=True)
+        message = f"{clique.ref} was scaled in from {len(before.pods)} to {wanted}"
+        yield Problem(clique.ref, "/spec/replicas", message, owner=True)
 
 
 def _replicas(
@@ -180,10 +165,10 @@ def _replicas(
     """
     now = replicas_of(item)
     if now.update_started is not None and now.update_started != before.update_started:
-        ended = (item.status.get("updateProgress") or {}).get("updateEndedAt")
-        if not (may_end and ended):
+        name, progress = newest_update(item.status)
+        if not (may_end and progress.get("updateEndedAt")):
             began = f"an update began at {now.update_started}, after the migration: the operator found a change"
-            yield Problem(item.ref, "/status/updateProgress", f"{item.ref}: {began}", settles=may_end)
+            yield Problem(item.ref, f"/status/{name}", f"{item.ref}: {began}", settles=may_end)
     updated, replicas = now.updated or 0, now.replicas or 0
     was_updated, was_replicas = before.updated or 0, before.replicas or 0
     wanted = replicas if was_updated == was_replicas else min(was_updated, replicas)
