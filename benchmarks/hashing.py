@@ -71,9 +71,7 @@ def measure() -> list[Row]:
 
 def _fresh(templates: Path, schemes: Sequence[str]) -> Mapping[str, float]:
     command = [sys.executable, "-m", "benchmarks.fresh", str(templates), *schemes]
-    # As installed: compiled once, in the first round.
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    printed = subprocess.run(command, check=True, capture_output=True, cwd=Path(__file__).parents[1], env=environment)
+    printed = subprocess.run(command, check=True, capture_output=True, cwd=Path(__file__).parents[1])
     found: Mapping[str, float] = json.loads(printed.stdout)
     return found
 

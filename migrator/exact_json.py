@@ -38,11 +38,10 @@ def loads(text: str | bytes) -> Any:  # noqa: ANN401 - any JSON value
     return json.loads(decoded, parse_float=JSONNumber, parse_int=_integer, parse_constant=_refuse)
 
 
-def decoder() -> json.JSONDecoder:
-    """The parser of files: :func:`loads`, but a repeated key is an error, because Go merges its values."""
-    return json.JSONDecoder(
-        object_pairs_hook=_object, parse_float=JSONNumber, parse_int=_integer, parse_constant=_refuse
-    )
+def decoder(*, repeated: bool = False) -> json.JSONDecoder:
+    """The parser of :func:`loads`. A repeated key is an error, because Go merges its values; an API server has none."""
+    pairs = None if repeated else _object
+    return json.JSONDecoder(object_pairs_hook=pairs, parse_float=JSONNumber, parse_int=_integer, parse_constant=_refuse)
 
 
 def dumps(value: Any, *, sort_keys: bool = False) -> str:  # noqa: ANN401

@@ -9,7 +9,6 @@ from __future__ import annotations
 import marshal
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -37,11 +36,9 @@ Check = Callable[[object], bool]
 #: By these a pod names the pod group of another scheduler (Grove issue 837).
 GANG_ANNOTATIONS: Final = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name", "pod-group-name")
 
-_CLIQUE_LABELS: Final = frozenset(
-    {
-        *(LABEL_PART_OF, LABEL_POD_TEMPLATE_HASH, LABEL_SET_REPLICA_INDEX),
-        *(LABEL_SCALING_GROUP, LABEL_SCALING_GROUP_REPLICA_INDEX),
-    }
+_CLIQUE_LABELS: Final = (
+    *(LABEL_PART_OF, LABEL_POD_TEMPLATE_HASH, LABEL_SET_REPLICA_INDEX),
+    *(LABEL_SCALING_GROUP, LABEL_SCALING_GROUP_REPLICA_INDEX),
 )
 
 #: The version of marshal in which equal values have equal bytes, whoever else holds parts of them.
@@ -134,10 +131,11 @@ def pod_clique(raw: JSONObject) -> PodClique:
     """Keep what a PodClique's hashes and guards need: not its pod spec, which is never hashed, nor other labels."""
     meta = _metadata(raw)
     _check(raw, _STATUS)
+    labels = _strings(raw, meta, "labels")
     return PodClique(
-        ref=_owning(_ref(raw, meta)),
+        ref=_ref(raw, meta, shared=True),  # its pods have its name and UID as well
         owner_uid=_shared(_controller(meta)),
-        labels=_shared({key: value for key, value in _strings(raw, meta, "labels").items() if key in _CLIQUE_LABELS}),
+        labels={name: _shared(labels[name]) for name in _CLIQUE_LABELS if name in labels},
         generation=_generation(meta),
         terminating=_terminating(meta),
         spec=_shared({key: value for key, value in _part(raw, "spec").items() if key != "podSpec"}),
@@ -188,17 +186,19 @@ def pod_gang(raw: JSONObject) -> PodGang:
 
 def _check(raw: JSONObject, shapes: Mapping[str, tuple[Check, str]]) -> None:
     for path, (holds, shape) in shapes.items():
-        for value in _at([raw], path.split(".")):
-            if value is not None and not holds(value):
+        for value in _at(raw, *path.split(".")):
+            if not holds(value):
                 raise InputError(f"{_describe(raw)}: {path} is not {shape}")
 
 
-def _at(values: Iterable[object], steps: list[str]) -> Iterable[object]:
+def _at(value: object, step: str = "", *steps: str) -> Iterable[object]:
     """All values at a path; the objects and lists along it were checked before."""
-    for step in steps:
-        flat = (item for value in values for item in (value if isinstance(value, list) else [value]))
-        values = [item.get(step) for item in flat if isinstance(item, dict)]
-    return values
+    if isinstance(value, list) and step:
+        return [found for item in value for found in _at(item, step, *steps)]
+    if not step:
+        return [value]
+    inner = value.get(step) if isinstance(value, dict) else None
+    return () if inner is None else _at(inner, *steps)
 
 
 def _shared(value: Any) -> Any:  # noqa: ANN401 - any JSON value
@@ -226,19 +226,15 @@ def _interned(value: Any) -> Any:  # noqa: ANN401 - any JSON value
     return [_interned(part) for part in value] if type(value) is list else value
 
 
-def _owning(ref: Ref) -> Ref:
-    """A reference whose name and UID are those that its pods have of it."""
-    return replace(ref, name=sys.intern(ref.name), uid=sys.intern(ref.uid))
-
-
-def _ref(raw: JSONObject, meta: Mapping[str, Any]) -> Ref:
+def _ref(raw: JSONObject, meta: Mapping[str, Any], *, shared: bool = False) -> Ref:
     kind, name = str(raw.get("kind", "")), meta.get("name")
     if not isinstance(name, str) or not name:
         raise InputError(f"a {kind or 'document'} has no metadata.name")
     uid = meta.get("uid")
     if not isinstance(uid, str) or not uid:
         raise InputError(f"{kind} {name} has no metadata.uid: a dump of live objects is needed, not a manifest")
-    return Ref(kind, sys.intern(str(meta.get("namespace") or DEFAULT_NAMESPACE)), name, uid)
+    namespace = sys.intern(str(meta.get("namespace") or DEFAULT_NAMESPACE))
+    return Ref(kind, namespace, _shared(name), _shared(uid)) if shared else Ref(kind, namespace, name, uid)
 
 
 def _metadata(raw: JSONObject) -> Mapping[str, Any]:

@@ -6,46 +6,29 @@ init containers, env, envFrom, args, command, tolerations, readiness gates, resi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
 from migrator.exact_json import JSONObject
 from migrator.hashing.fnv import clean
 
-Key = Callable[[Mapping[str, Any]], tuple[int | str, ...]]
-
-
-def _by(*names: str) -> Key:
-    return lambda item: tuple(_text(item.get(name)) for name in names)
-
-
-def _by_port(item: Mapping[str, Any]) -> tuple[int | str, ...]:
-    port = item.get("containerPort")
-    return (port if type(port) is int else 0, _text(item.get("protocol")))
-
-
-def _text(value: object) -> str:
-    return clean(value) if isinstance(value, str) else ""
-
-
-_POD_LISTS: Final[Mapping[str, Key]] = {
-    "containers": _by("name"),
-    "ephemeralContainers": _by("name"),
-    "volumes": _by("name"),
-    "imagePullSecrets": _by("name"),
-    "resourceClaims": _by("name"),
-    "schedulingGates": _by("name"),
-    "hostAliases": _by("ip"),
-    "topologySpreadConstraints": _by("topologyKey", "whenUnsatisfiable"),
+#: By name of a list, or of an object, the fields that order its items, and the lists in each of them.
+_BY_NAME: Final[tuple[tuple[str, ...], Mapping[str, Any]]] = (("name",), {})
+_CONTAINER: Final[Mapping[str, Any]] = {
+    "ports": (("containerPort", "protocol"), {}),
+    "volumeMounts": (("mountPath",), {}),
+    "volumeDevices": (("devicePath",), {}),
+    "resources": ((), {"claims": _BY_NAME}),
 }
-_CONTAINER_LISTS: Final[Mapping[str, Key]] = {
-    "ports": _by_port,
-    "volumeMounts": _by("mountPath"),
-    "volumeDevices": _by("devicePath"),
+_POD_SPEC: Final[Mapping[str, Any]] = {
+    "containers": (("name",), _CONTAINER),
+    "initContainers": ((), _CONTAINER),
+    "ephemeralContainers": (("name",), _CONTAINER),
+    **dict.fromkeys(("volumes", "imagePullSecrets", "resourceClaims", "schedulingGates"), _BY_NAME),
+    "hostAliases": (("ip",), {}),
+    "topologySpreadConstraints": (("topologyKey", "whenUnsatisfiable"), {}),
 }
-_CLAIMS: Final = _by("name")
-_CONTAINERS: Final = ("containers", "initContainers", "ephemeralContainers")
 
 
 def canonicalize(pod_spec: JSONObject) -> JSONObject:
@@ -53,35 +36,30 @@ def canonicalize(pod_spec: JSONObject) -> JSONObject:
 
     Values of a wrong type are left for printing to refuse.
     """
-    result = _sorted_lists(pod_spec, _POD_LISTS)
-    for kind in _CONTAINERS:
-        containers = result.get(kind)
-        if type(containers) is not list:
-            continue
-        ordered = [_container(item) if type(item) is dict else item for item in containers]
-        if any(new is not old for new, old in zip(ordered, containers, strict=True)):
-            result = {**result, kind: ordered}
-    return result
+    return _ordered(pod_spec, _POD_SPEC)
 
 
-def _container(container: JSONObject) -> JSONObject:
-    result = _sorted_lists(container, _CONTAINER_LISTS)
-    wanted = result.get("resources")
-    if type(wanted) is dict:
-        claims = _sorted_lists(wanted, {"claims": _CLAIMS})
-        if claims is not wanted:
-            result = {**result, "resources": claims}
-    return result
+def _ordered(item: JSONObject, lists: Mapping[str, Any]) -> JSONObject:
+    changed: JSONObject = {}
+    for name in lists.keys() & item.keys():
+        value, (fields, within) = item[name], lists[name]
+        if type(value) is dict and (new := _ordered(value, within)) is not value:
+            changed[name] = new
+        elif type(value) is list and (items := _sorted(value, fields, within)) is not value:
+            changed[name] = items
+    return {**item, **changed} if changed else item
 
 
-def _sorted_lists(item: JSONObject, keys: Mapping[str, Key]) -> JSONObject:
-    result = item
-    for name, key in keys.items():
-        values = item.get(name)
-        if type(values) is not list or len(values) < 2:  # noqa: PLR2004 - nothing to sort
-            continue
-        order = [key(value) if type(value) is dict else key({}) for value in values]
-        if any(left > right for left, right in pairwise(order)):
-            ranked = sorted(range(len(values)), key=order.__getitem__)
-            result = {**result, name: [values[number] for number in ranked]}
-    return result
+def _sorted(items: list[Any], fields: Sequence[str], within: Mapping[str, Any]) -> list[Any]:
+    ordered = [_ordered(item, within) if within and type(item) is dict else item for item in items]
+    keys = [tuple(_key(item, field) for field in fields) for item in items]
+    if any(left > right for left, right in pairwise(keys)):
+        return [ordered[number] for number in sorted(range(len(keys)), key=keys.__getitem__)]
+    return items if all(new is old for new, old in zip(ordered, items, strict=True)) else ordered
+
+
+def _key(item: object, field: str) -> int | str:
+    value = item.get(field) if type(item) is dict else None
+    if field == "containerPort":
+        return value if type(value) is int else 0
+    return clean(value) if type(value) is str else ""

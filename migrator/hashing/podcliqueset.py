@@ -8,7 +8,7 @@ always in place of the pod spec's own; nothing else of the set is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -29,17 +29,14 @@ _CLIQUES: Final = "spec.template.cliques"
 
 @dataclass(frozen=True, slots=True)
 class PodCliqueSetHashes:
-    """``generation_hash`` of all cliques, ``pod_template_hashes`` by clique name."""
+    """The hash of all cliques, and each one's by its name."""
 
     generation_hash: str
     pod_template_hashes: Mapping[str, str]
 
 
 class TemplateHasher:
-    """Hashes the pod template ``{labels, annotations, podSpec, priorityClassName}`` under any scheme.
-
-    Schemes share work, so the template must stay as it is while this is used.
-    """
+    """Hashes a pod template ``{labels, annotations, podSpec, priorityClassName}``, which must not change meanwhile."""
 
     def __init__(self, template: Mapping[str, Any]) -> None:
         self._template = template
@@ -47,10 +44,7 @@ class TemplateHasher:
         self._sums: dict[tuple[Struct, bool, int], int] = {}
 
     def under(self, scheme: Scheme) -> str:
-        """The pod-template hash.
-
-        Raises :class:`~migrator.errors.DecodeError` with the path of a value that Go would not decode.
-        """
+        """The hash; raises :class:`~migrator.errors.DecodeError` with the path of a value that Go would not decode."""
         return encode(self.after(OFFSET, scheme))
 
     def after(self, state: int, scheme: Scheme) -> int:
@@ -73,16 +67,15 @@ class TemplateHasher:
 
     @cached_property
     def _pod_spec(self) -> JSONObject:
-        return _pod_spec(self._template)
+        """The pod spec with the set's priority class; the class within never counts, but must be a string."""
+        pod_spec = _object(self._template, "podSpec", "")
+        own = _string(pod_spec, "priorityClassName", "podSpec.")
+        priority = _string(self._template, "priorityClassName", "")
+        return pod_spec if own == priority else {**pod_spec, "priorityClassName": priority}
 
     @cached_property
     def _canonical(self) -> JSONObject:
         return canonicalize(self._pod_spec)
-
-
-def hash_template(template: Mapping[str, Any], scheme: Scheme) -> str:
-    """The pod-template hash under one scheme, see :class:`TemplateHasher`."""
-    return TemplateHasher(template).under(scheme)
 
 
 def dump_template(template: Mapping[str, Any], scheme: Scheme) -> str:
@@ -91,41 +84,22 @@ def dump_template(template: Mapping[str, Any], scheme: Scheme) -> str:
 
 
 class SetHasher:
-    """Both kinds of hashes of a PodCliqueSet, as it was read from the API server, under any scheme.
-
-    Schemes share work, so the set must stay as it is while this is used.
-    """
+    """Both kinds of hashes of a PodCliqueSet as it was read from the API server; it must not change meanwhile."""
 
     def __init__(self, pcs: Mapping[str, Any]) -> None:
         self._pcs = pcs
 
     def under(self, scheme: Scheme) -> PodCliqueSetHashes:
-        """The hashes under one scheme.
-
-        Raises :class:`~migrator.errors.DecodeError` with the path of a value that Go would not decode.
-        """
+        """The hashes under one scheme; raises :class:`~migrator.errors.DecodeError` as :class:`TemplateHasher` does."""
         names = [name for name, _ in self._cliques]
-        sums = [self._after(OFFSET, number, scheme) for number in range(len(names))]
-        hashes = {name: encode(total) for name, total in zip(names, sums, strict=True)}
-        return PodCliqueSetHashes(encode(self._of_all(names, sums, scheme)), hashes)
-
-    @cached_property
-    def _cliques(self) -> Sequence[tuple[str, TemplateHasher]]:
-        return [(name, TemplateHasher(template)) for name, template in _templates(self._pcs)]
-
-    def _of_all(self, names: Sequence[str], sums: Sequence[int], scheme: Scheme) -> int:
-        """The sum of all cliques, given each one's own."""
-        total = OFFSET
-        order = range(len(names))
-        if scheme.algorithm == CANONICAL and _set_template(self._pcs).get("cliqueStartupType") == IN_ORDER:
-            for number in order:
-                opening = f"(kubernetes.podTemplateSpecHashInput){{OrderKey:(string){names[number]} PodTemplateSpec:"
-                total = self._after(fold(total, [opening]), number, scheme)
-                total = fold(total, ["}"])
-            return total
-        for number in sorted(order, key=names.__getitem__) if scheme.algorithm == CANONICAL else order:
-            total = sums[number] if total == OFFSET else self._after(total, number, scheme)
-        return total
+        hashes = {name: encode(self._after(OFFSET, number, scheme)) for number, name in enumerate(names)}
+        total, numbers, canonical = OFFSET, range(len(names)), scheme.algorithm == CANONICAL
+        in_order = canonical and self._template.get("cliqueStartupType") == IN_ORDER
+        for number in sorted(numbers, key=names.__getitem__) if canonical and not in_order else numbers:
+            opening = f"(kubernetes.podTemplateSpecHashInput){{OrderKey:(string){names[number]} PodTemplateSpec:"
+            total = fold(total, [opening] if in_order else [])
+            total = fold(self._after(total, number, scheme), ["}"] if in_order else [])
+        return PodCliqueSetHashes(encode(total), hashes)
 
     def _after(self, state: int, number: int, scheme: Scheme) -> int:
         try:
@@ -133,6 +107,35 @@ class SetHasher:
         except DecodeError as error:
             path = error.path.replace("podSpec", "spec.podSpec", 1) if error.path.startswith("podSpec") else error.path
             raise DecodeError(error.message, path=f"{_CLIQUES}[{number}].{path}") from None
+
+    @cached_property
+    def _template(self) -> JSONObject:
+        """The set's template; the strings in it are checked even where no clique makes use of them."""
+        template = _object(_object(self._pcs, "spec", ""), "template", "spec.")
+        for name in ("cliqueStartupType", "priorityClassName"):
+            _string(template, name, "spec.template.")
+        return template
+
+    @cached_property
+    def _cliques(self) -> Sequence[tuple[str, TemplateHasher]]:
+        """The name and the template of each clique."""
+        cliques, found = self._template.get("cliques"), []
+        if type(cliques) not in {list, type(None)}:
+            raise DecodeError("it is not a list", path=_CLIQUES)
+        for number, clique in enumerate(cliques or ()):
+            path = f"{_CLIQUES}[{number}]"
+            if clique is None:
+                raise DecodeError("it is null, which ends the operator", path=path)
+            if not isinstance(clique, dict):
+                raise DecodeError("it is not an object", path=path)
+            template = {
+                "labels": clique.get("labels"),
+                "annotations": clique.get("annotations"),
+                "podSpec": _object(clique, "spec", f"{path}.").get("podSpec"),
+                "priorityClassName": self._template.get("priorityClassName"),
+            }
+            found.append((clean(_string(clique, "name", f"{path}.") or ""), TemplateHasher(template)))
+        return found
 
 
 def hash_pod_clique_set(pcs: Mapping[str, Any], scheme: Scheme) -> PodCliqueSetHashes:
@@ -152,61 +155,16 @@ def _printed(template: Mapping[str, Any], pod_spec: JSONObject, printer: Struct)
     return out
 
 
-def _pod_spec(template: Mapping[str, Any]) -> JSONObject:
-    """The pod spec with the set's priority class; the class within never counts, but must be a string."""
-    pod_spec = template.get("podSpec")
-    if pod_spec is None:
-        pod_spec = {}
-    elif type(pod_spec) is not dict:
-        raise DecodeError("it is not an object", path="podSpec")
-    if type(pod_spec.get("priorityClassName")) not in {str, type(None)}:
-        raise DecodeError("it is not a string", path="podSpec.priorityClassName")
-    priority = template.get("priorityClassName")
-    if type(priority) not in {str, type(None)}:
-        raise DecodeError("it is not a string", path="priorityClassName")
-    if pod_spec.get("priorityClassName") == priority:
-        return pod_spec
-    return {**pod_spec, "priorityClassName": priority}
+def _object(holder: Mapping[str, Any], name: str, path: str) -> JSONObject:
+    """The object in a field, which may be absent."""
+    value = holder.get(name)
+    if not isinstance(value, dict | None):
+        raise DecodeError("it is not an object", path=f"{path}{name}")
+    return value or {}
 
 
-def _templates(pcs: Mapping[str, Any]) -> Iterator[tuple[str, JSONObject]]:
-    template = _set_template(pcs)
-    cliques = template.get("cliques")
-    if cliques is None:
-        return
-    if type(cliques) is not list:
-        raise DecodeError("it is not a list", path=_CLIQUES)
-    for number, raw in enumerate(cliques):
-        path = f"{_CLIQUES}[{number}]"
-        if raw is None:
-            raise DecodeError("it is null, which ends the operator", path=path)
-        clique = _object(raw, path)
-        name = clique.get("name")
-        if type(name) not in {str, type(None)}:
-            raise DecodeError("it is not a string", path=f"{path}.name")
-        yield (
-            clean(name or ""),
-            {
-                "labels": clique.get("labels"),
-                "annotations": clique.get("annotations"),
-                "podSpec": _object(clique.get("spec"), f"{path}.spec").get("podSpec"),
-                "priorityClassName": template.get("priorityClassName"),
-            },
-        )
-
-
-def _set_template(pcs: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The set's template; the strings in it are checked even where no clique makes use of them."""
-    template = _object(_object(pcs.get("spec"), "spec").get("template"), "spec.template")
-    for name in ("cliqueStartupType", "priorityClassName"):
-        if type(template.get(name)) not in {str, type(None)}:
-            raise DecodeError("it is not a string", path=f"spec.template.{name}")
-    return template
-
-
-def _object(value: object, path: str) -> Mapping[str, Any]:
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping):
-        raise DecodeError("it is not an object", path=path)
+def _string(holder: Mapping[str, Any], name: str, path: str) -> str | None:
+    value = holder.get(name)
+    if not isinstance(value, str | None):
+        raise DecodeError("it is not a string", path=f"{path}{name}")
     return value

@@ -25,7 +25,6 @@ _SUFFIXES: Final = {
     **{f"{letter}i": (2, 10 * power, BINARY_SI) for power, letter in enumerate("KMGTPE", start=1)},
 }
 _SYNTAX: Final = re.compile(r"([+-]?)(0*)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[+-]?[0-9]*)", re.ASCII)
-_INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 #: Go parses the token as it stands in the JSON: it trims white space, and does not undo the escape of any.
 SPACES: Final = "a quantity with white space around it: whether Go trims or refuses it depends on how it was escaped"
@@ -68,18 +67,12 @@ class Quantity:
             rest, word = divmod(rest, _WORD)
             words.append(str(word))
         absolute = f"[{' '.join(words)}]" if words else "<nil>"
-        negative = "true" if self.unscaled < 0 else "false"
-        return (
-            f"{{unscaled:(big.Int){{neg:(bool){negative} abs:(big.nat){absolute}}} "
-            f"scale:(inf.Scale){self.decimal_scale}}}"
-        )
+        number = f"{{neg:(bool){'true' if self.unscaled < 0 else 'false'} abs:(big.nat){absolute}}}"
+        return f"{{unscaled:(big.Int){number} scale:(inf.Scale){self.decimal_scale}}}"
 
 
 def parse(token: str) -> Quantity:
-    """Parse the text of a quantity; raises :class:`~migrator.errors.DecodeError` where Go does.
-
-    The error does not quote the text, because somebody may have put a secret there by mistake.
-    """
+    """Parse a quantity; raises :class:`~migrator.errors.DecodeError` where Go does, but quotes nothing: secrets."""
     text = token.strip(" ")
     if text != text.strip():
         raise DecodeError(SPACES)
@@ -92,43 +85,39 @@ def parse(token: str) -> Quantity:
     match = _SYNTAX.fullmatch(text)
     if match is None:
         raise DecodeError(_NONE)
-    sign, zeros, digits, fraction, suffix = match.groups()
+    sign, zeros, number, fraction, suffix = match.groups(default="")
     base, exponent, form = _suffix(suffix)
-    number, denominator = digits or "0", fraction or ""
-    fast = _fast(number + denominator, len(denominator), base, exponent, has_fraction=bool(denominator))
+    digits, places = (number or "0") + fraction, len(fraction)
+    fast = _fast(digits, places, base, exponent)
     if fast is not None:
         value, scale, canonical = fast
-        signed = -value if sign == "-" else value
-        return Quantity(value=signed, scale=scale, text=text if canonical else "", format=form)
-    if not (zeros or digits or denominator):
+        return Quantity(-value if sign == "-" else value, scale, text if canonical else "", form)
+    if not (zeros or number or fraction):
         raise DecodeError(_NONE)
-    return _slow(number + denominator, len(denominator), base, exponent, form, negative=sign == "-")
+    return _slow(digits, places, base, exponent, form, negative=sign == "-")
 
 
 def _suffix(suffix: str) -> tuple[int, int, str]:
     known = _SUFFIXES.get(suffix)
     if known is not None:
         return known
-    if suffix[:1] in {"e", "E"} and _INTEGER.fullmatch(suffix[1:]):
+    if suffix[:1] in {"e", "E"} and suffix[1:].removeprefix("+").removeprefix("-").isdigit():
         exponent = int(suffix[1:])
         if -(1 << 63) <= exponent <= _MAX_INT64:
             return 10, (exponent + (1 << 31)) % (1 << 32) - (1 << 31), DECIMAL_EXPONENT  # int32(n)
-    raise DecodeError(
-        "the text there is no quantity: its suffix is unknown (n, u, m, k, M, G, T, P, E, Ki to Ei, or an exponent)"
-    )
+    raise DecodeError(f"{_NONE}: its suffix is unknown (n, u, m, k, M, G, T, P, E, Ki to Ei, or an exponent)")
 
 
-def _fast(digits: str, places: int, base: int, exponent: int, *, has_fraction: bool) -> tuple[int, int, bool] | None:
+def _fast(digits: str, places: int, base: int, exponent: int) -> tuple[int, int, bool] | None:
     """(value, scale, whether the text is kept), or ``None`` where an int64 may not hold it."""
     if base == 10:  # noqa: PLR2004 - the number system
         scale = exponent - places
         if len(digits) > _DECIMAL_DIGITS or scale < -_NANO:
             return None
         return int(digits), scale, scale % 3 == 0 and not digits.endswith("000") and digits[0] != "0"
-    if has_fraction or len(digits) > _BINARY_DIGITS - exponent * 3 // 10:
+    if places or len(digits) > _BINARY_DIGITS - exponent * 3 // 10:
         return None
-    value = int(digits) << exponent
-    return value, 0, exponent % 10 == 0 and int(digits) & 7 != 0
+    return int(digits) << exponent, 0, exponent % 10 == 0 and int(digits) & 7 != 0
 
 
 def _slow(digits: str, places: int, base: int, exponent: int, form: str, *, negative: bool) -> Quantity:

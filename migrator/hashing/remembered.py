@@ -10,14 +10,15 @@ import marshal
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
-from migrator.hashing.fnv import Joined, Piece
+from migrator.hashing.fnv import Fixed, Piece, plain
 
-#: How many contents are remembered at least, and at most twice as many, each of up to so many bytes.
-_CONTENTS: Final = 1 << 13
-_CONTENT: Final = 1 << 12
+_CONTENTS: Final = 1 << 13  # so many are remembered at least, and at most twice as many
+_CONTENT: Final = 1 << 12  # bytes of one content that is remembered
+_MARSHAL_VERSION: Final = 2  # without references: equal values have equal bytes, whoever else holds them
 
-# The version without references: equal values have equal bytes, whoever else holds them.
-_MARSHAL_VERSION: Final = 2
+#: What was met lately, by content: nothing when it was met once, then what it is printed as. The young generation comes
+#: first, and what is not met during a whole one is forgotten. Only speed depends on it.
+_MET: Final[list[dict[bytes, Sequence[Piece]]]] = [{}, {}]
 
 
 class Printer(Protocol):
@@ -26,24 +27,7 @@ class Printer(Protocol):
     zero: str
 
     def emit(self, value: Any, out: list[Piece], lead: str = "") -> None:  # noqa: ANN401 - any JSON value
-        """Append ``lead`` and the body of a value that is not null.
-
-        Raises :class:`~migrator.errors.DecodeError`.
-        """
-
-
-class Contents:
-    """What was met lately: nothing when it was met once, then what it is printed as.
-
-    There are two generations; what is not met during a whole one is forgotten. Only speed depends on it.
-    """
-
-    def __init__(self) -> None:
-        self.young: dict[bytes, Sequence[Piece]] = {}
-        self.old: dict[bytes, Sequence[Piece]] = {}
-
-
-_MET: Final = Contents()
+        """Append ``lead`` and the body of a value that is not null; raises :class:`~migrator.errors.DecodeError`."""
 
 
 class Remembered:
@@ -62,14 +46,14 @@ class Remembered:
         except ValueError:  # a number that keeps its spelling has no bytes, nor has what is nested too deep
             self._emit(value, out, lead)
             return
-        known = _MET.young.get(content)
+        known = _MET[0].get(content)
         if known:
             out += known
             return
         if len(content) > _CONTENT:
             self._emit(value, out, lead)
             return
-        known = _MET.old.get(content) if known is None else ()
+        known = _MET[1].get(content) if known is None else ()
         if known:
             out += known
         else:
@@ -77,12 +61,11 @@ class Remembered:
             self._emit(value, out, lead)
             if known is not None:
                 known = _as_one(out[began:])
-        if len(_MET.young) >= _CONTENTS:
-            _MET.old, _MET.young = _MET.young, {}
-        _MET.young[content] = known or ()
+        if len(_MET[0]) >= _CONTENTS:
+            _MET[:] = {}, _MET[0]
+        _MET[0][content] = known or ()
 
 
 def _as_one(pieces: Sequence[Piece]) -> Sequence[Piece]:
     """One piece, if all of it is ASCII."""
-    joined = Joined(pieces)
-    return (joined,) if joined.text.isascii() else pieces
+    return (Fixed(*pieces),) if plain(pieces).isascii() else pieces

@@ -109,16 +109,16 @@ def parse_releases(text: str) -> tuple[Release, ...]:
 
 
 def by_name(name: str) -> Scheme:
-    """The scheme of that name.
-
-    Raises :class:`~migrator.errors.UnreadRelease` for a release that exists and was not read, and
-    :class:`~migrator.errors.UnknownScheme` for any other name.
-    """
+    """The scheme of that name; raises ``UnreadRelease`` for a release that was not read, else ``UnknownScheme``."""
     for scheme in all_schemes():
         if scheme.name == name:
             return scheme
     unread = unread_release(name)
-    raise _unread(unread) if unread is not None else _unknown(name)
+    if unread is None:
+        raise _unknown(name)
+    raise UnreadRelease(
+        f"{unread} is a release of Grove whose source could not be read, so its hashes are not known; {WAY_OUT}"
+    )
 
 
 def unread_release(text: str) -> str | None:
@@ -187,12 +187,6 @@ WAY_OUT: Final = (
 )
 
 
-def _unread(name: str) -> UnreadRelease:
-    return UnreadRelease(
-        f"{name} is a release of Grove whose source could not be read, so its hashes are not known; {WAY_OUT}"
-    )
-
-
 def _unknown(text: str) -> UnknownScheme:
     import difflib  # noqa: PLC0415 - only an error needs it
 
@@ -201,20 +195,17 @@ def _unknown(text: str) -> UnknownScheme:
             f"{text} names a layout that was read from an operator's binary and is not recorded here; give "
             "that binary, or the scheme.json made of it, with --to-binary or --from-binary"
         )
-
-    builds = [*(release.name for release in releases()), *unread_releases()]
-    version, known = _version(text), [found for name in builds if (found := _version(name)) is not None]
+    named, read = [scheme.name for scheme in all_schemes()], [release.name for release in releases()]
+    builds = [*read, *unread_releases()]
     what = f"{text!r} is neither a scheme nor a release in the table"
-    if version is not None and version > max(known):
+    version = _version(text)
+    if version is not None and version > max(filter(None, map(_version, builds))):
         return UnknownScheme(f"{what}: it is newer than {builds[-1]}, the newest that is known here; {WAY_OUT}")
-    names = [CANONICAL, *(scheme.name for scheme in all_schemes()), *builds]
     # "alpha.9" is meant for v0.1.0-alpha.9: what is left out in front does not count.
-    exact = f"v0.1.0-{text}" if f"v0.1.0-{text}" in builds else None
-    close = [exact] if exact else difflib.get_close_matches(text, names, n=1)
-    close = close or difflib.get_close_matches(f"v0.1.0-{text}", names, n=1)
+    meant = {name.removeprefix("v0.1.0-"): name for name in builds} | {
+        name: name for name in (CANONICAL, *named, *builds)
+    }
+    close = difflib.get_close_matches(text, meant, n=1)
     if close:
-        return UnknownScheme(f"{what}; did you mean {close[0]}? `releases` lists all of them")
-    return UnknownScheme(
-        f"{what}. Known schemes: {', '.join(scheme.name for scheme in all_schemes())}. Known releases: "
-        f"{', '.join(release.name for release in releases())}."
-    )
+        return UnknownScheme(f"{what}; did you mean {meant[close[0]]}? `releases` lists all of them")
+    return UnknownScheme(f"{what}. Known schemes: {', '.join(named)}. Known releases: {', '.join(read)}.")

@@ -23,16 +23,12 @@ from migrator.hashing.layouts import Field, Layout, load
 from migrator.hashing.remembered import Printer, Remembered
 
 ROOT: Final = "v1.PodTemplateSpec"
-NIL: Final = "<nil>"
 
-#: The structs of which no two are alike, so that they are not remembered; what stands in them is.
+# The structs of which no two are alike are not remembered; what stands in them is.
 _PARTED: Final = frozenset({ROOT, "v1.ObjectMeta", "v1.PodSpec", "v1.Container", "v1.EphemeralContainer"})
 
-#: A string that is as long is worth a piece of its own.
-_LONG: Final = 64
-
-#: How many combinations of set fields are prepared for each struct.
-_PLANS: Final = 1 << 10
+_LONG: Final = 64  # a string that is as long is worth a piece of its own
+_PLANS: Final = 1 << 10  # so many combinations of set fields are prepared for each struct
 
 _INTEGER: Final = re.compile(r"u?int(\d*)")
 _MAP: Final = re.compile(r"map\[([^\]]+)\](.+)")
@@ -58,41 +54,38 @@ class _String:
 _STRING: Final = _String()
 
 
-class _Bool:
-    zero = "false"
+class _Scalar:
+    """A type whose values are read to a short text."""
+
+    def __init__(self, zero: str, read: Callable[[Any], str]) -> None:
+        self.zero = zero
+        self._read = read
 
     def emit(self, value: Any, out: list[Piece], lead: str = "") -> None:  # noqa: ANN401
-        if type(value) is not bool:
-            raise mismatch(value, "bool")
-        out.append(f"{lead}true" if value else f"{lead}false")
+        out.append(lead + self._read(value))
 
 
-class _Integer:
-    zero = "0"
+def _bool(value: Any) -> str:  # noqa: ANN401
+    if type(value) is not bool:
+        raise mismatch(value, "bool")
+    return "true" if value else "false"
 
-    def __init__(self, name: str, bits: int, *, signed: bool) -> None:
-        self._name = name
-        self._least = -(1 << (bits - 1)) if signed else 0
-        self._most = (1 << (bits - 1 if signed else bits)) - 1
 
-    def emit(self, value: Any, out: list[Piece], lead: str = "") -> None:  # noqa: ANN401
-        out.append(f"{lead}{self.read(value)}")
-
-    def read(self, value: Any) -> int:  # noqa: ANN401
-        """Go's integer; ``-0`` is zero, any other odd spelling is refused."""
-        if isinstance(value, JSONNumber) and value.text == "-0":
-            return 0
-        if type(value) is not int:
-            raise mismatch(value, self._name)
-        if not self._least <= value <= self._most:
-            raise DecodeError(f"{value} does not fit into {self._name}")
-        return value
+def _integer(name: str, allowed: range, value: Any) -> str:  # noqa: ANN401
+    """Go's integer; ``-0`` is zero, any other odd spelling is refused."""
+    if isinstance(value, JSONNumber) and value.text == "-0":
+        return "0"
+    if type(value) is not int:
+        raise mismatch(value, name)
+    if value not in allowed:
+        raise DecodeError(f"{value} does not fit into {name}")
+    return str(value)
 
 
 class Elements:
     """A pointer, list or map; its elements' printer is compiled at its first use."""
 
-    zero = NIL
+    zero = "<nil>"
 
     def __init__(self, compiled: Callable[[], Printer]) -> None:
         self._compiled = compiled
@@ -248,39 +241,31 @@ def _quantity(text: str) -> tuple[Piece, ...]:
 
 class _IntOrString:
     zero = "{Type:(intstr.Type)0 IntVal:(int32)0 StrVal:(string)}"
-    _int32: ClassVar[_Integer] = _Integer("int32", 32, signed=True)
-    _text: Final = Fixed("{Type:(intstr.Type)1 IntVal:(int32)0 StrVal:(string)")
-    _number: Final = Fixed("{Type:(intstr.Type)0 IntVal:(int32)")
-    _end: Final = Fixed(" StrVal:(string)}")
+    _read = partial(_integer, "int32", range(-(1 << 31), 1 << 31))
 
     def emit(self, value: Any, out: list[Piece], lead: str = "") -> None:  # noqa: ANN401
-        if type(value) is str:
-            out += (lead, self._text, value, "}")
-        else:
-            out += (lead, self._number, str(self._int32.read(value)), self._end)
+        kind, number, text = (1, "0", value) if type(value) is str else (0, self._read(value), "")
+        before = recurring(f"{lead}{{Type:(intstr.Type){kind} IntVal:(int32){number} StrVal:(string)")
+        out += (before, text, "}")
 
 
-class _Refused:
-    """A type whose set values are refused; a live object never holds one in a pod template."""
-
-    def __init__(self, zero: str, why: str) -> None:
-        self.zero = zero
-        self._why = why
-
-    def emit(self, value: Any, out: list[Piece], lead: str = "") -> None:  # noqa: ANN401, ARG002
-        raise DecodeError(self._why)
+def _refuse(why: str, _value: object) -> str:
+    raise DecodeError(why)
 
 
+#: A time and a set of fields are refused where they are set; a live object never holds one in a pod template.
 _CUSTOM: Final[Mapping[str, Printer]] = {
+    "string": _STRING,
+    "bool": _Scalar("false", _bool),
     "resource.Quantity": _Quantity(),
     "intstr.IntOrString": _IntOrString(),
-    "v1.Time": _Refused(
+    "v1.Time": _Scalar(
         "{Time:(time.Time){wall:(uint64)0 ext:(int64)0 loc:(*time.Location)<nil>}}",
-        "an operator hashes the time zone of its own process with a time, which is not known here",
+        partial(_refuse, "an operator hashes the time zone of its own process with a time, which is not known here"),
     ),
-    "v1.FieldsV1": _Refused(
+    "v1.FieldsV1": _Scalar(
         "{Raw:([]uint8)<nil>}",
-        "an operator hashes the bytes of this value as they were written, which are not known here",
+        partial(_refuse, "an operator hashes the bytes of this value as they were written, which are not known here"),
     ),
 }
 
@@ -293,32 +278,25 @@ class Types:
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
-        self._printers: dict[tuple[str, bool], Printer] = {}
         self._known: dict[str, int] = {}
 
     def printer(self, kind: str, *, part: bool = False) -> Printer:
         """The printer of a Go type, compiled at its first use; ``part`` for what stands in a struct that has parts."""
-        printer = self._printers.get((kind, part))
-        if printer is None:
-            signature = (self._signature(kind), part)
-            printer = self._shared.get(signature)
-            if printer is None:
-                printer = self._shared[signature] = self._compile(kind, part=part)
-            self._printers[kind, part] = printer
-        return printer
+        signature = self._signature(kind), part
+        if signature not in self._shared:
+            self._shared[signature] = self._compile(kind, part=part)
+        return self._shared[signature]
 
     def fields(self, kind: str) -> Sequence[Field]:
         """The fields of a struct."""
-        fields = self._layout[kind]
-        if isinstance(fields, str):
+        if isinstance(fields := self._layout[kind], str):
             raise TypeError(f"{kind} is not a struct")
         return fields
 
     def _compile(self, kind: str, *, part: bool) -> Printer:  # noqa: PLR0911 - one return for each kind of type
-        printer = _CUSTOM.get(kind)
+        if kind in _CUSTOM:
+            return _CUSTOM[kind]
         definition = self._layout.get(kind)
-        if printer is not None:
-            return printer
         if isinstance(definition, str):
             return self.printer(definition, part=part)
         if definition is not None:
@@ -330,34 +308,26 @@ class Types:
             return Slice(partial(self.printer, kind[2:], part=part))
         if match := _MAP.fullmatch(kind):
             return _Map(partial(self.printer, match[2]))
-        return _basic(kind)
+        if match := _INTEGER.fullmatch(kind):
+            half = 1 << int(match[1] or 64) - 1
+            return _Scalar("0", partial(_integer, kind, range(2 * half) if kind[0] == "u" else range(-half, half)))
+        raise TypeError(f"the layout has no type {kind}")
 
     def _signature(self, kind: str) -> int:
         """A number that two types share only if they print alike all the way down."""
-        known = self._known.get(kind)
-        if known is None:
+        if kind not in self._known:
             parts: tuple[object, ...] = (kind,)
-            definition = self._layout.get(kind)
+            definition = self._layout.get(kind, ())
             if match := _MAP.fullmatch(kind):
                 parts += (self._signature(match[2]),)
             elif kind.startswith(("*", "[]")):
                 parts += (self._signature(kind.removeprefix("*").removeprefix("[]")),)
             elif isinstance(definition, str):
                 parts += (self._signature(definition),)
-            elif definition is not None:
+            else:
                 parts += tuple((go, key, self._signature(child)) for go, key, child in definition)
-            known = self._known[kind] = self._signatures.setdefault(parts, len(self._signatures))
-        return known
-
-
-def _basic(kind: str) -> Printer:
-    if kind == "string":
-        return _STRING
-    if kind == "bool":
-        return _Bool()
-    if match := _INTEGER.fullmatch(kind):
-        return _Integer(kind, int(match[1] or 64), signed=not kind.startswith("u"))
-    raise TypeError(f"the layout has no type {kind}")
+            self._known[kind] = self._signatures.setdefault(parts, len(self._signatures))
+        return self._known[kind]
 
 
 @cache
@@ -374,11 +344,6 @@ def _within(step: str, error: DecodeError) -> DecodeError:
 
 
 def mismatch(value: object, wanted: str) -> DecodeError:
-    """The error for a value of another JSON type than Go wants."""
-    return DecodeError(f"{_short(value)} is not of type {wanted}")
-
-
-def _short(value: object) -> str:
-    """The kind of a value, never the value itself: pod templates hold secrets."""
-    kinds: Mapping[type, str] = {str: "a string", bool: "a boolean", int: "a number", dict: "an object", list: "a list"}
-    return kinds.get(type(value), "a number")
+    """The error for a value of another JSON type than Go wants; without the value, because templates hold secrets."""
+    kinds: Mapping[type, str] = {str: "a string", bool: "a boolean", dict: "an object", list: "a list"}
+    return DecodeError(f"{kinds.get(type(value), 'a number')} is not of type {wanted}")

@@ -75,6 +75,11 @@ class Stream:
             self._at += 1
         self._pass("}")
 
+    @property
+    def end(self) -> int:
+        """The index in ``text`` behind the value that was decoded last, until the next one is asked for."""
+        return self._at
+
     def value(self) -> tuple[Any, int]:
         """The next value, and the index of it in ``text``."""
         self._peek()
@@ -119,6 +124,8 @@ class Stream:
     def _peek(self) -> str:
         """The next character that is not white space; nothing at the end."""
         while True:
+            if (first := self.text[self._at : self._at + 1]) > " ":
+                return first
             self._at = after_space(self.text, self._at)
             if self._at < len(self.text):
                 return self.text[self._at]

@@ -6,7 +6,6 @@ import contextlib
 import secrets
 import shutil
 import socket
-import ssl
 import subprocess
 import time
 import urllib.error
@@ -16,7 +15,7 @@ from typing import Final
 
 import yaml
 
-from testbed.controlplane.options import READY_SECONDS, STOP_SECONDS, Options, Ready, tail
+from testbed.controlplane.options import READY_SECONDS, STOP_SECONDS, Options, Ready, tail, tls
 
 _NAMES: Final = "IP:127.0.0.1,IP:10.96.0.1,DNS:localhost,DNS:kubernetes.default.svc"
 _AUDIT_POLICY: Final = (
@@ -79,7 +78,7 @@ class Assets:
             )
 
     def _wait_until_ready(self) -> None:
-        context = ssl.create_default_context(cafile=str(self.ready.ca))
+        context = tls(self.ready.ca)
         request = urllib.request.Request(  # noqa: S310 - our own https address
             f"{self.ready.url}/readyz", headers={"Authorization": f"Bearer {self.ready.token}"}
         )

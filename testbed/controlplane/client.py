@@ -16,6 +16,8 @@ from urllib.parse import quote, urlencode
 
 import urllib3
 
+from testbed.controlplane.options import tls
+
 Object = dict[str, Any]
 
 JSON_PATCH: Final = "application/json-patch+json"
@@ -75,7 +77,7 @@ class Client:
             num_pools=1,
             maxsize=connections,
             block=True,
-            ca_certs=str(ca),
+            ssl_context=tls(ca),
             timeout=urllib3.Timeout(connect=5, read=60),
             retries=False,
         )

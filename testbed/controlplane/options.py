@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -39,6 +40,13 @@ class Ready:
     token: str
     ca: Path
     etcd: str = ""
+
+
+def tls(ca: Path) -> ssl.SSLContext:
+    """What trusts an authority as kubectl does: certificates may lack what Python 3.13 demands, and ours do."""
+    context = ssl.create_default_context(cafile=ca)
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    return context
 
 
 def tail(log: Path) -> str:

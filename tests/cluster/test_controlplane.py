@@ -14,7 +14,7 @@ from kubernetes.config.incluster_config import InClusterConfigLoader
 
 from testbed.controlplane.client import MERGE_PATCH, AnswerError, Client, Object, eventually
 from testbed.controlplane.crds import apply_crds
-from testbed.controlplane.options import Options
+from testbed.controlplane.options import Options, tls
 from testbed.controlplane.server import ControlPlane
 
 pytestmark = pytest.mark.controlplane
@@ -155,6 +155,7 @@ def test_a_service_account_is_held_to_rbac(
     files = {"token_filename": tmp_path / "sa" / "token", "cert_filename": tmp_path / "sa" / "ca.crt"}
     loader(**files, environ=environment).load_and_set(configuration)
     with official.ApiClient(configuration) as inside:
+        inside.rest_client.pool_manager.connection_pool_kw["ssl_context"] = tls(control_plane.ca)
         core = official.CoreV1Api(inside)
         assert core.list_namespaced_pod(namespace).items == []
         with pytest.raises(official.ApiException, match="403"):
@@ -180,6 +181,7 @@ def test_the_kubeconfig_is_the_administrators(control_plane: ControlPlane) -> No
     """The kubeconfig alone is enough to do everything."""
     connect: Any = config.new_client_from_config
     with connect(str(control_plane.kubeconfig)) as administrator:
+        administrator.rest_client.pool_manager.connection_pool_kw["ssl_context"] = tls(control_plane.ca)
         names = [str(item.metadata) for item in official.CoreV1Api(administrator).list_namespace().items]
     assert any("kube-system" in name for name in names)
 

@@ -97,6 +97,8 @@ def test_a_killed_container_is_followed_by_one_that_finishes(scene: Scene) -> No
         scene.run(more=SLOW)
         scene.writing()
         os.kill(scene.machine.node.main_process(container_id(scene)), signal.SIGKILL)
+        eventually(scene.ends, what="the killed pod has not ended", seconds=SECONDS)
+        scene.site.shorten()
         first, *_, last = finish(scene)
     assert (first.code, last.code) == (137, 0)
 
@@ -206,13 +208,17 @@ def test_the_job_passes_pod_security_restricted(scene: Scene) -> None:
     """Pod Security "restricted" is enforced: the Job's pod is admitted and succeeds, and a plain pod is not."""
     namespace = scene.client.get("v1", "Namespace", NAMESPACE)
     label = "pod-security.kubernetes.io/enforce"
+    plain = {"metadata": {"name": "x"}, "spec": {"containers": [{"name": "x", "image": "busybox:1.36"}]}}
+
+    def refused() -> bool:
+        path = f"/api/v1/namespaces/{NAMESPACE}/pods"
+        return scene.client.request("POST", path, plain, query={"dryRun": "All"}).status == 403
+
     scene.client.patch(
         {"apiVersion": "v1", "kind": "Namespace", **namespace}, {"metadata": {"labels": {label: "restricted"}}}
     )
     try:
-        plain = {"metadata": {"name": "x"}, "spec": {"containers": [{"name": "x", "image": "busybox:1.36"}]}}
-        refused = scene.client.request("POST", f"/api/v1/namespaces/{NAMESPACE}/pods", plain, query={"dryRun": "All"})
-        assert refused.status == 403
+        eventually(refused, what="a plain pod is admitted", seconds=SECONDS)
         with scene.unharmed():
             scene.run()
             [pod] = finish(scene)

@@ -58,7 +58,7 @@ def test_every_command_line_in_the_documents_is_accepted(page: Path) -> None:
         if words and words[0] in cli.commands and len(words) > 1:
             command = cli.commands[words[0]]
             try:
-                command.make_context(words[0], words[1:])
+                command.make_context(words[0], words[1:], **cli.context_settings)
             except click.exceptions.Exit:
                 continue
             except click.ClickException as error:
@@ -72,7 +72,7 @@ def test_the_examples_in_help_texts_are_accepted() -> None:
     found = 0
     for command in (cli, *cli.commands.values()):
         for words in commands(f"```\n{command.epilog}\n```\n"):
-            cli.commands[words[0]].make_context(words[0], words[1:])
+            cli.commands[words[0]].make_context(words[0], words[1:], **cli.context_settings)
             found += 1
     assert found > 15
 

@@ -86,7 +86,7 @@ def test_before(site: Typist) -> None:
 def test_there_and_back(site: Typist) -> None:
     """From a laptop: migrated, upgraded, verified; and back, with the old hashes when the old operator returns."""
     old = site.generations
-    [laptop] = re.findall(r"From a laptop it is `(grove-migrator .*?)`", text_of("upgrade"))
+    [laptop] = re.findall(r"From a laptop, use `(grove-migrator .*?)`", text_of("upgrade"))
     site.type(laptop)
     new = site.generations
     assert not set(old) & set(new)

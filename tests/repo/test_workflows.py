@@ -123,6 +123,18 @@ def test_a_release_has_materials_signatures_and_provenance() -> None:
     assert any(step.get("run") == ".ci/run" for step in release["test"]["steps"])
 
 
+def test_a_published_image_has_its_base_by_digest() -> None:
+    """The tag of the Dockerfile is resolved once, and both stages are built on what it named then."""
+    steps = jobs(ROOT / ".github" / "workflows" / "release.yml")["image"]["steps"]
+    [base] = [step for step in steps if step.get("id") == "base"]
+    [build] = [step for step in steps if step.get("id") == "build"]
+    assert steps.index(base) < steps.index(build)
+    assert "sed -n 's/^ARG RUNTIME_BASE=//p' Dockerfile" in base["run"]
+    assert "{{.Manifest.Digest}}" in base["run"]
+    named = dict(line.split("=", 1) for line in build["with"]["build-args"].splitlines())
+    assert named["BUILD_BASE"] == named["RUNTIME_BASE"] == "${{ steps.base.outputs.image }}"
+
+
 def test_a_release_names_no_registry() -> None:
     """Where image, chart and packages go is said by the repository's variables, and by nothing in the workflow."""
     text = (ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8")

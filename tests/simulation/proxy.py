@@ -11,7 +11,6 @@ import http.client
 import json
 import os
 import socket
-import ssl
 import struct
 import subprocess
 import threading
@@ -25,6 +24,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import yaml
 
+from testbed.controlplane.options import tls
 from testbed.controlplane.server import ControlPlane
 
 _CHANGING: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
@@ -134,7 +134,7 @@ class Proxy:
     def __init__(self, control_plane: ControlPlane, directory: Path, schedule: Schedule | None = None) -> None:
         address = urlsplit(control_plane.url)
         self.upstream = (str(address.hostname), int(address.port or 443))
-        self.tls = ssl.create_default_context(cafile=control_plane.ca)
+        self.tls = tls(control_plane.ca)
         self.process: subprocess.Popen[bytes] | None = None
         self.schedule: Schedule = schedule or (lambda _seen: None)
         self.log: list[Seen] = []

@@ -11,7 +11,7 @@ from typing import Final
 import urllib3
 
 from testbed.controlplane.client import Object
-from testbed.controlplane.options import Ready
+from testbed.controlplane.options import Ready, tls
 from testbed.controlplane.server import ControlPlane
 
 ADDED: Final = "ADDED"
@@ -29,7 +29,7 @@ class Watch:
     def __init__(self, control_plane: ControlPlane | Ready, path: str, handle: Handler) -> None:
         self._url = f"{control_plane.url}{path}"
         self._headers = {"Authorization": f"Bearer {control_plane.token}"}
-        self._pool = urllib3.PoolManager(ca_certs=str(control_plane.ca), retries=False)
+        self._pool = urllib3.PoolManager(ssl_context=tls(control_plane.ca), retries=False)
         self._handle = handle
         self._known: dict[str, Object] = {}
         self._stopped = threading.Event()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -56,8 +56,8 @@ class Cluster(Protocol):
         """All sets with everything that belongs to them, as they are now."""
         ...
 
-    def settle(self, condition: Callable[[Photo], object] = bool) -> Photo:
-        """Wait until nothing is left to do, a condition holds and nothing has changed for a while; return that."""
+    def settle(self, condition: Callable[[Photo], object] = bool, *, unrest: Sequence[str] = ()) -> Photo:
+        """Wait until exactly this is left to do, a condition holds and nothing has changed for a while; return that."""
         ...
 
     def patch_set(self, name: str, patch: object) -> None:

@@ -36,6 +36,8 @@ class Pair:
     """An upgrade. ``recreates``: whether it recreates pods without the tool. ``crds_first``: CRDs before the run.
 
     ``may_stall``: the target's rolling update is known to stand still for ever, so that it recreates some pods only.
+    ``unrest``: what the target is known to leave undone for ever after it has rolled out a change of the set "gang",
+    in the words of `Photo.unrest`. The upgrade without the tool must show it, and the one with the tool no more.
     """
 
     source: str
@@ -43,6 +45,7 @@ class Pair:
     recreates: bool = True
     crds_first: bool = False
     may_stall: bool = False
+    unrest: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -226,12 +229,15 @@ def scale_out_rolls_nobody(cluster: Cluster, pair: Pair, before: Photo) -> None:
     assert hashes == {expected["prefill"], expected["decode"]}
 
 
-def a_change_rolls_what_it_should(cluster: Cluster) -> None:
-    """A change of one clique's template replaces the pods of that clique, and no others."""
+def a_change_rolls_what_it_should(cluster: Cluster, pair: Pair) -> None:
+    """A change of one clique's template replaces the pods of that clique, and no others; the pair's unrest is left."""
     before = cluster.settle()
     gang = (photo.SET, "gang")
     change_template(cluster, "gang", 0, "2")
-    after = cluster.settle(lambda now: now.updates().get(gang) != before.updates().get(gang))
+    after = cluster.settle(lambda now: now.updates().get(gang) != before.updates().get(gang), unrest=pair.unrest)
+    if pair.unrest:
+        time.sleep(soak())
+        after = cluster.settle(unrest=pair.unrest)
     gone = {before.pods()[uid] for uid in before.pods().keys() - after.pods().keys()}
     assert gone == {name for name in before.pods().values() if name.startswith("gang-0-pc-a-")}
 
@@ -240,6 +246,8 @@ def upgrade_twice(pair: Pair, new: Callable[[str], AbstractContextManager[Cluste
     """Upgrade in one new cluster without the tool, and in another with it and on; ``new`` makes them by name."""
     with new("without") as cluster:
         _, outdated, gone = without_tool(cluster, pair)
+        if pair.unrest:  # the target's own, if it is there without the tool
+            a_change_rolls_what_it_should(cluster, pair)
     assert outdated or not pair.recreates
     wanted = outdated if pair.recreates else set()
     if not (pair.may_stall and gone):
@@ -253,7 +261,7 @@ def upgrade(pair: Pair, cluster: Cluster) -> Result:
     """Upgrade with the tool, and go on."""
     before, after, figures = with_tool(cluster, pair)
     scale_out_rolls_nobody(cluster, pair, after)
-    a_change_rolls_what_it_should(cluster)
+    a_change_rolls_what_it_should(cluster, pair)
     return Result(
         sets=len(before.of(photo.SET)),
         pods=len(before.pods()),

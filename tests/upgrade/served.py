@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -16,7 +16,7 @@ from typing import Final
 import urllib3
 
 from testbed.controlplane.client import Client, Object, eventually
-from testbed.controlplane.options import Ready
+from testbed.controlplane.options import Ready, tls
 from tests.support.paths import ROOT
 from tests.upgrade import installation, photo
 from tests.upgrade.builds import Build
@@ -115,20 +115,20 @@ class ServedCluster(ABC):
         items = [item for kind in _LISTED for item in self.client.list(photo.GROVE, kind, WORKLOADS)]
         return photo.take([*items, *self.client.list("v1", "Pod", WORKLOADS)])
 
-    def settle(self, condition: Callable[[Photo], object] = bool) -> Photo:
-        """Wait until nothing is left to do, a condition holds and nothing has changed for a while; return that."""
+    def settle(self, condition: Callable[[Photo], object] = bool, *, unrest: Sequence[str] = ()) -> Photo:
+        """Wait until exactly this is left to do, a condition holds and nothing has changed for a while; return that."""
         deadline = time.monotonic() + self.settle_seconds
         last, since = self.photo(), time.monotonic()
         while True:
             time.sleep(1)
             now = self.photo()
-            unrest = now.unrest()
-            if unrest or now.versions() != last.versions() or not condition(now):
+            left = now.unrest()
+            if left != list(unrest) or now.versions() != last.versions() or not condition(now):
                 last, since = now, time.monotonic()
             elif time.monotonic() > since + _QUIET_SECONDS:
                 return now
             if time.monotonic() > deadline:
-                reason = unrest or "it keeps changing"
+                reason = left or "it keeps changing"
                 raise TimeoutError(f"no rest after {self.settle_seconds:g} s: {reason}\n{self._log()[-3000:]}")
 
     def patch_set(self, name: str, patch: object) -> None:
@@ -182,7 +182,7 @@ class ServedCluster(ABC):
         """What ``grove-migrator hash`` says of the sets as the API server returns them, byte for byte, by name."""
         path = self.client.kind(photo.GROVE, photo.SET).path(WORKLOADS)
         headers = {"Authorization": f"Bearer {self.ready.token}"}
-        with urllib3.PoolManager(ca_certs=str(self.ready.ca)) as pool:
+        with urllib3.PoolManager(ssl_context=tls(self.ready.ca)) as pool:
             sets = pool.request("GET", f"{self.ready.url}{path}", headers=headers).data
         done = subprocess.run(
             [sys.executable, "-m", "migrator", "hash", "-f", "-", "--scheme", scheme, "-o", "json"],

@@ -17,13 +17,10 @@ from typing import Any, Final, TypeAlias
 Field: TypeAlias = tuple[str, str | None, str]
 Layout: TypeAlias = Mapping[str, tuple[Field, ...] | str]
 
-
-#: A minor that has no release yet; it is hashed only where it is named.
-PREVIEW: Final = "-preview"
+PREVIEW: Final = "-preview"  # a minor that has no release yet; it is hashed only where it is named
 
 #: Layouts that were read from a binary or from a record, by the name that :func:`name_of` gives them.
 _adopted: dict[str, Layout] = {}
-_DIGITS: Final = 12
 
 
 @cache
@@ -55,7 +52,7 @@ def name_of(layout: Layout) -> str:
 
 def digest_name(layout: Layout) -> str:
     """``x`` and the first 12 hexadecimal digits of a layout's digest."""
-    return f"x{digest(layout).removeprefix('sha256:')[:_DIGITS]}"
+    return f"x{digest(layout).removeprefix('sha256:')[:12]}"
 
 
 def title(name: str) -> str:
@@ -78,9 +75,9 @@ def parse(types: Mapping[str, Any]) -> Layout:
     except (AttributeError, TypeError) as error:
         raise ValueError(f"not a layout: {error}") from error
     for name, definition in found.items():
-        for field in definition if isinstance(definition, tuple) else ():
-            if not (isinstance(field[0], str) and isinstance(field[1], str | None) and isinstance(field[2], str)):
-                raise ValueError(f"not a layout: {name}.{field[0]}")  # noqa: TRY004 - one kind of error for all texts
+        for go, key, kind in definition if isinstance(definition, tuple) else ():
+            if {type(go), type(kind)} != {str} or not isinstance(key, str | None):
+                raise ValueError(f"not a layout: {name}.{go}")
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import logging
 import os
+import ssl
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -14,6 +15,7 @@ from kubernetes import config
 from kubernetes.client import ApiClient, Configuration
 from kubernetes.config import ConfigException
 from urllib3.exceptions import InsecureRequestWarning
+from urllib3.util.ssl_ import create_urllib3_context
 
 from migrator.errors import NotAuthorised, UsageError
 from migrator.stores.kube import contexts
@@ -45,9 +47,23 @@ def api_client(kubeconfig: str | None, context: str | None, *, connections: int)
     if not configuration.verify_ssl:
         urllib3.disable_warnings(InsecureRequestWarning)  # kubectl does not repeat it with every request either
     try:
-        return ApiClient(configuration)
+        client = ApiClient(configuration)
+        client.rest_client.pool_manager.connection_pool_kw["ssl_context"] = _tls(configuration)
     except (OSError, ValueError) as error:
         raise UsageError(f"the certificates of the kubeconfig cannot be used: {error}") from error
+    return client
+
+
+def _tls(configuration: Configuration) -> ssl.SSLContext:
+    """As kubectl verifies: Python 3.13 also demands an authority key identifier, which clusters' certificates may lack.
+
+    urllib3 adds the authority and the certificate of the kubeconfig, but no system's authorities to a given context.
+    """
+    context = create_urllib3_context(cert_reqs=ssl.CERT_REQUIRED if configuration.verify_ssl else ssl.CERT_NONE)
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if not configuration.ssl_ca_cert and not configuration.ca_cert_data:
+        context.load_default_certs()
+    return context
 
 
 def _load_files(files: Sequence[str], context: str | None, configuration: Configuration) -> None:

@@ -1,7 +1,8 @@
 """A list in pages, of one resource version.
 
 While one page is parsed the next is already requested, so that the server and this process work at the same time.
-Parsing takes as long as the server does, and a run reads every list three times.
+Parsing takes as long as the server does, and a run reads every list three times. Items are decoded one by one, so that
+of a page only its text is in memory.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 from migrator.errors import ApiError, ClusterError
 from migrator.exact_json import JSONObject
+from migrator.stores.json_stream import Decode, Path, Stream
 from migrator.stores.kube import responses
 from migrator.stores.kube.transport import Request
 
@@ -24,17 +26,19 @@ _TOKEN: Final = re.compile(rb'"continue":"([\w+/=-]+)"')
 _NEAR: Final = 2048
 
 
+#: What gets an item and its JSON.
+Take: TypeAlias = Callable[[JSONObject, str], object]
+
+
 class ListMovedError(Exception):
     """The pages are not of one snapshot; begin again."""
 
 
-def pages(
-    first: Request, send: Callable[[Request], bytes], parse: Callable[[Request, bytes], JSONObject]
-) -> Iterator[tuple[str, bytes, list[JSONObject]]]:
-    """The resource version, the body and the items of every page.
+def pages(first: Request, send: Callable[[Request], bytes], decode: Decode, take: Take) -> str:
+    """Give ``take`` every item of every page, one after the other, with its JSON; returns the resource version.
 
     Raises :class:`ListMovedError` when the server no longer has the rest of the list, or has another list by now. The
-    token that a 410 offers leads to a newer one and is not used. What ``send`` and ``parse`` raise is passed on.
+    token that a 410 offers leads to a newer one and is not used. What ``send`` and ``take`` raise is passed on.
     """
     version: str | None = None
     request, body = first, _unexpired(partial(send, first))
@@ -42,16 +46,13 @@ def pages(
         while True:
             guess = _next(first, token_of(body))
             coming = ahead.submit(send, guess) if guess is not None else None
-            page = parse(request, body)
-            metadata = page.get("metadata") or {}
+            metadata = _page(request, body, decode, take)
             found = str(metadata.get("resourceVersion") or "")
             if version is not None and found != version:
                 raise ListMovedError
-            version = found
-            yield version, body, _items(request, page)
-            following = _next(first, metadata.get("continue"))
+            version, following = found, _next(first, metadata.get("continue"))
             if following is None:
-                return
+                return version
             request = following
             body = _unexpired(coming.result if coming is not None and guess == request else partial(send, request))
 
@@ -81,14 +82,34 @@ def _next(first: Request, token: str | None) -> Request | None:
     return replace(first, query={**first.query, "continue": str(token)}) if token else None
 
 
-def _items(request: Request, page: JSONObject) -> list[JSONObject]:
-    """The items of a page.
+def _page(request: Request, body: bytes, decode: Decode, take: Take) -> JSONObject:
+    """Give ``take`` the items of a page; returns the metadata of the list.
 
     Raises ``ClusterError`` for an answer that is not a list: it must not look like an empty one.
     """
-    items = page.get("items")
-    if items is None and "items" in page:  # Go may write an empty slice as null
-        return []
-    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        raise ClusterError(f"{request.what}: the answer is not a list of objects; is a proxy in the way?")
-    return items
+    page: JSONObject = {}
+    stream = Stream(iter([body.decode("utf-8", "surrogateescape")]), decode)
+    for path, value, begin in _members(request, stream):
+        if len(path) == 1:
+            page[str(path[0])] = value
+        elif isinstance(value, dict):
+            take(value, stream.text[begin : stream.end])
+        else:
+            raise _is_not(request, "a list of objects")
+    if not isinstance(page.get("items", ""), list | None):  # Go may write an empty slice as null
+        raise _is_not(request, "a list of objects")
+    return page.get("metadata") or {}
+
+
+def _members(request: Request, stream: Stream) -> Iterator[tuple[Path, Any, int]]:
+    try:
+        yield from stream.members()
+        more = next(stream.documents(), "")
+    except ValueError as error:
+        raise _is_not(request, "a JSON object") from error
+    if more:
+        raise _is_not(request, "a JSON object")
+
+
+def _is_not(request: Request, what: str) -> ClusterError:
+    return ClusterError(f"{request.what}: the answer is not {what}; is a proxy in the way?")

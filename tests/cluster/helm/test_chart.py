@@ -223,7 +223,7 @@ def test_the_commands_of_every_mode_are_accepted() -> None:
     ):
         for item in of_kind(template("helm4", OURS, *values), "Job"):
             words = arguments(item)
-            cli.commands[words[0]].make_context(words[0], words[1:])
+            cli.commands[words[0]].make_context(words[0], words[1:], **cli.context_settings)
 
 
 def test_a_target_without_a_name_is_read_from_its_binary() -> None:

@@ -187,6 +187,11 @@ class Site:
         for item in self.admin.list(_API["Lease"], "Lease", self.namespace):
             self.admin.delete(item)
 
+    def shorten(self) -> None:
+        """Let the Leases of a process that is gone last 5 s, not a minute: the next one waits and takes them."""
+        for item in self.admin.list(_API["Lease"], "Lease", self.namespace):
+            self.admin.patch(item, {"spec": {"leaseDurationSeconds": 5}})
+
     def operate(self, version: str, *, replicas: int = 1) -> None:
         """Install an operator as its chart does, and wait for its pods."""
         namespace, image = self.namespace, installation.image(version)

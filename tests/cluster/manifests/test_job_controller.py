@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Final
 
 import pytest
@@ -44,8 +45,10 @@ def jobs(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[
         name = pod["metadata"]["labels"]["job-name"]
         code = left.pop(name, None)
         if code is not None and name.startswith("evicted"):
+            # Without a time the disruption controller takes it for an old one, and makes it False (Kubernetes 1.31).
+            now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
             disruption = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
-            status = {"status": {"conditions": [disruption]}}
+            status = {"status": {"conditions": [{**disruption, "lastTransitionTime": now}]}}
             assert site.admin.patch(pod, status, subresource="status").status == 200
         return Program(("sh", "-c", f"exit {code or 0}"))
 

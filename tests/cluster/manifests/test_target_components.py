@@ -16,6 +16,9 @@ from tests.cluster.manifests.test_rendered import build, plain
 
 COMPONENTS = {"target-image": "--to-binary=/target", "target-scheme": "--to-binary=/target/scheme.json"}
 NAMESPACE = "restricted"
+# Minors of Kubernetes: from which on "restricted" admits image volumes, and from which on they need no feature gate.
+_ADMITTED, _BY_DEFAULT = 33, 35
+_REFUSED = 'restricted volume types (volume "target" uses restricted volume type "unknown")'
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +34,11 @@ def admin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     yield client
     client.close()
     server.stop()
+
+
+def minor_of(client: Client) -> int:
+    """The minor version of an API server."""
+    return int(client.request("GET", "/version").body["minor"])
 
 
 def overlay(directory: Path, component: str) -> list[Object]:
@@ -56,7 +64,10 @@ def test_a_component_changes_the_target_and_adds_a_volume(component: str, tmp_pa
 @pytest.mark.parametrize("component", COMPONENTS)
 @pytest.mark.controlplane
 def test_the_pod_is_admitted_where_pods_are_restricted(component: str, admin: Client, tmp_path: Path) -> None:
-    """The API server validates the Job and its pod strictly, keeps the volume, and Pod Security admits it."""
+    """The API server validates the Job and its pod strictly, keeps the volume, and Pod Security admits it.
+
+    Where image volumes are alpha, Pod Security refuses the pod because of its volume, and of nothing else.
+    """
     [job] = of_kind(overlay(tmp_path, component), "Job")
     spec = job["spec"]["template"]["spec"]
     job["metadata"]["namespace"] = NAMESPACE
@@ -64,6 +75,9 @@ def test_the_pod_is_admitted_where_pods_are_restricted(component: str, admin: Cl
     query = {"dryRun": "All", "fieldValidation": "Strict"}
     for path, item in ((f"/api/v1/namespaces/{NAMESPACE}/pods", body), (admin.kind_of(job).path(NAMESPACE), job)):
         answer = admin.request("POST", path, item, query=query)
+        if component == "target-image" and minor_of(admin) < _ADMITTED:
+            assert answer.body["message"].endswith(_REFUSED)
+            return
         assert answer.status == 201, answer.body
         assert "Warning" not in answer.headers
         kept = answer.body["spec"] if item is body else answer.body["spec"]["template"]["spec"]
@@ -72,13 +86,14 @@ def test_the_pod_is_admitted_where_pods_are_restricted(component: str, admin: Cl
 
 
 @pytest.mark.controlplane
-def test_without_the_feature_gate_the_volume_is_dropped(tmp_path: Path) -> None:
-    """An API server without image volumes takes the Job and leaves volume and mount out: the Job says so, and ends."""
+def test_the_volume_is_kept_by_default_from_1_35_on_and_dropped_before(tmp_path: Path) -> None:
+    """An API server before 1.35 takes the Job and leaves volume and mount out, by default; a later one keeps both."""
     (tmp_path / "server").mkdir()
     (tmp_path / "overlay").mkdir()
-    server = ControlPlane(tmp_path / "server", Options(feature_gates="ImageVolume=false")).start()
+    server = ControlPlane(tmp_path / "server").start()
     client = server.client()
     try:
+        minor = minor_of(client)
         [job] = of_kind(overlay(tmp_path / "overlay", "target-image"), "Job")
         job["metadata"]["namespace"] = "default"
         query = {"dryRun": "All", "fieldValidation": "Strict"}
@@ -88,5 +103,5 @@ def test_without_the_feature_gate_the_volume_is_dropped(tmp_path: Path) -> None:
         server.stop()
     assert answer.status == 201, answer.body
     spec = answer.body["spec"]["template"]["spec"]
-    assert "volumes" not in spec
-    assert "volumeMounts" not in spec["containers"][0]
+    kept = ("volumes" in spec, "volumeMounts" in spec["containers"][0])
+    assert kept == ((True, True) if minor >= _BY_DEFAULT else (False, False))

@@ -8,7 +8,7 @@ import pytest
 
 from migrator.errors import DecodeError
 from migrator.hashing import layouts, quantity, schemes
-from migrator.hashing.podcliqueset import hash_pod_clique_set, hash_template
+from migrator.hashing.podcliqueset import TemplateHasher, hash_pod_clique_set
 from testbed.workloads import standalone
 
 LEGACY = schemes.by_name("legacy-1.34")
@@ -64,7 +64,7 @@ def test_a_set_without_cliques_has_the_hash_of_nothing() -> None:
 def test_a_number_that_go_cannot_hold_is_refused(pod_spec: dict[str, Any], message: str) -> None:
     """An integer beyond its type, a quantity with a suffix that Kubernetes does not know, and one without a digit."""
     with pytest.raises(DecodeError, match=message):
-        hash_template({"podSpec": pod_spec}, LEGACY)
+        TemplateHasher({"podSpec": pod_spec}).under(LEGACY)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 from migrator.errors import DecodeError
 from migrator.hashing import schemes
-from migrator.hashing.podcliqueset import dump_template, hash_pod_clique_set, hash_template
+from migrator.hashing.podcliqueset import TemplateHasher, dump_template, hash_pod_clique_set
 from testbed.oracle import MINORS
 from tests.oracle.differential.compare import UNKNOWABLE, template_hash
 from tests.oracle.golden import vectors
@@ -44,7 +44,7 @@ OVERRIDDEN = "podSpec.priorityClassName"
 
 
 def _hash(template: Mapping[str, Any], scheme: str) -> str:
-    return hash_template(template, schemes.by_name(scheme))
+    return TemplateHasher(template).under(schemes.by_name(scheme))
 
 
 def _places(minor: str) -> list[Place]:
@@ -261,7 +261,7 @@ def test_a_refused_value_is_named_by_its_path() -> None:
     """Where Go would refuse a value, the error says which one."""
     template = {"podSpec": {"containers": [{"name": "a"}, {"resources": {"limits": {"cpu": "4 cores"}}}]}}
     with pytest.raises(DecodeError) as refused:
-        hash_template(template, schemes.by_name("legacy-1.35"))
+        TemplateHasher(template).under(schemes.by_name("legacy-1.35"))
     assert refused.value.path == "podSpec.containers[1].resources.limits.cpu"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from migrator.errors import DecodeError
 from migrator.hashing import schemes
-from migrator.hashing.podcliqueset import dump_template, hash_pod_clique_set, hash_template
+from migrator.hashing.podcliqueset import TemplateHasher, dump_template, hash_pod_clique_set
 from migrator.hashing.quantity import SPACES
 from tests.oracle.client import Reply, ask
 
@@ -23,7 +23,7 @@ _UNKNOWABLE = re.compile(r"\.metadata\.(creationTimestamp|deletionTimestamp|mana
 def template_hash(value: Mapping[str, Any], scheme: str) -> str | None:
     """Return Python's hash of a template, None where it refuses the input as Go would, or UNKNOWABLE."""
     try:
-        return hash_template(value, schemes.by_name(scheme))
+        return TemplateHasher(value).under(schemes.by_name(scheme))
     except DecodeError as error:
         return _refusal(error)
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import ssl
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import certifi
 import pytest
 import yaml
 from kubernetes.config import incluster_config
@@ -16,6 +18,7 @@ from kubernetes.config import incluster_config
 from migrator.errors import NotAuthorised, Unreachable, UsageError
 from migrator.resources import PODS
 from migrator.stores.kube import store as kube_store
+from migrator.stores.kube.kubeconfig import api_client
 from migrator.stores.kube.transport import Timing
 from tests.support.fake_api import FakeApi, ok
 from tests.support.tables import table
@@ -234,6 +237,17 @@ def test_a_token_that_cannot_be_read_again_is_not_authorised(
     monkeypatch.setattr(store._transport._configuration, "refresh_api_key_hook", fail)
     with pytest.raises(NotAuthorised, match="cannot be renewed"):
         store.get(PODS, "a", "p")
+
+
+def test_certificates_are_verified_as_kubectl_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without an authority in the kubeconfig the system's count; none needs what Python 3.13 demands beyond that."""
+    monkeypatch.setenv("SSL_CERT_FILE", certifi.where())
+    client = api_client(kubeconfig(tmp_path / "config", "https://127.0.0.1:1"), None, connections=1)
+    context = client.rest_client.pool_manager.connection_pool_kw["ssl_context"]
+    assert context.get_ca_certs()
+    assert context.verify_mode is ssl.CERT_REQUIRED
+    assert context.check_hostname
+    assert not context.verify_flags & ssl.VERIFY_X509_STRICT
 
 
 def test_no_limit_still_ends(tmp_path: Path, api: FakeApi) -> None:

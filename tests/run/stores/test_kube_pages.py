@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from migrator.errors import ClusterError
 from migrator.stores.kube.pages import pages, token_of
 from migrator.stores.kube.transport import Request
 
@@ -24,9 +25,7 @@ def body(items: list[Any], token: str | None = None, *, custom: bool = True) -> 
     return json.dumps(page, separators=(",", ":")).encode()
 
 
-def parse(_request: Request, text: bytes) -> Any:
-    """The page."""
-    return json.loads(text)
+DECODE = json.JSONDecoder().raw_decode
 
 
 class Server:
@@ -50,13 +49,13 @@ def test_the_next_page_is_asked_for_before_this_one_is_parsed(*, custom: bool) -
     """A page is only parsed once the request for the next one has been sent: else this would wait for ever."""
     server = Server({None: body([{"n": 1}, {"n": 2}], "t1", custom=custom), "t1": body([{"n": 3}], custom=custom)})
 
-    def parse_late(request: Request, text: bytes) -> Any:
+    def decode_late(text: str, index: int) -> tuple[Any, int]:
         assert server.came.wait(30), "the next page was not asked for"
-        return parse(request, text)
+        return DECODE(text, index)
 
-    found = list(pages(FIRST, server.send, parse_late))
-    assert [(version, items) for version, _, items in found] == [("7", [{"n": 1}, {"n": 2}]), ("7", [{"n": 3}])]
-    assert [parse(FIRST, text)["items"] for _, text, _ in found] == [items for _, _, items in found]
+    found: list[tuple[Any, str]] = []
+    assert pages(FIRST, server.send, decode_late, lambda item, text: found.append((item, text))) == "7"
+    assert found == [({"n": number}, f'{{"n":{number}}}') for number in (1, 2, 3)]
     assert server.asked == [None, "t1"]
 
 
@@ -68,19 +67,43 @@ def test_what_a_user_wrote_is_not_taken_for_a_token(text: str, *, custom: bool) 
     server = Server(
         {None: body([annotated, annotated], "t1", custom=custom), "t1": body([annotated], custom=custom), "bad": b"{}"}
     )
-    assert [len(items) for _, _, items in pages(FIRST, server.send, parse)] == [2, 1]
+    found: list[Any] = []
+    pages(FIRST, server.send, DECODE, lambda item, _: found.append(item))
+    assert found == [annotated] * 3
     assert [token for token in server.asked if token != "bad"] == [None, "t1"]
 
 
 def test_what_goes_wrong_with_a_page_asked_for_early_is_told_when_its_turn_comes() -> None:
     """An error of the next page is raised after this one has been handed over, and an unneeded one not at all."""
     server = Server({None: body([{"n": 1}], "t1")})
-    found = pages(FIRST, server.send, parse)
-    assert next(found)[2] == [{"n": 1}]
+    found: list[Any] = []
     with pytest.raises(KeyError, match="t1"):
-        next(found)
+        pages(FIRST, server.send, DECODE, lambda item, _: found.append(item))
     misled = {"annotations": {"continue": "bad"}, "metadata": {"continue": "bad"}}
-    assert [items for _, _, items in pages(FIRST, Server({None: body([misled])}).send, parse)] == [[misled]]
+    pages(FIRST, Server({None: body([misled])}).send, DECODE, lambda item, _: found.append(item))
+    assert found == [{"n": 1}, misled]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"[]",
+        b'"x"',
+        b"{}",
+        b'{"items":[]}{}',
+        b'{"items":[]} x',
+        b'{"items":[{}',
+        b'{"items":{}}',
+        b'{"items":[1]}',
+    ],
+)
+def test_an_answer_that_is_no_list_never_looks_like_an_empty_one(answer: bytes) -> None:
+    """Whatever a proxy answers in the server's place is an error; only a list without items is empty."""
+    with pytest.raises(ClusterError, match="is a proxy in the way"):
+        pages(FIRST, Server({None: answer}).send, DECODE, lambda _item, _: None)
+    for empty in (b'{"items":null}', b' {"items" : [ ] , "metadata":{"resourceVersion":"7"}} '):
+        assert pages(FIRST, Server({None: empty}).send, DECODE, lambda _item, _: None) in {"", "7"}
 
 
 def test_a_token_is_found_at_either_end_of_a_large_page() -> None:

@@ -101,7 +101,17 @@ def test_one_that_waits_keeps_no_other_from_being_sent(serve: Serve) -> None:
     """A throttled patch is sent again when the server wants it, and the others go on meanwhile."""
     throttled = iter([SLOW_DOWN])
     api = serve(lambda seen: next(throttled, POD) if seen.path.endswith("p-0") else POD)
-    time = FakeTime()
+
+    class Meanwhile(FakeTime):
+        """A clock that stands still until the server has seen every patch once."""
+
+        def sleep(self, seconds: float) -> None:
+            if len(api.seen) < 6:
+                threading.Event().wait(0.001)
+            else:
+                super().sleep(seconds)
+
+    time = Meanwhile()
     assert send(store_on(api.url, time=time), 6, concurrency=2) == dict.fromkeys(range(6))
     assert [seen.path[-3:] for seen in api.seen].count("p-0") == 2
     assert api.seen[-1].path.endswith("p-0")
