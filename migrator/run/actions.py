@@ -185,8 +185,9 @@ class Actions:
 
         def check() -> None:
             nonlocal due, operators
-            if operators is None and clock() >= due:
-                due, operators = clock() + _LOOK_EVERY, self._sight(held)
+            if operators is None and (began := clock()) >= due:
+                operators = self._sight(held)
+                due = clock() + max(_LOOK_EVERY, clock() - began)  # where reads hang, half of the time is for writes
             self._leases.left()
             if operators is not None:
                 raise ForeignOperator(f"{operators}; stop it, then run again")

@@ -153,6 +153,8 @@ class Observation:
         """What the operator may do."""
         if self.operator is None or self.operator.gone:
             return Op.GONE
+        if not self.fenced and self.operator.deployment and not self.operator.replicas:
+            return Op.ENDING  # it is scaled to zero already: its pods will be told to end
         targets = all(map(self.options.speaks, self.operator.images))
         if not self.operator.live and (not self.fenced or targets):
             return Op.ENDING

@@ -19,6 +19,7 @@ from tests.simulation.world import (
     KILLED,
     Ending,
     Process,
+    Step,
     World,
     Write,
     do_at,
@@ -96,6 +97,23 @@ def test_the_replicas_of_the_last_stop_come_back() -> None:
     assert (ending.code, world.replicas, world.records) == (REFUSED, 2, []), str(ending)
 
 
+def test_pods_that_are_not_told_to_end_at_once_do_not_hide_what_was_stopped() -> None:
+    """The controller acts 5 s after the scale-down: a run that is refused behind the fence gives the replicas back."""
+    world = World()
+    world.lag = 5.0
+    ending = world.run(do_at(first("deployments", "scale"), "after", lambda _write: begin_update(world)))
+    assert (ending.code, world.replicas, world.records) == (REFUSED, 1, []), str(ending)
+
+
+def test_a_pod_that_no_scale_down_ends_is_waited_for_and_named() -> None:
+    """A pod with the operator's labels beside a Deployment at zero: 4 once the patience is over, without a deadline."""
+    world = World(replicas=0)
+    world.store.put(operator_pod("bare", cluster.OLD_IMAGE))
+    ending = world.run()
+    assert (ending.code, world.records) == (LOST, []), str(ending)
+    assert "grove-system/bare" in str(ending)
+
+
 @pytest.mark.parametrize("late", [False, True], ids=["in the preflight", "behind the fence"])
 def test_replicas_that_somebody_else_set_to_zero_stay(*, late: bool) -> None:
     """An operator at zero that no run of ours stopped is somebody's maintenance: a refused run leaves it alone."""
@@ -151,6 +169,26 @@ def test_an_operator_without_election_stops_the_run(image: str, code: int) -> No
     assert "early" in str(ending.error)
     if code == REVERTED:
         assert world.grove() == world.before
+
+
+def test_slow_reads_of_operators_do_not_hold_up_the_patches() -> None:
+    """Where a read of Deployments takes 20 s, patches are sent between two looks for an operator: no look for each."""
+    world, steps = World(), list[str]()
+
+    def slow(step: Step) -> None:
+        if step.moment == "before" and step.verb == "list" and step.target == "deployments/" and "patch" in steps:
+            steps.append("look")
+            for _ in range(20):
+                world.advance(1)
+                step.process.renew()
+
+    def note(write: Write) -> None:
+        if write.moment == "after" and write.resource in GROVE:
+            steps.append("patch")
+
+    assert world.start(fault=note, at=slow).run().code == DONE
+    last = len(steps) - steps[::-1].index("patch")
+    assert steps[:last].count("look") < steps.count("patch") / 2
 
 
 def own_labels(world: World) -> None:

@@ -109,13 +109,13 @@ class World:
     """The cluster, its time, its operator, and the migrators that were started.
 
     ``objects`` are Grove's. ``on_awake`` is called with the image of an operator that holds its Lease, at every step
-    of time.
+    of time. ``lag`` is after how many seconds the Deployment's controller acts on a change.
     """
 
     def __init__(
         self, objects: Sequence[Object] | None = None, *, replicas: int = 1, image: str = cluster.OLD_IMAGE
     ) -> None:
-        self.seconds = 0.0
+        self.seconds = self.lag = 0.0
         self.store = MemoryStore(now=self.now)
         found = cluster.trees() if objects is None else objects
         for item in (*cluster.operator(replicas=replicas, image=image), *found):
@@ -469,6 +469,7 @@ class _Operators:
     _images: dict[str, str] = field(default_factory=dict)
     _dying: dict[str, float] = field(default_factory=dict)
     _lease: tuple[JSONObject, float] = field(default_factory=lambda: ({}, 0.0))
+    _wanted: tuple[tuple[int, str], float] = ((0, ""), 0.0)
     _names: Iterator[int] = field(default_factory=lambda: count(1))
 
     def step(self) -> None:
@@ -479,7 +480,11 @@ class _Operators:
             status = {"observedGeneration": body["metadata"]["generation"], "replicas": body["spec"]["replicas"]}
             store.put({**body, "status": status})
         self._end()
-        self._reconcile(body["spec"]["replicas"], image_of(body["spec"]["template"]))
+        wanted = (body["spec"]["replicas"], image_of(body["spec"]["template"]))
+        if self._wanted[0] != wanted:
+            self._wanted = (wanted, self.world.seconds)
+        if self.world.seconds - self._wanted[1] >= self.world.lag:
+            self._reconcile(*wanted)
         self._elect()
 
     def _end(self) -> None:
