@@ -45,6 +45,11 @@ class Actions:
         self._recorder = Recorder(self._store, home)
         context.beats.append(self._leases.renew_if_due)
 
+    @property
+    def recorded(self) -> Recorded:
+        """The record as it was read or written last."""
+        return self._recorder.load(again=False)
+
     def observe(self, seen: Observation) -> Observation:
         """Read Leases and record beside the operators that were found; raises what the store raises.
 

@@ -144,6 +144,7 @@ class _Run:
             if step is Step.FORWARD:
                 with events.timed("record", self._result.seconds, context):
                     self._actions.save_tables(seen)
+                self._seen = replace(seen, recorded=self._actions.recorded)  # begun, even if nothing is seen any more
             if step in {Step.FORWARD, Step.BACKWARD}:
                 memory.tried[step] += 1
                 self._unread(Phase.WRITTEN)
