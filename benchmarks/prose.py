@@ -129,12 +129,12 @@ the promise that no pod is replaced because of us. It is not built.
   up to 2026-11-22 also have the compilation of all modules at every start, which an installed program does not do.
 - **The whole run**: a run reads three snapshots: before the operator stops, behind the fence, and to prove what was
   written.
-- **Nothing to do**: a run also reads the operator, its configuration and the record, and needs half a second of CPU to
-  trim 10,000 pods and to plan. The next step: plan sets while the last lists arrive.
+- **Nothing to do**: a run also reads the operator, its configuration and the record, and needs about half a second of
+  CPU to trim 10,000 pods and to plan. The next step: plan sets while the last lists arrive.
 - **Memory**: of a dump only what decisions need is kept, as bytes. Objects share the strings and the parts that most of
   them have. A pod with its half of a PodClique takes 1.1 to 1.4 KiB in a snapshot with its plan: the names
   and UIDs of both, their changes and patches. PodCliques whose status differs from all others, in a time for example,
-  take more. The items of a list are decoded one by one, which took a third of the CPU of all lists and three quarters
+  take more. The items of a list are decoded one by one, which took a third of the CPU of all lists and two thirds
   of their memory away. The next step: make patches when they are sent, and judge stored values as they are found.
 - **All schemes**: a template is printed and summed once for each layout and each order of its lists, which is ten texts
   for the twelve schemes if its lists are not in canonical order. Layouts do not share sums yet, though the containers
