@@ -123,7 +123,7 @@ def condition(item: PodCliqueSet | PodClique | PodCliqueScalingGroup, kind: str)
 
 
 def unscheduled_at(clique: PodClique) -> float | None:
-    """The age of a PodClique, in seconds, when its pods became unscheduled; ``None`` if some are scheduled."""
+    """The age of a PodClique, in seconds, when its pods became unscheduled; ``None`` if that is not known."""
     scheduled = condition(clique, "PodCliqueScheduled")
     since, created = moment(scheduled.get("lastTransitionTime")), moment(clique.created)
     if scheduled.get("status") != "False" or since is None or created is None:

@@ -288,7 +288,7 @@ def exit_code(reason: int, seen: Situation) -> int:
     if seen.begun or (seen.revert and seen.record is Rec.REVERTING):
         return Exit.LOST if reason == Exit.LOST and seen.whole and seen.sets is not Sets.UNREAD else Exit.STUCK
     if reason == Exit.LOST and Lease.LOST in {seen.ours, seen.theirs}:
-        return reason  # who took the Lease from us answers for the operator
+        return reason  # the run that has the Lease now restores the operator
     return Exit.STUCK if seen.restore_due or seen.record is Rec.OTHER else reason
 
 

@@ -69,7 +69,7 @@ class _Sending:
 class Executor:
     """Sends patches once, ``concurrency`` at a time at most.
 
-    ``check`` is called before every patch and raises when we may not write any more (it must be local and cheap).
+    ``check`` is called before every patch and raises when we may not write any more; nothing is sent while it lasts.
     ``stopping`` is asked before a tree is begun. ``doubtful``: a reply was lost, so a write may still be under way.
     """
 
