@@ -493,9 +493,9 @@ def _committed(translated: Iterable[witness.Spot]) -> set[str]:
 
 
 def _updating(objects: witness.Objects) -> set[str]:
-    """The sets with an update that has not ended."""
-    progress = {k[2]: o["status"].get("updateProgress") for k, o in objects.items() if k[0] == "PodCliqueSet"}
-    return {name for name, found in progress.items() if found and not found.get("updateEndedAt")}
+    """The sets with an update that has not ended, of their own or of a PodClique."""
+    found = ((key[2], item.get("status", {}).get("updateProgress")) for key, item in objects.items() if key[0] != "Pod")
+    return {_set_of(name) for name, progress in found if progress and not progress.get("updateEndedAt")}
 
 
 def _set_of(name: str) -> str:
