@@ -264,10 +264,10 @@ class Machine(RuleBasedStateMachine):
             return
         here, there = (rolled(objects, cluster.SOURCE, ALPHA_9) for objects in (self._here, self._there))
         dirty = self._translated()
-        # An update that the old operator has begun goes on beside half-migrated children, committed or not.
-        safe = (
-            set(users.NAMES) - self._odd - (_committed(dirty) | self.moved | _updating(self._here) if dirty else set())
-        )
+        # An update that the old operator has begun goes on beside half-migrated children, committed or not. One that
+        # was cut short here replaces later what it has replaced there.
+        going_on = _updating(self._here) if dirty or self.meddled else set()
+        safe = set(users.NAMES) - self._odd - going_on - (_committed(dirty) | self.moved if dirty else set())
         none("replaced by the old operator", witness.more(here, there, lambda name: _set_of(name) in safe))
         if not dirty and not self.meddled:
             none("not as without us", witness.differences(self._here, self._there))
