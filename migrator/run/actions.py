@@ -166,9 +166,14 @@ class Actions:
         if run.state == record.REVERTING:  # it may have written to every set that it had a table of
             tables = tuple(replace(table, run=run.run_id) for table in tables)
         state = replace(run, state=record.WRITING, source=asked.source, target=asked.target)
-        known = {t.uid: t.template_digest for t in recorded.of_open_run().values() if run.state == record.WRITING}
-        known |= {plan.tree.ref.uid: template_digest(plan.tree.pcs) for plan in sets.back}
-        fresh = [p for p in pending(sets.plan) if known.get(p.tree.ref.uid) != template_digest(p.tree.pcs)]
+        known = recorded.of_open_run() if run.state == record.WRITING else {}
+        begun = {plan.tree.ref.uid for plan in sets.back}
+        fresh = [
+            plan
+            for plan in pending(sets.plan)
+            if (uid := plan.tree.ref.uid) not in begun
+            and (uid not in known or known[uid].template_digest != template_digest(plan.tree.pcs))
+        ]
         if state == run and not fresh:
             return
         new = {plan.tree.ref.uid: table_of(plan, run.run_id) for plan in fresh}

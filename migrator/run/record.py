@@ -168,7 +168,7 @@ class Recorder:
 
     def baselines(self) -> dict[str, Baseline]:
         """The baseline of each PodCliqueSet, by uid."""
-        document = self._current().document
+        document = (self._known or self._current()).document
         found = self._document(BaselinesDocument, document.baselines, document.baselines_digest)
         return {baseline.uid: baseline for baseline in found.baselines}
 
