@@ -12,7 +12,7 @@ import click
 from migrator.cli import operators, output, progress, wiring
 from migrator.cli.options import ClusterFlags, session
 from migrator.errors import LostRace, UsageError, VerificationFailed
-from migrator.planning.options import PlanOptions
+from migrator.planning.options import PlanOptions, direction
 from migrator.planning.problems import Problem
 from migrator.render.summary import object_json
 from migrator.render.text import printable
@@ -39,7 +39,7 @@ def main(
     options = VerifyOptions(plan, flags=operator, target_digests=digests, **given)
     if dump is not None and (close or options.after_upgrade):
         raise UsageError("--close and --after-upgrade need a cluster: a file has no record")
-    _ = options.way  # a mistyped release is reported before a cluster is asked
+    direction(plan)  # a mistyped release is reported before a cluster is asked
     shown = progress.shown(sys.stderr, quiet=session().quiet)
     with wiring.stopping(signal.SIGTERM) as stop:
         context = wiring.context(session(), stop, stream=shown.stream)
