@@ -26,6 +26,7 @@ from hypothesis.stateful import (
 
 from migrator.errors import Conflict, LostReply, TestFailed, Unreachable
 from migrator.run.leases import OWN_LEASE
+from testbed.trees import Object
 from tests.simulation import cluster, users, witness
 from tests.simulation.operators import ALPHA_9, ALPHA_11, ALPHA_12_RC1, MAIN, Line, would_roll
 from tests.simulation.points import GROVE
@@ -253,8 +254,7 @@ class Machine(RuleBasedStateMachine):
         """At any moment; and nothing at all of what is committed, but for what somebody else wrote there."""
         here, there = (rolled(objects, cluster.TARGET, self.next_line) for objects in (self._here, self._there))
         none("replaced by the next operator", witness.more(here, there, lambda name: _set_of(name) not in self._odd))
-        sets = {key[2]: pcs for key, pcs in self._here.items() if key[0] == "PodCliqueSet"}
-        committed = {name for name, pcs in sets.items() if witness.is_committed(pcs, self.lexicon)} - self.marked
+        committed = {name for name, pcs in self._sets.items() if witness.is_committed(pcs, self.lexicon)} - self.marked
         none("replaced by the next operator, though committed", [name for name in here if _set_of(name) in committed])
 
     @invariant()
@@ -285,6 +285,11 @@ class Machine(RuleBasedStateMachine):
     @property
     def _here(self) -> witness.Objects:
         return self._seen(self.world)
+
+    @property
+    def _sets(self) -> dict[str, Object]:
+        """The PodCliqueSets here, by name."""
+        return {key[2]: pcs for key, pcs in self._here.items() if key[0] == "PodCliqueSet"}
 
     @property
     def _there(self) -> witness.Objects:
@@ -321,7 +326,7 @@ class Machine(RuleBasedStateMachine):
         Not what a set keeps of an earlier template, if an old operator was awake beside it when it was migrated: that
         is out of date by either hash, and the record of the run after an edit has no word for it any more.
         """
-        sets = {key[2]: pcs for key, pcs in self._here.items() if key[0] == "PodCliqueSet"}
+        sets = self._sets
 
         def is_present(spot: witness.Spot, value: str) -> bool:
             word = self.lexicon.present(sets[spot.set_name]).get(spot.clique) if spot.set_name in sets else None
