@@ -132,7 +132,7 @@ class _Run:
         return since is not None and self._context.clock() - since > PATIENCE
 
     def _act(self, step: Step, situation: Situation) -> None:
-        seen, memory, context = self._seen, self._memory, self._context
+        memory, context = self._memory, self._context
         if step is Step.LOOK:
             self._look()
         elif step is Step.WAIT:
@@ -140,7 +140,7 @@ class _Run:
         elif self._actions is None:
             raise no_home()
         else:
-            stage, do = _STEPS[step]
+            seen, (stage, do) = self._seen, _STEPS[step]
             if step is Step.FORWARD:
                 with events.timed("record", self._result.seconds, context):
                     self._actions.save_tables(seen)
@@ -162,6 +162,8 @@ class _Run:
     def _look(self) -> None:
         phase = Phase.FENCED if self._seen.fenced else Phase.START
         self._unread(Phase.WRITTEN if self._seen.phase is Phase.WRITTEN else phase)
+        if self._seen.phase is not Phase.WRITTEN:
+            self._result.plan = self._seen.plan  # what is read again needs the room of the last plan
         with events.timed(_LOOKS[self._seen.phase], self._result.seconds, self._context):
             self._seen = read_sets(self._store, self._seen, self._context)
         if self._seen.phase is not Phase.WRITTEN:
