@@ -27,7 +27,8 @@ from migrator.stores.dump.store import DumpStore
 from migrator.stores.kube import store as kube_store
 from migrator.stores.kube.store import KubeStore
 from testbed.controlplane.server import ControlPlane
-from tests.support.memory_store import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, SELF_SUBJECT_REVIEWS, MemoryStore
+from tests.support.memory_objects import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, SELF_SUBJECT_REVIEWS
+from tests.support.memory_store import MemoryStore
 
 pytestmark = pytest.mark.controlplane
 

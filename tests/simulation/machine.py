@@ -28,12 +28,14 @@ from migrator.errors import Conflict, LostReply, TestFailed, Unreachable
 from migrator.run.leases import OWN_LEASE
 from testbed.trees import Object
 from tests.simulation import cluster, users, witness
-from tests.simulation.operators import ALPHA_9, ALPHA_11, ALPHA_12_RC1, MAIN, Line, would_roll
+from tests.simulation.lines import ALPHA_9, ALPHA_11, ALPHA_12_RC1, MAIN, Line
+from tests.simulation.operators import would_roll
 from tests.simulation.points import GROVE
+from tests.simulation.process import KILLED, MOMENTS, Ending, Fault, Moment, Write
 from tests.simulation.truth import DONE, FAILED, LOST, REFUSED, REVERTED, STUCK
 from tests.simulation.turns import Turns
 from tests.simulation.witness import Lexicon, Witness
-from tests.simulation.world import KILLED, MOMENTS, Ending, Fault, Moment, World, Write
+from tests.simulation.world import World
 
 Action = Callable[[World], object]
 NO_RECORD: Final = 2

@@ -9,8 +9,8 @@ import pytest
 
 from tests.conftest import SEED
 from tests.simulation.machine import NO_RECORD, Machine, Mishap, Tally, explore, history
+from tests.simulation.process import KILLED
 from tests.simulation.truth import DONE, LOST, REFUSED, REVERTED, STUCK
-from tests.simulation.world import KILLED
 from tests.support.counts import record
 
 
