@@ -40,7 +40,8 @@ from tests.simulation import (
     test_migrate_operator,
     test_migrate_revert,
 )
-from tests.simulation.machine import Machine, Mishap, explore, history
+from tests.simulation.machine import Machine, explore, history
+from tests.simulation.mishaps import Mishap
 from tests.simulation.points import first
 
 Check = Callable[[], object]
