@@ -1,4 +1,4 @@
-"""Users, operators and migrators in any order: see :mod:`tests.simulation.machine` for what must hold."""
+"""Users, operators and migrators in any order: see :mod:`tests.simulation.expected` for what must hold."""
 
 from __future__ import annotations
 
