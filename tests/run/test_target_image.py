@@ -45,9 +45,7 @@ def test_a_digest_decides_where_the_image_names_one(image: str, *, accepted: boo
 )
 def test_the_running_image_is_compared(image_id: str, *, other: bool) -> None:
     """An imageID from a registry must be the one that was read; one that names no registry's digest says nothing."""
-    said = other_digest(
-        pulled_digests(_pulled(installation.pod(cluster.NEW_IMAGE), image_id)), frozenset({READ})
-    )
+    said = other_digest(pulled_digests(_pulled(installation.pod(cluster.NEW_IMAGE), image_id)), frozenset({READ}))
     assert (said is not None) is other
     assert said is None or (READ in said and OTHER in said)
     assert other_digest(frozenset({OTHER}), frozenset()) is None

@@ -46,7 +46,7 @@ from tests.simulation.points import first
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """What is wrong, as one or two contexts in which it is, and the check that fails in them."""
+    """One or two contexts in which something is wrong, and the check that fails in them."""
 
     name: str
     wrong: AbstractContextManager[object]
@@ -55,19 +55,19 @@ class Mutant:
 
 
 def _instead(owner: Any, name: str, wrong: Callable[..., object]) -> AbstractContextManager[object]:
-    """In place of a function ``wrong``, which is given that function and its arguments."""
+    """``wrong`` takes the place of a function, and is given that function and its arguments."""
     right = getattr(owner, name)
     return mock.patch.object(owner, name, lambda *given, **options: wrong(right, *given, **options))
 
 
 def _seen_as(owner: type, name: str, wrong: Callable[[Any, Any], object]) -> AbstractContextManager[object]:
-    """In place of a property what ``wrong`` makes of the object and of the property's value."""
+    """A property has the value that ``wrong`` makes of the object and of the right value."""
     right = vars(owner)[name]
     return mock.patch.object(owner, name, property(lambda seen: wrong(seen, right.__get__(seen))))
 
 
-def _always(owner: type, name: str, value: object) -> AbstractContextManager[object]:
-    """In place of a property always the same value."""
+def _has(owner: type, name: str, value: object) -> AbstractContextManager[object]:
+    """A property has this value."""
     return mock.patch.object(owner, name, property(lambda _seen: value))
 
 
@@ -185,7 +185,7 @@ MUTANTS: Final = (
     Mutant("a second run waits for ever", _instead(decisions, "goal", _waits_for_ever), _overtaken),
     Mutant(
         "the old operator is let in when all is written",
-        _always(Situation, "foreign", value=False),
+        _has(Situation, "foreign", value=False),
         test_holes.test_told_to_end_when_all_is_written_it_does_not_let_the_old_operator_in,
     ),
     Mutant(
@@ -230,7 +230,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "an operator that a dead run stopped is forgotten",
-        _always(Observation, "replicas_due", None),
+        _has(Observation, "replicas_due", None),
         test_holes.test_a_refused_rerun_gives_back_the_operator_that_a_dead_run_stopped,
     ),
     Mutant(
@@ -328,7 +328,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "what the target's operator knows is brought back",
-        _always(Observation, "target_was_running", value=False),
+        _has(Observation, "target_was_running", value=False),
         partial(test_migrate_operator.test_beside_the_targets_operator_nothing_is_brought_back, late=False),
     ),
     Mutant(
