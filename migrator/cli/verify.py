@@ -41,7 +41,7 @@ def main(
         raise UsageError("--close and --after-upgrade need a cluster: a file has no record")
     direction(plan)  # a mistyped release is reported before a cluster is asked
     shown = progress.shown(sys.stderr, quiet=session().quiet)
-    with wiring.stopping(signal.SIGTERM) as stop:
+    with wiring.stop_on(signal.SIGTERM) as stop:
         context = wiring.context(session(), stop, stream=shown.stream)
         namespace = context.namespace or wiring.DEFAULT_NAMESPACE
         result: VerifyResult | None = None

@@ -10,7 +10,7 @@ from typing import BinaryIO, Final
 from migrator.hashing.layouts import Layout
 from migrator.operators import buildinfo, layout, moduledata
 from migrator.operators.algorithm import Recognised, recognise
-from migrator.operators.archives import sha256_of, understood
+from migrator.operators.archives import as_input_error, sha256_of
 from migrator.operators.elf import Elf
 from migrator.operators.functions import Functions
 from migrator.operators.gotypes import GoTypes
@@ -40,7 +40,7 @@ def read(file: BinaryIO) -> OperatorBinary:
     Raises :class:`~migrator.errors.InputError` for a file that cannot be read or is not recognised, and
     :class:`~migrator.errors.Refused` for an operator that cannot be migrated to.
     """
-    with understood():
+    with as_input_error():
         elf = Elf(file)
         info = buildinfo.read(elf)
         module = moduledata.find(elf, info.go_minor)

@@ -52,7 +52,7 @@ def problems_of(
             continue
         yield from _values(tree, way)
         if after_upgrade and tree.ref.uid in baselines:
-            yield from since(tree, baselines[tree.ref.uid])
+            yield from changes_since(tree, baselines[tree.ref.uid])
         elif after_upgrade and not tables:
             yield from _in_flight(tree)
     present = {tree.ref.uid for tree in snapshot.trees}
@@ -100,7 +100,7 @@ def _in_flight(tree: Tree) -> Iterator[Problem]:
             yield Problem(item.ref, f"/status/{name}", message, settles=isinstance(item, PodClique))
 
 
-def since(tree: Tree, before: Baseline) -> Iterator[Problem]:
+def changes_since(tree: Tree, before: Baseline) -> Iterator[Problem]:
     """The changes of a tree since its migration: updates that began, replicas that are behind, pods that are lost."""
     on_delete = tree.pcs.on_delete  # then the operator may write progress without touching a pod
     if not on_delete:

@@ -80,7 +80,7 @@ def gpu_hours(blast: BlastRadius, reload_seconds: float) -> str:
     return f"{blast.gpus * reload_seconds / 3600:,.1f}"
 
 
-def spoken(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
     """``13 s``, ``25 min``, ``3 h``; rounded up."""
     if seconds <= _SHORT:
         return f"{math.ceil(seconds)} s"
