@@ -107,7 +107,7 @@ def _announce(
 ) -> None:
     """On a terminal: show where the run takes place and what it will do, and ask.
 
-    Raises the errors of reading, and :class:`~migrator.errors.LostRace` for a no.
+    Raises the errors of reading, and :class:`~migrator.errors.LostRace` if the answer is no.
     """
     if not screens.can_ask(in_a_pod=context.namespace is not None) or (session().quiet and yes):
         return

@@ -66,7 +66,7 @@ def findings_in(ahead: Observation) -> set[tuple[object, ...]]:
 
 
 def ask(question: str) -> None:
-    """Ask on stderr; meanwhile a signal ends us at once. Raises :class:`~migrator.errors.LostRace` for a no."""
+    """Ask on stderr; meanwhile a signal ends us at once. The answer no raises :class:`~migrator.errors.LostRace`."""
     with wiring.default_signals():
         try:
             answer = click.confirm(question, err=True)

@@ -96,7 +96,7 @@ def _text(options: VerifyOptions, result: VerifyResult | None, problems: Sequenc
             f"verified: {result.stored:,} stored hashes of {result.trees:,} sets are those of {options.plan.target}"
         )
         if options.after_upgrade and not result.compared:
-            lines.append("no record of a run was found: pods and updates of before are not compared")
+            lines.append("no record of a run was found, so earlier pods and updates are not compared")
         lines += [f"noticed: {printable(noticed.message)}" for noticed in result.noticed]
     lines += [f"problem: {printable(problem.message)}" for problem in problems]
     return "".join(f"{line}\n" for line in lines)

@@ -117,7 +117,7 @@ def own_namespace() -> str | None:
 
 @contextmanager
 def _handling(signals: Mapping[signal.Signals, Any]) -> Iterator[None]:
-    """While this lasts, handle the signals like this."""
+    """Handle the signals with these handlers until the end of the ``with``."""
     with ExitStack() as stack:
         for number, handler in signals.items():
             stack.callback(signal.signal, number, signal.signal(number, handler))

@@ -47,7 +47,7 @@ class PlacedObject:
 
 @dataclass(frozen=True, slots=True)
 class DumpFile:
-    """A file, read anew whenever something is wanted of it. ``name`` is for messages."""
+    """A file, which every method reads again. ``name`` is for messages."""
 
     name: str
     source: Callable[[], IO[bytes]]
@@ -55,7 +55,7 @@ class DumpFile:
 
     @classmethod
     def read(cls, path: str) -> DumpFile:
-        """A file, or stdin for ``-``; what can be read only once is kept. Raises InputError."""
+        """A file, or stdin for ``-``; what can be read only once stays in memory. Raises InputError."""
         name = "stdin" if path == STDIO else path
         try:
             if path != STDIO and stat.S_ISREG(FilePath(path).stat().st_mode):
