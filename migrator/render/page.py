@@ -60,7 +60,7 @@ def render(
         upgrade=_upgrade(plan),
         numbers=report.summary(plan),
         refused=report.number(plan, TreeState.REFUSED),
-        rest=figures.left_behind(plan),
+        rest=figures.recreated_with_migration(plan),
         patches=patches,
         rate=figures.PATCHES_PER_SECOND,
         pause=figures.duration_text(patches / figures.PATCHES_PER_SECOND),

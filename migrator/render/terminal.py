@@ -127,7 +127,7 @@ def targets_text(rows: Sequence[TargetRow]) -> str:
         for row in rows
     ]
     header = ("TARGET", "RELEASES", "PODS", "RUNNING", "GPUS", "WITH MIGRATION", "REFUSED", "HAZARDS")
-    parts = ["what an upgrade recreates, by what the next operator speaks\n", columns(header, table)]
+    parts = ["what an upgrade recreates, by the scheme of the next operator\n", columns(header, table)]
     if any(row.running for row in rows):
         parts.append("* the operator that runs now speaks it\n")
     known: dict[Advice, None] = dict.fromkeys(advice for row in rows for advice in row.advisories)

@@ -23,7 +23,7 @@ from migrator.errors import MigratorError
 from migrator.store import FIRST_CONCURRENCY
 from migrator.stores.kube import responses
 from migrator.stores.kube.retry import Window
-from migrator.stores.kube.transport import SHORTEST, Course, Request, Transport
+from migrator.stores.kube.transport import SHORTEST_TIMEOUT, Course, Request, Transport
 from migrator.stores.kube.wire import Connection
 
 K = TypeVar("K")
@@ -114,7 +114,7 @@ class Stream(Generic[K]):
         course, request = flight.course, flight.course.request
         self.transport.late(course)
         try:
-            connection = self._connection(connect, max(course.until - self.transport.timing.clock(), SHORTEST))
+            connection = self._connection(connect, max(course.until - self.transport.timing.clock(), SHORTEST_TIMEOUT))
         except HTTPError as error:
             course.attempt += 1
             self._report(request, 0, 0.0)

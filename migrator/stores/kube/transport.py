@@ -40,7 +40,7 @@ _USER_AGENT: Final = f"grove-migrator/{__version__}"
 _LEAST_TIME: Final = 1.0
 
 #: What the HTTP library accepts as a timeout, in seconds.
-SHORTEST: Final = 0.001
+SHORTEST_TIMEOUT: Final = 0.001
 
 #: For how long, in seconds, credentials are taken for fresh: asking the official client for them at every request costs
 #: more than signing does, and it renews them minutes before they end.
@@ -266,7 +266,7 @@ class Transport:
         if request.method == "GET":
             return timeout
         if not request.repeatable:
-            timeout = max(min(timeout, course.until - self.timing.clock()), SHORTEST)
+            timeout = max(min(timeout, course.until - self.timing.clock()), SHORTEST_TIMEOUT)
         if request.left is not None:
             left = request.left()
             if left <= 0:
