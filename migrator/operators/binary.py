@@ -67,7 +67,7 @@ def _warnings(modules: Mapping[str, str]) -> list[str]:
     machinery, spew = modules.get(_MACHINERY, "(unknown)"), modules.get(_SPEW, "(unknown)")
     found = []
     if not _TESTED_MACHINERY.fullmatch(machinery):
-        found.append(f"{_MACHINERY} {machinery} is outside the versions 0.33 to 0.37, which were compared with ours")
+        found.append(f"{_MACHINERY} {machinery} is not 0.33 to 0.37, with which our hashes were compared")
     if spew != _TESTED_SPEW:
-        found.append(f"{_SPEW} {spew} is not {_TESTED_SPEW}, which was compared with ours")
+        found.append(f"{_SPEW} {spew} is not {_TESTED_SPEW}, with which our hashes were compared")
     return found

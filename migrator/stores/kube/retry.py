@@ -79,7 +79,7 @@ class RateLimit:
         self._filled = now
 
 
-class Window:
+class ConcurrencyWindow:
     """How many requests may be under way: more while latency does not grow with them, fewer when the server throttles.
 
     It begins with ``first`` or ``most``, whichever is less. After each round of as many answers as it allows it grows
