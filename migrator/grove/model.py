@@ -84,7 +84,6 @@ class Pod:
     ref: Ref
     owner_uid: str | None
     template_hash: str | None
-    created: str
     terminating: bool
     pod_clique_label: str | None
     phase: str | None = None

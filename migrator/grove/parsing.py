@@ -146,14 +146,13 @@ def pod_clique(raw: JSONObject) -> PodClique:
 
 
 def pod(raw: JSONObject) -> Pod:
-    """Keep a pod's hash, owner and age."""
+    """Keep a pod's hash and owner."""
     meta = _metadata(raw)
     labels = _strings(raw, meta, "labels")
     return Pod(
         ref=_ref(raw, meta),
         owner_uid=_shared(_controller(meta)),
         template_hash=_shared(labels.get(LABEL_POD_TEMPLATE_HASH)) or None,
-        created=_created(meta),
         terminating=_terminating(meta),
         pod_clique_label=_shared(labels.get(LABEL_POD_CLIQUE)),
         phase=_phase(raw),
