@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 from time import process_time
 from typing import Any, Final, TypeVar
@@ -154,7 +154,8 @@ def main(pods: int) -> None:
         snapshot = take(store)  # type: ignore[arg-type]
         seen = process_time()
         plan = make_plan(snapshot, PlanOptions(source=SOURCE, target=TARGET))
-        patches = sum(len(forward(tree).patches) for tree in pending(plan))
+        ranks = (rank for tree in pending(plan) for rank in groupby(forward(tree).patches, key=lambda one: one.rank))
+        patches = sum(len(list(found)) for _, found in ranks)  # of a rank at a time, as a run holds them
     planned = process_time()
     found = {
         "pods": pods,

@@ -22,7 +22,7 @@ from benchmarks.reference.build import ANSWERER, PATCHER
 from benchmarks.rows import Row
 from migrator.cli import log
 from migrator.grove.model import POINTER_TEMPLATE_HASH_LABEL, Change, Place, Ref
-from migrator.planning.patches import Batch, patches_of
+from migrator.planning.patches import Batch
 from migrator.run.execute import Executor
 from migrator.store import MAX_CONCURRENCY
 from migrator.stores.kube import store as kube_store
@@ -46,7 +46,7 @@ def batches() -> list[Batch]:
     return [
         Batch(
             Ref("PodCliqueSet", "default", f"set-{number}", "00000000-0000-4000-8000-000000000002"),
-            patches_of(change(f"set-{number}-worker-{pod:05}") for pod in range(_PODS)),
+            tuple(change(f"set-{number}-worker-{pod:05}") for pod in range(_PODS)),
         )
         for number in range(_SETS)
     ]

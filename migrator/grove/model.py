@@ -84,7 +84,6 @@ class Pod:
     ref: Ref
     owner_uid: str | None
     template_hash: str | None
-    created: str
     terminating: bool
     pod_clique_label: str | None
     phase: str | None = None
@@ -103,9 +102,13 @@ class Pod:
 
 @dataclass(frozen=True, slots=True)
 class PodClique:
-    """A PodClique without its pod spec and unread labels. ``clique`` is the exact template name, found by labels."""
+    """A PodClique without its pod spec and unread labels.
+
+    ``clique`` is its name in the PodCliqueSet's template, or ``None`` if the labels do not name it.
+    """
 
     ref: Ref
+    clique: str | None
     owner_uid: str | None
     labels: Mapping[str, str]
     generation: int
@@ -119,20 +122,6 @@ class PodClique:
     def standalone(self) -> bool:
         """Whether it belongs to the PodCliqueSet directly, not to a scaling group."""
         return LABEL_SCALING_GROUP not in self.labels
-
-    @property
-    def clique(self) -> str | None:
-        """The clique's name in the PodCliqueSet's template, or ``None`` if the labels do not name it.
-
-        Grove: ``operator/internal/utils/componentname.go:GetPodCliqueNameFromPodCliqueFQN``. Names may contain ``-``.
-        """
-        owner, replica = (
-            (LABEL_PART_OF, LABEL_SET_REPLICA_INDEX)
-            if self.standalone
-            else (LABEL_SCALING_GROUP, LABEL_SCALING_GROUP_REPLICA_INDEX)
-        )
-        prefix = f"{self.labels.get(owner)}-{self.labels.get(replica)}-"
-        return self.ref.name[len(prefix) :] if replica in self.labels and self.ref.name.startswith(prefix) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,9 +131,10 @@ def pod_clique(raw: JSONObject) -> PodClique:
     """Keep what a PodClique's hashes and guards need: not its pod spec, which is never hashed, nor other labels."""
     meta = _metadata(raw)
     _check(raw, _STATUS)
-    labels = _strings(raw, meta, "labels")
+    labels, ref = _strings(raw, meta, "labels"), _ref(raw, meta, shared=True)  # its pods have its name and UID as well
     return PodClique(
-        ref=_ref(raw, meta, shared=True),  # its pods have its name and UID as well
+        ref=ref,
+        clique=_clique(ref.name, labels),
         owner_uid=_shared(_controller(meta)),
         labels={name: _shared(labels[name]) for name in _CLIQUE_LABELS if name in labels},
         generation=integer(meta.get("generation")),
@@ -145,14 +146,13 @@ def pod_clique(raw: JSONObject) -> PodClique:
 
 
 def pod(raw: JSONObject) -> Pod:
-    """Keep a pod's hash, owner and age."""
+    """Keep a pod's hash and owner."""
     meta = _metadata(raw)
     labels = _strings(raw, meta, "labels")
     return Pod(
         ref=_ref(raw, meta),
         owner_uid=_shared(_controller(meta)),
         template_hash=_shared(labels.get(LABEL_POD_TEMPLATE_HASH)) or None,
-        created=_created(meta),
         terminating=_terminating(meta),
         pod_clique_label=_shared(labels.get(LABEL_POD_CLIQUE)),
         phase=_phase(raw),
@@ -226,8 +226,20 @@ def _interned(value: Any) -> Any:  # noqa: ANN401 - any JSON value
     return [_interned(part) for part in value] if type(value) is list else value
 
 
+def _clique(name: str, labels: Mapping[str, str]) -> str | None:
+    """The clique of a PodClique. Names may contain ``-``.
+
+    Grove: ``operator/internal/utils/componentname.go:GetPodCliqueNameFromPodCliqueFQN``.
+    """
+    owner, replica = LABEL_PART_OF, LABEL_SET_REPLICA_INDEX
+    if LABEL_SCALING_GROUP in labels:
+        owner, replica = LABEL_SCALING_GROUP, LABEL_SCALING_GROUP_REPLICA_INDEX
+    prefix = f"{labels.get(owner)}-{labels.get(replica)}-"
+    return sys.intern(name[len(prefix) :]) if replica in labels and name.startswith(prefix) else None
+
+
 def _ref(raw: JSONObject, meta: Mapping[str, Any], *, shared: bool = False) -> Ref:
-    kind, name = str(raw.get("kind", "")), meta.get("name")
+    kind, name = sys.intern(str(raw.get("kind", ""))), meta.get("name")
     if not isinstance(name, str) or not name:
         raise InputError(f"a {kind or 'document'} has no metadata.name")
     uid = meta.get("uid")

@@ -6,7 +6,6 @@ Grove: ``operator/api/core/v1alpha1/{podcliqueset,podclique,scalinggroup}.go`` a
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
@@ -55,15 +54,15 @@ def stored_hashes(tree: Tree) -> Iterator[StoredHash]:
     record of the tree. Pods and PodGangs that are being deleted hold no hash.
     """
     for clique in tree.pod_cliques:
-        name = _clique(clique)
+        name = clique.clique or UNKNOWN_CLIQUE
         for pod in clique.pods:
             if pod.template_hash and not pod.terminating:
                 yield StoredHash(pod.ref, Place.POD_LABEL, POINTER_TEMPLATE_HASH_LABEL, pod.template_hash, name)
     for clique in tree.pod_cliques:
         label = {LABEL_POD_TEMPLATE_HASH: Place.CLIQUE_LABEL}
-        yield from _held(clique.ref, clique.labels, _LABELS, label, _clique(clique))
+        yield from _held(clique.ref, clique.labels, _LABELS, label, clique.clique or UNKNOWN_CLIQUE)
     for clique in tree.pod_cliques:
-        yield from _in_status(clique, _CLIQUE_STATUS, _CLIQUE_UPDATE, _clique(clique))
+        yield from _in_status(clique, _CLIQUE_STATUS, _CLIQUE_UPDATE, clique.clique or UNKNOWN_CLIQUE)
     for group in tree.scaling_groups:
         yield from _in_status(group, _GROUP_STATUS, _GROUP_UPDATE)
     for gang_map in tree.pod_gang_maps:
@@ -103,10 +102,6 @@ def _held(
 
 
 _pointer: Final = cache(pointer)  # thousands of objects share each
-
-
-def _clique(pod_clique: PodClique) -> str:
-    return sys.intern(pod_clique.clique or UNKNOWN_CLIQUE)  # one of each name, for thousands of pods
 
 
 def _progress(status: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -7,9 +7,10 @@ Grove replaces pods per PodClique for standalone cliques and per scaling group r
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 
 from migrator.grove.model import (
@@ -64,8 +65,8 @@ def stakes(tree: Tree, pair: Pair, *, source: Scheme, target: Scheme, builds: Se
     sweeps = bool(builds) and set(builds) == {_RC1}
     swept = list(_stray(tree, pair, migrated=False)) if sweeps else []
     left = list(_stray(tree, pair, migrated=True)) if sweeps else []
-    rolled = [] if pcs.generation_hash in current else list(_rolled(tree, pair))
-    return Stakes(_count(tree, (*ended, *swept, *rolled)), _count(tree, (*ended, *left)))
+    rolled = () if pcs.generation_hash in current else _rolled(tree, pair)
+    return Stakes(_count(tree, chain(ended, swept, rolled)), _count(tree, chain(ended, left)))
 
 
 def live_pods(tree: Tree) -> int:
@@ -132,11 +133,15 @@ def _expected(pod_clique: PodClique, pair: Pair) -> str:
 def _count(tree: Tree, found: Iterable[tuple[PodClique, Pod]]) -> BlastRadius:
     """The live ones of these pods, each once."""
     gpus = {str(clique.get("name")): clique_gpus(clique) for clique in tree.pcs.cliques}
-    live = {pod.ref.uid: (clique, pod) for clique, pod in found if pod.live}
+    seen, counts = set[str](), Counter[tuple[int, bool]]()
+    for clique, pod in found:
+        if pod.live and pod.ref.uid not in seen:
+            seen.add(pod.ref.uid)
+            counts[gpus.get(clique.clique or "", 0), pod.running] += 1
     return BlastRadius(
-        pods=len(live),
-        gpus=sum(gpus.get(clique.clique or "", 0) for clique, _ in live.values()),
-        running=sum(1 for _, pod in live.values() if pod.running),
+        pods=counts.total(),
+        gpus=sum(number * each for (each, _), number in counts.items()),
+        running=sum(number for (_, running), number in counts.items() if running),
     )
 
 

@@ -6,7 +6,7 @@ The source's and the target's hashes count alike, or a half-migrated tree could 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -60,7 +60,7 @@ class Pair:
 
 
 def detect(
-    stored: Sequence[StoredHash],
+    stored: Iterable[StoredHash],
     *,
     on_delete: bool,
     candidates: Sequence[Scheme],
@@ -72,8 +72,12 @@ def detect(
     ``hashes`` must be cheap to call again for the same scheme. Raises the errors of ``hashes``, and ``ValueError``
     without candidates.
     """
-    kinds = Counter((s.place, s.clique, s.value) for s in stored)
-    sample = {(s.place, s.clique, s.value): s for s in stored}
+    sample = dict[tuple[Place, str | None, str], StoredHash]()
+    kinds = Counter[tuple[Place, str | None, str]]()
+    for item in stored:
+        kind = item.place, item.clique, item.value
+        sample[kind] = item
+        kinds[kind] += 1
 
     def tally(source: Scheme, target: Scheme) -> Counter[Verdict]:
         pair = Pair(hashes(source), hashes(target), on_delete)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Final
@@ -53,31 +53,39 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One tree's patches; ``pcs`` is the set whose spec must not have changed, ``None`` for a revert."""
+    """One tree's changes; ``pcs`` is the set whose spec must not have changed, ``None`` for a revert.
+
+    ``top_down``: in the opposite order, so that the commit record is reverted first.
+    """
 
     ref: Ref
-    patches: tuple[Patch, ...]
+    changes: tuple[Change, ...]
     pcs: PodCliqueSet | None = None
+    top_down: bool = False
+
+    @property
+    def patches(self) -> Iterator[Patch]:
+        """The patches in the order of writing, each made when it is asked for."""
+        if not self.top_down:
+            return patches_of(self.changes)
+        return (replace(patch, rank=-patch.rank) for patch in reversed(tuple(patches_of(self.changes))))
 
 
 def forward(plan: TreePlan) -> Batch:
     """The patches that carry out a tree's plan, the commit record last."""
-    return Batch(plan.tree.ref, patches_of(plan.changes), plan.tree.pcs)
+    return Batch(plan.tree.ref, plan.changes, plan.tree.pcs)
 
 
 def backward(plan: TreePlan) -> Batch:
-    """The patches of a plan that goes back: top-down, so that the commit record is reverted first."""
-    ordered = (replace(patch, rank=-patch.rank) for patch in reversed(patches_of(plan.changes)))
-    return Batch(plan.tree.ref, tuple(ordered))
+    """The patches of a plan that goes back."""
+    return Batch(plan.tree.ref, plan.changes, top_down=True)
 
 
-def patches_of(changes: Iterable[Change]) -> tuple[Patch, ...]:
+def patches_of(changes: Iterable[Change]) -> Iterator[Patch]:
     """Group changes, which come object by object, into one patch for each subresource, in the order of their ranks."""
-    patches = (
-        Patch(ref, subresource, tuple(found), RANKS[ref.kind, subresource])
-        for (ref, subresource), found in groupby(changes, key=lambda change: (change.ref, change.subresource))
-    )
-    return tuple(sorted(patches, key=lambda patch: patch.rank))
+    ordered = sorted(changes, key=lambda change: RANKS[change.ref.kind, change.subresource])
+    for (ref, subresource), found in groupby(ordered, key=lambda change: (change.ref, change.subresource)):
+        yield Patch(ref, subresource, tuple(found), RANKS[ref.kind, subresource])
 
 
 def value_at(document: JSONObject, pointer: str) -> Any:  # noqa: ANN401 - any JSON value

@@ -7,7 +7,7 @@ value stays as it is, or is a reason to refuse.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -91,14 +91,14 @@ def template_digest(pcs: PodCliqueSet) -> str:
 
 def changes_of(stored: Iterable[StoredHash], old: SetHashes, new: SetHashes, *, pair: Pair) -> tuple[Change, ...]:
     """The substitutions that turn every value of ``old`` into the one of ``new``, in the order of writing."""
-    return _substitutions(((item, pair.verdict(item)) for item in stored), old, new)
+    return _substitutions((item for item in stored if pair.verdict(item) is Verdict.SOURCE), old, new)
 
 
-def _substitutions(judged: Iterable[tuple[StoredHash, Verdict]], old: SetHashes, new: SetHashes) -> tuple[Change, ...]:
+def _substitutions(stored: Iterable[StoredHash], old: SetHashes, new: SetHashes) -> tuple[Change, ...]:
     return tuple(
         Change(item.ref, item.place, item.field, before, after, item.identity)
-        for item, verdict in judged
-        if verdict is Verdict.SOURCE and (before := old.of(item)) is not None and (after := new.of(item)) is not None
+        for item in stored
+        if (before := old.of(item)) is not None and (after := new.of(item)) is not None
     )
 
 
@@ -112,8 +112,7 @@ class _Planner:
 
     def plan_tree(self, tree: Tree) -> TreePlan:
         """Decide one tree."""
-        hashes, stored = HashesOf(tree.pcs), tuple(stored_hashes(tree))
-        skipped = _why_skipped(tree, stored)
+        hashes, skipped = HashesOf(tree.pcs), _why_skipped(tree)
         if skipped is not None:
             target = self.way.target_of(self.way.candidates[-1])
             return TreePlan(tree, None, target.name, TreeState.SKIPPED, findings=(skipped,))
@@ -124,9 +123,8 @@ class _Planner:
         first = (schemes.by_name(recorded),) if recorded is not None else ()  # what is recorded decides first
 
         def under(candidates: Sequence[Scheme], target_of: Callable[[Scheme], Scheme]) -> Detection:
-            return detect(
-                stored, on_delete=tree.pcs.on_delete, candidates=candidates, target_of=target_of, hashes=hashes
-            )
+            stored, on_delete = stored_hashes(tree), tree.pcs.on_delete
+            return detect(stored, on_delete=on_delete, candidates=candidates, target_of=target_of, hashes=hashes)
 
         found = under(tuple(dict.fromkeys((*first, *self.way.candidates))), self.way.target_of)
         if found.source is None and self.options.source != AUTO:
@@ -135,16 +133,15 @@ class _Planner:
                 return self._misnamed(tree, hashes, found.target, other)
         if table is not None and _unfinished(tree.pcs, table, hashes):
             # No override helps here: it would leave hashes that only the recorded table can translate.
-            decided = self._decide(tree, stored, hashes, found, recorded=recorded, allow=frozenset())
-            back = _restore(decided, stored, table)
+            decided = self._decide(tree, hashes, found, recorded=recorded, allow=frozenset())
+            back = _restore(decided, table)
             if decided.state is TreeState.REFUSED and back.changes:
                 return back
-        return self._decide(tree, stored, hashes, found, recorded=recorded, allow=self.options.allow)
+        return self._decide(tree, hashes, found, recorded=recorded, allow=self.options.allow)
 
     def _decide(
         self,
         tree: Tree,
-        stored: tuple[StoredHash, ...],
         hashes: HashesOf,
         found: Detection,
         *,
@@ -152,9 +149,19 @@ class _Planner:
         allow: frozenset[str],
     ) -> TreePlan:
         pair = Pair(hashes(found.closest), hashes(found.target), tree.pcs.on_delete)
-        judged = [(item, pair.verdict(item)) for item in stored]
-        values = {verdict: tuple(item for item, of_item in judged if of_item is verdict) for verdict in Verdict}
-        foreign = values[Verdict.FOREIGN]
+        others: dict[Verdict, list[StoredHash]] = {verdict: [] for verdict in Verdict}
+
+        def of_source() -> Iterator[StoredHash]:
+            for item in stored_hashes(tree):  # hundreds of thousands, so only what is needed is kept
+                verdict = pair.verdict(item)
+                if verdict is Verdict.SOURCE:
+                    yield item
+                else:
+                    others[verdict].append(item)
+
+        # A refused tree shows the changes that it would have without the refusals, even if no scheme explains it all.
+        changes = _substitutions(of_source(), pair.source, pair.target)
+        foreign = others[Verdict.FOREIGN]
         certain = self.options.source != AUTO or tree.pcs.generation_hash == pair.target.generation
         case = guards.Case(
             tree=tree,
@@ -163,7 +170,8 @@ class _Planner:
             explained=found.source is not None and not found.done,
             source_hashes=pair.source,
             target_hashes=pair.target,
-            values=values,
+            changed=bool(changes),
+            others=others,
             lagging=lagging(tree, foreign),
             unchanged=found.done or (pair.source == pair.target and certain),
             recorded=recorded,
@@ -176,8 +184,6 @@ class _Planner:
         source = found.source
         if source is None and foreign and not refused:
             source = found.closest  # every foreign value lags behind or was allowed, and stays
-        # A refused tree shows the changes that it would have without the refusals, even if no scheme explains it all.
-        changes = () if found.done else _substitutions(judged, pair.source, pair.target)
         at_stake = self._stakes(tree, pair, found.closest, found.target)
         return TreePlan(
             tree=tree,
@@ -216,20 +222,21 @@ class _Planner:
         return stakes(tree, pair, source=source, target=target, builds=builds_of(self.options.target, target))
 
 
-def _why_skipped(tree: Tree, stored: tuple[StoredHash, ...]) -> Finding | None:
+def _why_skipped(tree: Tree) -> Finding | None:
     if tree.pcs.terminating:
         message = f"{tree.ref} is being deleted; it is left alone"
         return warn("GM-106", tree.ref, "/metadata/deletionTimestamp", message)
-    if not stored and not tree.pod_cliques and not tree.scaling_groups:
+    if not tree.pod_cliques and not tree.scaling_groups and next(stored_hashes(tree), None) is None:
         message = f"{tree.ref} was never reconciled and stores no hash; the next operator starts with its own"
         return warn("GM-104", tree.ref, POINTER_SET_GENERATION, message)
     return None
 
 
-def _restore(decided: TreePlan, stored: tuple[StoredHash, ...], table: Table) -> TreePlan:
+def _restore(decided: TreePlan, table: Table) -> TreePlan:
     """Bring a tree back whose spec changed after its first write: by its table, from target to source."""
     tree = decided.tree
     pair = Pair(table.target_hashes, table.source_hashes, tree.pcs.on_delete)
+    changes = changes_of(stored_hashes(tree), table.target_hashes, table.source_hashes, pair=pair)
     message = (
         f"{tree.ref} was edited after its migration had begun at generation {table.generation}: its old hashes are "
         "restored; start the old operator, let it roll the edit out, and run again"
@@ -240,7 +247,7 @@ def _restore(decided: TreePlan, stored: tuple[StoredHash, ...], table: Table) ->
         source=table.target,
         target=table.source,
         state=TreeState.REFUSED,
-        changes=without_kept(changes_of(stored, table.target_hashes, table.source_hashes, pair=pair), table),
+        changes=without_kept(changes, table),
         findings=(finding,),
         rest=decided.blast,
         source_hashes=table.target_hashes,

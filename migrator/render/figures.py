@@ -72,7 +72,7 @@ def recreated_with_migration(plan: Plan) -> BlastRadius:
 
 def patches(plan: Plan) -> int:
     """How many requests a run sends to write what is planned."""
-    return sum(len(patches_of(tree.changes)) for tree in plan.trees if tree.state is TreeState.MIGRATE)
+    return sum(1 for tree in plan.trees if tree.state is TreeState.MIGRATE for _ in patches_of(tree.changes))
 
 
 def gpu_hours(blast: BlastRadius, reload_seconds: float) -> str:

@@ -8,7 +8,7 @@ Several trees may be under way at once; within a tree one rank is finished befor
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -37,14 +37,14 @@ class TreeConflict(MigratorError):
 class Outcome:
     """What became of one tree; ``written`` names what the server may have changed.
 
-    ``ranks`` are the patches that are not yet due, and ``due`` is how many of the present rank have not ended.
+    ``ranks`` are the patches that are not yet due, by rank, and ``due`` is how many of the present rank have not ended.
     """
 
     batch: Batch
+    ranks: Iterator[tuple[int, Iterable[Patch]]]
     written: set[tuple[Ref, str]] = field(default_factory=set)
     error: MigratorError | None = None
     complete: bool = False
-    ranks: deque[tuple[Patch, ...]] = field(default_factory=deque)
     due: int = 0
 
 
@@ -140,7 +140,7 @@ class Executor:
                 return False
             batch = self._waiting.popleft()
             ranks = groupby(batch.patches, key=lambda patch: patch.rank)
-            self._outcomes.append(Outcome(batch, ranks=deque(tuple(patches) for _, patches in ranks)))
+            self._outcomes.append(Outcome(batch, ranks))
             self._advance(self._outcomes[-1])
         return True
 
@@ -148,12 +148,10 @@ class Executor:
         """Make the tree's next rank ready once the last has ended."""
         if outcome.due or outcome.error is not None or self._halted:
             return
-        if not outcome.ranks:
-            outcome.complete = True
-            return
-        patches = outcome.ranks.popleft()
-        outcome.due = len(patches)
-        self._ready.extend(_Sending(patch, outcome) for patch in patches)
+        _, patches = next(outcome.ranks, (0, ()))
+        ready = [_Sending(patch, outcome) for patch in patches]
+        outcome.due, outcome.complete = len(ready), not ready
+        self._ready.extend(ready)
 
     def _end(self, outcome: Outcome, error: MigratorError | None = None) -> None:
         """Take note of a patch's end."""

@@ -83,9 +83,9 @@ class Observation:
         """The patches of the plan, set by set."""
         return [backward(tree) if self.options.revert else forward(tree) for tree in pending(self.plan)]
 
-    @cached_property
+    @property
     def patches(self) -> list[Patch]:
-        """All of them."""
+        """All of them, made anew each time: they take much room."""
         return [patch for batch in self.batches for patch in batch.patches]
 
     @property

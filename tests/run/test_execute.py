@@ -12,7 +12,7 @@ import structlog
 from migrator.errors import LeaseLost, LostReply, MigratorError, NotFound, Rejected
 from migrator.errors import TestFailed as FailedTest
 from migrator.grove.model import POINTER_TEMPLATE_HASH_LABEL, Change, Place, Ref
-from migrator.planning.patches import Batch, patches_of
+from migrator.planning.patches import Batch
 from migrator.resources import Resource
 from migrator.run.execute import MAX_ATTEMPTS, Executor, Outcome, TreeConflict
 from migrator.store import DryRun, Write
@@ -76,8 +76,8 @@ def tree(name: str, pods: int = 3) -> Batch:
     """A set with a few pods, a PodClique and a scaling group, whose hashes are to change."""
     kinds = [("Pod", f"{name}-pod-{n}") for n in range(pods)]
     kinds += [("PodClique", f"{name}-clique"), ("PodCliqueScalingGroup", f"{name}-group"), ("PodCliqueSet", name)]
-    changes = [Change(Ref(kind, "a", own, own), *_PLACES[kind], "old", "new") for kind, own in kinds]
-    return Batch(Ref("PodCliqueSet", "a", name, name), patches_of(changes))
+    changes = tuple(Change(Ref(kind, "a", own, own), *_PLACES[kind], "old", "new") for kind, own in kinds)
+    return Batch(Ref("PodCliqueSet", "a", name, name), changes)
 
 
 def run(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -110,7 +110,8 @@ class Case:
     explained: bool
     source_hashes: SetHashes
     target_hashes: SetHashes
-    values: Mapping[Verdict, tuple[StoredHash, ...]]
+    changed: bool  # some values are the source's
+    others: Mapping[Verdict, Sequence[StoredHash]]  # the values that are not
     lagging: frozenset[tuple[str, str]] = frozenset()  # foreign values on which no pod depends, by uid and field
     unchanged: bool = False  # nothing is written to the set
     recorded: str | None = None  # the source of the run that left a table of the tree
@@ -119,9 +120,9 @@ class Case:
     downtime: float = 600.0  # expected, in seconds
 
     @property
-    def foreign(self) -> tuple[StoredHash, ...]:
+    def foreign(self) -> Sequence[StoredHash]:
         """The values of neither scheme that OnDelete does not permit."""
-        return self.values[Verdict.FOREIGN]
+        return self.others[Verdict.FOREIGN]
 
     @property
     def old_is_left(self) -> bool:

@@ -93,7 +93,7 @@ def missing(case: Case) -> Iterator[Finding]:
 
 def leftovers(case: Case) -> Iterator[Finding]:
     """OnDelete keeps pods of older templates on purpose; they stay as they are."""
-    for stored in case.values[Verdict.LEFTOVER]:
+    for stored in case.others[Verdict.LEFTOVER]:
         message = (
             f"{stored.ref} holds {stored.value}, the hash of an older template; updateStrategy is OnDelete, so it is "
             "left alone and counts as outdated after the upgrade as it does now"
@@ -103,7 +103,7 @@ def leftovers(case: Case) -> Iterator[Finding]:
 
 def unrecorded(case: Case) -> Iterator[Finding]:
     """Target values in a tree without a record of who wrote them."""
-    number = sum(stored.value != case.source_hashes.of(stored) for stored in case.values[Verdict.TARGET])
+    number = sum(stored.value != case.source_hashes.of(stored) for stored in case.others[Verdict.TARGET])
     if case.explained and number and case.recorded is None:
         holds, them = "1 field already holds a hash", "it"
         if number > 1:
@@ -117,7 +117,7 @@ def unrecorded(case: Case) -> Iterator[Finding]:
 
 def _holds(case: Case, stored: StoredHash) -> str:
     text = f"{stored.ref} holds {stored.value}"
-    if not case.values[Verdict.SOURCE] and not case.values[Verdict.TARGET]:
+    if not case.changed and not case.others[Verdict.TARGET]:
         return f"{text}, which no scheme that was tried gives for the current spec"
     source, target = (
         f"{scheme.name}'s {hashes.of(stored)}"

@@ -165,9 +165,9 @@ def test_null_is_absent_everywhere(kind: str, path: str) -> None:
 
 
 def test_a_pod_keeps_little() -> None:
-    """Of a pod its hash, age and the owner that its label names are kept."""
+    """Of a pod its hash and the owner that its label names are kept."""
     found = parsing.pod(raw("Pod"))
-    assert (found.created, found.pod_clique_label) == (EARLIER, "web-0-front")
+    assert found.pod_clique_label == "web-0-front"
     assert found.template_hash == raw("Pod")["metadata"]["labels"][HASH_LABEL]
 
 
@@ -175,9 +175,8 @@ def test_a_pod_without_labels_has_no_hash() -> None:
     """Nothing is made up."""
     body = raw("Pod")
     del body["metadata"]["labels"]
-    del body["metadata"]["creationTimestamp"]
     found = parsing.pod(body)
-    assert (found.template_hash, found.pod_clique_label, found.created) == (None, None, "")
+    assert (found.template_hash, found.pod_clique_label) == (None, None)
 
 
 def test_a_pod_spec_of_a_clique_is_let_go() -> None:
