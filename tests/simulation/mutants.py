@@ -17,7 +17,7 @@ from migrator.errors import LostReply, MigratorError, Refused, TestFailed
 from migrator.grove import places
 from migrator.grove.model import Change, Place, PodCliqueSet, SetHashes, StoredHash
 from migrator.planning import patches, planner, revert
-from migrator.planning.detect import Verdict
+from migrator.planning.detect import Pair, Verdict
 from migrator.planning.patches import Patch
 from migrator.resources import Op as PatchOp
 from migrator.run import actions, decisions, loop, operator
@@ -84,16 +84,19 @@ def _taken_as_success(kind: type[MigratorError]) -> AbstractContextManager[objec
 def _also_changes(verdict: Verdict, place: Place) -> AbstractContextManager[object]:
     """Plan the target's hash also over values of that verdict."""
 
-    def substitutions(
-        right: Any, judged: Iterable[tuple[StoredHash, Verdict]], old: SetHashes, new: SetHashes
-    ) -> tuple[Change, ...]:
-        items = tuple(judged)
-        more = (
-            Change(item.ref, item.place, item.field, item.value, str(new.of(item)), item.identity)
-            for item, found in items
-            if item.place is place and found is verdict
-        )
-        return (*more, *right(items, old, new))
+    def substitutions(right: Any, stored: Iterable[StoredHash], old: SetHashes, new: SetHashes) -> tuple[Change, ...]:
+        met: list[StoredHash] = []
+
+        def judge(right: Any, pair: Pair, item: StoredHash) -> Verdict:
+            found: Verdict = right(pair, item)
+            if found is verdict and item.place is place:
+                met.append(item)
+            return found
+
+        with _instead(Pair, "verdict", judge):  # values are judged while they are taken
+            changes = right(stored, old, new)
+        more = (Change(item.ref, item.place, item.field, item.value, str(new.of(item)), item.identity) for item in met)
+        return (*more, *changes)
 
     return _instead(planner, "_substitutions", substitutions)
 
