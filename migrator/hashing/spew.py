@@ -240,18 +240,16 @@ def _quantity(text: str) -> tuple[Piece, ...]:
     return quantity.parse(text).pieces()
 
 
-_NO_STRING: Final = Fixed(" StrVal:(string)}")
-
-
 class _IntOrString:
     zero = "{Type:(intstr.Type)0 IntVal:(int32)0 StrVal:(string)}"
     _read = partial(_integer, "int32", range(-(1 << 31), 1 << 31))
+    _no_string = Fixed(" StrVal:(string)}")
 
     def emit(self, value: Any, out: list[Piece], lead: str = "") -> None:  # noqa: ANN401
         if type(value) is str:
             out += (recurring(f"{lead}{{Type:(intstr.Type)1 IntVal:(int32)0 StrVal:(string)"), value, "}")
         else:
-            out += (recurring(f"{lead}{{Type:(intstr.Type)0 IntVal:(int32)"), self._read(value), _NO_STRING)
+            out += (recurring(f"{lead}{{Type:(intstr.Type)0 IntVal:(int32)"), self._read(value), self._no_string)
 
 
 def _refuse(why: str, _value: object) -> str:
