@@ -96,8 +96,7 @@ def fold(state: int, pieces: Iterable[Piece]) -> int:
             for byte in data:
                 state = (state ^ byte) * prime & mask
         else:
-            added = piece.sums[state & low] or piece.fill(state & low)
-            state = (state * piece.power + added) & mask
+            state = state * piece.power + (piece.sums[state & low] or piece.fill(state & low)) & mask
     return state
 
 

@@ -37,8 +37,6 @@ _WORD: Final = 1 << 64
 _DIGITS_AT_MOST: Final = 100_000  # Go would compute for hours; nobody means it
 _NONE: Final = "the text there is no quantity"
 _TEXT_AT_MOST: Final = 4000  # below CPython's own limit for str to int; Go has none
-
-
 _AMOUNT: Final = Fixed("{i:(resource.int64Amount){value:(int64)")
 
 

@@ -33,7 +33,7 @@ _PLANS: Final = 1 << 10  # so many combinations of set fields are prepared for e
 _INTEGER: Final = re.compile(r"u?int(\d*)")
 _MAP: Final = re.compile(r"map\[([^\]]+)\](.+)")
 
-Emit: TypeAlias = Callable[[Any, list[Piece]], None]
+Emit: TypeAlias = Callable[..., None]
 
 #: For each set field its key, the text before it, and what prints it (nothing for strings); then the text at the end.
 Plan: TypeAlias = tuple[Sequence[tuple[str, Fixed, Emit | None]], Fixed]
@@ -97,8 +97,9 @@ class Elements:
 
 
 class _Pointer(Elements):
-    def emit(self, value: Any, out: list[Piece], lead: str = "") -> None:  # noqa: ANN401
-        self.element.emit(value, out, lead)  # the pointee prints no type of its own
+    @property
+    def emit(self) -> Emit:
+        return self.element.emit  # the pointee prints no type of its own
 
 
 class Slice(Elements):
@@ -188,8 +189,8 @@ class Struct:
         steps: list[tuple[str, Fixed, Emit | None]] = []
         lead, last = keys[0], -1
         for number, key in sorted([(self._numbers[key], key) for key in keys[1:] if key in self._numbers]):
-            printer = self.fields[key]
-            steps.append((key, self._between(lead, last, number), None if printer is _STRING else printer.emit))
+            emit = self.fields[key].emit
+            steps.append((key, self._between(lead, last, number), None if emit == _STRING.emit else emit))
             lead, last = "", number
         plan = steps, self._between(lead, last, len(self._zeros))
         if len(self._plans) < _PLANS:
@@ -242,11 +243,13 @@ def _quantity(text: str) -> tuple[Piece, ...]:
 class _IntOrString:
     zero = "{Type:(intstr.Type)0 IntVal:(int32)0 StrVal:(string)}"
     _read = partial(_integer, "int32", range(-(1 << 31), 1 << 31))
+    _no_string = Fixed(" StrVal:(string)}")
 
     def emit(self, value: Any, out: list[Piece], lead: str = "") -> None:  # noqa: ANN401
-        kind, number, text = (1, "0", value) if type(value) is str else (0, self._read(value), "")
-        before = recurring(f"{lead}{{Type:(intstr.Type){kind} IntVal:(int32){number} StrVal:(string)")
-        out += (before, text, "}")
+        if type(value) is str:
+            out += (recurring(f"{lead}{{Type:(intstr.Type)1 IntVal:(int32)0 StrVal:(string)"), value, "}")
+        else:
+            out += (recurring(f"{lead}{{Type:(intstr.Type)0 IntVal:(int32)"), self._read(value), self._no_string)
 
 
 def _refuse(why: str, _value: object) -> str:
