@@ -152,6 +152,16 @@ class World:
         jsonpatch.apply_patch(self.of(kind, name), [{"op": "remove", "path": field}], in_place=True)
         return self
 
+    def edit_and_roll(self, scheme: str, *, seen: bool = True) -> None:
+        """Edit clique ``work`` and let an operator of a scheme begin to roll that out: the set's hash, then progress."""
+        self.edit("work", "app:2")
+        self.pcs["metadata"]["generation"] = 2
+        if seen:
+            found = self.hashes(scheme)
+            self.pcs["status"]["currentGenerationHash"] = found.generation_hash
+            self.pcs["status"]["updateProgress"] = {"updateStartedAt": LATER}
+            self.put("PodClique", "web-0-front", LABEL, found.pod_template_hashes["front"])
+
     def remove(self, *names: str) -> None:
         """Take objects away, by name."""
         self.objects = [o for o in self.objects if o["metadata"]["name"] not in names]

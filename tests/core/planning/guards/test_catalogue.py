@@ -6,10 +6,8 @@ import re
 
 import pytest
 
-from migrator.errors import UsageError
 from migrator.planning import guards
 from migrator.planning.advisories import HAZARDS
-from migrator.planning.options import check_allowed
 from tests.support.paths import ROOT
 
 
@@ -35,15 +33,6 @@ def test_the_catalogue_says_why_and_what_may_be_overridden(code: str) -> None:
     assert ("**Override:** `--allow" in text) is guards.overridable(code)
     assert ("**Override:** no" in text) is not guards.overridable(code)
     assert guards.guard(code).title in text
-
-
-def test_only_overridable_codes_are_accepted() -> None:
-    """--allow takes a code that exists and may be overridden, and says which those are."""
-    check_allowed(code for code in guards.CATALOGUE if guards.overridable(code))
-    with pytest.raises(UsageError, match="cannot be overridden; --allow accepts GM-109, GM-110, GM-111, GM-116"):
-        check_allowed(["GM-102"])
-    with pytest.raises(UsageError, match="a guard with this code does not exist"):
-        check_allowed(["GM-999"])
 
 
 def test_an_unknown_code_is_nobodys() -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
-from tests.support.builders import HASH_LABEL, LABEL, OLD, World, clique, refusals, warnings
+from tests.support.builders import HASH_LABEL, LABEL, World, clique, refusals, warnings
+from tests.support.tables import table
 
 
 def trapped(*, first: str = "worker", then: str = "prefill-worker") -> World:
@@ -12,10 +13,8 @@ def trapped(*, first: str = "worker", then: str = "prefill-worker") -> World:
     world = World().grow(cliques=[clique(first), clique(then)], groups={})
     found = world.hashes("legacy-1.34").pod_template_hashes
     match = first if then.endswith(first) else then
-    pclq = world.of("PodClique", f"web-0-{then}")
-    pclq["metadata"]["labels"][HASH_LABEL] = found[match]
-    pclq["status"]["currentPodTemplateHash"] = found[match]
-    pclq["status"]["updateProgress"]["podTemplateHash"] = found[match]
+    for field in (LABEL, "/status/currentPodTemplateHash", "/status/updateProgress/podTemplateHash"):
+        world.put("PodClique", f"web-0-{then}", field, found[match])
     for number in (0, 1):
         world.put("Pod", f"web-0-{then}-{number}", LABEL, found[match])
     return world
@@ -71,9 +70,7 @@ def test_a_clique_that_the_template_lacks_refuses_once() -> None:
     world.pcs["spec"]["template"]["cliques"][0]["name"] = "renamed"
     found = world.decide()
     assert refusals(found.findings) == [("GM-109", "web-0-front", LABEL)]
-    assert (
-        "is of clique front, which the template of PodCliqueSet default/web does not have" in found.findings[0].message
-    )
+    assert "of clique front, which the template of PodCliqueSet default/web does not have" in found.findings[0].message
 
 
 def test_a_clique_whose_labels_do_not_tell_refuses() -> None:
@@ -92,7 +89,7 @@ def polluted(
     )
     world.pcs["metadata"]["annotations"] = {"grove.io/auto-mnnvl": enabled}
     name = "web-0-sg-0-front" if group else "web-0-front"
-    world.of("PodClique", name)["metadata"]["labels"][HASH_LABEL] = OLD
+    world.put("PodClique", name, LABEL)
     for number in (0, 1):
         world.put("Pod", f"{name}-{number}", LABEL)
     return world
@@ -103,21 +100,17 @@ def test_mnnvl_pollution_is_named_once() -> None:
     assert refusals(polluted().findings()) == [("GM-126", "web-0-front", LABEL)]
 
 
-@pytest.mark.parametrize(
-    "world",
-    [
-        polluted(enabled="disabled"),
-        polluted(gpus="0"),
-        polluted(gpus=None),
-        polluted(group=True),
-        polluted(scheme="legacy-1.33"),
-    ],
-    ids=["disabled", "no-gpu", "no-limit", "scaling-group", "other-release"],
+@table(
+    "but",
+    ("The annotation is off.", ({"enabled": "disabled"},)),
+    ("No GPU.", ({"gpus": "0"},)),
+    ("No limit of GPUs.", ({"gpus": None},)),
+    ("A PodClique of a scaling group.", ({"group": True},)),
+    ("A release without the fault.", ({"scheme": "legacy-1.33"},)),
 )
-def test_mnnvl_is_blamed_where_it_can_be(world: World) -> None:
-    """Without the annotation, GPUs, a standalone clique or a release with the fault, the plain codes are given."""
-    codes = {code for code, _, _ in refusals(world.findings())}
-    assert codes == {"GM-109", "GM-111"}
+def test_mnnvl_is_blamed_where_it_can_be(but: dict[str, Any]) -> None:
+    """Elsewhere the plain codes are given."""
+    assert {code for code, _, _ in refusals(polluted(**but).findings())} == {"GM-109", "GM-111"}
 
 
 def test_mnnvl_is_not_blamed_for_a_label_that_is_right() -> None:
@@ -127,5 +120,5 @@ def test_mnnvl_is_not_blamed_for_a_label_that_is_right() -> None:
     for item in (world.of("PodClique", "web-0-front"), *world.all("Pod")[:2]):
         item["metadata"]["labels"][HASH_LABEL] = label
     assert world.findings() == []
-    world.of("PodClique", "web-0-front")["status"]["currentPodTemplateHash"] = OLD
-    assert [code for code, _, _ in warnings(world.findings())] == ["GM-109"]
+    found = world.put("PodClique", "web-0-front", "/status/currentPodTemplateHash").findings()
+    assert [code for code, _, _ in warnings(found)] == ["GM-109"]

@@ -5,14 +5,7 @@ from __future__ import annotations
 import pytest
 
 from migrator.grove.model import Severity, TreeState
-from tests.support.builders import (
-    DELETION,
-    LABEL,
-    LATER,
-    OLD,
-    World,
-    refusals,
-)
+from tests.support.builders import DELETION, LABEL, LATER, OLD, World, refusals
 
 
 def test_a_tree_at_rest_has_no_findings() -> None:
@@ -54,8 +47,7 @@ def test_an_override_leaves_the_foreign_value(kind: str, name: str, code: str) -
 
 def test_an_override_allows_its_own_code_only() -> None:
     """Allowing pods does not allow PodCliques."""
-    world = World().grow()
-    world.put("Pod", "web-0-front-0", LABEL)
+    world = World().grow().put("Pod", "web-0-front-0", LABEL)
     world.put("PodClique", "web-0-sg-0-work", LABEL)
     decided = world.decide(allow=["GM-111"])
     assert (decided.state, decided.source) == (TreeState.REFUSED, None)

@@ -8,24 +8,14 @@ import pytest
 
 from migrator.grove.model import TreeState
 from migrator.grove.places import PROGRESS_FIELDS
-from tests.support.builders import (
-    DELETION,
-    EARLIER,
-    ENDED,
-    HASH_LABEL,
-    LABEL,
-    LATER,
-    OLD,
-    World,
-    refusals,
-    warnings,
-)
+from tests.support.builders import DELETION, EARLIER, ENDED, HASH_LABEL, LABEL, LATER, OLD, World, refusals, warnings
 from tests.support.tables import table
 
 #: The one old pod of a stray world, as it is refused.
 STRAY = ("GM-111", "web-0-sg-1-work-1", LABEL)
 STARTED = {"updateStartedAt": EARLIER}
 SET, CLIQUE, GROUP = ("PodCliqueSet", "web"), ("PodClique", "web-0-front"), ("PodCliqueScalingGroup", "web-0-sg")
+CONDITIONS = "/status/conditions"
 NOTHING_OLD = "nothing old is left to replace"
 
 
@@ -39,32 +29,14 @@ def stray(world: World) -> World:
     return world.put("Pod", "web-0-sg-1-work-1", LABEL)
 
 
-def grown(field: str, *, maps: bool = False) -> World:
-    """A family at rest, whose progress is stored under the name that the field has, if it has one."""
-    return World().grow(progress=[name for name in PROGRESS_FIELDS if name in field], maps=maps)
-
-
-CHILDREN = (
-    (*CLIQUE, "GM-107", "readyPodsSelectedToUpdate"),
-    (*GROUP, "GM-108", "readyReplicaIndicesSelectedToUpdate"),
-)
-
-
-@table(
-    "at value code words",
-    *(
-        (
-            "A rolling update without updateEndedAt.",
-            ((*SET, f"/status/{name}"), {**STARTED, **end}, "GM-102", NOTHING_OLD),
-        )
+IN_FLIGHT: dict[str, list[Any]] = {
+    "A rolling update has no updateEndedAt.": [
+        (SET, f"/status/{name}", {**STARTED, **end}, "GM-102", NOTHING_OLD)
         for name in PROGRESS_FIELDS
         for end in ({}, {"updateEndedAt": None})
-    ),
-    *(
-        (
-            "What is being updated counts as object and as list, its ended entries included.",
-            ((*SET, f"/status/{name}/currentlyUpdating"), updating, "GM-103", f"names replica {replicas};"),
-        )
+    ],
+    "What is being updated counts as object and as list, its ended entries included.": [
+        (SET, f"/status/{name}/currentlyUpdating", updating, "GM-103", f"names replica {replicas};")
         for name, updating, replicas in (
             ("rollingUpdateProgress", {"replicaIndex": 3, "updateStartedAt": EARLIER}, "3"),
             ("rollingUpdateProgress", {}, "0"),
@@ -72,81 +44,58 @@ CHILDREN = (
             ("updateProgress", [{"replicaIndex": 1, **ENDED}], "1"),
             ("updateProgress", [{"replicaIndex": 1}, {"replicaIndex": 2}], "1, 2"),
         )
-    ),
-    *(
-        (
-            "A PodClique or scaling group is being updated until updateEndedAt is set.",
-            ((kind, name, f"/status/{progress}"), {**STARTED, selected: {"current": 0}}, code, "has no updateEndedAt"),
+    ],
+    "A PodClique or scaling group is being updated until updateEndedAt is set and nothing is selected.": [
+        (of, f"/status/{name}{field}", value, code, words)
+        for name in PROGRESS_FIELDS
+        for of, code, selected in (
+            (CLIQUE, "GM-107", "readyPodsSelectedToUpdate"),
+            (GROUP, "GM-108", "readyReplicaIndicesSelectedToUpdate"),
         )
-        for progress in PROGRESS_FIELDS
-        for kind, name, code, selected in CHILDREN
-    ),
-    *(
-        (
-            "A PodClique or scaling group is being updated until nothing is selected.",
-            ((kind, name, f"/status/{progress}/{selected}"), {"current": 0}, code, f"{selected} is set"),
+        for field, value, words in (
+            (f"/{selected}", {"current": 0}, "is set"),
+            ("", {**STARTED, selected: {"current": 0}}, "has no updateEndedAt"),
         )
-        for progress in PROGRESS_FIELDS
-        for kind, name, code, selected in CHILDREN
-    ),
-    *(
-        (
-            "A terminating child is part of an update; a warning names the way out.",
-            ((kind, name, DELETION), LATER, "GM-106", "if its node is lost, delete its pods with --force"),
-        )
-        for kind, name in (("PodClique", "web-0-sg-1-work"), GROUP, ("PodGangMap", "web-0"))
-    ),
-    *(
-        (
-            "The operator's own conditions for work in progress.",
-            ((*of, "/status/conditions"), condition(*reported), code, NOTHING_OLD),
-        )
-        for of, reported, code in (
-            (CLIQUE, ("MinAvailableBreached", "Unknown", "UpdateInProgress"), "GM-117"),
-            (GROUP, ("MinAvailableBreached", "Unknown", "UpdateInProgress"), "GM-117"),
-            (GROUP, ("GangTerminationInProgress", "True"), "GM-118"),
-            (SET, ("PodGangMigrationInProgress", "True"), "GM-119"),
-        )
-    ),
-)
+    ],
+    "A terminating child is part of an update; a warning names the way out.": [
+        (of, DELETION, LATER, "GM-106", "if its node is lost, delete its pods with --force")
+        for of in (("PodClique", "web-0-sg-1-work"), GROUP, ("PodGangMap", "web-0"))
+    ],
+    "The operator itself reports work in progress.": [
+        (CLIQUE, CONDITIONS, condition("MinAvailableBreached", "Unknown", "UpdateInProgress"), "GM-117", NOTHING_OLD),
+        (GROUP, CONDITIONS, condition("MinAvailableBreached", "Unknown", "UpdateInProgress"), "GM-117", NOTHING_OLD),
+        (GROUP, CONDITIONS, condition("GangTerminationInProgress", "True"), "GM-118", NOTHING_OLD),
+        (SET, CONDITIONS, condition("PodGangMigrationInProgress", "True"), "GM-119", NOTHING_OLD),
+    ],
+}
+
+
+@table("of field value code words", *((sentence, row) for sentence, rows in IN_FLIGHT.items() for row in rows))
 def test_what_is_in_flight_refuses_while_something_old_is_left(
-    at: tuple[str, str, str], value: object, code: str, words: str
+    of: tuple[str, str], field: str, value: object, code: str, words: str
 ) -> None:
     """It only warns where nothing old is left to replace, and refuses beside one old pod, which is named too."""
-    kind, name, field = at
-    world = grown(field, maps=kind == "PodGangMap").put(kind, name, field, value)
+    stored = [name for name in PROGRESS_FIELDS if name in field]
+    world = World().grow(progress=stored, maps=of[0] == "PodGangMap").put(*of, field, value)
     (finding,) = world.findings()
-    assert warnings([finding]) == [(code, name, field)]
+    assert warnings([finding]) == [(code, of[1], field)]
     assert words in finding.message
-    assert set(refusals(stray(world).findings())) == {STRAY, (code, name, field)}
+    assert set(refusals(stray(world).findings())) == {STRAY, (code, of[1], field)}
 
 
 @table(
-    "kind name field value",
-    *(
-        (
-            "An empty list and null: no replica is being updated.",
-            (*SET, "/status/updateProgress/currentlyUpdating", none),
-        )
-        for none in (None, [])
-    ),
-    *(
-        (
-            "A condition that is false or has another reason is over.",
-            (*of, "/status/conditions", condition(*reported)),
-        )
-        for of, reported in (
-            (CLIQUE, ("MinAvailableBreached", "Unknown", "Other")),
-            (CLIQUE, ("MinAvailableBreached", "False", "SufficientReadyPods")),
-            (GROUP, ("GangTerminationInProgress", "False")),
-            (SET, ("PodGangMigrationInProgress", "False")),
-            (SET, ("TopologyLevelsUnavailable", "True")),
-        )
-    ),
+    "of field value",
+    ("An empty list: no replica is being updated.", (SET, "/status/updateProgress/currentlyUpdating", [])),
+    ("Null: no replica is being updated.", (SET, "/status/updateProgress/currentlyUpdating", None)),
+    ("Another reason.", (CLIQUE, CONDITIONS, condition("MinAvailableBreached", "Unknown", "Other"))),
+    ("No breach.", (CLIQUE, CONDITIONS, condition("MinAvailableBreached", "False", "SufficientReadyPods"))),
+    ("The termination is over.", (GROUP, CONDITIONS, condition("GangTerminationInProgress", "False"))),
+    ("The migration is over.", (SET, CONDITIONS, condition("PodGangMigrationInProgress", "False"))),
+    ("A condition that starts nothing.", (SET, CONDITIONS, condition("TopologyLevelsUnavailable", "True"))),
 )
-def test_what_is_over_neither_refuses_nor_warns(kind: str, name: str, field: str, value: object) -> None:
+def test_what_is_over_neither_refuses_nor_warns(of: tuple[str, str], field: str, value: object) -> None:
     """Nothing is under way."""
-    assert World().grow().put(kind, name, field, value).findings() == []
+    assert World().grow().put(*of, field, value).findings() == []
 
 
 def test_a_mirrored_progress_is_reported_once() -> None:

@@ -9,27 +9,24 @@ from typing import Any
 import pytest
 
 from migrator.grove.model import Severity, TreeState
+from migrator.resources import pointer
 from tests.support.builders import DELETION, EARLIER, LATER, NOW, World, warnings
+from tests.support.tables import table
+
+SET, CLIQUE, GROUP = ("PodCliqueSet", "web"), ("PodClique", "web-0-front"), ("PodCliqueScalingGroup", "web-0-sg")
 
 Edit = Callable[[World], Any]
 
 
-def condition(kind: str, status: str, reason: str = "Because", since: str | None = EARLIER) -> dict[str, Any]:
+def condition(kind: str, status: str, since: datetime | str | None) -> list[dict[str, Any]]:
     """A condition as the operator stores it."""
-    return {"type": kind, "status": status, "reason": reason, "lastTransitionTime": since}
-
-
-def breach(since: datetime | str | None) -> dict[str, Any]:
-    """A gang below its minimum since then."""
     text = since.isoformat().replace("+00:00", "Z") if isinstance(since, datetime) else since
-    return condition("MinAvailableBreached", "True", "InsufficientReadyPods", text)
+    return [{"type": kind, "status": status, "reason": "Because", "lastTransitionTime": text}]
 
 
 def test_gated_pods_warn() -> None:
     """Pods behind Grove's gate wait for the operator and are migrated all the same."""
-    world = World().grow()
-    world.of("PodClique", "web-0-front")["status"]["scheduleGatedReplicas"] = 1
-    decided = world.decide()
+    decided = World().grow().put(*CLIQUE, "/status/scheduleGatedReplicas", 1).decide()
     assert warnings(decided.findings) == [("GM-114", "web-0-front", "/status/scheduleGatedReplicas")]
     assert decided.findings[0].message.endswith("1 pod waits behind a scheduling gate until the operator is back")
     assert decided.state is TreeState.MIGRATE
@@ -37,10 +34,9 @@ def test_gated_pods_warn() -> None:
 
 def test_gated_pods_whose_map_is_empty_wait_for_ever() -> None:
     """Grove issue 809: no operator that is back opens their gate; the other replica's pods have a map with entries."""
-    world = World().grow(replicas=2, maps=True)
-    world.of("PodGangMap", "web-1")["spec"]["entries"] = []
-    for replica in (0, 1):
-        world.of("PodClique", f"web-{replica}-front")["status"]["scheduleGatedReplicas"] = 2
+    world = World().grow(replicas=2, maps=True).put("PodGangMap", "web-1", "/spec/entries", [])
+    for name in ("web-0-front", "web-1-front"):
+        world.put("PodClique", name, "/status/scheduleGatedReplicas", 2)
     told = {f.ref.name: f.message for f in world.findings() if f.ref is not None and f.code == "GM-114"}
     assert told["web-0-front"].endswith("2 pods wait behind a scheduling gate until the operator is back")
     assert "a scheduling gate that alpha.12 never removes" in told["web-1-front"]
@@ -56,25 +52,17 @@ def spec(kind: str, name: str, **fields: object) -> Edit:
     ("edit", "name", "message"),
     [
         (lambda w: w.remove("web-0-front-0"), "web-0-front", "replicas 2, pods 1"),
-        (spec("PodClique", "web-0-front", replicas=1), "web-0-front", "replicas 1, pods 2"),
-        (
-            spec("PodCliqueScalingGroup", "web-0-sg", replicas=4),
-            "web-0-sg",
-            "lacks work of replica 2 and 1 more child;",
-        ),
-        (spec("PodCliqueScalingGroup", "web-0-sg", replicas=1), "web-0-sg", "still has work of replica 1;"),
-        (
-            spec("PodCliqueScalingGroup", "web-0-sg", replicas=2_000_000_000),
-            "web-0-sg",
-            "lacks work of replica 2 and 1999999997 more children;",
-        ),
+        (spec(*CLIQUE, replicas=1), "web-0-front", "replicas 1, pods 2"),
+        (spec(*GROUP, replicas=4), "web-0-sg", "lacks work of replica 2 and 1 more child;"),
+        (spec(*GROUP, replicas=1), "web-0-sg", "still has work of replica 1;"),
+        (spec(*GROUP, replicas=2_000_000_000), "web-0-sg", "lacks work of replica 2 and 1999999997 more children;"),
         (lambda w: w.remove("web-0-sg-0-work"), "web-0-sg", "lacks work of replica 0;"),
-        (spec("PodCliqueSet", "web", replicas=2), "web", "lacks front of replica 1 and 1 more child;"),
-        (spec("PodCliqueSet", "web", replicas=0), "web", "still has front of replica 0 and 1 more child;"),
-        (spec("PodCliqueSet", "web", replicas=-1), "web", "still has front of replica 0 and 1 more child;"),
+        (spec(*SET, replicas=2), "web", "lacks front of replica 1 and 1 more child;"),
+        (spec(*SET, replicas=0), "web", "still has front of replica 0 and 1 more child;"),
+        (spec(*SET, replicas=-1), "web", "still has front of replica 0 and 1 more child;"),
         (lambda w: w.remove("web-0-front"), "web", "lacks front of replica 0;"),
         (
-            spec("PodCliqueScalingGroup", "web-0-sg", cliqueNames=["other"]),
+            spec(*GROUP, cliqueNames=["other"]),
             "web-0-sg",
             "lacks other of replica 0 and 1 more child and still has work of replica 0 and 1 more child;",
         ),
@@ -101,19 +89,18 @@ def test_a_pod_clique_without_the_label_of_its_scaling_group_is_surplus_there() 
 def test_replicas_that_are_not_said_are_not_compared() -> None:
     """Where spec.replicas is absent nothing can be pending."""
     world = World().grow()
-    for kind, name in (("PodCliqueSet", "web"), ("PodClique", "web-0-front"), ("PodCliqueScalingGroup", "web-0-sg")):
+    for kind, name in (SET, CLIQUE, GROUP):
         del world.of(kind, name)["spec"]["replicas"]
     assert world.findings() == []
 
 
 def test_terminating_pods_do_not_count_as_replicas() -> None:
     """A pod on its way out no longer fills a replica."""
-    world = World().grow()
-    world.put("Pod", "web-0-front-0", DELETION, LATER)
+    world = World().grow().put("Pod", "web-0-front-0", DELETION, LATER)
     assert ("GM-115", "web-0-front", "/spec/replicas") in warnings(world.findings())
 
 
-@pytest.mark.parametrize(("kind", "name"), [("PodClique", "web-0-front"), ("PodCliqueScalingGroup", "web-0-sg")])
+@pytest.mark.parametrize(("kind", "name"), [CLIQUE, GROUP])
 @pytest.mark.parametrize(
     ("delay", "since", "refused"),
     [
@@ -138,7 +125,7 @@ def test_gang_termination_during_the_downtime_refuses(
     """A breach whose delay ends within the downtime refuses, one that lasts longer warns, to the second."""
     world = World().grow()
     world.pcs["spec"]["template"]["terminationDelay"] = delay
-    world.of(kind, name)["status"]["conditions"] = [breach(since)]
+    world.put(kind, name, "/status/conditions", condition("MinAvailableBreached", "True", since))
     (finding,) = world.findings(downtime=600.0)
     assert (finding.code, finding.ref and finding.ref.name, finding.field) == ("GM-116", name, "/status/conditions")
     assert (finding.severity is Severity.REFUSAL) is refused
@@ -146,8 +133,8 @@ def test_gang_termination_during_the_downtime_refuses(
 
 def test_gang_termination_is_not_judged_without_a_clock() -> None:
     """On a dump nobody knows the time, so a breach warns as not checked."""
-    world = World().grow()
-    world.of("PodClique", "web-0-front")["status"]["conditions"] = [breach(NOW - timedelta(hours=9))]
+    breached = condition("MinAvailableBreached", "True", NOW - timedelta(hours=9))
+    world = World().grow().put(*CLIQUE, "/status/conditions", breached)
     (finding,) = world.findings(now=NOW, is_cluster=False)
     assert finding.severity is Severity.WARNING
     assert "not checked" in finding.message
@@ -173,7 +160,7 @@ def test_a_clique_that_ran_and_is_unscheduled_is_called_out(
     front["metadata"]["creationTimestamp"] = created
     front["spec"]["replicas"] = replicas
     front["status"]["scheduledReplicas"] = 0
-    front["status"]["conditions"] = [condition("PodCliqueScheduled", status, since=since)]
+    front["status"]["conditions"] = condition("PodCliqueScheduled", status, since)
     found = [f for f in world.findings() if f.code == "GM-127"]
     assert warnings(found) == ([("GM-127", "web-0-front", "/status/scheduledReplicas")] if warned else [])
 
@@ -189,42 +176,45 @@ def test_operator_errors_warn() -> None:
     assert "ERR_A, ERR_B" in finding.message
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "label", "value", "message"),
-    [
-        ("PodClique", "web-0-front", "app.kubernetes.io/part-of", "other", "has app.kubernetes.io/part-of=other, but"),
+@table(
+    "of label value message",
+    ("Another set.", (CLIQUE, "app.kubernetes.io/part-of", "other", "has app.kubernetes.io/part-of=other, but")),
+    (
+        "No scaling group.",
         (
-            "PodClique",
-            "web-0-sg-0-work",
+            ("PodClique", "web-0-sg-0-work"),
             "grove.io/podcliquescalinggroup",
             None,
             "has grove.io/podcliquescalinggroup=(none), but its controller is web-0-sg;",
         ),
+    ),
+    (
+        "A scaling group, though the set itself is the controller.",
         (
-            "PodClique",
-            "web-0-front",
+            CLIQUE,
             "grove.io/podcliquescalinggroup",
             "web-0-sg",
             "has grove.io/podcliquescalinggroup=web-0-sg, but its controller is the PodCliqueSet;",
         ),
+    ),
+    (
+        "Another PodClique.",
         (
-            "Pod",
-            "web-0-front-0",
+            ("Pod", "web-0-front-0"),
             "grove.io/podclique",
             "web-0-sg-0-work",
             "is labelled as of PodClique web-0-sg-0-work, but its controller is web-0-front;",
         ),
-    ],
+    ),
 )
 def test_labels_that_contradict_the_controller_warn(
-    kind: str, name: str, label: str, value: str | None, *, message: str
+    of: tuple[str, str], label: str, value: str | None, message: str
 ) -> None:
     """An object is joined by its controller, and labels that name another owner are reported."""
-    world = World().grow()
-    labels = world.of(kind, name)["metadata"]["labels"]
-    labels[label] = value
+    field = pointer("metadata", "labels", label)
+    world = World().grow().put(*of, field, value)
     if value is None:
-        del labels[label]
+        world.take(*of, field)
     (finding,) = (f for f in world.findings() if f.code == "GM-132")
-    assert warnings([finding]) == [("GM-132", name, f"/metadata/labels/{label.replace('/', '~1')}")]
+    assert warnings([finding]) == [("GM-132", of[1], field)]
     assert message in finding.message
