@@ -153,7 +153,7 @@ class World:
         return self
 
     def edit_and_roll(self, scheme: str, *, seen: bool = True) -> None:
-        """Edit clique ``work`` and let an operator of a scheme begin to roll that out: the set's hash, then progress."""
+        """Edit clique ``work`` and let an operator of a scheme begin to roll that out: hash first, then progress."""
         self.edit("work", "app:2")
         self.pcs["metadata"]["generation"] = 2
         if seen:
