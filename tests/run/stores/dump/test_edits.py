@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections import defaultdict
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from migrator.resources import pointer
 from migrator.stores.dump import json_text, yaml_text
-from migrator.stores.dump.file import Changes, DumpFile
+from migrator.stores.dump.file import DumpFile
 from migrator.stores.json_stream import Stream
 
 
@@ -68,9 +69,9 @@ def test_any_string_can_be_changed_in_place(documents: list[dict[str, Any]], dat
         expected[number] = jsonpatch.apply_patch(expected[number], [operation])
     for style, text in texts.items():
         file = DumpFile("file", partial(io.BytesIO, text.encode("utf-8", "surrogatepass")))
-        news: Changes = {}
+        news = defaultdict[Any, list[Any]](list)
         for (number, path), new in changes.items():
-            news.setdefault((number, ()), []).append((path, new))
+            news[number, ()].append((path, new))
         assert values_of("".join(file.edited(news)), as_json=file.is_json) == expected, style
 
 
