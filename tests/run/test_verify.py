@@ -24,34 +24,16 @@ from testbed.trees import State, grow
 from tests.simulation import cluster
 from tests.simulation.world import operator_pod
 from tests.support.memory_store import MemoryStore
-from tests.support.small_cluster import context_of
+from tests.support.small_cluster import Clock, context_of
 
 SOURCE, TARGET, NAMESPACE = "legacy-1.34", "legacy-1.35", "grove-system"
 PLAN = PlanOptions(target=TARGET)
 Change = Callable[[dict[str, Any]], object]
 
 
-class Clock:
-    """Seconds that pass by sleeping only; observers see each sleep."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.observers: list[Callable[[], object]] = []
-
-    def __call__(self) -> float:
-        """Seconds so far."""
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        """Move on."""
-        self.now += seconds
-        for observer in self.observers:
-            observer()
-
-
 @pytest.fixture
 def clock() -> Clock:
-    """A clock that starts at zero."""
+    """A clock that moves by sleeping only."""
     return Clock()
 
 
@@ -78,14 +60,16 @@ def migrated(context: Context) -> MemoryStore:
 
 
 def verified(store: MemoryStore, context: Context, *, after: bool = True, settle: float = 0.0) -> VerifyResult:
-    """Run verify."""
+    """What verify finds."""
     options = VerifyOptions(PLAN, settle=settle, interval=1.0, after_upgrade=after)
     return verify(store, options, context)
 
 
-def check(store: MemoryStore, context: Context, *, after: bool = True, settle: float = 0.0) -> int:
-    """Run verify; returns the number of snapshots."""
-    return verified(store, context, after=after, settle=settle).attempts
+def fails(store: MemoryStore, context: Context, words: str, **options: Any) -> str:
+    """Check that verify fails, with these words in its message; returns the message."""
+    with pytest.raises(VerificationFailed, match=words) as failed:
+        verified(store, context, **options)
+    return str(failed.value)
 
 
 def change(
@@ -125,13 +109,13 @@ def test_a_migrated_cluster_with_leftovers_is_verified_and_its_record_goes(
 ) -> None:
     """Target values and OnDelete leftovers pass, and the record that served is removed."""
     assert records(migrated)
-    assert check(migrated, context) == 1
+    assert verified(migrated, context).attempts == 1
     assert records(migrated) == []
 
 
 def test_without_after_upgrade_the_record_stays(migrated: MemoryStore, context: Context) -> None:
     """Only the comparison with the record uses it up."""
-    check(migrated, context, after=False)
+    verified(migrated, context, after=False)
     assert records(migrated)
 
 
@@ -174,10 +158,9 @@ def test_a_standalone_pod_cliques_update_is_nothing_once_it_has_ended(
 
     change(migrated, begin, resource, name)
     if passes:
-        assert check(migrated, context) == 1
-        return
-    with pytest.raises(VerificationFailed, match=rf"{name}: an update began at 2026-04-01T00:00:00Z, after"):
-        check(migrated, context)
+        assert verified(migrated, context).attempts == 1
+    else:
+        fails(migrated, context, rf"{name}: an update began at 2026-04-01T00:00:00Z, after")
 
 
 def test_a_status_that_lags_behind_is_reported_and_does_not_fail(migrated: MemoryStore, context: Context) -> None:
@@ -202,9 +185,7 @@ def test_what_changed_for_the_worse_is_named_with_its_object(
 ) -> None:
     """A foreign value or fallen updatedReplicas fails, naming the PodClique."""
     change(migrated, how)
-    with pytest.raises(VerificationFailed, match="PodClique default/disagg-0-frontend") as failed:
-        check(migrated, context)
-    assert words in str(failed.value)
+    assert words in fails(migrated, context, "PodClique default/disagg-0-frontend")
     assert records(migrated)
 
 
@@ -212,15 +193,13 @@ def test_an_update_under_on_delete_is_no_failure(migrated: MemoryStore, context:
     """There the operator writes progress without touching a pod."""
     begun = {"updateStartedAt": "2026-04-01T00:00:00Z"}
     change(migrated, lambda item: item["status"]["updateProgress"].update(begun), name="patient-0-frontend")
-    check(migrated, context)
+    verified(migrated, context)
 
 
 def test_a_missing_pod_is_counted_and_events_tell_how_it_ended(migrated: MemoryStore, context: Context) -> None:
     """A pod younger than the record does not replace one of before, and an eviction is told from a deletion."""
     _event(migrated, "TaintManagerEviction", replaced(migrated))
-    with pytest.raises(VerificationFailed) as failed:
-        check(migrated, context)
-    assert "1 of its 1 earlier pods are missing; Events of its pods: TaintManagerEviction (1)" in str(failed.value)
+    fails(migrated, context, r"1 of its 1 earlier pods are missing; Events of its pods: TaintManagerEviction \(1\)")
 
 
 def test_events_of_other_pods_do_not_explain_a_missing_one(migrated: MemoryStore, context: Context) -> None:
@@ -228,20 +207,14 @@ def test_events_of_other_pods_do_not_explain_a_missing_one(migrated: MemoryStore
     replaced(migrated)
     _event(migrated, "Unhealthy", "disagg-0-frontend-young")
     _event(migrated, "Preempted", "disagg-0-frontend-two-abcde")
-    with pytest.raises(VerificationFailed, match="are missing; Events of its pods: none"):
-        check(migrated, context)
+    fails(migrated, context, "are missing; Events of its pods: none")
 
 
 def _event(store: MemoryStore, reason: str, pod: str) -> None:
-    store.put(
-        {
-            "apiVersion": "events.k8s.io/v1",
-            "kind": "Event",
-            "metadata": {"name": f"{pod}.{reason}", "namespace": "default"},
-            "reason": reason,
-            "regarding": {"kind": "Pod", "namespace": "default", "name": pod},
-        }
-    )
+    metadata = {"name": f"{pod}.{reason}", "namespace": "default"}
+    regarding = {"kind": "Pod", "namespace": "default", "name": pod}
+    kind = {"apiVersion": "events.k8s.io/v1", "kind": "Event"}
+    store.put({**kind, "metadata": metadata, "reason": reason, "regarding": regarding})
 
 
 def owners_deeds(result: VerifyResult) -> str:
@@ -270,8 +243,7 @@ def test_what_owners_do_is_reported_and_does_not_fail(migrated: MemoryStore, con
 def test_a_set_that_is_scaled_in_needs_no_pods_of_that_replica(migrated: MemoryStore, context: Context) -> None:
     """Its PodCliques are gone as they should be."""
     migrated.drop(resources.POD_CLIQUES, "default", "patient-0-frontend")
-    with pytest.raises(VerificationFailed, match="patient-0-frontend is missing"):
-        check(migrated, context)
+    fails(migrated, context, "patient-0-frontend is missing")
     change(migrated, lambda item: item["spec"].update(replicas=0), resources.POD_CLIQUE_SETS, "patient")
     assert "patient-0-frontend is gone: its owner scaled it in" in owners_deeds(verified(migrated, context))
 
@@ -294,8 +266,7 @@ def test_before_the_upgrade_there_is_no_after(migrated: MemoryStore, context: Co
         migrated.put(item)
     if replicas:
         migrated.put(operator_pod("old-1", cluster.OLD_IMAGE))
-    with pytest.raises(VerificationFailed, match=r"no operator of legacy-1\.35 runs"):
-        check(migrated, context)
+    fails(migrated, context, r"no operator of legacy-1\.35 runs")
     assert records(migrated)
     if replicas:
         verify(migrated, VerifyOptions(PLAN, after_upgrade=True, target_image=cluster.OLD_IMAGE), context)
@@ -306,8 +277,7 @@ def test_without_a_record_what_can_be_seen_is_verified(migrated: MemoryStore, co
     assert verified(migrated, context).compared
     assert not verified(migrated, context).compared
     change(migrated, _old_value)
-    with pytest.raises(VerificationFailed):
-        check(migrated, context)
+    fails(migrated, context, "4567c")
 
 
 @pytest.mark.parametrize(("source", "target"), [("auto", "legacy-1.33"), ("legacy-1.33", TARGET)])
@@ -340,8 +310,7 @@ def test_the_running_build_must_be_the_one_that_was_read(
 def test_no_set_at_all_is_not_verified(context: Context) -> None:
     """Neither where the CRDs are missing nor where the record names sets."""
     bare = MemoryStore(without=[resources.POD_CLIQUE_SETS])
-    with pytest.raises(VerificationFailed, match="CRDs are not installed"):
-        check(bare, context, after=False)
+    fails(bare, context, "CRDs are not installed", after=False)
     assert verified(MemoryStore(), context, after=False).trees == 0
 
 
@@ -350,8 +319,7 @@ def test_an_empty_cluster_beside_a_record_is_another_cluster(migrated: MemorySto
     for name in ("disagg", "patient"):
         migrated.drop(resources.POD_CLIQUE_SETS, "default", name)
     for after in (False, True):
-        with pytest.raises(VerificationFailed, match="the record names 2"):
-            check(migrated, context, after=after)
+        fails(migrated, context, "the record names 2", after=after)
 
 
 def test_a_record_can_always_be_closed(migrated: MemoryStore, context: Context) -> None:
@@ -379,7 +347,7 @@ def test_a_record_is_not_taken_from_a_run_that_is_at_work(migrated: MemoryStore,
     migrated.put(lease)
     with pytest.raises(LostRace, match="another_1"):
         close(migrated, closing(migrated, VerifyOptions(PLAN)).home, context)
-    assert check(migrated, context) == 1
+    assert verified(migrated, context).attempts == 1
     assert records(migrated)
 
 
@@ -388,20 +356,19 @@ def test_a_state_that_is_only_late_settles(migrated: MemoryStore, context: Conte
     change(migrated, _behind)
     began = clock()
 
-    def catch_up() -> None:
+    def catch_up(_: float) -> None:
         if clock() >= began + 3:
             change(migrated, lambda item: item["status"].update(updatedReplicas=1))
 
-    clock.observers.append(catch_up)
-    assert check(migrated, context, settle=10.0) == 4
+    clock.on_sleep.append(catch_up)
+    assert verified(migrated, context, settle=10.0).attempts == 4
 
 
 def test_what_cannot_settle_ends_the_wait(migrated: MemoryStore, context: Context, clock: Clock) -> None:
     """A lost pod does not come back, so the rest of --settle is not waited for."""
     migrated.drop(resources.POD_CLIQUES, "default", "disagg-0-frontend")
     waited = clock()
-    with pytest.raises(VerificationFailed, match="after 1 snapshots"):
-        check(migrated, context, settle=100.0)
+    fails(migrated, context, "after 1 snapshots", settle=100.0)
     assert clock() == waited
 
 
@@ -413,6 +380,5 @@ def test_without_a_record_an_update_in_flight_is_not_passed_over(
     begun = {"updateStartedAt": "2026-04-01T00:00:00Z"}
     change(migrated, lambda item: item["status"].update(updateProgress=begun), resources.POD_CLIQUE_SETS, "disagg")
     waited = clock()
-    with pytest.raises(VerificationFailed, match="no record shows whether the upgrade began it"):
-        check(migrated, context, settle=100.0)
+    fails(migrated, context, "no record shows whether the upgrade began it", settle=100.0)
     assert clock() == waited
