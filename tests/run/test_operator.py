@@ -32,12 +32,8 @@ def test_nothing_installed_is_none() -> None:
 def test_other_labels_are_recognised_by_the_container() -> None:
     """A chart whose labels were changed by value still runs a container of the operator's name."""
     labels = {"app": "my-grove"}
-    cluster = cluster_of(
-        deployment(labels=labels),
-        installation.config_map(),
-        pod("grove-operator-1", labels=labels),
-    )
-    assert [p.ref.name for p in found_in(cluster).pods] == ["grove-operator-1"]
+    cluster = cluster_of(deployment(labels=labels), installation.config_map(), pod("own-1", labels=labels))
+    assert [p.ref.name for p in found_in(cluster).pods] == ["own-1"]
 
 
 @pytest.mark.parametrize("replicas", [0, 1])
@@ -54,27 +50,20 @@ def test_the_webhook_leads_to_an_operator_under_its_own_labels(replicas: int) ->
         *installation.webhook(selector=labels),
     )
     found = found_in(cluster)
-    assert (found.deployment, found.replicas, [p.ref.name for p in found.pods]) == (
-        "grove-operator",
-        replicas,
-        ["own-1"],
-    )
+    assert (found.deployment, found.replicas) == ("grove-operator", replicas)
+    assert [p.ref.name for p in found.pods] == ["own-1"]
 
 
 def test_a_webhook_behind_a_url_is_reported() -> None:
     """What is behind it is not seen."""
-    cluster = installed()
     _, hook = installation.webhook()
     hook["webhooks"][0]["clientConfig"] = {"url": "https://elsewhere.example"}
-    cluster.put(hook)
-    assert any("URL" in finding.message for finding in look(cluster).findings)
+    assert any("URL" in finding.message for finding in look(installed(hook)).findings)
 
 
 def test_a_service_that_may_not_be_read_is_reported() -> None:
     """The operator is found by its labels all the same."""
-    cluster = installed()
-    for body in installation.webhook():
-        cluster.put(body)
+    cluster = installed(*installation.webhook())
     cluster.inject(lambda: NotAuthorised("HTTP 403"), when=lambda r: r.resource == SERVICES)
     found = look(cluster)
     assert found.operator is not None
@@ -83,15 +72,11 @@ def test_a_service_that_may_not_be_read_is_reported() -> None:
 
 def test_pods_of_every_replica_set_count_and_strangers_do_not() -> None:
     """Old ReplicaSets' pods and terminating pods may still write; a tenant's pod with those labels is only reported."""
-    cluster = installed()
-    cluster.put(pod("grove-operator-old", image="registry:5000/grove-operator:v0.1.0-alpha.8", terminating=True))
-    cluster.put(pod("grove-operator-2", namespace="elsewhere"))
-    found = look(cluster)
+    old = pod("grove-operator-old", image="registry:5000/grove-operator:v0.1.0-alpha.8", terminating=True)
+    found = look(installed(old, pod("grove-operator-2", namespace="elsewhere")))
     assert found.operator is not None
-    assert [(p.ref.name, p.terminating) for p in found.operator.pods] == [
-        ("grove-operator-1", False),
-        ("grove-operator-old", True),
-    ]
+    pods = [(pod.ref.name, pod.terminating) for pod in found.operator.pods]
+    assert pods == [("grove-operator-1", False), ("grove-operator-old", True)]
     assert [(f.severity, f.ref.name) for f in found.findings if f.ref] == [(Severity.WARNING, "grove-operator-2")]
 
 
@@ -141,12 +126,9 @@ def test_expressions_in_the_selector_count(labels: dict[str, str], *, selected: 
 
 def test_two_installations_refuse_and_can_be_told_apart() -> None:
     """Both are named with the flags to choose; a choice by namespace or name is taken."""
-    cluster = installed()
-    cluster.put(deployment(namespace="other", name="grove-two"))
-    cluster.put(installation.config_map(namespace="other"))
-    said = refusals(cluster)
-    assert "GM-203" in said
-    assert "grove-system/grove-operator, other/grove-two" in said
+    two = deployment(namespace="other", name="grove-two")
+    cluster = installed(two, installation.config_map(namespace="other"))
+    assert "GM-203: 2 operator Deployments: grove-system/grove-operator, other/grove-two;" in refusals(cluster)
     assert found_in(cluster, namespace="other").deployment == "grove-two"
     assert found_in(cluster, name="grove-operator").namespace == NAMESPACE
     assert refusals(cluster, name="grove-operator") == ""

@@ -22,7 +22,7 @@ from tests.support.installed import CONFIG, cluster_of, deployment, found_in, in
 )
 def test_the_lease_is_the_configured_one(config: str, lease: str | None) -> None:
     """Its name comes from the mounted configuration, with the operator's own default; none without election."""
-    found = found_in(installed(f"kind: OperatorConfiguration\n{config}\n"))
+    found = found_in(installed(config=f"kind: OperatorConfiguration\n{config}\n"))
     assert found.lease_name == lease
     names = operator.lease_names(found, operator.Flags())
     assert names == tuple(sorted({lease or "grove-operator-leader-election", "grove-operator-leader-election"}))
@@ -44,7 +44,7 @@ def test_a_given_lease_name_wins() -> None:
 @pytest.mark.parametrize("config", ["kind: [", "kind: Other", "[]", "kind: OperatorConfiguration\nleaderElection: 5"])
 def test_a_configuration_that_cannot_be_read_refuses(config: str) -> None:
     """A wrong guess about the Lease would let an operator start while we write."""
-    assert "ConfigMap grove-system/grove-operator-cm-0123abcd" in refusals(installed(config))
+    assert "ConfigMap grove-system/grove-operator-cm-0123abcd" in refusals(installed(config=config))
 
 
 def test_an_absent_configuration_refuses() -> None:

@@ -56,13 +56,10 @@ def pod(
     return body
 
 
-def installed(config: str = CONFIG, **options: Any) -> SmallCluster:
-    """A cluster with one installation and one pod."""
-    return cluster_of(
-        deployment(**options),
-        installation.config_map(config),
-        pod("grove-operator-1", image=options.get("image", IMAGE)),
-    )
+def installed(*more: JSONObject, config: str = CONFIG, **options: Any) -> SmallCluster:
+    """A cluster with one installation, one pod, and more objects."""
+    one = pod("grove-operator-1", image=options.get("image", IMAGE))
+    return cluster_of(deployment(**options), installation.config_map(config), one, *more)
 
 
 def look(

@@ -2,54 +2,40 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import pytest
 
-from migrator.errors import NotFound
 from migrator.stores.kube import store as kube_store
 from migrator.stores.kube.store import KubeStore
+from testbed.controlplane.client import Client
+from testbed.controlplane.crds import put
 from testbed.controlplane.server import ControlPlane
-from tests.support.memory_store import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, MemoryStore
+from tests.support.memory_store import MemoryStore
 from tests.support.things import ABSENT, NAMESPACE, THINGS, Both
 
 
 @pytest.fixture(scope="package")
-def cluster(control_plane: ControlPlane) -> Iterator[KubeStore]:
+def cluster(control_plane: ControlPlane, api: Client) -> Iterator[KubeStore]:
     """The API server, with a kind of our own and an empty namespace."""
-    store = kube_store.connect(kubeconfig=str(control_plane.kubeconfig), context=None)
-    versions = {
-        "name": THINGS.version,
-        "served": True,
-        "storage": True,
-        "subresources": {"status": {}},
-        "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-    }
+    any_object = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": THINGS.version, "served": True, "storage": True, "subresources": {"status": {}}}
     crd = {
-        "apiVersion": CUSTOM_RESOURCE_DEFINITIONS.api_version,
-        "kind": CUSTOM_RESOURCE_DEFINITIONS.kind,
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
         "metadata": {"name": THINGS.qualified_name},
         "spec": {
             "group": THINGS.group,
             "scope": "Namespaced",
             "names": {"plural": THINGS.plural, "singular": "thing", "kind": THINGS.kind},
-            "versions": [versions],
+            "versions": [{**version, "schema": {"openAPIV3Schema": any_object}}],
         },
     }
-    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
-    for resource, body in ((CUSTOM_RESOURCE_DEFINITIONS, crd), (NAMESPACES, namespace)):
-        store.create(resource, "", body)
-    for _ in range(100):
-        try:
-            store.list(THINGS, str)
-        except NotFound:
-            time.sleep(0.1)
-        else:
-            break
-    yield store
-    for resource, name in ((CUSTOM_RESOURCE_DEFINITIONS, THINGS.qualified_name), (NAMESPACES, NAMESPACE)):
-        store.delete(resource, "", name, store.get(resource, "", name)["metadata"]["uid"])
+    put(api, [crd])
+    api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    yield kube_store.connect(kubeconfig=str(control_plane.kubeconfig), context=None)
+    api.delete_namespace(NAMESPACE)
+    api.delete(crd)
 
 
 @pytest.fixture(params=["cluster", "memory"])
