@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from migrator.grove.model import TreeState
-from migrator.grove.places import PROGRESS_FIELDS
 from tests.support.builders import DELETION, EARLIER, ENDED, HASH_LABEL, LABEL, LATER, OLD, World, refusals, warnings
 from tests.support.tables import table
 
 #: The one old pod of a stray world, as it is refused.
 STRAY = ("GM-111", "web-0-sg-1-work-1", LABEL)
+#: The names of a progress: up to alpha.8, and from alpha.7 on.
+BOTH = ("rollingUpdateProgress", "updateProgress")
 STARTED = {"updateStartedAt": EARLIER}
 SET, CLIQUE, GROUP = ("PodCliqueSet", "web"), ("PodClique", "web-0-front"), ("PodCliqueScalingGroup", "web-0-sg")
 CONDITIONS = "/status/conditions"
@@ -32,7 +33,7 @@ def stray(world: World) -> World:
 IN_FLIGHT: dict[str, list[Any]] = {
     "A rolling update has no updateEndedAt.": [
         (SET, f"/status/{name}", {**STARTED, **end}, "GM-102", NOTHING_OLD)
-        for name in PROGRESS_FIELDS
+        for name in BOTH
         for end in ({}, {"updateEndedAt": None})
     ],
     "What is being updated counts as object and as list, its ended entries included.": [
@@ -47,7 +48,7 @@ IN_FLIGHT: dict[str, list[Any]] = {
     ],
     "A PodClique or scaling group is being updated until updateEndedAt is set and nothing is selected.": [
         (of, f"/status/{name}{field}", value, code, words)
-        for name in PROGRESS_FIELDS
+        for name in BOTH
         for of, code, selected in (
             (CLIQUE, "GM-107", "readyPodsSelectedToUpdate"),
             (GROUP, "GM-108", "readyReplicaIndicesSelectedToUpdate"),
@@ -75,7 +76,7 @@ def test_what_is_in_flight_refuses_while_something_old_is_left(
     of: tuple[str, str], field: str, value: object, code: str, words: str
 ) -> None:
     """It only warns where nothing old is left to replace, and refuses beside one old pod, which is named too."""
-    stored = [name for name in PROGRESS_FIELDS if name in field]
+    stored = [name for name in BOTH if name in field]
     world = World().grow(progress=stored, maps=of[0] == "PodGangMap").put(*of, field, value)
     (finding,) = world.findings()
     assert warnings([finding]) == [(code, of[1], field)]
@@ -117,7 +118,7 @@ def test_a_mirrored_progress_is_reported_once() -> None:
 
 def test_a_mirror_that_lags_behind_still_counts() -> None:
     """A progress that is in flight under one of its two names is in flight."""
-    world = World().grow(progress=PROGRESS_FIELDS).take(*SET, "/status/rollingUpdateProgress/updateEndedAt")
+    world = World().grow(progress=BOTH).take(*SET, "/status/rollingUpdateProgress/updateEndedAt")
     assert set(refusals(stray(world).findings())) == {STRAY, ("GM-102", "web", "/status/rollingUpdateProgress")}
 
 
