@@ -153,6 +153,12 @@ class World:
         jsonpatch.apply_patch(self.of(kind, name), [{"op": "remove", "path": field}], in_place=True)
         return self
 
+    def begin(self, written: int | None = None) -> dict[str, Table]:
+        """Write the first changes of a run, or all of them; returns what the run recorded before."""
+        tables = self.tables()
+        self.apply(self.decide().changes[:written])
+        return tables
+
     def edit_and_roll(self, scheme: str, *, seen: bool = True) -> None:
         """Edit clique ``work`` and let an operator of a scheme begin to roll that out: hash first, then progress."""
         self.edit("work", "app:2")

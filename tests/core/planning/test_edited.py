@@ -52,8 +52,7 @@ def test_an_edit_before_the_first_write_is_no_undoing() -> None:
 def test_an_override_does_not_hold_back_the_undoing() -> None:
     """Values that only the record can translate are brought back whatever is allowed."""
     world = World().grow()
-    tables = world.tables()
-    world.apply(world.decide().changes[:20])
+    tables = world.begin(20)
     world.edit_and_roll("legacy-1.34")
     del world.pcs["status"]["updateProgress"]
     decided = world.decide(tables=tables, allow=["GM-109", "GM-110", "GM-111"])
@@ -64,8 +63,7 @@ def test_an_override_does_not_hold_back_the_undoing() -> None:
 def test_a_finished_tree_edited_later_is_not_turned_back(*, seen: bool) -> None:
     """An edit under the new operator, after the migration, is the new operator's: nothing is undone."""
     world = World().grow()
-    tables = world.tables()
-    world.apply(world.decide().changes)
+    tables = world.begin()
     world.edit_and_roll("legacy-1.35", seen=seen)
     decided = world.decide(tables=tables)
     assert (decided.state, decided.changes) == (TreeState.DONE if seen else TreeState.REFUSED, ())
@@ -113,8 +111,7 @@ def test_what_was_the_targets_before_is_not_brought_back() -> None:
     """Values that the first run found already written are left alone by the undoing."""
     world = World().grow()
     world.put("Pod", "web-0-front-0", LABEL, world.hashes("legacy-1.35").pod_template_hashes["front"])
-    tables = world.tables()
-    world.apply(world.decide().changes[:3])
+    tables = world.begin(3)
     world.edit_and_roll("legacy-1.34")
     changed = {change.ref.name for change in world.decide(tables=tables).changes}
     assert "web-0-front-0" not in changed

@@ -62,16 +62,13 @@ def test_entries_of_a_map_carry_what_identifies_them() -> None:
 
 def test_equal_hashes_leave_nothing_to_do() -> None:
     """Towards canonical, a tree whose lists are in order already is done."""
-    world = World().grow(cliques=[clique("front", containers=("a", "b"))], groups={})
-    decided = world.decide("auto", "canonical")
+    decided = World().grow(cliques=[clique("front", containers=("a", "b"))], groups={}).decide("auto", "canonical")
     assert (decided.state, decided.source, decided.target) == (TreeState.DONE, "canonical-1.34", "canonical-1.34")
 
 
 def test_a_set_being_deleted_is_skipped() -> None:
     """A terminating set is left alone with its children, said so, and nothing of it is at stake."""
-    world = World().grow()
-    world.pcs["metadata"]["deletionTimestamp"] = LATER
-    decided = world.decide()
+    decided = World().grow().put("PodCliqueSet", "web", "/metadata/deletionTimestamp", LATER).decide()
     assert (decided.state, decided.source, decided.target) == (TreeState.SKIPPED, None, "legacy-1.35")
     assert warnings(decided.findings) == [("GM-106", "web", "/metadata/deletionTimestamp")]
     assert (decided.changes, decided.blast) == ((), BlastRadius())
@@ -89,17 +86,14 @@ def test_a_set_that_was_never_reconciled_is_skipped() -> None:
 
 def test_a_template_that_go_cannot_decode_is_named() -> None:
     """A value that the operator could not decode ends the plan with the set and the path of the value."""
-    world = World().grow()
-    world.pcs["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"][0]["image"] = 5
+    world = World().grow().put("PodCliqueSet", "web", "/spec/template/cliques/0/spec/podSpec/containers/0/image", 5)
     with pytest.raises(InputError, match=r"PodCliqueSet default/web: .*cliques\[0\]\.spec\.podSpec\.containers\[0\]"):
         world.plan()
 
 
 def test_a_refused_tree_has_a_source_only_if_something_explains_it() -> None:
     """A refused tree whose values are all explained keeps its source and changes."""
-    world = World().grow()
-    world.pcs["status"]["currentRevision"] = "web-1"
-    decided = world.decide()
+    decided = World().grow().put("PodCliqueSet", "web", "/status/currentRevision", "web-1").decide()
     assert (decided.state, decided.source, len(decided.changes) > 0) == (TreeState.REFUSED, "legacy-1.34", True)
 
 

@@ -10,15 +10,13 @@ from tests.support.builders import DELETION, LABEL, LATER, OLD, World, refusals
 
 def test_a_tree_at_rest_has_no_findings() -> None:
     """A settled family, with everything that Grove stores, is neither refused nor warned about."""
-    world = World().grow(replicas=2, maps=True, progress=("updateProgress", "rollingUpdateProgress"))
-    decided = world.decide()
+    decided = World().grow(replicas=2, maps=True, progress=("updateProgress", "rollingUpdateProgress")).decide()
     assert (decided.state, decided.source, decided.findings) == (TreeState.MIGRATE, "legacy-1.34", ())
 
 
 def test_everything_that_refuses_is_reported_at_once() -> None:
     """A tree with several troubles names them all in one run, each once."""
-    world = World().grow()
-    del world.pcs["status"]["updateProgress"]["updateEndedAt"]
+    world = World().grow().take("PodCliqueSet", "web", "/status/updateProgress/updateEndedAt")
     world.put("PodClique", "web-0-sg-0-work", DELETION, LATER)
     world.put("Pod", "web-0-front-0", LABEL)
     world.of("PodCliqueScalingGroup", "web-0-sg")["status"]["currentPodCliqueSetGenerationHash"] = OLD

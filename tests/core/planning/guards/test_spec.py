@@ -18,8 +18,7 @@ def test_a_field_that_only_the_source_knows_warns() -> None:
     """A set field that the next operator ignores changes no hash of its own, but new pods will lack it."""
     cliques = [clique("front")]
     cliques[0]["spec"]["podSpec"]["workloadRef"] = {"name": "x", "podGroup": "y"}
-    world = World().grow(cliques=cliques, groups={}, scheme="legacy-1.35")
-    decided = world.decide("auto", "legacy-1.36")
+    decided = World().grow(cliques=cliques, groups={}, scheme="legacy-1.35").decide("auto", "legacy-1.36")
     field = "/spec/template/cliques/0/spec/podSpec/workloadRef"
     assert (decided.state, warnings(decided.findings)) == (TreeState.MIGRATE, [("GM-134", "web", field)])
 

@@ -12,8 +12,8 @@ from tests.support.tables import table
 
 #: The one old pod of a stray world, as it is refused.
 STRAY = ("GM-111", "web-0-sg-1-work-1", LABEL)
-#: The names of a progress: up to alpha.8, and from alpha.7 on.
-BOTH = ("rollingUpdateProgress", "updateProgress")
+#: The names of a progress: from alpha.7 on, and up to alpha.8.
+BOTH = ("updateProgress", "rollingUpdateProgress")
 STARTED = {"updateStartedAt": EARLIER}
 SET, CLIQUE, GROUP = ("PodCliqueSet", "web"), ("PodClique", "web-0-front"), ("PodCliqueScalingGroup", "web-0-sg")
 CONDITIONS = "/status/conditions"
@@ -159,8 +159,7 @@ def test_an_unseen_reordering_does_not_pass_for_a_canonical_source() -> None:
 
 def test_a_stray_child_is_no_unseen_edit() -> None:
     """Old values under a set whose own hash is current are an edit that is being rolled out, not one unseen."""
-    world = World().grow()
-    world.pcs["metadata"]["generation"] = 2
+    world = World().grow().put("PodCliqueSet", "web", "/metadata/generation", 2)
     world.put("Pod", "web-0-front-0", LABEL)
     (lag,) = (f for f in world.findings() if f.code == "GM-105")
     assert lag.message.endswith("an edit is being rolled out")
@@ -168,8 +167,7 @@ def test_a_stray_child_is_no_unseen_edit() -> None:
 
 def test_an_unseen_edit_refuses_by_its_hash() -> None:
     """A spec newer than the stored generation hash is refused, and the lag is said to matter."""
-    world = World().grow()
-    world.pcs["metadata"]["generation"] = 2
+    world = World().grow().put("PodCliqueSet", "web", "/metadata/generation", 2)
     world.edit("front", "app:2")
     findings = world.findings()
     assert ("GM-101", "web", "/status/currentGenerationHash") in refusals(findings)

@@ -199,8 +199,7 @@ def test_on_delete_leftovers_are_left_alone_and_said(kind: str, name: str, field
 @pytest.mark.parametrize(("kind", "name", "field", "code"), DECISIVE[:2])
 def test_on_delete_excuses_no_other_place(kind: str, name: str, field: str, code: str) -> None:
     """Under OnDelete the set's hash and a PodClique's label are of the newest template: another value refuses."""
-    world = World().grow(on_delete=True).put(kind, name, field)
-    assert refusals(world.findings()) == [(code, name, field)]
+    assert refusals(World().grow(on_delete=True).put(kind, name, field).findings()) == [(code, name, field)]
 
 
 def test_on_delete_excuses_a_pod_without_label() -> None:

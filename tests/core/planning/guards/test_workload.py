@@ -123,8 +123,7 @@ def test_gang_termination_during_the_downtime_refuses(
     kind: str, name: str, delay: str | None, since: datetime | str | None, *, refused: bool
 ) -> None:
     """A breach whose delay ends within the downtime refuses, one that lasts longer warns, to the second."""
-    world = World().grow()
-    world.pcs["spec"]["template"]["terminationDelay"] = delay
+    world = World().grow().put("PodCliqueSet", "web", "/spec/template/terminationDelay", delay)
     world.put(kind, name, "/status/conditions", condition("MinAvailableBreached", "True", since))
     (finding,) = world.findings(downtime=600.0)
     assert (finding.code, finding.ref and finding.ref.name, finding.field) == ("GM-116", name, "/status/conditions")
@@ -134,8 +133,7 @@ def test_gang_termination_during_the_downtime_refuses(
 def test_gang_termination_is_not_judged_without_a_clock() -> None:
     """On a dump nobody knows the time, so a breach warns as not checked."""
     breached = condition("MinAvailableBreached", "True", NOW - timedelta(hours=9))
-    world = World().grow().put(*CLIQUE, "/status/conditions", breached)
-    (finding,) = world.findings(now=NOW, is_cluster=False)
+    (finding,) = World().grow().put(*CLIQUE, "/status/conditions", breached).findings(now=NOW, is_cluster=False)
     assert finding.severity is Severity.WARNING
     assert "not checked" in finding.message
 
@@ -167,8 +165,7 @@ def test_a_clique_that_ran_and_is_unscheduled_is_called_out(
 
 def test_operator_errors_warn() -> None:
     """Errors that the operator wrote into status are passed on; a request to come back later is not an error."""
-    world = World().grow()
-    world.pcs["status"]["lastErrors"] = [{"code": "ERR_A"}, {"code": "ERR_B"}]
+    world = World().grow().put("PodCliqueSet", "web", "/status/lastErrors", [{"code": "ERR_A"}, {"code": "ERR_B"}])
     world.of("PodCliqueScalingGroup", "web-0-sg")["status"]["lastErrors"] = []
     world.of("PodClique", "web-0-front")["status"]["lastErrors"] = [{"code": "ERR_CONTINUE_RECONCILE_AND_REQUEUE"}]
     (finding,) = world.findings()
