@@ -201,7 +201,7 @@ def with_tool(cluster: Cluster, pair: Pair) -> tuple[Photo, Photo, Mapping[str, 
     assert diary.created == []
     assert after.pods() == before.pods()
     compare(before, after, target)
-    verified = cluster.tool("verify", "--to", target.scheme, "--after-upgrade", "--settle", "30s")
+    verified = cluster.tool("verify", *target.target, "--after-upgrade", "--settle", "30s")
     summary = next(found for found in map(json.loads, run.err.splitlines()) if found["event"] == "summary")
     assert verified.code == 0, verified.out + verified.err
     return before, after, {"patches": summary["patches"], "run": run.seconds, "downtime": downtime}
