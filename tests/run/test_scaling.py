@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import pytest
 
 from migrator.errors import LostRace, LostReply
@@ -15,8 +17,7 @@ from tests.support.tables import table
 
 def replicas_of(cluster: SmallCluster) -> int:
     """The Deployment's replicas as they stand."""
-    replicas: int = cluster.read(DEPLOYMENTS, NAMESPACE, "grove-operator")["spec"]["replicas"]
-    return replicas
+    return int(cluster.read(DEPLOYMENTS, NAMESPACE, "grove-operator")["spec"]["replicas"])
 
 
 def test_scaling_goes_through_scale_and_nothing_else() -> None:
@@ -68,11 +69,10 @@ def test_scaling_against_somebody_else_is_bounded() -> None:
     """Replicas that others keep setting end in a lost race that names the Deployment."""
     cluster = installed()
     found = found_in(cluster)
-    number = [1]
+    numbers = count(2)
 
     def fight() -> None:
-        number[0] += 1
-        cluster.edit(DEPLOYMENTS, NAMESPACE, "grove-operator", lambda b: b["spec"].update(replicas=number[0]))
+        cluster.edit(DEPLOYMENTS, NAMESPACE, "grove-operator", lambda b: b["spec"].update(replicas=next(numbers)))
 
     cluster.meanwhile(fight, verb="patch", times=1000)
     with pytest.raises(LostRace, match="grove-system/grove-operator"):

@@ -5,13 +5,20 @@ from __future__ import annotations
 import pytest
 
 from migrator.errors import AlreadyExists, ApiError, NotFound, Rejected, TestFailed
+from migrator.exact_json import JSONObject
 from migrator.resources import CONFIG_MAPS, DEPLOYMENTS, LEASES, PODS, Op
 from migrator.store import FIELD_MANAGER, DryRun
 from migrator.stores.kube.store import KubeStore
+from testbed import operator_installation as installation
 from tests.support.memory_store import SELF_SUBJECT_REVIEWS
 from tests.support.things import ABSENT, HASH, NAMESPACE, REPLACE, THINGS, Both, create_thing
 
 pytestmark = pytest.mark.controlplane
+
+
+def config_map(name: str, **metadata: object) -> JSONObject:
+    """A ConfigMap."""
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **metadata}}
 
 
 def test_absent_things_are_not_found(store: Both) -> None:
@@ -26,7 +33,7 @@ def test_absent_things_are_not_found(store: Both) -> None:
 
 def test_create_and_delete(store: Both) -> None:
     """A name is taken once; a delete needs the uid, and to delete what is gone already is not an error."""
-    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "record"}, "data": {"a": "1"}}
+    body = {**config_map("record"), "data": {"a": "1"}}
     store.create(CONFIG_MAPS, NAMESPACE, body)
     with pytest.raises(AlreadyExists):
         store.create(CONFIG_MAPS, NAMESPACE, body)
@@ -41,15 +48,12 @@ def test_create_and_delete(store: Both) -> None:
 def test_pages_make_one_list(cluster: KubeStore) -> None:
     """More objects than a page holds are all there once, of one version, narrowed by labels as asked."""
     for number in range(505):
-        metadata = {"name": f"page-{number:04d}", "labels": {"page": "x"}}
-        cluster.create(CONFIG_MAPS, NAMESPACE, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
-    listing = cluster.list(
-        CONFIG_MAPS,
-        lambda raw: (raw["kind"], raw["apiVersion"], raw["metadata"]["name"]),
-        namespace=NAMESPACE,
-        label_selector="page=x",
-        metadata_only=True,
-    )
+        cluster.create(CONFIG_MAPS, NAMESPACE, config_map(f"page-{number:04d}", labels={"page": "x"}))
+
+    def brief(raw: JSONObject) -> tuple[str, ...]:
+        return raw["kind"], raw["apiVersion"], raw["metadata"]["name"]
+
+    listing = cluster.list(CONFIG_MAPS, brief, namespace=NAMESPACE, label_selector="page=x", metadata_only=True)
     assert listing.items == tuple(("ConfigMap", "v1", f"page-{number:04d}") for number in range(505))
     assert listing.resource_version.isdecimal()
 
@@ -57,11 +61,8 @@ def test_pages_make_one_list(cluster: KubeStore) -> None:
 def test_metadata_only_has_neither_spec_nor_status(cluster: KubeStore) -> None:
     """Metadata lists carry what trees are built from, and not the rest."""
     create_thing(cluster, "metadata-only")
-    (raw,) = (
-        raw
-        for raw in cluster.list(THINGS, lambda raw: raw, metadata_only=True).items
-        if raw["metadata"]["name"] == "metadata-only"
-    )
+    found = cluster.list(THINGS, lambda raw: raw, metadata_only=True).items
+    (raw,) = (raw for raw in found if raw["metadata"]["name"] == "metadata-only")
     assert set(raw) == {"apiVersion", "kind", "metadata"}
     assert raw["kind"] == THINGS.kind
     assert raw["metadata"]["labels"]["grove.io/pod-template-hash"] == "old"
@@ -75,7 +76,7 @@ def test_dry_runs_write_nothing(store: Both) -> None:
     with pytest.raises(TestFailed):
         dry.patch(THINGS, NAMESPACE, "dry-run", (Op("test", HASH, "other"), REPLACE))
     dry.delete(THINGS, NAMESPACE, "dry-run", before["metadata"]["uid"])
-    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "dry"}}
+    body = config_map("dry")
     dry.create(CONFIG_MAPS, NAMESPACE, body)
     client = store.in_dry_run(DryRun.CLIENT)
     assert client.patch(THINGS, NAMESPACE, "dry-run", (Op("test", HASH, "other"), REPLACE)) == {}
@@ -96,26 +97,15 @@ def test_writes_carry_our_field_manager(cluster: KubeStore) -> None:
 
 def test_scale_to_zero_and_back(store: Both) -> None:
     """Zero replicas are an absent field of a Scale; the Deployment's own value follows."""
-    container = {"name": "c", "image": "example.com/c:1"}
-    body = {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "operator", "namespace": NAMESPACE},
-        "spec": {
-            "replicas": 2,
-            "selector": {"matchLabels": {"app": "operator"}},
-            "template": {"metadata": {"labels": {"app": "operator"}}, "spec": {"containers": [container]}},
-        },
-    }
-    store.create(DEPLOYMENTS, NAMESPACE, body)
+    store.create(DEPLOYMENTS, NAMESPACE, installation.deployment("c:1", replicas=2, namespace=NAMESPACE))
 
     def scale(old: int | None, new: int) -> int:
         ops = (Op("test", "/spec/replicas", old), Op("replace", "/spec/replicas", new))
-        store.patch(DEPLOYMENTS, NAMESPACE, "operator", ops, subresource="scale")
-        return int(store.get(DEPLOYMENTS, NAMESPACE, "operator")["spec"]["replicas"])
+        store.patch(DEPLOYMENTS, NAMESPACE, installation.NAME, ops, subresource="scale")
+        return int(store.get(DEPLOYMENTS, NAMESPACE, installation.NAME)["spec"]["replicas"])
 
     assert scale(2, 0) == 0
-    assert "replicas" not in store.get(DEPLOYMENTS, NAMESPACE, "operator", subresource="scale")["spec"]
+    assert "replicas" not in store.get(DEPLOYMENTS, NAMESPACE, installation.NAME, subresource="scale")["spec"]
     with pytest.raises(TestFailed):
         scale(0, 2)
     assert scale(None, 2) == 2
