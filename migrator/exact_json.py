@@ -44,6 +44,11 @@ def decoder(*, repeated: bool = False) -> json.JSONDecoder:
     return json.JSONDecoder(object_pairs_hook=pairs, parse_float=JSONNumber, parse_int=_integer, parse_constant=_refuse)
 
 
+def integer(value: object, default: int = 0) -> int:
+    """The value if it is an integer, else ``default``."""
+    return value if isinstance(value, int) else default
+
+
 def dumps(value: Any, *, sort_keys: bool = False) -> str:  # noqa: ANN401
     """Print compact JSON with every :class:`JSONNumber` as it was spelt."""
     if not sort_keys:

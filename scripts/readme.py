@@ -7,16 +7,16 @@ python -m scripts.readme --check    exit with 1 if it is not current
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Final
 
+from scripts.marks import put
+
 ROOT: Final = Path(__file__).resolve().parent.parent
 README: Final = ROOT / "README.md"
-MARKED: Final = re.compile(r"(<!-- demo: begin [^\n]*-->\n).*?(<!-- demo: end -->)", re.DOTALL)
 
 
 def demo() -> str:
@@ -38,10 +38,7 @@ def demo() -> str:
 
 def rendered(text: str, shown: str) -> str:
     """The README with ``shown`` as its example. Raises ``ValueError`` if the marks are not there once."""
-    replaced, times = MARKED.subn(lambda match: f"{match[1]}```\n{shown.strip()}\n```\n{match[2]}", text)
-    if times != 1:
-        raise ValueError(f"README.md has {times} pairs of demo marks, not one")
-    return replaced
+    return put(text, "demo", f"```\n{shown.strip()}\n```")
 
 
 def main() -> int:

@@ -280,7 +280,7 @@ def releases() -> None:
     output("table", "json", meaning="A text for people, or the file that --to-binary and --from-binary take."),
 )
 def scheme() -> None:
-    """Read which hashes an operator computes from SOURCE: its binary, or its image.
+    """Read from an operator's binary or image, SOURCE, which hashes the operator computes.
 
     SOURCE is an ELF file, an OCI layout (directory or archive), a docker archive, or a root file system (directory or
     tar). The layout of the structs is read exactly; the algorithm is recognised by its functions.

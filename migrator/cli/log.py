@@ -26,8 +26,8 @@ MAX_TEXT: Final = 1000
 
 _FIRST_KEYS: Final = ("ts", "level", "event", "run_id")
 
-#: Events that people see at the debug level only: the progress or the last sentence has the same, or each object has
-#: one.
+#: Events that people see at the debug level only: they repeat the progress or the last sentence, or there is one for
+#: each object.
 _ONLY_AT_DEBUG: Final = frozenset(
     {"patched", "tree_written", "reread", "stage_started", "stage_ended", "operator", "run_failed", "summary"}
 )

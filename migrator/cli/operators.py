@@ -152,4 +152,4 @@ class _Directory(ExitStack):
 
 
 def _scratch() -> BinaryIO:
-    return tempfile.TemporaryFile()  # closed by who asked for it
+    return tempfile.TemporaryFile()  # the caller closes it

@@ -126,7 +126,7 @@ def duration(flag: str, meaning: str, default: str | None = None) -> Decorator:
 
 
 def one_of(words: Sequence[str], *names: str, meaning: str, default: bool = True, **more: Any) -> Decorator:  # noqa: ANN401
-    """A flag with one of these words. The first one is the default, or none is."""
+    """A flag with one of these words. The first one is the default, unless ``default`` is false."""
     first = words[0] if default else None
     return click.option(*names, type=Choice(words), default=first, show_default=default, help=meaning, **more)
 

@@ -19,7 +19,7 @@ from migrator.planning.options import PlanOptions, Selection, direction
 from migrator.planning.outlook import Target
 from migrator.render import page, summary, terminal
 from migrator.render.summary import Origin
-from migrator.render.text import sheet
+from migrator.render.text import csv_text
 from migrator.run.dry_run import preview, preview_targets
 from migrator.store import DryRun
 
@@ -82,7 +82,7 @@ def _targets(targets: Iterator[Target], form: str | None, source: str, origin: O
     if form in {"json", "yaml"}:
         return _document({"from": source, "targets": list(map(summary.target_json, targets)), **asdict(origin)}, form)
     if form == "csv":
-        return sheet(summary.CSV_COLUMNS, (row for target in targets for row in summary.csv_rows(target.plan)))
+        return csv_text(summary.CSV_COLUMNS, (row for target in targets for row in summary.csv_rows(target.plan)))
     rows = list(map(summary.target_row, targets))
     if form == "html":
         return page.render_targets(rows, origin, reload_seconds=reload_time)
@@ -93,7 +93,7 @@ def _text(made: Plan, form: str | None, origin: Origin, reload_time: float, grou
     if form in {"json", "yaml"}:
         return _document(summary.plan_json(made, origin), form)
     if form == "csv":
-        return sheet(summary.CSV_COLUMNS, summary.csv_rows(made))
+        return csv_text(summary.CSV_COLUMNS, summary.csv_rows(made))
     if form == "html":
         return page.render(made, origin, reload_seconds=reload_time, group_by=group_by)
     return terminal.plan_text(made, wide=form == "wide")

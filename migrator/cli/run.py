@@ -44,7 +44,7 @@ def main(
     shown = progress.shown(sys.stderr, quiet=session().quiet)
     context: Context | None = None
     store: Store | None = None
-    with wiring.stopping(signal.SIGTERM, signal.SIGINT) as stop:
+    with wiring.stop_on(signal.SIGTERM, signal.SIGINT) as stop:
         try:
             names = operators.directions(given, None if dump else cluster, required=True)
             _check_files(dump, out, writes=mode is DryRun.NONE)
@@ -107,9 +107,9 @@ def _announce(
 ) -> None:
     """On a terminal: show where the run takes place and what it will do, and ask.
 
-    Raises the errors of reading, and :class:`~migrator.errors.LostRace` for a no.
+    Raises the errors of reading, and :class:`~migrator.errors.LostRace` if the answer is no.
     """
-    if not screens.somebody_answers(in_a_pod=context.namespace is not None) or (session().quiet and yes):
+    if not screens.can_ask(in_a_pod=context.namespace is not None) or (session().quiet and yes):
         return
     with shown, shown.stage("reading"):
         ahead = look_ahead(shown.watch(store), options, context)

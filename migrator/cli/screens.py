@@ -35,7 +35,7 @@ _RELEASE: Final = "meta.helm.sh/release-name"
 _RELEASE_NAMESPACE: Final = "meta.helm.sh/release-namespace"
 
 
-def somebody_answers(*, in_a_pod: bool) -> bool:
+def can_ask(*, in_a_pod: bool) -> bool:
     """Whether somebody can be asked: stdin and stderr are terminals, and this is neither a pod nor CI."""
     return not in_a_pod and not os.environ.get("CI") and sys.stdin.isatty() and sys.stderr.isatty()
 
@@ -66,8 +66,8 @@ def findings_in(ahead: Observation) -> set[tuple[object, ...]]:
 
 
 def ask(question: str) -> None:
-    """Ask on stderr; meanwhile a signal ends us at once. Raises :class:`~migrator.errors.LostRace` for a no."""
-    with wiring.at_once():
+    """Ask on stderr; meanwhile a signal ends us at once. The answer no raises :class:`~migrator.errors.LostRace`."""
+    with wiring.default_signals():
         try:
             answer = click.confirm(question, err=True)
         except click.Abort:
@@ -119,9 +119,9 @@ def _sets(ahead: Observation, options: RunOptions) -> Iterator[str]:
     if not options.revert:
         yield summary.headline(plan)
     trees = pending(plan)
-    ways = sorted({f"{tree.source or 'unknown'} to {tree.target}" for tree in trees})
+    schemes = sorted({f"{tree.source or 'unknown'} to {tree.target}" for tree in trees})
     if trees:
-        yield f"{len(trees):,} of {summary.count(len(plan.trees), 'set')}: {', '.join(ways)}"
+        yield f"{len(trees):,} of {summary.count(len(plan.trees), 'set')}: {', '.join(schemes)}"
 
 
 def _will(ahead: Observation, options: RunOptions, mode: DryRun) -> Iterator[str]:

@@ -41,7 +41,7 @@ def main(
         raise UsageError("--close and --after-upgrade need a cluster: a file has no record")
     direction(plan)  # a mistyped release is reported before a cluster is asked
     shown = progress.shown(sys.stderr, quiet=session().quiet)
-    with wiring.stopping(signal.SIGTERM) as stop:
+    with wiring.stop_on(signal.SIGTERM) as stop:
         context = wiring.context(session(), stop, stream=shown.stream)
         namespace = context.namespace or wiring.DEFAULT_NAMESPACE
         result: VerifyResult | None = None
@@ -96,7 +96,7 @@ def _text(options: VerifyOptions, result: VerifyResult | None, problems: Sequenc
             f"verified: {result.stored:,} stored hashes of {result.trees:,} sets are those of {options.plan.target}"
         )
         if options.after_upgrade and not result.compared:
-            lines.append("no record of a run was found: pods and updates of before are not compared")
+            lines.append("no record of a run was found, so earlier pods and updates are not compared")
         lines += [f"noticed: {printable(noticed.message)}" for noticed in result.noticed]
     lines += [f"problem: {printable(problem.message)}" for problem in problems]
     return "".join(f"{line}\n" for line in lines)

@@ -117,20 +117,20 @@ def own_namespace() -> str | None:
 
 @contextmanager
 def _handling(signals: Mapping[signal.Signals, Any]) -> Iterator[None]:
-    """While this lasts, handle the signals like this."""
+    """Handle the signals with these handlers until the end of the ``with``."""
     with ExitStack() as stack:
         for number, handler in signals.items():
             stack.callback(signal.signal, number, signal.signal(number, handler))
         yield
 
 
-def at_once() -> AbstractContextManager[None]:
-    """While nothing is under way, let signals end us at once, as they do without :func:`stopping`."""
+def default_signals() -> AbstractContextManager[None]:
+    """While nothing is under way, let signals end us at once, as they do without :func:`stop_on`."""
     return _handling({signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL})
 
 
 @contextmanager
-def stopping(*signals: signal.Signals) -> Iterator[threading.Event]:
+def stop_on(*signals: signal.Signals) -> Iterator[threading.Event]:
     """An event that the signals set, at which a run ends at the next safe point; a second signal ends it at once."""
     stop = threading.Event()
     before = {number: signal.getsignal(number) for number in signals}

@@ -268,7 +268,7 @@ class Snapshot:
 
 
 class Severity(StrEnum):
-    """A guard's judgement: the migration must not happen, or somebody should know something."""
+    """A guard's judgement: it forbids the migration, or it only informs."""
 
     REFUSAL = "refusal"
     WARNING = "warning"

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from migrator.errors import InputError
-from migrator.exact_json import JSONObject
+from migrator.exact_json import JSONObject, integer
 from migrator.grove.model import (
     LABEL_PART_OF,
     LABEL_POD_CLIQUE,
@@ -41,7 +41,7 @@ _CLIQUE_LABELS: Final = (
     *(LABEL_SCALING_GROUP, LABEL_SCALING_GROUP_REPLICA_INDEX),
 )
 
-#: The version of marshal in which equal values have equal bytes, whoever else holds parts of them.
+#: The version of marshal in which equal values have equal bytes, whether or not other objects share parts of them.
 _WITHOUT_REFERENCES: Final = 2
 
 
@@ -105,7 +105,7 @@ def pod_clique_set(raw: JSONObject) -> PodCliqueSet:
         ref=_ref(raw, meta),
         labels=_strings(raw, meta, "labels"),
         annotations=_strings(raw, meta, "annotations"),
-        generation=_generation(meta),
+        generation=integer(meta.get("generation")),
         terminating=_terminating(meta),
         spec=_part(raw, "spec"),
         status=_part(raw, "status"),
@@ -120,7 +120,7 @@ def scaling_group(raw: JSONObject) -> PodCliqueScalingGroup:
         ref=_ref(raw, meta),
         owner_uid=_controller(meta),
         labels=_strings(raw, meta, "labels"),
-        generation=_generation(meta),
+        generation=integer(meta.get("generation")),
         terminating=_terminating(meta),
         spec=_part(raw, "spec"),
         status=_part(raw, "status"),
@@ -136,7 +136,7 @@ def pod_clique(raw: JSONObject) -> PodClique:
         ref=_ref(raw, meta, shared=True),  # its pods have its name and UID as well
         owner_uid=_shared(_controller(meta)),
         labels={name: _shared(labels[name]) for name in _CLIQUE_LABELS if name in labels},
-        generation=_generation(meta),
+        generation=integer(meta.get("generation")),
         terminating=_terminating(meta),
         spec=_shared({key: value for key, value in _part(raw, "spec").items() if key != "podSpec"}),
         status=_shared(_part(raw, "status")),
@@ -279,11 +279,6 @@ def _gang_annotation(meta: Mapping[str, Any]) -> str | None:
     if not isinstance(annotations, dict):
         return None
     return next((name for name in GANG_ANNOTATIONS if name in annotations), None)
-
-
-def _generation(meta: Mapping[str, Any]) -> int:
-    value = meta.get("generation")
-    return value if isinstance(value, int) else 0
 
 
 def _terminating(meta: Mapping[str, Any]) -> bool:

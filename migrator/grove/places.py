@@ -26,7 +26,7 @@ from migrator.grove.model import (
 )
 from migrator.resources import pointer
 
-#: ``updateProgress`` since alpha.7, ``rollingUpdateProgress`` up to alpha.8; both are written where both are.
+#: ``updateProgress`` since alpha.7, ``rollingUpdateProgress`` up to alpha.8; an object may have both.
 PROGRESS_FIELDS: Final = ("updateProgress", "rollingUpdateProgress")
 
 POINTER_SET_GENERATION: Final = "/status/currentGenerationHash"

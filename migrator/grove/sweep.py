@@ -69,7 +69,7 @@ class Sweep:
     def look(self, page: Sequence[JSONObject], text: bytes | None = None) -> None:
         """Search a page of objects; ``text`` is its JSON, if it came as JSON.
 
-        A page has nothing to report if as many of its strings begin as a hash does as there are hashes in known places.
+        It has nothing to report if its strings that begin as a hash does are as many as its hashes in known places.
         """
         if text is not None and _beginnings(text) == sum(map(_known_hashes, page)):
             return
@@ -78,7 +78,7 @@ class Sweep:
                 self._search(raw)
 
     def _search(self, raw: JSONObject) -> None:
-        """Search one object: of a pod the metadata, of none the names of its fields."""
+        """Search the values of one object's fields; of a pod only the metadata."""
         kind, meta = str(raw.get("kind")), raw["metadata"]
         searched = {"metadata": {key: value for key, value in meta.items() if key != "managedFields"}}
         found: list[tuple[tuple[str, ...], str]] = []
@@ -107,7 +107,7 @@ def hashes_in(value: object) -> object:
 
 
 def _serialised(value: JSONObject) -> bytes:
-    """The value with every string written out after its length, the last bytes of which are zero."""
+    """The value as bytes, in which a quote or a zero byte comes before each string."""
     try:
         return marshal.dumps(value, 2)
     except ValueError:  # a number in a spelling of its own

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from migrator.errors import IncompleteDump, InputError
+from migrator.exact_json import integer
 from migrator.grove.model import (
     LABEL_GENERATION_HASH,
     Orphan,
@@ -102,13 +103,13 @@ def check_complete(snapshot: Snapshot) -> None:
         pcs = tree.pcs
         if pcs.terminating:
             continue
-        if pcs.generation_hash is not None and _count(pcs.spec.get("replicas")):
+        if pcs.generation_hash is not None and integer(pcs.spec.get("replicas")):
             if pcs.group_configs and not tree.scaling_groups and _has_run(tree):
                 raise _incomplete(pcs.ref, "none of its PodCliqueScalingGroups", "podcliquescalinggroups")
             if not tree.pod_cliques and _must_have_cliques(tree):
                 raise _incomplete(pcs.ref, "none of its PodCliques", "podcliques")
         for clique in tree.pod_cliques:
-            if _count(clique.status.get("replicas")) and not clique.pods and not clique.terminating:
+            if integer(clique.status.get("replicas")) and not clique.pods and not clique.terminating:
                 raise _incomplete(clique.ref, "none of its pods", "pods")
 
 
@@ -126,23 +127,19 @@ def lacking(snapshot: Snapshot) -> tuple[str, ...]:
 
 def _must_have_cliques(tree: Tree) -> bool:
     """Whether a set must have PodCliques: a group counts replicas, or the operator has made the standalone ones."""
-    counted = (_count(g.spec.get("replicas")) and _count(g.status.get("replicas")) for g in tree.scaling_groups)
+    counted = (integer(g.spec.get("replicas")) and integer(g.status.get("replicas")) for g in tree.scaling_groups)
     return any(counted) or (bool(tree.pcs.standalone) and _has_run(tree))
 
 
 def _has_run(tree: Tree) -> bool:
     """Whether the operator has made children: the status counts some, or reports no error before they were made."""
     status = tree.pcs.status
-    counts = _count(status.get("availableReplicas")) or _count(status.get("updatedReplicas"))
+    counts = integer(status.get("availableReplicas")) or integer(status.get("updatedReplicas"))
     return bool(counts) or not status.get("lastErrors")
 
 
 def _by_ref(item: PodCliqueSet | Pod | PodClique | PodCliqueScalingGroup | PodGangMap | PodGang) -> tuple[str, str]:
     return item.ref.namespace, item.ref.name
-
-
-def _count(value: object) -> int:
-    return value if isinstance(value, int) else 0
 
 
 def _incomplete(ref: Ref, lacking: str, plural: str) -> IncompleteDump:

@@ -13,7 +13,7 @@ from typing import Final
 
 from migrator.errors import InputError, Refused
 from migrator.hashing.schemes import CANONICAL, LEGACY
-from migrator.operators.functions import Function, Functions, plain
+from migrator.operators.functions import Function, Functions, plain_name
 from migrator.operators.gotypes import GoTypes
 
 _UTILS: Final = "/internal/utils/kubernetes."
@@ -82,7 +82,7 @@ def recognise(functions: Functions, types: GoTypes) -> Recognised:
     another program, and :class:`~migrator.errors.InputError` for an operator that is not recognised.
     """
     own = _own(functions)
-    found = {plain(name) for name in functions.names(own + _UTILS) if name.startswith(own)}
+    found = {plain_name(name) for name in functions.names(own + _UTILS) if name.startswith(own)}
     # The name of a closure contains the names of all functions around it.
     names = {part for name in found for part in name.removeprefix(own + _UTILS).split(".")}
     names = {name for name in names if re.search("hash|canonical", name, re.IGNORECASE)}
@@ -100,7 +100,7 @@ def recognise(functions: Functions, types: GoTypes) -> Recognised:
     _demand_path(edges, own + (_COMPONENTS[0] + _CANONICAL_GENERATION if canonical else _GENERATION), own, making)
     if canonical:
         _demand_hash_input(types)
-    own_names = {plain(name) for name in functions.names(own + "/api/common.Generate")}
+    own_names = {plain_name(name) for name in functions.names(own + "/api/common.Generate")}
     return Recognised(
         algorithm=CANONICAL if canonical else LEGACY,
         accepts_legacy=_ACCEPTS_LEGACY in names,
@@ -132,7 +132,7 @@ def _own(functions: Functions) -> str:
 def _edges(functions: Functions, own: str, known: set[str]) -> set[tuple[str, str]]:
     """The calls, as caller and callee, of every known function and of every own function that calls a known one."""
     compiled = list(functions.starting_with((f"{own}/", f"{own}.", "main.", *_PRINTING)))
-    wanted = [one for one in compiled if _outermost(plain(one.name), known) in known or one.name in _PRINTING]
+    wanted = [one for one in compiled if _outermost(plain_name(one.name), known) in known or one.name in _PRINTING]
     targets = frozenset(one.entry for one in wanted)
     seen: dict[int, Function] = {one.entry: one for one in (*wanted, *functions.callers(targets, compiled))}
     return {

@@ -28,7 +28,7 @@ Scratch = Callable[[], BinaryIO]
 
 
 @contextmanager
-def understood() -> Iterator[None]:
+def as_input_error() -> Iterator[None]:
     """Turn any error in the contents of a file into one refusal: such a file cannot be trusted."""
     try:
         yield
@@ -56,7 +56,7 @@ class TarFiles:
         self._length = file.seek(0, 2)
         file.seek(0)
         try:
-            with understood():
+            with as_input_error():
                 self._tar = tarfile.open(fileobj=file, mode="r:")  # noqa: SIM115 - the caller owns the file
                 members = {plain_path(one.name): one for one in self._sane()}
         except tarfile.TarError as error:
@@ -119,7 +119,7 @@ class _Layers(dict[str, TarFiles]):
 
 
 @contextmanager
-def stacked(layers: Iterable[BinaryIO], scratch: Scratch, states: Sequence[str] = ()) -> Iterator[Files]:
+def layered_files(layers: Iterable[BinaryIO], scratch: Scratch, states: Sequence[str] = ()) -> Iterator[Files]:
     """The files of an image's layers, unpacked until the end of the ``with``; ``states`` are their digests if known."""
     with ExitStack() as opened:
         made = _Layers()

@@ -10,7 +10,7 @@ from typing import BinaryIO, Final
 from migrator.hashing.layouts import Layout
 from migrator.operators import buildinfo, layout, moduledata
 from migrator.operators.algorithm import Recognised, recognise
-from migrator.operators.archives import sha256_of, understood
+from migrator.operators.archives import as_input_error, sha256_of
 from migrator.operators.elf import Elf
 from migrator.operators.functions import Functions
 from migrator.operators.gotypes import GoTypes
@@ -40,7 +40,7 @@ def read(file: BinaryIO) -> OperatorBinary:
     Raises :class:`~migrator.errors.InputError` for a file that cannot be read or is not recognised, and
     :class:`~migrator.errors.Refused` for an operator that cannot be migrated to.
     """
-    with understood():
+    with as_input_error():
         elf = Elf(file)
         info = buildinfo.read(elf)
         module = moduledata.find(elf, info.go_minor)
@@ -67,7 +67,7 @@ def _warnings(modules: Mapping[str, str]) -> list[str]:
     machinery, spew = modules.get(_MACHINERY, "(unknown)"), modules.get(_SPEW, "(unknown)")
     found = []
     if not _TESTED_MACHINERY.fullmatch(machinery):
-        found.append(f"{_MACHINERY} {machinery} is outside the versions 0.33 to 0.37, which were compared with ours")
+        found.append(f"{_MACHINERY} {machinery} is not 0.33 to 0.37, with which our hashes were compared")
     if spew != _TESTED_SPEW:
-        found.append(f"{_SPEW} {spew} is not {_TESTED_SPEW}, which was compared with ours")
+        found.append(f"{_SPEW} {spew} is not {_TESTED_SPEW}, with which our hashes were compared")
     return found

@@ -77,10 +77,10 @@ class Functions:
         return (one for one in among if any(target in targets for _, target in self._branches(one)))
 
     def calls(self, function: Function) -> Iterator[tuple[str, str]]:
-        """The calls in the code of a function, as caller and callee, by :func:`plain` names."""
+        """The calls in the code of a function, as caller and callee, by :func:`plain_name` names."""
         inlined = _Inlined(self._elf, self._module, self._table, function)
-        names = [plain(self._name(offset)) for offset, _ in inlined.rows]
-        own = plain(function.name)
+        names = [plain_name(self._name(offset)) for offset, _ in inlined.rows]
+        own = plain_name(function.name)
 
         def at(place: int) -> str:
             index = inlined.index_at(place)
@@ -91,7 +91,7 @@ class Functions:
         for place, target in self._branches(function):
             index = bisect_right(self._entries, target - self._module.text) - 1
             if index >= 0 and self._entries[index] == target - self._module.text and index < self._module.count:
-                yield at(place - function.entry), plain(self._function(index).name)
+                yield at(place - function.entry), plain_name(self._function(index).name)
 
     def _function(self, index: int) -> Function:
         row = self._rows[index]
@@ -165,6 +165,6 @@ class _Inlined:
         raise InputError(_DAMAGED)
 
 
-def plain(name: str) -> str:
+def plain_name(name: str) -> str:
     """A function's name without the compiler's suffixes for closures, wrappers and instances of generics."""
     return _SUFFIX.sub("", name)

@@ -21,11 +21,11 @@ from migrator.operators.archives import (
     Files,
     Scratch,
     TarFiles,
+    as_input_error,
     head_of,
+    layered_files,
     plain_path,
     sha256_of,
-    stacked,
-    understood,
     unpack,
 )
 from migrator.operators.binary import OperatorBinary
@@ -62,7 +62,7 @@ def read_file(file: BinaryIO, scratch: Scratch, *, image: str | None = None) -> 
 
 def read_files(files: Files, scratch: Scratch, *, image: str | None = None) -> OperatorScheme:
     """Read an operator from a directory or an unpacked archive, as :func:`read_file` does."""
-    with understood():
+    with as_input_error():
         index, saved = files.open("index.json"), files.open("manifest.json")
         if index is not None and files.open("oci-layout") is not None:
             return _Oci(files, scratch).read(_json(index, "index.json"), image, saved=saved is not None)
@@ -187,7 +187,7 @@ def _operator_of(
     config: Mapping[str, Any], layers: list[BinaryIO], scratch: Scratch, states: Sequence[str] = ()
 ) -> OperatorBinary:
     """The operator in the layers of one image: its entry point if that is an operator, else the only operator."""
-    with stacked(layers, scratch, states) as files:
+    with layered_files(layers, scratch, states) as files:
         runs = config.get("config") or {}
         command = [*(runs.get("Entrypoint") or ()), *(runs.get("Cmd") or ())]
         entry = plain_path(command[0]) if command else ""

@@ -1,7 +1,7 @@
 """The Go linker's own table of contents: ``runtime.moduledata``, found by its contents (runtime/symtab.go).
 
-No pointer outside leads to it, and section headers may be gone. So every place that points to the function table, which
-is found by its magic, is tried as module data: its fields must agree with the rest of the file.
+No pointer from outside leads to it, and section headers may be absent. So every place that points to the function
+table, which is found by its magic, is tried as module data: its fields must agree with the rest of the file.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import Any
 from migrator.grove.model import PodClique, PodCliqueScalingGroup, PodCliqueSet, Tree, TreePlan
 from migrator.grove.places import PROGRESS_FIELDS, stored_hashes
 from migrator.planning.planner import template_digest
-from migrator.planning.tables import Baseline, CliqueBaseline, Kept, Replicas, Table
+from migrator.planning.tables import AlreadyNew, Baseline, CliqueBaseline, Replicas, Table
 
 
 def table_of(plan: TreePlan, run: str = "") -> Table:
@@ -18,7 +18,7 @@ def table_of(plan: TreePlan, run: str = "") -> Table:
     if plan.source is None or source is None or target is None:
         raise ValueError(f"{pcs.ref} has no source, so its hashes cannot be translated")
     kept = tuple(
-        Kept(item.ref, item.field, item.value)
+        AlreadyNew(item.ref, item.field, item.value)
         for item in stored_hashes(plan.tree)
         if item.value == target.of(item) and item.value != source.of(item)
     )

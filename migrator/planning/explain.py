@@ -92,7 +92,7 @@ def source_of(pcs: Mapping[str, Any], what: str) -> Scheme:
     for scheme in schemes.spoken_schemes():
         if hash_pod_clique_set(pcs, scheme).generation_hash == stored:
             return scheme
-    raise UsageError(f"{what} stores {stored}, which no known operator gives its spec; name its operator with --from")
+    raise UsageError(f"{what} stores {stored}, which no known operator computes for it; name its operator with --from")
 
 
 def explain(pcs: Mapping[str, Any], source: Scheme, target: Scheme) -> Explanation:

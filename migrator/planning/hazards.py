@@ -22,7 +22,7 @@ _KAI: Final = "kai-scheduler"
 _KAI_QUEUE: Final = "kai.scheduler/queue"
 #: A condition that was set at most this many seconds after its object was made counts as its first
 #: (Grove: ``common/component/utils/podclique.go:InitialScheduleGrace``).
-NEW: Final = 5.0
+INITIAL_SCHEDULE_GRACE: Final = 5.0
 
 
 def at_zero_beside_live(tree: Tree) -> Iterator[Ref]:
@@ -51,7 +51,7 @@ def _ending(tree: Tree) -> Iterator[PodClique | PodCliqueScalingGroup]:
     for item in members:
         if item.spec.get("replicas") == 0 and item.labels.get(LABEL_SET_REPLICA_INDEX) in live:
             age = unscheduled_at(item) if isinstance(item, PodClique) else None
-            if age is None or age > NEW:
+            if age is None or age > INITIAL_SCHEDULE_GRACE:
                 yield item
 
 
@@ -125,7 +125,7 @@ def condition(item: PodCliqueSet | PodClique | PodCliqueScalingGroup, kind: str)
 def unscheduled_at(clique: PodClique) -> float | None:
     """The age of a PodClique, in seconds, when its pods became unscheduled; ``None`` if that is not known."""
     scheduled = condition(clique, "PodCliqueScheduled")
-    since, created = moment(scheduled.get("lastTransitionTime")), moment(clique.created)
+    since, created = kubernetes_time(scheduled.get("lastTransitionTime")), kubernetes_time(clique.created)
     if scheduled.get("status") != "False" or since is None or created is None:
         return None
     return (since - created).total_seconds()
@@ -144,7 +144,7 @@ def _queue(labels: Mapping[str, Any], annotations: Mapping[str, Any]) -> str:
     return str(labels.get(_KAI_QUEUE) or annotations.get(_KAI_QUEUE) or "")
 
 
-def moment(text: object) -> datetime | None:
+def kubernetes_time(text: object) -> datetime | None:
     """A time as Kubernetes writes it, with its zone; ``None`` for anything else."""
     try:
         parsed = datetime.fromisoformat(str(text))

@@ -42,6 +42,6 @@ def targets() -> tuple[tuple[Scheme, tuple[str, ...]], ...]:
     return tuple((scheme, releases) for scheme, releases in found if releases)
 
 
-def span(names: tuple[str, ...]) -> str:
+def build_range(names: tuple[str, ...]) -> str:
     """The builds in a few words: ``v0.1.0-alpha.4 to v0.1.0-alpha.9``, or the only one."""
     return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}" if names else "no build"

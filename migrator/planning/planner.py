@@ -38,7 +38,7 @@ from migrator.planning.detect import Detection, Pair, Verdict, detect
 from migrator.planning.guards.base import refuse, warn
 from migrator.planning.hashes import HashesOf
 from migrator.planning.lag import lagging
-from migrator.planning.lineage import builds_of, span, speakers
+from migrator.planning.lineage import build_range, builds_of, speakers
 from migrator.planning.options import AUTO, Direction, PlanOptions, check_allowed, direction
 from migrator.planning.tables import Table
 
@@ -196,7 +196,7 @@ class _Planner:
         """The plan of a tree whose hashes are not those of ``--from``: no change and one finding."""
         pair = Pair(hashes(other), hashes(target), tree.pcs.on_delete)
         message = (
-            f"{tree.ref} holds the hashes of {other.name} ({span(speakers(other))}), not those of --from "
+            f"{tree.ref} holds the hashes of {other.name} ({build_range(speakers(other))}), not those of --from "
             f"{self.options.source}; leave out --from, or give --from {other.name}"
         )
         blast = self._stakes(tree, pair, other, target).without

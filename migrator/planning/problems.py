@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from migrator.exact_json import integer
 from migrator.grove.model import PodClique, PodCliqueScalingGroup, PodCliqueSet, Ref, Snapshot, Tree
 from migrator.grove.places import stored_hashes
 from migrator.hashing import layouts, schemes
@@ -52,7 +53,7 @@ def problems_of(
             continue
         yield from _values(tree, way)
         if after_upgrade and tree.ref.uid in baselines:
-            yield from since(tree, baselines[tree.ref.uid])
+            yield from changes_since(tree, baselines[tree.ref.uid])
         elif after_upgrade and not tables:
             yield from _in_flight(tree)
     present = {tree.ref.uid for tree in snapshot.trees}
@@ -100,7 +101,7 @@ def _in_flight(tree: Tree) -> Iterator[Problem]:
             yield Problem(item.ref, f"/status/{name}", message, settles=isinstance(item, PodClique))
 
 
-def since(tree: Tree, before: Baseline) -> Iterator[Problem]:
+def changes_since(tree: Tree, before: Baseline) -> Iterator[Problem]:
     """The changes of a tree since its migration: updates that began, replicas that are behind, pods that are lost."""
     on_delete = tree.pcs.on_delete  # then the operator may write progress without touching a pod
     if not on_delete:
@@ -127,24 +128,20 @@ def since(tree: Tree, before: Baseline) -> Iterator[Problem]:
 
 def _expected(tree: Tree) -> Iterator[str]:
     """The PodCliques that the specs ask for now (Grove: ``operator/api/common/namegen.go``)."""
-    for index in range(_count(tree.pcs.spec.get("replicas"), 1)):
+    for index in range(integer(tree.pcs.spec.get("replicas"), 1)):
         yield from (f"{tree.ref.name}-{index}-{clique.get('name')}" for clique in tree.pcs.standalone)
     members = {str(config.get("name")): config.get("cliqueNames") or () for config in tree.pcs.group_configs}
     for group in tree.scaling_groups:
         cliques = next((names for name, names in members.items() if group.ref.name.endswith(f"-{name}")), ())
-        for index in range(_count(group.spec.get("replicas"), 1)):
+        for index in range(integer(group.spec.get("replicas"), 1)):
             yield from (f"{group.ref.name}-{index}-{clique}" for clique in cliques)
-
-
-def _count(value: object, default: int) -> int:
-    return value if isinstance(value, int) else default
 
 
 def _pods(clique: PodClique, before: CliqueBaseline) -> Iterator[Problem]:
     """Earlier pods that are gone, by uid, unless their owner has scaled them in."""
     present = {pod_id(pod.ref.uid) for pod in clique.pods if not pod.terminating}
     lost = [uid for uid in before.pods if uid not in present]
-    wanted = _count(clique.spec.get("replicas"), len(before.pods))
+    wanted = integer(clique.spec.get("replicas"), len(before.pods))
     scaled_in = max(0, len(before.pods) - wanted)
     if len(lost) > scaled_in:
         message = f"{clique.ref}: {len(lost) - scaled_in} of its {len(before.pods)} earlier pods are missing"

@@ -39,7 +39,7 @@ class Baseline:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class AlreadyNew:
     """A field that held the target's hash before our first write; a revert leaves it."""
 
     ref: Ref
@@ -68,7 +68,7 @@ class Table:
     source_hashes: SetHashes
     target_hashes: SetHashes
     template_digest: str
-    kept: tuple[Kept, ...] = ()
+    kept: tuple[AlreadyNew, ...] = ()
     run: str = ""
 
 

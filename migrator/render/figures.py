@@ -46,22 +46,22 @@ def shares(trees: Iterable[TreePlan], name: Callable[[TreePlan], str]) -> list[S
             refused=sum(tree.state is TreeState.REFUSED for tree in group),
             codes=tuple(sorted({finding.code for tree in group for finding in tree.refusals})),
             without=sum((tree.blast for tree in group), BlastRadius()),
-            with_migration=sum(map(left_of, group), BlastRadius()),
+            with_migration=sum(map(set_recreated_with_migration, group), BlastRadius()),
         )
         for name, group in members.items()
     ]
 
 
-def left_of(tree: TreePlan) -> BlastRadius:
+def set_recreated_with_migration(tree: TreePlan) -> BlastRadius:
     """The pods of a set that are recreated although the sets that can be migrated are."""
     return tree.rest if tree.state is TreeState.MIGRATE else tree.blast
 
 
-def left_behind(plan: Plan) -> BlastRadius:
+def recreated_with_migration(plan: Plan) -> BlastRadius:
     """The pods of the cluster that are recreated although the sets that can be migrated are."""
     total = plan.cluster_blast
     for tree in plan.trees:
-        rest = left_of(tree)
+        rest = set_recreated_with_migration(tree)
         total = BlastRadius(
             total.pods - tree.blast.pods + rest.pods,
             total.gpus - tree.blast.gpus + rest.gpus,
@@ -80,7 +80,7 @@ def gpu_hours(blast: BlastRadius, reload_seconds: float) -> str:
     return f"{blast.gpus * reload_seconds / 3600:,.1f}"
 
 
-def spoken(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
     """``13 s``, ``25 min``, ``3 h``; rounded up."""
     if seconds <= _SHORT:
         return f"{math.ceil(seconds)} s"

@@ -13,13 +13,13 @@ from typing import Any, Final
 from migrator.grove.model import Plan, Ref, TreePlan, TreeState
 from migrator.hashing import layouts, schemes
 from migrator.planning.explain import Explanation, as_text, explain
-from migrator.planning.lineage import span
+from migrator.planning.lineage import build_range
 from migrator.render import figures
 from migrator.render import summary as report
 from migrator.render.changes import change_groups
 from migrator.render.findings import advice_groups, consequences, grouped
 from migrator.render.reasons import reasons
-from migrator.render.text import sheet
+from migrator.render.text import csv_text
 
 _STATES: Final = {
     TreeState.REFUSED: "refused",
@@ -60,10 +60,10 @@ def render(
         upgrade=_upgrade(plan),
         numbers=report.summary(plan),
         refused=report.number(plan, TreeState.REFUSED),
-        rest=figures.left_behind(plan),
+        rest=figures.recreated_with_migration(plan),
         patches=patches,
         rate=figures.PATCHES_PER_SECOND,
-        pause=figures.spoken(patches / figures.PATCHES_PER_SECOND),
+        pause=figures.duration_text(patches / figures.PATCHES_PER_SECOND),
         refusals=grouped(report.refusals_of(plan)),
         next_steps=report.next_steps(plan),
         states=_STATES,
@@ -92,7 +92,7 @@ def render_targets(
         reload_seconds,
         rows=rows,
         some=some,
-        span=span,
+        build_range=build_range,
         headline="what an upgrade of the Grove operator recreates" if some else "nothing to do: no PodCliqueSets",
         origin=origin,
         operator=next((row.operator for row in rows), None),
@@ -121,7 +121,7 @@ def _rendered(name: str, reload_seconds: float, **values: Any) -> str:  # noqa: 
         change_groups=change_groups,
         count=report.count,
         hours=lambda blast: figures.gpu_hours(blast, reload_seconds),
-        reload_time=figures.spoken(reload_seconds),
+        reload_time=figures.duration_text(reload_seconds),
         speakers=schemes.speakers,
         title=layouts.title,
         number=lambda value: f"{value:,}",
@@ -156,7 +156,7 @@ def _shares(plan: Plan, label: str | None) -> list[tuple[str, list[figures.Share
 
 def _sheet(plan: Plan) -> str:
     """The sets as CSV, for a link that holds them."""
-    return b64encode(sheet(report.CSV_COLUMNS, report.csv_rows(plan)).encode("utf-8", "surrogatepass")).decode()
+    return b64encode(csv_text(report.CSV_COLUMNS, report.csv_rows(plan)).encode("utf-8", "surrogatepass")).decode()
 
 
 def _by_weight(plan: Plan) -> list[TreePlan]:

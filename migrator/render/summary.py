@@ -15,7 +15,7 @@ from migrator.hashing import schemes
 from migrator.planning.blast import FIRST_ON_DELETE, live_pods
 from migrator.planning.lineage import builds_of, is_before
 from migrator.planning.outlook import Target
-from migrator.render.figures import left_behind
+from migrator.render.figures import recreated_with_migration
 
 #: The GPUs that are not counted.
 DRA_NOTE = "GPUs are counted from the limits of containers; those claimed by dynamic resource allocation are not."
@@ -91,7 +91,7 @@ def target_row(target: Target) -> TargetRow:
         releases=target.releases,
         running=target.running,
         without=plan.cluster_blast,
-        with_migration=left_behind(plan),
+        with_migration=recreated_with_migration(plan),
         sets=len(plan.trees),
         refused=number(plan, TreeState.REFUSED),
         codes=tuple(codes(refusals_of(plan))),
@@ -140,7 +140,7 @@ def object_json(ref: Ref | None) -> dict[str, str | None]:
 
 def summary(plan: Plan) -> dict[str, int]:
     """The numbers of a plan: its selected sets, and the blast radius in the whole cluster."""
-    rest = left_behind(plan)
+    rest = recreated_with_migration(plan)
     return {
         "podCliqueSets": len(plan.trees),
         "podCliques": sum(len(tree.tree.pod_cliques) for tree in plan.trees),
@@ -190,7 +190,7 @@ def headline(plan: Plan) -> str:
     if not plan.cluster_blast.pods and all(tree.state is TreeState.DONE for tree in plan.trees):
         return f"nothing to do: {count(len(plan.trees), 'set')} already done, 0 pods would be recreated"
     refused = number(plan, TreeState.REFUSED)
-    remaining = left_behind(plan)
+    remaining = recreated_with_migration(plan)
     without = f"without migration: {_recreated(plan)} would be recreated"
     if refused:
         return f"{without}; the migration is refused by {count(refused, 'set')}"
@@ -209,7 +209,7 @@ def next_steps(plan: Plan) -> list[str]:
     if migrating and all(finding.severity is Severity.WARNING for finding in plan.findings):
         steps.append(
             f"or migrate the other {count(migrating, 'set')} with run --skip-refused: then "
-            f"{_amount(left_behind(plan))} would be recreated"
+            f"{_amount(recreated_with_migration(plan))} would be recreated"
         )
     return steps
 

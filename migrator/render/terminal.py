@@ -12,7 +12,7 @@ from rich.tree import Tree
 
 from migrator.grove.model import Advice, Plan, Ref, Severity, TreePlan, TreeState
 from migrator.hashing import schemes
-from migrator.planning.lineage import span
+from migrator.planning.lineage import build_range
 from migrator.render.changes import ChangeGroup, change_groups
 from migrator.render.figures import shares
 from migrator.render.findings import NAMED, FindingGroup, advice_groups, consequences, grouped, line, names
@@ -116,7 +116,7 @@ def targets_text(rows: Sequence[TargetRow]) -> str:
     table = [
         (
             f"{row.scheme}{' *' if row.running else ''}",
-            span(row.releases),
+            build_range(row.releases),
             f"{row.without.pods}",
             f"{row.without.running}",
             f"{row.without.gpus}",
@@ -127,7 +127,7 @@ def targets_text(rows: Sequence[TargetRow]) -> str:
         for row in rows
     ]
     header = ("TARGET", "RELEASES", "PODS", "RUNNING", "GPUS", "WITH MIGRATION", "REFUSED", "HAZARDS")
-    parts = ["what an upgrade recreates, by what the next operator speaks\n", columns(header, table)]
+    parts = ["what an upgrade recreates, by the scheme of the next operator\n", columns(header, table)]
     if any(row.running for row in rows):
         parts.append("* the operator that runs now speaks it\n")
     known: dict[Advice, None] = dict.fromkeys(advice for row in rows for advice in row.advisories)
@@ -137,7 +137,7 @@ def targets_text(rows: Sequence[TargetRow]) -> str:
     if remarks:
         parts.append("".join(f"note: {printable(remark)}\n" for remark in remarks))
     parts.append("next: plan --to RELEASE shows set by set what a migration changes and what refuses it\n")
-    unread = span(schemes.unread_releases())
+    unread = build_range(schemes.unread_releases())
     parts.append(f"note: the hashes of {unread} are not known; plan --to one of them shows its hazards\n")
     return "\n".join(parts)
 

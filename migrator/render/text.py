@@ -15,7 +15,7 @@ def columns(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def sheet(header: Iterable[str], rows: Iterable[Sequence[str | int]]) -> str:
+def csv_text(header: Iterable[str], rows: Iterable[Sequence[str | int]]) -> str:
     """A table as CSV, with line feeds."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

@@ -42,7 +42,7 @@ class Stream:
     def documents(self) -> Iterator[str]:
         """The first character of every document; only JSON's own white space separates them.
 
-        Whoever is given one decodes the document, before asking for the next.
+        The caller decodes each document before it asks for the next one.
         """
         while first := self._peek():
             yield first

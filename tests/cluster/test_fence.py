@@ -29,7 +29,7 @@ from migrator.grove.model import (
     TreeState,
 )
 from migrator.planning.patches import Patch
-from migrator.planning.tables import Baseline, CliqueBaseline, Kept, Replicas, RunRecord, Table, Was
+from migrator.planning.tables import AlreadyNew, Baseline, CliqueBaseline, Replicas, RunRecord, Table, Was
 from migrator.resources import (
     CONFIG_MAPS,
     DEPLOYMENTS,
@@ -171,7 +171,7 @@ def table(uid: str, *, kept: int = 0) -> Table:
     """A table of a set, with so many values that were the target's before."""
     hashes = SetHashes("b565bfb877d777fb5b5", {"worker": "6944cfcdb5d4947564c"})
     values = tuple(
-        Kept(Ref("Pod", "ns", uuid.uuid4().hex, str(uuid.uuid4())), "/metadata/x", "444") for _ in range(kept)
+        AlreadyNew(Ref("Pod", "ns", uuid.uuid4().hex, str(uuid.uuid4())), "/metadata/x", "444") for _ in range(kept)
     )
     return Table("ns", "set", uid, 1, "legacy-1.34", "legacy-1.35", hashes, hashes, "digest", values, "run-1")
 

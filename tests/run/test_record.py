@@ -15,9 +15,9 @@ import pytest
 from migrator.errors import LostRace, LostReply, Refused, Unreachable
 from migrator.grove.model import Ref, SetHashes
 from migrator.planning.tables import (
+    AlreadyNew,
     Baseline,
     CliqueBaseline,
-    Kept,
     Replicas,
     RunRecord,
     Table,
@@ -71,7 +71,7 @@ def table(uid: str = "u1", *, run: str = "run-1") -> Table:
         source_hashes=SetHashes("b565", {"a": "444", "b": "555"}),
         target_hashes=SetHashes("c676", {"a": "777", "b": "888"}),
         template_digest="d1",
-        kept=(Kept(Ref("Pod", "ns", "p", "pod-uid"), "/metadata/labels/grove.io~1pod-template-hash", "777"),),
+        kept=(AlreadyNew(Ref("Pod", "ns", "p", "pod-uid"), "/metadata/labels/grove.io~1pod-template-hash", "777"),),
         run=run,
     )
 

@@ -14,7 +14,7 @@ from typing import Final
 
 import pytest
 
-from migrator.planning.hazards import NEW
+from migrator.planning.hazards import INITIAL_SCHEDULE_GRACE
 from testbed import workloads
 from testbed.controlplane.client import Object
 from tests.upgrade import photo
@@ -146,7 +146,8 @@ def test_an_update_in_flight_between_releases_that_hash_alike_refuses_nothing(tm
         lab.install(source)
         lab.create_set(_set("zero"))
         lab.settle(lambda now: now.of(photo.SET))
-        time.sleep(NEW)  # a PodClique that goes to zero earlier counts as never scheduled, for Grove and so for us
+        # A PodClique that goes to zero earlier counts as never scheduled, for Grove and so for us.
+        time.sleep(INITIAL_SCHEDULE_GRACE)
         scale(lab, photo.CLIQUE, "zero-0-idle", 0)
         change_template(lab, "zero", 0, "1")
         before = quiet(lab, lambda now: in_flight(now, "zero"))

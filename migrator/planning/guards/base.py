@@ -62,7 +62,7 @@ CATALOGUE: Final = {
         Guard("GM-124", "An object belongs to no PodCliqueSet"),
         Guard("GM-125", "The template has fields that the source operator does not know"),
         Guard("GM-126", "The hash may be polluted by automatic MNNVL"),
-        Guard("GM-127", "Replicas that were scheduled have no pod scheduled now"),
+        Guard("GM-127", "A PodClique that ran once has no pod scheduled now"),
         Guard("GM-128", "A PodGangMap or PodGang holds a hash of neither scheme"),
         Guard("GM-129", "Target hashes were found without a record"),
         Guard("GM-130", "The spec changed after the migration had begun"),

@@ -19,7 +19,7 @@ from migrator.grove.model import (
     Ref,
 )
 from migrator.planning.guards.base import Case, children, judge, warn, with_status
-from migrator.planning.hazards import NEW, condition, moment, unscheduled_at
+from migrator.planning.hazards import INITIAL_SCHEDULE_GRACE, condition, kubernetes_time, unscheduled_at
 from migrator.resources import pointer
 
 #: Grove's default from alpha.2 on, which its webhook stores in every set (alpha.1's: 30 seconds);
@@ -106,7 +106,7 @@ def unscheduled(case: Case) -> Iterator[Finding]:
     """
     for pod_clique in case.tree.pod_cliques:
         idle = pod_clique.spec.get("replicas") and not pod_clique.status.get("scheduledReplicas")
-        if idle and (unscheduled_at(pod_clique) or 0) > NEW:
+        if idle and (unscheduled_at(pod_clique) or 0) > INITIAL_SCHEDULE_GRACE:
             message = (
                 f"{pod_clique.ref} ran once, and none of its pods is scheduled now: operators from alpha.12-rc1 on "
                 "count that as a breach and end the gang after the termination delay, with or without this migration"
@@ -178,7 +178,7 @@ def _some(child: tuple[str, str], number: int) -> str:
 
 def _seconds_left(delay: object, since: object, now: datetime) -> float:
     """The seconds until gang termination; none if the operator cannot know them, as it then acts at once."""
-    began = moment(since)
+    began = kubernetes_time(since)
     try:
         seconds = durations.parse(str(delay))
     except ValueError:

@@ -37,7 +37,7 @@ Changes: TypeAlias = Mapping[tuple[int, Path], Sequence[tuple[Path, str]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedObject:
     """An object and its place: the number of its document, from 0, and its path within the document."""
 
     value: JSONObject
@@ -47,7 +47,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class DumpFile:
-    """A file, read anew whenever something is wanted of it. ``name`` is for messages."""
+    """A file, which every method reads again. ``name`` is for messages."""
 
     name: str
     source: Callable[[], IO[bytes]]
@@ -55,7 +55,7 @@ class DumpFile:
 
     @classmethod
     def read(cls, path: str) -> DumpFile:
-        """A file, or stdin for ``-``; what can be read only once is kept. Raises InputError."""
+        """A file, or stdin for ``-``; what can be read only once stays in memory. Raises InputError."""
         name = "stdin" if path == STDIO else path
         try:
             if path != STDIO and stat.S_ISREG(FilePath(path).stat().st_mode):
@@ -106,7 +106,7 @@ class DumpFile:
         """Whether it is JSON; YAML that begins like JSON is not accepted, as it could mean something else."""
         return self.first in {"{", "["}
 
-    def objects(self, *, whole: bool = False) -> Iterator[Placed]:
+    def objects(self, *, whole: bool = False) -> Iterator[PlacedObject]:
         """Every object, with Lists opened; raises :class:`~migrator.errors.InputError` at the first bad place.
 
         With ``whole`` a List that has another page is one too: what it leaves out would count as absent.
@@ -155,7 +155,7 @@ class DumpFile:
             sink(_BOM)
         return Stream(chain([head.removeprefix(_BOM)], chunks), json_text.decode, sink)
 
-    def _json_objects(self, *, whole: bool) -> Iterator[Placed]:
+    def _json_objects(self, *, whole: bool) -> Iterator[PlacedObject]:
         stream = self._stream()
         for number, first in enumerate(stream.documents()):
             if first != "{":
@@ -227,7 +227,7 @@ class DumpFile:
                 "as aliases, tags or blocks; dump again with `kubectl get -o json`"
             )
 
-    def _open(self, value: Any, document: int, path: Path, *, whole: bool, passed: int = 0) -> Iterator[Placed]:  # noqa: ANN401 - anything a file may hold
+    def _open(self, value: Any, document: int, path: Path, *, whole: bool, passed: int = 0) -> Iterator[PlacedObject]:  # noqa: ANN401 - anything a file may hold
         """The objects that a value holds, but for ``passed`` items of a List, which were looked at as they came."""
         if not isinstance(value, dict):
             raise InputError(f"{self._place(document, path)} is not a Kubernetes object but {_named(value)}")
@@ -235,7 +235,7 @@ class DumpFile:
             if not isinstance(value.get(key), str) or not value[key]:
                 raise InputError(f"{self._place(document, path)} is not a Kubernetes object: it lacks {key}")
         if not value["kind"].endswith("List") or "items" not in value:
-            yield Placed(value, document, path)
+            yield PlacedObject(value, document, path)
             return
         items = value["items"] if value["items"] is not None else []
         if not isinstance(items, list):

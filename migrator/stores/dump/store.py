@@ -52,7 +52,7 @@ class _Entry:
         return marshal.loads(packed) if isinstance(packed, bytes) else packed  # noqa: S302 - our own bytes
 
     def change(self, after: JSONObject) -> None:
-        """Make it another."""
+        """Replace the object."""
         try:
             self.changes = tuple((dict(self.changes) | _replaced(self.current, after, ())).items())
         except OutputError as error:

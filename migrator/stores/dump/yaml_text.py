@@ -1,7 +1,7 @@
 """YAML as kubectl reads it, with ``sigs.k8s.io/yaml`` over go-yaml v2 (``resolve.go``, ``decode.go``).
 
-PyYAML differs: here are no base-60 numbers, ``y`` and ``n`` are booleans, ``0o17`` is octal, timestamps stay strings, a
-duplicate key is an error. So only the events of its C parser are used.
+PyYAML reads values in another way: for kubectl ``y`` and ``n`` are booleans, ``0o17`` is octal, numbers with colons and
+timestamps are strings, and a duplicate key is an error. So only the events of PyYAML's C parser are used.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ def _load_in_cluster(configuration: Configuration) -> None:
         load(client_configuration=configuration)
     except (ConfigException, OSError) as error:
         raise UsageError(
-            f"no cluster to talk to: there is neither a kubeconfig (--kubeconfig, $KUBECONFIG, {contexts.DEFAULT}) nor "
+            f"no cluster is named: there is neither a kubeconfig (--kubeconfig, $KUBECONFIG, {contexts.DEFAULT}) nor "
             f"an in-cluster configuration ({_first_line(error).rstrip('.')})"
         ) from error
 

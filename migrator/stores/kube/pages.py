@@ -26,7 +26,7 @@ _TOKEN: Final = re.compile(rb'"continue":"([\w+/=-]+)"')
 _NEAR: Final = 2048
 
 
-#: What gets an item and its JSON.
+#: Gets an item and its JSON.
 Take: TypeAlias = Callable[[JSONObject, str], object]
 
 

@@ -46,7 +46,7 @@ _FIELD: Final = re.compile(r"[A-Za-z0-9_.\[\]/~-]{1,200}")
 
 
 def status_of(body: bytes) -> Mapping[str, Any]:
-    """The ``Status`` in a body, or an empty mapping where there is none (a proxy's answer, say)."""
+    """The ``Status`` in a body, or an empty mapping where there is none, as in a proxy's answer."""
     try:
         parsed = json.loads(body)
     except ValueError:
@@ -93,7 +93,7 @@ def error_of(code: int, status: Mapping[str, Any], what: str, *, patching: bool)
     denied = failed or (_DENIED_BY.search(message) if code not in SERVER_ERRORS else None)
     by = denied[1] if denied else ""
     if by == FENCE_POLICY:
-        return LeaseLost(f"{text}: the Lease is not ours any more, or not known to be")
+        return LeaseLost(f"{text}: this run does not hold the Lease, or the API server does not know yet that it does")
     if denied:
         return Rejected(text, status=code, reason=reason, denied_by=by)
     if code in (UNAUTHORISED, FORBIDDEN):

@@ -79,8 +79,8 @@ class RateLimit:
         self._filled = now
 
 
-class Window:
-    """How many requests may be under way: more while latency does not grow with them, fewer when the server says so.
+class ConcurrencyWindow:
+    """How many requests may be under way: more while latency does not grow with them, fewer when the server throttles.
 
     It begins with ``first`` or ``most``, whichever is less. After each round of as many answers as it allows it grows
     by one if the mean latency is that of the best round, or nearly, and shrinks by one, not below ``first``, if it is
@@ -110,7 +110,7 @@ class Window:
             self.size -= 1
 
     def throttled(self, sent: float, now: float) -> None:
-        """Take note that the server could not take a request, which was sent at that time of the clock."""
+        """Record that the server throttled a request; ``sent`` and ``now`` are times of the clock."""
         if sent < self._halved:
             return
         self.size = max(1, self.size // 2)

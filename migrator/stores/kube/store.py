@@ -47,7 +47,7 @@ _CONNECTIONS: Final = 4
 _METADATA: Final = f"{JSON};as=PartialObjectMetadata;v=v1;g=meta.k8s.io,{JSON}"
 _METADATA_LIST: Final = f"{JSON};as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,{JSON}"
 
-#: Kinds of which nothing is kept in which the spelling of a number has a meaning, and their parser, which is faster.
+#: Kinds whose quantities are not kept. Their parser is faster, and loses the spelling of numbers.
 _WITHOUT_QUANTITIES: Final = frozenset({PODS, POD_CLIQUES})
 _PLAIN: Final = json.JSONDecoder()
 

@@ -22,8 +22,8 @@ from urllib3.exceptions import TimeoutError as TooLate
 from migrator.errors import MigratorError
 from migrator.store import FIRST_CONCURRENCY
 from migrator.stores.kube import responses
-from migrator.stores.kube.retry import Window
-from migrator.stores.kube.transport import SHORTEST, Course, Request, Transport
+from migrator.stores.kube.retry import ConcurrencyWindow
+from migrator.stores.kube.transport import SHORTEST_TIMEOUT, Course, Request, Transport
 from migrator.stores.kube.wire import Connection
 
 K = TypeVar("K")
@@ -48,7 +48,7 @@ class Stream(Generic[K]):
 
     transport: Transport
     take: Callable[[], tuple[K, Request] | None]
-    window: Window
+    window: ConcurrencyWindow
     _selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
     _flying: dict[Connection, _Flight[K]] = field(default_factory=dict)
     _waiting: list[tuple[float, int, _Flight[K]]] = field(default_factory=list)  # to be sent again, and when
@@ -114,7 +114,7 @@ class Stream(Generic[K]):
         course, request = flight.course, flight.course.request
         self.transport.late(course)
         try:
-            connection = self._connection(connect, max(course.until - self.transport.timing.clock(), SHORTEST))
+            connection = self._connection(connect, max(course.until - self.transport.timing.clock(), SHORTEST_TIMEOUT))
         except HTTPError as error:
             course.attempt += 1
             self._report(request, 0, 0.0)
@@ -230,4 +230,4 @@ def stream(
     transport: Transport, take: Callable[[], tuple[K, Request] | None], *, concurrency: int
 ) -> Generator[tuple[K, bytes | MigratorError], None, None]:
     """Send what ``take`` gives, at most ``concurrency`` at a time."""
-    return Stream(transport, take, Window(concurrency, first=FIRST_CONCURRENCY)).run()
+    return Stream(transport, take, ConcurrencyWindow(concurrency, first=FIRST_CONCURRENCY)).run()

@@ -40,7 +40,7 @@ _USER_AGENT: Final = f"grove-migrator/{__version__}"
 _LEAST_TIME: Final = 1.0
 
 #: What the HTTP library accepts as a timeout, in seconds.
-SHORTEST: Final = 0.001
+SHORTEST_TIMEOUT: Final = 0.001
 
 #: For how long, in seconds, credentials are taken for fresh: asking the official client for them at every request costs
 #: more than signing does, and it renews them minutes before they end.
@@ -209,7 +209,7 @@ class Transport:
         return None
 
     def late(self, course: Course) -> None:
-        """Raise what the request ends with if it should be sent again and its time is over meanwhile."""
+        """Give up a request that is to be sent again, and whose time is over by now."""
         left = course.until - self.timing.clock()
         if course.attempt and not course.request.repeatable and left < self._least(course.request) / 2:
             self._give_up(course)
@@ -266,11 +266,11 @@ class Transport:
         if request.method == "GET":
             return timeout
         if not request.repeatable:
-            timeout = max(min(timeout, course.until - self.timing.clock()), SHORTEST)
+            timeout = max(min(timeout, course.until - self.timing.clock()), SHORTEST_TIMEOUT)
         if request.left is not None:
             left = request.left()
             if left <= 0:
-                raise LeaseLost(f"{request.what}: the hold of the Lease ends, so it is not sent")
+                raise LeaseLost(f"{request.what}: our hold of the Lease has ended, so the request is not sent")
             timeout = min(timeout, left)
         return min(timeout, LONGEST_WRITE)
 
@@ -286,7 +286,7 @@ class Transport:
         host, text = self._configuration.host, _explain(error)
         if isinstance(error, SSLError) and "CERTIFICATE_VERIFY_FAILED" in str(error):
             raise Unreachable(
-                f"{course.request.what}: {host} shows a certificate that is not trusted: {text}"
+                f"{course.request.what}: {host} presents a certificate that is not trusted: {text}"
             ) from error
         if isinstance(error, LocationValueError):
             raise Unreachable(f"{course.request.what}: {host} is not an address: {text}") from error

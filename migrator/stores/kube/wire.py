@@ -187,7 +187,7 @@ class Connection:
         return False
 
     def close(self) -> None:
-        """End it."""
+        """Close it."""
         self._made.close()
 
 

@@ -113,7 +113,7 @@ def test_auto_takes_the_scheme_whose_generation_hash_is_stored() -> None:
         document["status"] = {"currentGenerationHash": hash_pod_clique_set(document, scheme(wanted)).generation_hash}
         assert source_of(document, "PodCliqueSet default/demo").name == wanted
     document["status"] = {"currentGenerationHash": "4567"}
-    with pytest.raises(UsageError, match="4567, which no known operator gives"):
+    with pytest.raises(UsageError, match="4567, which no known operator computes"):
         source_of(document, "PodCliqueSet default/demo")
     del document["status"]
     with pytest.raises(UsageError, match="PodCliqueSet default/demo stores no generation hash"):

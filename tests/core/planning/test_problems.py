@@ -9,7 +9,7 @@ import pytest
 from migrator.grove.places import PROGRESS_FIELDS
 from migrator.planning.baseline import baseline_of
 from migrator.planning.options import PlanOptions, direction
-from migrator.planning.problems import problems_of, since
+from migrator.planning.problems import changes_since, problems_of
 from tests.support.builders import LATER, World, clique
 
 
@@ -19,8 +19,8 @@ def test_a_scaling_group_that_came_later_has_nothing_to_be_compared_with() -> No
     before = baseline_of(world.snapshot().trees[0])
     world.of("PodCliqueScalingGroup", "web-0-sg")["status"]["updatedReplicas"] = 0
     now = world.snapshot().trees[0]
-    assert [str(problem.ref) for problem in since(now, before)] == ["PodCliqueScalingGroup default/web-0-sg"]
-    assert list(since(now, replace(before, scaling_groups={}))) == []
+    assert [str(problem.ref) for problem in changes_since(now, before)] == ["PodCliqueScalingGroup default/web-0-sg"]
+    assert list(changes_since(now, replace(before, scaling_groups={}))) == []
 
 
 def test_a_set_that_goes_or_has_not_begun_is_not_judged() -> None:
@@ -44,7 +44,7 @@ def test_an_update_is_reported_under_the_field_that_holds_it(name: str) -> None:
     before = baseline_of(world.snapshot().trees[0])
     for item in (world.pcs, world.of("PodClique", "web-0-front")):
         item["status"][name] |= {"updateStartedAt": LATER, "updateEndedAt": LATER}
-    (began,) = since(world.snapshot().trees[0], before)
+    (began,) = changes_since(world.snapshot().trees[0], before)
     assert (began.ref.kind, began.field) == ("PodCliqueSet", f"/status/{name}")
     del world.pcs["status"][name]["updateEndedAt"]
     (open_,) = problems_of(world.snapshot(), way, {}, {}, after_upgrade=True)

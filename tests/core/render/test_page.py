@@ -19,7 +19,7 @@ from migrator.render import figures
 from migrator.render import page as page_module
 from migrator.render import summary as report
 from migrator.render.page import render, render_targets
-from migrator.render.text import sheet
+from migrator.render.text import csv_text
 from tests.core.render.test_terminal import many, plan, tree, tree_plan
 from tests.support.builders import World, clique
 from tests.support.fleet import LONG, fleet
@@ -293,7 +293,7 @@ def test_the_sheet_in_the_page_is_that_of_the_command() -> None:
     """The link holds what `-o csv` prints, byte for byte."""
     made = bad_night()
     (link,) = re.findall(r'href="data:text/csv;charset=utf-8;base64,([^"]+)"', render(made))
-    assert base64.b64decode(link).decode() == sheet(report.CSV_COLUMNS, report.csv_rows(made))
+    assert base64.b64decode(link).decode() == csv_text(report.CSV_COLUMNS, report.csv_rows(made))
 
 
 @pytest.mark.parametrize(
@@ -301,7 +301,7 @@ def test_the_sheet_in_the_page_is_that_of_the_command() -> None:
 )
 def test_times_are_rounded_up(seconds: float, said: str) -> None:
     """Nobody reads seconds of an hour, and nobody is promised less than what it takes."""
-    assert figures.spoken(seconds) == said
+    assert figures.duration_text(seconds) == said
 
 
 def labelled(name: str, namespace: str, **labels: str) -> Tree:

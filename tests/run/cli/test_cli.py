@@ -324,7 +324,7 @@ def test_sigterm_asks_a_run_to_stop_and_a_second_one_ends_it() -> None:
     received = []
     signal.signal(signal.SIGTERM, lambda *_: received.append("default"))
     try:
-        with wiring.stopping(signal.SIGTERM) as stop:
+        with wiring.stop_on(signal.SIGTERM) as stop:
             os.kill(os.getpid(), signal.SIGTERM)
             assert stop.wait(5)
             assert received == []

@@ -98,7 +98,7 @@ def test_a_signal_at_the_question_ends_the_run(
     """Elsewhere a first signal only asks a run to stop. At the question it is what it is without us, and back later."""
     site = Site()
     invoke.on(site.store)
-    monkeypatch.setattr(screens, "somebody_answers", lambda **_: True)
+    monkeypatch.setattr(screens, "can_ask", lambda **_: True)
     before, seen = signal.getsignal(number), []
 
     def answer(_: str) -> str:

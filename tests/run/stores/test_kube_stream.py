@@ -11,7 +11,7 @@ from migrator.errors import LeaseLost, LostReply, MigratorError, Unreachable
 from migrator.errors import TestFailed as FailedTest
 from migrator.resources import PODS, Op
 from migrator.store import DryRun, Write
-from migrator.stores.kube.retry import RateLimit, Window
+from migrator.stores.kube.retry import ConcurrencyWindow, RateLimit
 from migrator.stores.kube.store import KubeStore
 from tests.support.fake_api import (
     ANONYMOUS_422,
@@ -229,7 +229,7 @@ def test_nothing_is_sent_in_a_dry_run_of_the_client(serve: Serve) -> None:
 # --- how many -------------------------------------------------------------------------------------------------------
 
 
-def rounds(window: Window, count: int, seconds: Callable[[int], float]) -> list[int]:
+def rounds(window: ConcurrencyWindow, count: int, seconds: Callable[[int], float]) -> list[int]:
     """The window after each of so many rounds, in which answers take ``seconds(size)``."""
     sizes = []
     for _ in range(count):
@@ -241,19 +241,19 @@ def rounds(window: Window, count: int, seconds: Callable[[int], float]) -> list[
 
 def test_the_window_grows_while_latency_does_not() -> None:
     """One more after each round, up to the limit."""
-    assert rounds(Window(12, first=8), 6, lambda _: 0.01) == [9, 10, 11, 12, 12, 12]
+    assert rounds(ConcurrencyWindow(12, first=8), 6, lambda _: 0.01) == [9, 10, 11, 12, 12, 12]
 
 
 def test_the_window_of_a_server_that_is_busy_stays_where_latency_begins_to_grow() -> None:
     """A server that does a fixed number a second answers later the more it is asked at a time."""
-    sizes = rounds(Window(64, first=8), 50, lambda size: size * 0.01)
+    sizes = rounds(ConcurrencyWindow(64, first=8), 50, lambda size: size * 0.01)
     assert max(sizes) <= 11
     assert min(sizes) >= 8
 
 
 def test_the_window_shrinks_when_others_make_the_server_slow() -> None:
     """Down to where it began, and not below: latency alone says little."""
-    window = Window(32, first=8)
+    window = ConcurrencyWindow(32, first=8)
     rounds(window, 10, lambda _: 0.01)
     assert window.size == 18
     assert rounds(window, 20, lambda _: 0.1)[-1] == 8
@@ -261,7 +261,7 @@ def test_the_window_shrinks_when_others_make_the_server_slow() -> None:
 
 def test_throttling_halves_the_window_once_for_all_that_was_under_way() -> None:
     """Eight answers of one moment are one message; the next is another. Then it grows again."""
-    window = Window(32, first=8)
+    window = ConcurrencyWindow(32, first=8)
     for sent in range(8):
         window.throttled(sent / 10, 1.0)
     assert window.size == 4
@@ -275,4 +275,4 @@ def test_throttling_halves_the_window_once_for_all_that_was_under_way() -> None:
 @pytest.mark.parametrize("most", [0, 1, 5])
 def test_the_window_is_never_above_its_limit(most: int) -> None:
     """Nor empty."""
-    assert set(rounds(Window(most, first=8), 5, lambda _: 0.01)) == {max(most, 1)}
+    assert set(rounds(ConcurrencyWindow(most, first=8), 5, lambda _: 0.01)) == {max(most, 1)}
