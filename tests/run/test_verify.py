@@ -19,10 +19,10 @@ from migrator.run.leases import OWN_LEASE
 from migrator.run.operator import Flags
 from migrator.run.record import Recorder
 from migrator.run.verify import VerifyOptions, VerifyResult, close, closing, verify
+from testbed import operator_installation as installation
 from testbed import workloads
 from testbed.trees import State, grow
 from tests.simulation import cluster
-from tests.simulation.world import operator_pod
 from tests.support.memory_store import MemoryStore
 from tests.support.small_cluster import Clock, context_of
 
@@ -99,7 +99,7 @@ def migrated() -> Site:
         for item in grow(pcs, podcliqueset.hash_pod_clique_set(pcs, schemes.by_name(SOURCE)), state):
             site.put(item)
     loop.run(site, RunOptions(plan=PLAN, flags=Flags(NAMESPACE)), site.context)
-    for item in (*cluster.operator(image=cluster.NEW_IMAGE), operator_pod("new-1", cluster.NEW_IMAGE)):
+    for item in (*cluster.operator(image=cluster.NEW_IMAGE), installation.pod(cluster.NEW_IMAGE, name="new-1")):
         site.put(item)
     return site
 
@@ -249,7 +249,7 @@ def test_before_the_upgrade_there_is_no_after(migrated: Site, replicas: int) -> 
     for item in cluster.operator(replicas=replicas):
         migrated.put(item)
     if replicas:
-        migrated.put(operator_pod("old-1", cluster.OLD_IMAGE))
+        migrated.put(installation.pod(cluster.OLD_IMAGE, name="old-1"))
     migrated.fails(r"no operator of legacy-1\.35 runs")
     assert migrated.records()
     if replicas:
