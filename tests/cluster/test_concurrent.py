@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 
 from tests.conftest import SEED
-from tests.simulation import proxy
+from tests.simulation import harm
 from tests.simulation.live import REQUEST_TIMEOUT, LiveCluster, Migrator
 from tests.simulation.proxy import Exchange, Fault, Seen
 from tests.simulation.truth import DONE, LOST, REFUSED, REVERTED, STUCK, lies
@@ -123,7 +123,7 @@ def test_two_runs_that_may_lose_their_leases_write_in_turn(live: LiveCluster, nu
 
 def test_another_lease_name_lets_nobody_in(patient: LiveCluster) -> None:
     """A second run that is told another Lease finds in the record which one the first holds, and waits for that."""
-    check_with_leases(patient, (), ("--lease-name=another",), proxy.nth(1, "PATCH", "pods/"))
+    check_with_leases(patient, (), ("--lease-name=another",), harm.nth(1, "PATCH", "pods/"))
 
 
 @pytest.mark.slow
@@ -134,7 +134,7 @@ def test_another_lease_name_lets_nobody_in_at_any_write(
 ) -> None:
     """The same, wherever the first run is when the second one comes."""
     one, other = ((f"--lease-name={name}",) if name else () for name in names)
-    check_with_leases(patient, one, other, proxy.write(number))
+    check_with_leases(patient, one, other, harm.write(number))
 
 
 def check_with_leases(

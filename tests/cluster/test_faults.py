@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from tests.conftest import SEED
-from tests.simulation import proxy
+from tests.simulation import harm
 from tests.simulation.live import REQUEST_TIMEOUT, LiveCluster, Migrator
 from tests.simulation.proxy import Fault, Schedule, Seen
 from tests.simulation.truth import DONE, FAILED, LOST, REVERTED, STUCK, lies
@@ -22,18 +22,18 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.faults]
 _NOT_GIVEN_BACK: Final = "the operator is at zero and was not given back"
 _FORBIDDEN: Final = {"reason": "FieldValueForbidden", "message": "may not change", "field": "status"}
 FAULTS: Final[dict[str, Fault]] = {
-    "409": proxy.refuse(409),
-    "410": proxy.refuse(410),
-    "422 test": proxy.refuse(422),
-    "422 rejection": proxy.refuse(422, causes=[_FORBIDDEN]),
-    "429": proxy.refuse(429, retry_after=1),
-    "500": proxy.refuse(500),
-    "503": proxy.refuse(503),
-    "reset": proxy.reset,
-    "lost reply": proxy.lose,
-    "delay": proxy.delay(0.3),
-    "delay beyond the time-out": proxy.delay(REQUEST_TIMEOUT + 0.5),
-    "truncated": proxy.truncate,
+    "409": harm.refuse(409),
+    "410": harm.refuse(410),
+    "422 test": harm.refuse(422),
+    "422 rejection": harm.refuse(422, causes=[_FORBIDDEN]),
+    "429": harm.refuse(429, retry_after=1),
+    "500": harm.refuse(500),
+    "503": harm.refuse(503),
+    "reset": harm.reset,
+    "lost reply": harm.lose,
+    "delay": harm.delay(0.3),
+    "delay beyond the time-out": harm.delay(REQUEST_TIMEOUT + 0.5),
+    "truncated": harm.truncate,
 }
 
 #: No fewer than an undisturbed run has, how many of them one test covers, and the distance between those it tries.
@@ -95,8 +95,8 @@ def check(live: LiveCluster, schedule: Schedule) -> Migrator:
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_fault_is_got_over_or_told(live: LiveCluster, case: Case) -> None:
     """One request fails in one way: the run ends well, or says truthfully what is there, and a rerun ends well."""
-    chosen = proxy.nth(case.number, case.method, case.target)
-    run = check(live, proxy.once(FAULTS[case.fault], chosen))
+    chosen = harm.nth(case.number, case.method, case.target)
+    run = check(live, harm.once(FAULTS[case.fault], chosen))
     assert run.proxy.faulted, "the run never came to that request"
     assert run.code in case.codes, str(run)
 
@@ -104,7 +104,7 @@ def test_a_fault_is_got_over_or_told(live: LiveCluster, case: Case) -> None:
 def test_a_write_that_is_always_rejected_takes_everything_back(live: LiveCluster) -> None:
     """No set can be committed: all that was written goes back, the operator comes back, and the exit code is 5."""
     is_commit = _is_write_to("podcliquesets/")
-    run = live.run(proxy.always(FAULTS["422 rejection"], is_commit))
+    run = live.run(harm.always(FAULTS["422 rejection"], is_commit))
     assert (run.code, lies(live, run)) == (REVERTED, []), str(run)
     assert live.grove() == live.before
     assert (live.replicas, live.records, live.owners_of_replicas) == (1, [], [])
@@ -113,7 +113,7 @@ def test_a_write_that_is_always_rejected_takes_everything_back(live: LiveCluster
 
 def test_an_operator_that_cannot_be_given_back_is_told(live: LiveCluster) -> None:
     """Every hash went back but the operator's replicas did not: that is exit code 6, and a revert gives them back."""
-    stop = proxy.nth(1, "PATCH", "deployments/")
+    stop = harm.nth(1, "PATCH", "deployments/")
     is_commit, is_scale = _is_write_to("podcliquesets/"), _is_write_to("deployments/")
 
     def schedule(seen: Seen) -> Fault | None:
@@ -131,7 +131,7 @@ def test_an_operator_that_cannot_be_given_back_is_told(live: LiveCluster) -> Non
 
 def test_leases_that_cannot_be_read_stop_nothing(live: LiveCluster) -> None:
     """Who holds the Leases cannot be read at the start: the run ends, and the operator was never stopped."""
-    run = check(live, proxy.times(2, FAULTS["409"], _is_read_of_lease))
+    run = check(live, harm.once(FAULTS["409"], _is_read_of_lease, times=2))
     assert run.code == FAILED, str(run)
     assert [seen for seen in run.proxy.writes if seen.plural != "leases"] == []
 
@@ -139,7 +139,7 @@ def test_leases_that_cannot_be_read_stop_nothing(live: LiveCluster) -> None:
 def test_an_operator_that_is_left_down_is_told(live: LiveCluster) -> None:
     """Once the operator is stopped no Lease can be read, so another run may be in charge: exit code 6 says so."""
     stopped = _from(_is_write_to("deployments/"))
-    run = check(live, proxy.always(FAULTS["409"], lambda seen: stopped(seen) and _is_read_of_lease(seen)))
+    run = check(live, harm.always(FAULTS["409"], lambda seen: stopped(seen) and _is_read_of_lease(seen)))
     assert run.code == STUCK, str(run)
     assert _NOT_GIVEN_BACK in str(run)
 
@@ -147,7 +147,7 @@ def test_an_operator_that_is_left_down_is_told(live: LiveCluster) -> None:
 def test_an_outage_in_mid_tree_is_told(live: LiveCluster) -> None:
     """From the first PodClique on nothing is answered any more: what is there is told, and a rerun ends well."""
     broken = _from(_is_write_to("podcliques/"))
-    run = check(live, proxy.always(FAULTS["reset"], broken))
+    run = check(live, harm.always(FAULTS["reset"], broken))
     assert run.code == STUCK, str(run)
 
 
@@ -158,7 +158,7 @@ def test_every_request_may_fail_in_every_way(live: LiveCluster, fault: str, firs
     """Every other request, from a drawn one on, fails in every way, once or a few times in a row: the same holds."""
     chance = random.Random(f"{os.environ[SEED]} {fault} {first}")  # noqa: S311 - schedules, not secrets
     for number in range(first + chance.randrange(STRIDE), first + CHUNK, STRIDE):
-        check(live, proxy.burst(chance.choice((1, 1, 2, 3)), FAULTS[fault], number))
+        check(live, harm.burst(chance.choice((1, 1, 2, 3)), FAULTS[fault], number))
         live.reset()
 
 
@@ -167,7 +167,7 @@ def test_every_request_may_fail_in_every_way(live: LiveCluster, fault: str, firs
 @pytest.mark.parametrize("fault", ["503", "reset", "lost reply"])
 def test_an_outage_may_begin_at_any_request(live: LiveCluster, fault: str, number: int) -> None:
     """From any request on every one fails: the exit code tells the truth, and a rerun ends well."""
-    check(live, proxy.always(FAULTS[fault], lambda seen: seen.number >= number))
+    check(live, harm.always(FAULTS[fault], lambda seen: seen.number >= number))
 
 
 @pytest.mark.slow

@@ -12,11 +12,11 @@ from typing import Final, Literal
 
 import pytest
 
-from tests.simulation import proxy
+from tests.simulation import harm
 from tests.simulation.live import REQUEST_TIMEOUT, LiveCluster
+from tests.simulation.process import KILLED
 from tests.simulation.proxy import Fault, Seen
 from tests.simulation.truth import DONE, lies
-from tests.simulation.world import KILLED
 from tests.support.counts import record
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.faults]
@@ -24,9 +24,9 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.faults]
 Way = Literal["rerun", "revert"]
 
 MOMENTS: Final[dict[str, Fault]] = {
-    "before": proxy.kill_before,
-    "after": proxy.kill_after,
-    "late": proxy.kill_late(0.75 * REQUEST_TIMEOUT),
+    "before": harm.kill_before,
+    "after": harm.kill_after,
+    "late": harm.kill_late(0.75 * REQUEST_TIMEOUT),
 }
 RECORD: Final = "configmaps/grove-migrator-run"
 USAGE: Final = 2
@@ -47,17 +47,17 @@ class Point:
 
 #: Each kind of write, the commit records above all.
 CHOSEN: Final = [
-    Point("the first write", lambda: proxy.write(1), "before", "revert"),
-    Point("the operator's replicas", lambda: proxy.nth(1, "PATCH", "deployments/"), "after", "revert"),
-    Point("our Lease", lambda: proxy.nth(1, "POST", "leases"), "after", "rerun"),
-    Point("the operator's Lease", lambda: proxy.nth(2, "POST", "leases"), "after", "revert"),
-    Point("the tables", lambda: proxy.nth(2, "POST", "configmaps"), "before", "rerun"),
-    Point("the first pod", lambda: proxy.nth(1, "PATCH", "pods/"), "after", "revert"),
-    Point("the middle", lambda: proxy.nth(3, "PATCH", "podcliques/"), "late", "rerun"),
-    Point("the first set", lambda: proxy.nth(1, "PATCH", "podcliquesets/"), "after", "rerun"),
-    Point("the last set", lambda: proxy.nth(3, "PATCH", "podcliquesets/"), "before", "revert"),
-    Point("the end in the record", lambda: proxy.nth(2, "PATCH", RECORD), "before", "rerun"),
-    Point("the last write", lambda: proxy.nth(3, "POST", "events"), "after", "revert"),
+    Point("the first write", lambda: harm.write(1), "before", "revert"),
+    Point("the operator's replicas", lambda: harm.nth(1, "PATCH", "deployments/"), "after", "revert"),
+    Point("our Lease", lambda: harm.nth(1, "POST", "leases"), "after", "rerun"),
+    Point("the operator's Lease", lambda: harm.nth(2, "POST", "leases"), "after", "revert"),
+    Point("the tables", lambda: harm.nth(2, "POST", "configmaps"), "before", "rerun"),
+    Point("the first pod", lambda: harm.nth(1, "PATCH", "pods/"), "after", "revert"),
+    Point("the middle", lambda: harm.nth(3, "PATCH", "podcliques/"), "late", "rerun"),
+    Point("the first set", lambda: harm.nth(1, "PATCH", "podcliquesets/"), "after", "rerun"),
+    Point("the last set", lambda: harm.nth(3, "PATCH", "podcliquesets/"), "before", "revert"),
+    Point("the end in the record", lambda: harm.nth(2, "PATCH", RECORD), "before", "rerun"),
+    Point("the last write", lambda: harm.nth(3, "POST", "events"), "after", "revert"),
 ]
 
 
@@ -89,7 +89,7 @@ def check_revert(live: LiveCluster, killed: list[Seen]) -> None:
 
 def check(live: LiveCluster, moment: str, chosen: Callable[[Seen], bool], way: Way) -> bool:
     """Kill a run, and look at what it left and at what comes then; false if it ended before the point came."""
-    run = live.start(proxy.once(MOMENTS[moment], chosen)).wait(settle=moment != "late")
+    run = live.start(harm.once(MOMENTS[moment], chosen)).wait(settle=moment != "late")
     assert lies(live, run) == []
     if not run.proxy.faulted:
         assert run.code == DONE, str(run)
@@ -117,7 +117,7 @@ def test_a_kill_at_a_chosen_write_is_repaired(live: LiveCluster, point: Point) -
 @pytest.mark.parametrize("number", range(1, WRITES + 1))
 def test_a_kill_at_any_write_is_repaired(live: LiveCluster, moment: str, way: Way, number: int) -> None:
     """Killed at every write there is, in each way: no value is ever a third one, and a rerun or a revert ends well."""
-    check(live, moment, proxy.write(number), way)
+    check(live, moment, harm.write(number), way)
 
 
 @pytest.mark.slow
@@ -126,7 +126,7 @@ def test_a_kill_at_any_write_is_repaired(live: LiveCluster, moment: str, way: Wa
 def test_a_revert_that_is_killed_at_any_write_is_finished(live: LiveCluster, moment: str, number: int) -> None:
     """The revert itself is killed at every write there is: the next one brings the rest back."""
     assert live.finish().code == DONE
-    back = live.start(proxy.once(MOMENTS[moment], proxy.write(number)), "--revert").wait(settle=moment != "late")
+    back = live.start(harm.once(MOMENTS[moment], harm.write(number)), "--revert").wait(settle=moment != "late")
     assert live.wrongs == []
     if back.code == KILLED:
         again = live.revert()

@@ -12,7 +12,7 @@ import pytest
 
 from migrator.run.leases import PARKED
 from testbed.controlplane.server import ControlPlane
-from tests.simulation import proxy
+from tests.simulation import harm
 from tests.simulation.live import LiveCluster
 from tests.simulation.proxy import Exchange, Seen
 from tests.simulation.truth import DONE, FAILED, LOST, REVERTED, STUCK, lies
@@ -34,10 +34,10 @@ Chosen = Callable[[], Callable[[Seen], bool]]
 # --- told to end ----------------------------------------------------------------------------------------------------
 
 TERMINATED: Final[dict[str, Chosen]] = {
-    "while it only reads": lambda: proxy.nth(2, "GET", "podcliques"),
-    "while it stops the operator": lambda: proxy.nth(1, "PATCH", "deployments/"),
-    "at the first pod": lambda: proxy.nth(1, "PATCH", "pods/"),
-    "at the first commit": lambda: proxy.nth(1, "PATCH", "podcliquesets/"),
+    "while it only reads": lambda: harm.nth(2, "GET", "podcliques"),
+    "while it stops the operator": lambda: harm.nth(1, "PATCH", "deployments/"),
+    "at the first pod": lambda: harm.nth(1, "PATCH", "pods/"),
+    "at the first commit": lambda: harm.nth(1, "PATCH", "podcliquesets/"),
 }
 
 
@@ -48,7 +48,7 @@ def check_terminated(live: LiveCluster, chosen: Callable[[Seen], bool]) -> None:
         exchange.proxy.terminate()
         exchange.pass_on()
 
-    run = live.start(proxy.once(terminate, chosen)).wait(seconds=GRACE)
+    run = live.start(harm.once(terminate, chosen)).wait(seconds=GRACE)
     assert run.code in {DONE, FAILED, LOST, REVERTED, STUCK}, str(run)
     assert lies(live, run) == [], str(run)
     assert live.holder == (PARKED if run.code == STUCK else ""), str(run)
@@ -101,7 +101,7 @@ def check_outage(mortal: ControlPlane, directory: Path, chosen: Callable[[Seen],
         threading.Thread(target=restart).start()
         exchange.reset()
 
-    run = live.run(proxy.once(kill, chosen))
+    run = live.run(harm.once(kill, chosen))
     assert run.proxy.faulted, "the run never came to that request"
     assert back.wait(GRACE * 4)
     assert run.code in {DONE, FAILED, LOST, REVERTED, STUCK}, str(run)
@@ -116,17 +116,17 @@ def check_outage(mortal: ControlPlane, directory: Path, chosen: Callable[[Seen],
 
 def test_a_run_survives_its_api_server(mortal: ControlPlane, tmp_path: Path) -> None:
     """The Lease outlasts the restart, so the run goes on where it was, or takes everything back."""
-    code = check_outage(mortal, tmp_path, proxy.nth(2, "PATCH", "podcliques/"))
+    code = check_outage(mortal, tmp_path, harm.nth(2, "PATCH", "podcliques/"))
     assert code in {DONE, REVERTED, STUCK}
 
 
 def test_a_run_survives_its_api_server_while_it_stops_the_operator(mortal: ControlPlane, tmp_path: Path) -> None:
     """Whether the operator was stopped is not known: the run finds out, or its exit code counts it as stopped."""
-    check_outage(mortal, tmp_path, proxy.nth(1, "PATCH", "deployments/"))
+    check_outage(mortal, tmp_path, harm.nth(1, "PATCH", "deployments/"))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(1, WRITES, 3))
 def test_the_api_server_may_end_at_any_write(mortal: ControlPlane, tmp_path: Path, number: int) -> None:
     """The same at every third write."""
-    check_outage(mortal, tmp_path, proxy.write(number))
+    check_outage(mortal, tmp_path, harm.write(number))

@@ -14,22 +14,12 @@ from testbed import operator_installation as installation
 from testbed.trees import Object
 from tests.simulation import cluster
 from tests.simulation.points import GROVE, first, of_trees
+from tests.simulation.process import KILLED, Ending, Process, Step, Write, do_at, kill_at, raise_at
 from tests.simulation.truth import DONE, FAILED, LOST, REFUSED, REVERTED, STUCK, lies
-from tests.simulation.world import (
-    KILLED,
-    Ending,
-    Process,
-    Step,
-    World,
-    Write,
-    do_at,
-    kill_at,
-    operator_pod,
-    raise_at,
-)
+from tests.simulation.world import World
 
 LOST_LABELS = {"app": "own"}
-_MANY = 500  # reads, more than any run here makes
+_MANY = 500  # steps, more than any run here makes
 
 
 def in_flight(body: Object) -> None:
@@ -108,7 +98,7 @@ def test_pods_that_are_not_told_to_end_at_once_do_not_hide_what_was_stopped() ->
 def test_a_pod_that_no_scale_down_ends_is_waited_for_and_named() -> None:
     """A pod with the operator's labels beside a Deployment at zero: 4 once the patience is over, without a deadline."""
     world = World(replicas=0)
-    world.store.put(operator_pod("bare", cluster.OLD_IMAGE))
+    world.store.put(installation.pod(cluster.OLD_IMAGE, name="bare"))
     ending = world.run()
     assert (ending.code, world.records) == (LOST, []), str(ending)
     assert "grove-system/bare" in str(ending)
@@ -161,7 +151,7 @@ def test_an_operator_without_election_stops_the_run(image: str, code: int) -> No
     number = first("pods") + 1
 
     def start(_write: Write) -> None:
-        world.store.put(operator_pod("early", image))
+        world.store.put(installation.pod(image, name="early"))
         world.advance(6)
 
     ending = world.run(do_at(number, "after", start))
@@ -333,13 +323,13 @@ def test_a_run_whose_token_is_void_ends() -> None:
             void.append(write.number)
             raise NotAuthorised("HTTP 401 Unauthorized")
 
-    def look(number: int) -> None:
-        if void and number > _MANY:
+    def look(step: Step) -> None:
+        if void and step.number > _MANY:
             process.kill()
-        if void:
+        if void and step.kind in {"read", "dry run"}:
             raise NotAuthorised("HTTP 401 Unauthorized")
 
-    process = world.start(fault=refuse, read_fault=look)
+    process = world.start(fault=refuse, at=look)
     ending = process.run()
     assert void
     assert ending.code == STUCK, str(ending)

@@ -10,8 +10,8 @@ from migrator.planning.images import other_digest, pulled_digests
 from migrator.planning.options import PlanOptions
 from migrator.run import observation
 from migrator.run.context import RunOptions
+from testbed import operator_installation as installation
 from tests.simulation import cluster
-from tests.simulation.world import operator_pod
 from tests.support.memory_store import MemoryStore
 
 READ, OTHER = f"sha256:{64 * 'a'}", f"sha256:{64 * 'b'}"
@@ -28,7 +28,7 @@ READ, OTHER = f"sha256:{64 * 'a'}", f"sha256:{64 * 'b'}"
 )
 def test_the_running_image_is_compared(image_id: str, *, other: bool) -> None:
     """An imageID from a registry must be the one that was read; one that names no registry's digest says nothing."""
-    said = other_digest(pulled_digests(_pulled(operator_pod("one", cluster.NEW_IMAGE), image_id)), frozenset({READ}))
+    said = other_digest(pulled_digests(_pulled(installation.pod(cluster.NEW_IMAGE), image_id)), frozenset({READ}))
     assert (said is not None) is other
     assert said is None or (READ in said and OTHER in said)
     assert other_digest(frozenset({OTHER}), frozenset()) is None
@@ -44,7 +44,10 @@ def _pulled(pod: dict[str, Any], image_id: str) -> dict[str, Any]:
 def test_a_run_refuses_another_build_of_the_target(image: str, digest: str) -> None:
     """A pod that counts as the target's by its tag, and was pulled by another digest than was read, refuses the run."""
     store = MemoryStore({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": cluster.NAMESPACE}})
-    for item in (*cluster.operator(image=image), _pulled(operator_pod("one", image), f"registry.example/op@{digest}")):
+    for item in (
+        *cluster.operator(image=image),
+        _pulled(installation.pod(image), f"registry.example/op@{digest}"),
+    ):
         store.put(item)
     options = RunOptions(PlanOptions(target=cluster.TARGET), stop_operator=True, target_digests=frozenset({READ}))
     said = [finding.message for finding in observation.glance(store, options).findings() if READ in finding.message]

@@ -3,55 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final, Protocol
+from typing import Final
 
 from testbed.trees import Hashes, Object, grow, of_kind
-from tests.simulation.cluster import Key, key_of
-from tests.support.memory_store import copied
+from tests.simulation.cluster import key_of
+from tests.simulation.tree import GROUP, PART_OF, Tree
+from tests.support.memory_objects import copied
 
 _GROUPS: Final = "PodCliqueScalingGroup"
-_PART_OF: Final = "app.kubernetes.io/part-of"
-_GROUP: Final = "grove.io/podcliquescalinggroup"
 
 
-class Operator(Protocol):
-    """What is asked of an operator here."""
-
-    objects: dict[Key, Object]
-
-    def owned(self, kind: str, owner: Object) -> list[Object]:
-        """The objects of a kind that another controls."""
-
-    def add(self, item: Object, owner: Object) -> None:
-        """A new object, controlled by another."""
-
-    def remove(self, item: Object) -> None:
-        """Take an object away, and all that it owns."""
-
-
-def sync(operator: Operator, pcs: Object, hashes: Hashes) -> None:
+def sync(tree: Tree, pcs: Object, hashes: Hashes) -> None:
     """Make what the template and the replicas ask for and is missing, remove what is there beyond that.
 
     ``podcliqueset/components/podclique/podclique.go:Sync``,
     ``podcliquescalinggroup/components/podclique/sync.go:createExpectedPCLQs``; a scaling group that exists keeps its
     own replicas. No hash is compared here, but what is new gets those of the present template.
     """
-    groups = operator.owned(_GROUPS, pcs)
+    groups = tree.owned(_GROUPS, pcs)
     names = _expected(pcs, {group["metadata"]["name"]: group["spec"]["replicas"] for group in groups})
     for owner in (pcs, *groups):
-        for child in (*operator.owned(_GROUPS, owner), *operator.owned("PodClique", owner)):
+        for child in (*tree.owned(_GROUPS, owner), *tree.owned("PodClique", owner)):
             if child["metadata"]["name"] not in names:
-                operator.remove(child)
+                tree.remove(child)
     namespace = pcs["metadata"]["namespace"]
-    if all(any((kind, namespace, name) in operator.objects for kind in (_GROUPS, "PodClique")) for name in names):
+    if all(any((kind, namespace, name) in tree.objects for kind in (_GROUPS, "PodClique")) for name in names):
         return
     owners = {pcs["metadata"]["name"]: pcs}
     for item in _grown(pcs, groups, hashes):
         labels, key = item["metadata"]["labels"], key_of(item)
-        if key[2] in names and key not in operator.objects:
-            operator.add(item, owners[labels.get(_GROUP, labels[_PART_OF])])
-        if key in operator.objects:
-            owners[key[2]] = operator.objects[key]
+        if key[2] in names and key not in tree.objects:
+            tree.add(item, owners[labels.get(GROUP, labels[PART_OF])])
+        if key in tree.objects:
+            owners[key[2]] = tree.objects[key]
 
 
 def _expected(pcs: Object, replicas: Mapping[str, int]) -> set[str]:

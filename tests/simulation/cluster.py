@@ -7,14 +7,15 @@ left them: a revert must not touch those.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from migrator.hashing import podcliqueset, schemes
 from testbed import operator_installation as installation
 from testbed import workloads
+from testbed.controlplane.trees import GROVE
 from testbed.trees import Object, State, grow
-from tests.support.memory_store import copied
+from tests.support.memory_objects import copied
 from tests.support.translation import new_hashes, translated
 
 SOURCE: Final = "legacy-1.34"
@@ -28,7 +29,7 @@ LABELS: Final = installation.LABELS
 HASH_LABEL: Final = "grove.io/pod-template-hash"
 OLDER: Final = "4567b"  # the hash of a template of long ago
 
-_GROVE: Final = ("PodCliqueSet", "PodCliqueScalingGroup", "PodClique", "Pod")
+RESOURCES: Final = {resource.kind: resource for resource in GROVE}
 _MOVING: Final = frozenset({"resourceVersion", "managedFields"})
 
 Key = tuple[str, str, str]
@@ -108,7 +109,7 @@ def by_key(objects: Iterable[Object]) -> dict[Key, Object]:
     for item in objects:
         metadata = item["metadata"]
         if (
-            item["kind"] in _GROVE
+            item["kind"] in RESOURCES
             and metadata.get("labels", {}).get("app.kubernetes.io/component") != LABELS["app.kubernetes.io/component"]
         ):
             kept = copied(item)
@@ -163,8 +164,3 @@ def _strays(found: Any, before: Any, after: Any, path: str) -> Iterator[str]:
 
 def _new_hashes(objects: Iterable[Object], source: str, target: str) -> dict[str, str]:
     return new_hashes(objects, schemes.by_name(source), schemes.by_name(target))
-
-
-def names(objects: Sequence[Object], kind: str) -> list[str]:
-    """The names of the objects of one kind."""
-    return [item["metadata"]["name"] for item in objects if item["kind"] == kind]

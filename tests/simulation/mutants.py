@@ -6,10 +6,9 @@ a history of the state machine, or a few histories that it finds itself.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 from unittest import mock
@@ -40,53 +39,53 @@ from tests.simulation import (
     test_migrate_operator,
     test_migrate_revert,
 )
-from tests.simulation.machine import Machine, Mishap, explore, history
+from tests.simulation.machine import Machine, explore, history
+from tests.simulation.mishaps import Mishap
 from tests.simulation.points import first
-
-Check = Callable[[], object]
 
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """What is wrong, as a context in which it is, and the check that fails in it."""
+    """One or two contexts in which something is wrong, and the check that fails in them."""
 
     name: str
-    apply: Callable[[], AbstractContextManager[object]]
-    check: Check
+    wrong: AbstractContextManager[object]
+    check: Callable[[], object]
+    also: AbstractContextManager[object] = field(default_factory=nullcontext)
 
 
-def found_by_itself() -> None:
-    """Histories of the state machine's own choice, the same every time, until one fails."""
-    explore(examples=600, steps=25, shrink=False)
+def _instead(owner: Any, name: str, wrong: Callable[..., object]) -> AbstractContextManager[object]:
+    """``wrong`` takes the place of a function, and is given that function and its arguments."""
+    right = getattr(owner, name)
+    return mock.patch.object(owner, name, lambda *given, **options: wrong(right, *given, **options))
 
 
-def _root_first() -> AbstractContextManager[object]:
-    return mock.patch.dict(patches.RANKS, {("PodCliqueSet", "status"): -1})
+def _seen_as(owner: type, name: str, wrong: Callable[[Any, Any], object]) -> AbstractContextManager[object]:
+    """A property has the value that ``wrong`` makes of the object and of the right value."""
+    right = vars(owner)[name]
+    return mock.patch.object(owner, name, property(lambda seen: wrong(seen, right.__get__(seen))))
 
 
-def _no_progress() -> AbstractContextManager[object]:
-    return mock.patch.object(places, "_progress", return_value=())
+def _has(owner: type, name: str, value: object) -> AbstractContextManager[object]:
+    """A property has this value."""
+    return mock.patch.object(owner, name, property(lambda _seen: value))
 
 
-def _no_lease_check() -> AbstractContextManager[object]:
-    return mock.patch.object(Leases, "left", return_value=30.0)
+# --- what is planned and written ------------------------------------------------------------------------------------
 
 
 def _taken_as_success(kind: type[MigratorError]) -> AbstractContextManager[object]:
-    original = Executor._left
+    def left(right: Any, executor: Executor, sending: object, answer: MigratorError | None) -> Patch | None:
+        return None if isinstance(answer, kind) else right(executor, sending, answer)
 
-    def left(self: Executor, sending: Any, answer: MigratorError | None) -> Patch | None:
-        return None if isinstance(answer, kind) else original(self, sending, answer)
-
-    return mock.patch.object(Executor, "_left", left)
+    return _instead(Executor, "_left", left)
 
 
 def _also_changes(verdict: Verdict, place: Place) -> AbstractContextManager[object]:
     """Plan the target's hash also over values of that verdict."""
-    original = planner._substitutions
 
     def substitutions(
-        judged: Iterable[tuple[StoredHash, Verdict]], old: SetHashes, new: SetHashes
+        right: Any, judged: Iterable[tuple[StoredHash, Verdict]], old: SetHashes, new: SetHashes
     ) -> tuple[Change, ...]:
         items = tuple(judged)
         more = (
@@ -94,167 +93,70 @@ def _also_changes(verdict: Verdict, place: Place) -> AbstractContextManager[obje
             for item, found in items
             if item.place is place and found is verdict
         )
-        return (*more, *original(items, old, new))
+        return (*more, *right(items, old, new))
 
-    return mock.patch.object(planner, "_substitutions", substitutions)
+    return _instead(planner, "_substitutions", substitutions)
 
 
 def _one_snapshot() -> AbstractContextManager[object]:
     """What was planned before the fence is taken for what is there behind it."""
-    original = loop.read_sets
+    read: list[SetsSeen] = []
 
-    def read_sets(store: Any, seen: Observation, context: Any) -> Observation:
+    def read_sets(right: Any, store: object, seen: Observation, context: object) -> Observation:
         if seen.phase is Phase.FENCED and read:
             return replace(seen, sets=read[-1])
-        found = original(store, seen, context)
+        found: Observation = right(store, seen, context)
         read.append(found.sets)
         return found
 
-    read: list[SetsSeen] = []
-    return mock.patch.object(loop, "read_sets", read_sets)
+    return _instead(loop, "read_sets", read_sets)
 
 
-def _no_tables() -> AbstractContextManager[object]:
-    original = Recorder.save
-
-    def save(self: Recorder, recorded: Recorded, **options: Any) -> None:
-        original(self, replace(recorded, tables=()), **options)
-
-    return mock.patch.object(Recorder, "save", save)
+def _no_tables(right: Any, recorder: Recorder, recorded: Recorded, **options: Any) -> None:
+    right(recorder, replace(recorded, tables=()), **options)
 
 
-def _reverts_pod_cliques_only() -> AbstractContextManager[object]:
-    original = planner.changes_of
-
-    def changes_of(*found: Any, **options: Any) -> tuple[Change, ...]:
-        return tuple(change for change in original(*found, **options) if change.ref.kind == "PodClique")
-
-    return mock.patch.object(revert, "changes_of", changes_of)
+def _of_pod_cliques_only(right: Any, *found: Any, **options: Any) -> tuple[Change, ...]:
+    return tuple(change for change in right(*found, **options) if change.ref.kind == "PodClique")
 
 
-def _forgets_what_it_found() -> AbstractContextManager[object]:
-    return mock.patch.object(revert, "without_kept", lambda changes, _table: changes)
-
-
-def _no_test_of_the_spec() -> AbstractContextManager[object]:
-    original = Patch.ops
-
-    def ops(self: Patch, _pcs: PodCliqueSet | None) -> tuple[PatchOp, ...]:
-        return original(self, None)
-
-    return mock.patch.object(Patch, "ops", ops)
-
-
-@contextlib.contextmanager
-def _no_test_of_values() -> Iterator[None]:
+def _no_test_of_values(right: Any, patch: Patch, pcs: PodCliqueSet | None) -> tuple[PatchOp, ...]:
     """Neither the patch nor the re-read compares with what was there."""
-    original = Patch.ops
+    fields = {change.field for change in patch.changes}
+    return tuple(op for op in right(patch, pcs) if op.op != "test" or op.path not in fields)
 
-    def ops(self: Patch, pcs: PodCliqueSet | None) -> tuple[PatchOp, ...]:
-        fields = {change.field for change in self.changes}
-        return tuple(op for op in original(self, pcs) if op.op != "test" or op.path not in fields)
 
-    with mock.patch.object(Patch, "ops", ops):
-        yield
+# --- what is seen of operators, Leases and records ------------------------------------------------------------------
 
 
 def _no_look_at_the_operator() -> AbstractContextManager[object]:
     """An operator behind the fence is always taken for the target's."""
-    original = vars(Observation)["op"]
-
-    def op(seen: Observation) -> Op:
-        found = original.__get__(seen)
-        return Op.TARGET if seen.fenced and found in {Op.OTHER, Op.LOOSE} else found
-
-    return mock.patch.object(Observation, "op", property(op))
+    return _seen_as(Observation, "op", lambda seen, op: Op.TARGET if seen.fenced and op in {Op.OTHER, Op.LOOSE} else op)
 
 
-def _no_look_at_the_targets_operator() -> AbstractContextManager[object]:
-    return mock.patch.object(Observation, "target_was_running", property(lambda _seen: False))
-
-
-def _leases_are_never_parked() -> AbstractContextManager[object]:
-    return mock.patch.object(loop, "parks", return_value=False)
-
-
-def _nothing_is_owed() -> AbstractContextManager[object]:
-    return mock.patch.object(Observation, "replicas_due", property(lambda _seen: None))
-
-
-def _no_watch() -> AbstractContextManager[object]:
-    return mock.patch.object(actions, "foreign", return_value=None)
-
-
-def _the_reason_alone() -> AbstractContextManager[object]:
-    return mock.patch.object(loop, "exit_code", lambda reason, _seen: reason)
-
-
-def _every_lease_is_free() -> AbstractContextManager[object]:
-    return mock.patch.object(Leases, "_judge", lambda _self, name, *_seen: LeaseSeen(name, Lease.FREE))
-
-
-def _nobody_is_foreign() -> AbstractContextManager[object]:
-    return mock.patch.object(Situation, "foreign", property(lambda _seen: False))
-
-
-def _waits_for_ever() -> AbstractContextManager[object]:
+def _waits_for_ever(right: Any, seen: Situation) -> Goal:
     """Who waited too long for a living holder still wants to go back, and waits for that."""
-    original = decisions.goal
-
-    def goal(seen: Situation) -> Goal:
-        busy = seen.why is Why.BUSY
-        return Goal.BACK if busy and seen.begun and seen.ours is Lease.HELD else original(seen)
-
-    return mock.patch.object(decisions, "goal", goal)
+    busy = seen.why is Why.BUSY
+    return Goal.BACK if busy and seen.begun and seen.ours is Lease.HELD else right(seen)
 
 
-def _records_are(found: Rec, taken_for: Rec) -> AbstractContextManager[object]:
-    original = vars(Observation)["rec"]
-
-    def rec(seen: Observation) -> Rec:
-        kept = original.__get__(seen)
-        return taken_for if kept is found else kept
-
-    return mock.patch.object(Observation, "rec", property(rec))
+def _given_a_replica(seen: Observation, due: int | None) -> int | None:
+    at_zero = seen.operator is not None and seen.operator.replicas == 0
+    return due or (1 if at_zero else None)
 
 
-def _only_the_open_run_counts() -> AbstractContextManager[object]:
-    return mock.patch.object(Recorded, "origins", lambda recorded: recorded)
+# --- checks ---------------------------------------------------------------------------------------------------------
 
 
-def _every_run_is_open() -> AbstractContextManager[object]:
-    """What earlier runs wrote, and finished, is taken for this run's."""
-    return mock.patch.object(Recorded, "of_open_run", lambda recorded: {table.uid: table for table in recorded.tables})
-
-
-def _leases_are_never_lost() -> AbstractContextManager[object]:
-    """Who once held a Lease believes to hold it, and with it all that it remembers of the record."""
-    return _both(_no_lease_check(), mock.patch.object(Leases, "_lost", return_value=""))
-
-
-def _every_zero_is_ours() -> AbstractContextManager[object]:
-    """An operator at zero is given a replica, whether or not a run of ours took one."""
-    original = vars(Observation)["replicas_due"]
-
-    def replicas(seen: Observation) -> int | None:
-        at_zero = seen.operator is not None and seen.operator.replicas == 0
-        return original.__get__(seen) or (1 if at_zero else None)
-
-    return mock.patch.object(Observation, "replicas_due", property(replicas))
+def found_by_itself() -> None:
+    """Histories of the state machine's own choice, the same every time, until one fails."""
+    explore(examples=600, steps=25, shrink=False)
 
 
 def _overtaken() -> None:
     """A second run while the first one writes, and lives."""
     number = next(s.number for s in products.steps("forward") if s.kind == "write" and s.target.startswith("pods/"))
     products.overtaken("forward", "forward", number, "after", products.Tally(), alive=True)
-
-
-@contextlib.contextmanager
-def _both(*contexts: AbstractContextManager[object]) -> Iterator[None]:
-    with contextlib.ExitStack() as stack:
-        for context in contexts:
-            stack.enter_context(context)
-        yield
 
 
 def _marked(machine: Machine) -> None:
@@ -270,155 +172,168 @@ def _marked_meanwhile(machine: Machine) -> None:
     machine.migrate([Mishap("mark", first("pods"), "before", 0)], "stop", skip_refused=False, allowed=False)
 
 
+_ROOT_FIRST: Final = mock.patch.dict(patches.RANKS, {("PodCliqueSet", "status"): -1})
+_NO_LEASE_CHECK: Final = mock.patch.object(Leases, "left", return_value=30.0)
+_THE_REASON_ALONE: Final = mock.patch.object(loop, "exit_code", lambda reason, _seen: reason)
+
 MUTANTS: Final = (
     Mutant(
         "a Lease that another holds is taken",
-        _every_lease_is_free,
+        mock.patch.object(Leases, "_judge", lambda _self, name, *_seen: LeaseSeen(name, Lease.FREE)),
         test_holes.test_two_runs_exclude_each_other_whatever_their_flags,
     ),
-    Mutant("a second run waits for ever", _waits_for_ever, _overtaken),
+    Mutant("a second run waits for ever", _instead(decisions, "goal", _waits_for_ever), _overtaken),
     Mutant(
         "the old operator is let in when all is written",
-        _nobody_is_foreign,
+        _has(Situation, "foreign", value=False),
         test_holes.test_told_to_end_when_all_is_written_it_does_not_let_the_old_operator_in,
     ),
     Mutant(
         "operators are known by the chart's labels only",
-        lambda: mock.patch.object(operator, "_matches", lambda _, labels: OPERATOR_LABELS.items() <= labels.items()),
+        mock.patch.object(operator, "_matches", lambda _, labels: OPERATOR_LABELS.items() <= labels.items()),
         test_holes.test_an_operator_under_its_own_labels_is_seen,
     ),
     Mutant(
         "an exception ends with its own exit code",
-        _the_reason_alone,
+        _THE_REASON_ALONE,
         partial(test_holes.test_no_exception_hides_what_was_written, KeyboardInterrupt),
     ),
     Mutant(
         "a SIGTERM is a refusal",
-        lambda: mock.patch.object(loop, "Interrupted", Refused),
+        mock.patch.object(loop, "Interrupted", Refused),
         test_holes.test_sigterm_while_waiting_for_idle_is_no_refusal,
     ),
     Mutant(
         "a dry run does not look at operators",
-        lambda: mock.patch.object(Observation, "findings", return_value=[]),
+        mock.patch.object(Observation, "findings", return_value=[]),
         test_holes.test_a_dry_run_ends_as_the_run_would,
     ),
     Mutant(
         "the record of other schemes does not stand in the way",
-        partial(_records_are, Rec.OTHER, Rec.NONE),
+        _seen_as(Observation, "rec", lambda _seen, rec: Rec.NONE if rec is Rec.OTHER else rec),
         test_holes.test_a_half_written_migration_of_other_schemes_refuses_before_anything,
     ),
     Mutant(
         "a run that may not look goes on",
-        lambda: mock.patch.object(loop, "ATTEMPTS", 10**6),
+        mock.patch.object(loop, "ATTEMPTS", 10**6),
         test_holes.test_a_run_whose_token_is_void_ends,
     ),
     Mutant(
         "what an earlier run wrote is taken for what was there",
-        _only_the_open_run_counts,
+        mock.patch.object(Recorded, "origins", lambda recorded: recorded),
         partial(test_machine.test_a_revert_undoes_every_run, killed=False),
     ),
     Mutant(
         "Leases are let go of beside half-migrated sets",
-        _leases_are_never_parked,
+        mock.patch.object(loop, "parks", return_value=False),
         test_holes.test_an_operator_that_waits_for_the_lease_never_gets_it_half_way,
     ),
     Mutant(
         "an operator that a dead run stopped is forgotten",
-        _nothing_is_owed,
+        _has(Observation, "replicas_due", None),
         test_holes.test_a_refused_rerun_gives_back_the_operator_that_a_dead_run_stopped,
     ),
     Mutant(
         "an operator that somebody else stopped is started",
-        _every_zero_is_ours,
+        _seen_as(Observation, "replicas_due", _given_a_replica),
         partial(test_holes.test_replicas_that_somebody_else_set_to_zero_stay, late=True),
     ),
     Mutant(
         "a run that was overtaken believes what it remembers",
-        _leases_are_never_lost,
+        mock.patch.multiple(Leases, left=lambda _self: 30.0, _lost=lambda *_: ""),
         partial(test_holes.test_a_run_that_another_overtook_never_starts_the_old_operator, stopped=True),
     ),
     Mutant(
         "what a finished run wrote is brought back when a later one fails",
-        _every_run_is_open,
+        mock.patch.object(Recorded, "of_open_run", lambda recorded: {table.uid: table for table in recorded.tables}),
         test_migrate_revert.test_a_later_run_that_fails_leaves_an_earlier_migration_alone,
     ),
     Mutant(
         "nobody looks for operators during the writes",
-        lambda: _both(_no_watch(), _no_look_at_the_operator()),
+        mock.patch.object(actions, "foreign", return_value=None),
         partial(test_holes.test_an_operator_without_election_stops_the_run, cluster.OLD_IMAGE, 5),
+        _no_look_at_the_operator(),
     ),
     Mutant(
         "the exit code is the reason's, whatever is seen",
-        _the_reason_alone,
+        _THE_REASON_ALONE,
         test_holes.test_a_half_written_cluster_never_ends_with_3,
     ),
     Mutant(
         "the commit record is written first",
-        _root_first,
+        _ROOT_FIRST,
         partial(test_migrate_crash.test_a_rerun_finishes_what_a_kill_interrupted, "after"),
     ),
-    Mutant("the commit record is written first, and the machine sees it", _root_first, found_by_itself),
-    Mutant("the hashes of finished updates are forgotten", _no_progress, partial(history, Machine.finish)),
+    Mutant("the commit record is written first, and the machine sees it", _ROOT_FIRST, found_by_itself),
+    Mutant(
+        "the hashes of finished updates are forgotten",
+        mock.patch.object(places, "_progress", return_value=()),
+        partial(history, Machine.finish),
+    ),
     Mutant(
         "nobody asks whether the Lease is still ours",
-        _no_lease_check,
+        _NO_LEASE_CHECK,
         partial(test_migrate_lease.test_a_pause_longer_than_the_lease_ends_the_run, "before", every=False),
     ),
-    Mutant("nobody asks for the Lease, and the machine sees it", _no_lease_check, found_by_itself),
+    Mutant("nobody asks for the Lease, and the machine sees it", _NO_LEASE_CHECK, found_by_itself),
     Mutant(
         "a failed test is taken for success",
-        partial(_taken_as_success, TestFailed),
+        _taken_as_success(TestFailed),
         partial(test_migrate_edit.test_an_edit_during_the_run_is_never_blessed, "skip", "before", every=False),
     ),
     Mutant(
         "a lost reply is taken for success",
-        partial(_taken_as_success, LostReply),
+        _taken_as_success(LostReply),
         partial(test_migrate_faults.test_a_lost_reply_never_ends_a_run, "before", every=False),
     ),
     Mutant(
         "pods that OnDelete keeps are relabelled",
-        partial(_also_changes, Verdict.LEFTOVER, Place.POD_LABEL),
+        _also_changes(Verdict.LEFTOVER, Place.POD_LABEL),
         partial(history, Machine.finish),
     ),
     Mutant(
         "what is planned before the fence is written behind it",
-        _one_snapshot,
+        _one_snapshot(),
         partial(test_migrate_operator.test_a_refusal_behind_the_fence_gives_the_operator_back, "before"),
     ),
     Mutant(
         "values of neither scheme are replaced",
-        partial(_also_changes, Verdict.FOREIGN, Place.POD_LABEL),
+        _also_changes(Verdict.FOREIGN, Place.POD_LABEL),
         partial(history, _marked, _allowed),
     ),
-    Mutant("values are not compared when they are replaced", _no_test_of_values, partial(history, _marked_meanwhile)),
+    Mutant(
+        "values are not compared when they are replaced",
+        _instead(Patch, "ops", _no_test_of_values),
+        partial(history, _marked_meanwhile),
+    ),
     Mutant(
         "nothing is recorded before the first patch",
-        _no_tables,
+        _instead(Recorder, "save", _no_tables),
         partial(test_migrate_crash.test_a_revert_undoes_what_a_kill_interrupted, "after"),
     ),
     Mutant(
         "a revert restores PodCliques only",
-        _reverts_pod_cliques_only,
+        _instead(revert, "changes_of", _of_pod_cliques_only),
         partial(history, Machine.finish, Machine.undo),
     ),
     Mutant(
         "a revert also turns back what was the target's before",
-        _forgets_what_it_found,
+        mock.patch.object(revert, "without_kept", lambda changes, _table: changes),
         partial(test_migrate_crash.test_a_revert_undoes_what_a_kill_interrupted, "after"),
     ),
     Mutant(
         "a spec that moved is blessed",
-        _no_test_of_the_spec,
+        _instead(Patch, "ops", lambda right, patch, _pcs: right(patch, None)),
         partial(test_migrate_edit.test_an_edit_during_the_run_is_never_blessed, "stop", "before", every=False),
     ),
     Mutant(
         "what the target's operator knows is brought back",
-        _no_look_at_the_targets_operator,
+        _has(Observation, "target_was_running", value=False),
         partial(test_migrate_operator.test_beside_the_targets_operator_nothing_is_brought_back, late=False),
     ),
     Mutant(
         "nobody looks for the old operator before the end",
-        _no_look_at_the_operator,
+        _no_look_at_the_operator(),
         partial(test_migrate_operator.test_replicas_that_come_back_undo_everything, "before", every=False),
     ),
 )

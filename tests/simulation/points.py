@@ -7,12 +7,11 @@ from typing import Final
 
 import pytest
 
-from migrator import resources
-from tests.simulation.world import World, Write
+from tests.simulation import cluster
+from tests.simulation.process import Write
+from tests.simulation.world import World
 
-GROVE: Final = frozenset(
-    {resources.PODS, resources.POD_CLIQUES, resources.POD_CLIQUE_SCALING_GROUPS, resources.POD_CLIQUE_SETS}
-)
+GROVE: Final = frozenset(cluster.RESOURCES.values())
 
 #: A parameter ``every``: a choice of points by default, all of them where time does not matter.
 CHOICE: Final = pytest.mark.parametrize(

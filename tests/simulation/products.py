@@ -11,18 +11,16 @@ from typing import Final, Literal
 
 from migrator.errors import ApiError, Conflict, LostReply, NotAuthorised, Rejected, TestFailed, Unreachable
 from migrator.resources import LEASES
-from migrator.run.leases import OWN_LEASE
 from testbed.trees import Object
 from tests.simulation import cluster
 from tests.simulation.points import GROVE
-from tests.simulation.truth import DONE, FAILED, LOST, REFUSED, REVERTED, STUCK, lies
-from tests.simulation.world import KILLED, MOMENTS, Ending, Moment, Process, Step, World
+from tests.simulation.process import KILLED, MOMENTS, Ending, Moment, Process, Step
+from tests.simulation.truth import DONE, FAILED, LOST, NO_RECORD, REFUSED, REVERTED, STUCK, lies
+from tests.simulation.world import LONGER_THAN_A_LEASE, World
 
 Command = Literal["forward", "revert", "verify"]
 COMMANDS: Final[tuple[Command, ...]] = ("forward", "revert", "verify")
-NO_RECORD: Final = 2
 _YEAR: Final = timedelta(days=365)
-_LONGER_THAN_A_LEASE: Final = 70.0
 _SHORTER_THAN_A_HOLD: Final = 20.0
 _STEPS: Final = 2000  # more than any command takes that ends by itself
 
@@ -53,12 +51,6 @@ def _fails(error: Callable[[], BaseException]) -> Callable[[Process], object]:
     return strike
 
 
-def _steal(process: Process) -> None:
-    for name in (OWN_LEASE, cluster.LEASE):
-        process.world.hand_lease_to("another_1", seconds=600, name=name)
-    process.world.advance(_LONGER_THAN_A_LEASE)
-
-
 def _jump(by: timedelta) -> Callable[[Process], object]:
     def strike(process: Process) -> None:
         process.skew += by
@@ -85,8 +77,8 @@ MISHAPS: Final = (
     Mishap("SIGTERM", lambda process: process.stop.set(), moments=MOMENTS),
     Mishap("two signals", _fails(KeyboardInterrupt), moments=MOMENTS),
     Mishap("a short pause", lambda process: process.world.advance(_SHORTER_THAN_A_HOLD)),
-    Mishap("a long pause", lambda process: process.world.advance(_LONGER_THAN_A_LEASE)),
-    Mishap("a pause in which others take the Leases", _steal),
+    Mishap("a long pause", lambda process: process.world.advance(LONGER_THAN_A_LEASE)),
+    Mishap("a pause in which others take the Leases", lambda process: process.world.steal_leases()),
     Mishap("a clock that jumps ahead", _jump(_YEAR)),
     Mishap("a clock that jumps back", _jump(-_YEAR)),
 )
@@ -167,9 +159,7 @@ def suffer(command: Command, mishap: Mishap, number: int, moment: Moment, tally:
     process = world.start(at=strikes(mishap, number, moment))
     ending = perform(process, command)
     truthful(world, process, command, ending)
-    for name in (OWN_LEASE, cluster.LEASE):
-        if world.lease(name).get("spec", {}).get("holderIdentity") == "another_1":
-            world.hand_lease_to("", seconds=1, name=name)
+    world.free_leases()
     again = put_right(world, command, back=(number + len(moment)) % 2 == 0)
     tally.count(ending, *again)
 
@@ -259,7 +249,7 @@ def overtaken(first: Command, second: Command, number: int, moment: Moment, tall
     if ending.code in {FAILED, NO_RECORD, REFUSED}:
         assert not [write for write in process.applied if write.resource in GROVE], str(ending)
     assert ending.code in {DONE, FAILED, NO_RECORD, REFUSED, LOST, REVERTED, STUCK, 7}, str(ending)
-    world.advance(_LONGER_THAN_A_LEASE)
+    world.advance(LONGER_THAN_A_LEASE)
     last = world.run()
     assert (last.code, world.grove() == world.after) == (DONE, True), str(last)
     recorded = bool(world.records)

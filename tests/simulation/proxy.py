@@ -1,21 +1,21 @@
 """A reverse proxy between one migrator and the real API server: it numbers requests, and does harm by a schedule.
 
-Towards the migrator it speaks plain HTTP on 127.0.0.1, towards the API server TLS. What becomes of a request is the
-business of a *fault*, a function of its :class:`Exchange`; without one it is passed on and answered.
+Towards the migrator it speaks plain HTTP on 127.0.0.1, towards the API server TLS. A *fault*, a function of the
+:class:`Exchange`, decides what becomes of a request; without one it is passed on and answered. Faults and schedules
+are in :mod:`tests.simulation.harm`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import http.client
-import json
 import os
 import socket
 import struct
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -33,16 +33,6 @@ _HOP_BY_HOP: Final = frozenset({"connection", "keep-alive", "transfer-encoding",
 _NAMESPACED: Final = 3  # namespaces/NAME/PLURAL
 _ABORT: Final = struct.pack("ii", 1, 0)  # SO_LINGER: closing sends RST
 _SECONDS: Final = 60.0
-
-#: What the API server says with these codes; the reasons are Kubernetes' own (``apimachinery/pkg/apis/meta/v1``).
-_REASONS: Final = {
-    409: "Conflict",
-    410: "Expired",
-    422: "Invalid",
-    429: "TooManyRequests",
-    500: "InternalError",
-    503: "ServiceUnavailable",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +92,9 @@ class Exchange:
         """
         return self._handler.ask(self.seen, self._body)
 
-    def answer(self, reply: Reply) -> None:
-        """Let the migrator have a reply."""
-        self._handler.give(reply, len(reply.body))
-
-    def truncate(self, reply: Reply) -> None:
-        """Let it have half of one, and hang up."""
-        self._handler.give(reply, len(reply.body) // 2)
-        self.reset()
+    def answer(self, reply: Reply, length: int | None = None) -> None:
+        """Let the migrator have a reply, or so many bytes of it."""
+        self._handler.give(reply, length)
 
     def reset(self) -> None:
         """Break the connection off."""
@@ -266,7 +251,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._upstream = None
             raise
 
-    def give(self, reply: Reply, length: int) -> None:
+    def give(self, reply: Reply, length: int | None) -> None:
         self._answered = True
         lines = [f"HTTP/1.1 {reply.status} {http.client.responses.get(reply.status, '')}"]
         lines += [f"{name}: {value}" for name, value in reply.headers]
@@ -292,131 +277,3 @@ class _Handler(BaseHTTPRequestHandler):
 def _changes(method: str, path: str, query: str) -> bool:
     dry = "dryRun" in parse_qs(query)
     return method in _CHANGING and not dry and not path.startswith(_QUESTIONS)
-
-
-# --- faults ---------------------------------------------------------------------------------------------------------
-
-
-def kill_before(exchange: Exchange) -> None:
-    """The migrator dies, and the API server never hears of the request."""
-    exchange.kill()
-
-
-def kill_after(exchange: Exchange) -> None:
-    """The API server did it, and the migrator dies without having heard so."""
-    exchange.forward()
-    exchange.kill()
-
-
-def kill_late(seconds: float) -> Fault:
-    """The migrator dies, and its request reaches the API server later: it was under way."""
-
-    def late(exchange: Exchange) -> None:
-        exchange.kill()
-        time.sleep(seconds)
-        exchange.forward()
-
-    return late
-
-
-def reset(exchange: Exchange) -> None:
-    """The connection breaks before the API server has the request."""
-    exchange.reset()
-
-
-def lose(exchange: Exchange) -> None:
-    """The connection breaks after the API server did it."""
-    exchange.forward()
-    exchange.reset()
-
-
-def truncate(exchange: Exchange) -> None:
-    """The reply ends half-way."""
-    exchange.truncate(exchange.forward())
-
-
-def delay(seconds: float) -> Fault:
-    """The reply comes late."""
-
-    def late(exchange: Exchange) -> None:
-        reply = exchange.forward()
-        time.sleep(seconds)
-        exchange.answer(reply)
-
-    return late
-
-
-def refuse(status: int, *, retry_after: int | None = None, causes: Sequence[Mapping[str, str]] = ()) -> Fault:
-    """An error in the API server's place, which does nothing.
-
-    A 422 without ``causes`` is what it answers when a ``test`` of a JSON Patch fails, one with them a rejection.
-    """
-    body: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": status}
-    body |= {"reason": _REASONS[status], "message": f"injected {status}", "details": {"causes": list(causes)}}
-    headers = [("Content-Type", "application/json")]
-    if retry_after is not None:
-        headers.append(("Retry-After", str(retry_after)))
-    reply = Reply(status, tuple(headers), json.dumps(body).encode())
-    return lambda exchange: exchange.answer(reply)
-
-
-# --- schedules ------------------------------------------------------------------------------------------------------
-
-
-def once(fault: Fault, chosen: Callable[[Seen], bool]) -> Schedule:
-    """The first request that is chosen suffers the fault."""
-    return times(1, fault, chosen)
-
-
-def write(number: int) -> Callable[[Seen], bool]:
-    """The write of that number."""
-    return lambda seen: seen.write == number
-
-
-def nth(number: int, method: str, start: str) -> Callable[[Seen], bool]:
-    """The ``number``-th request by this method, rehearsals aside, to something whose name begins so."""
-    found: list[Seen] = []
-
-    def chosen(seen: Seen) -> bool:
-        if (seen.write or seen.method == "GET") and seen.method == method and seen.target.startswith(start):
-            found.append(seen)
-            return len(found) == number
-        return False
-
-    return chosen
-
-
-def burst(number: int, fault: Fault, first: int) -> Schedule:
-    """The request of that number suffers the fault, and so do the next ones of its kind, so many in all."""
-    suffered: list[tuple[str, str]] = []
-    lock = threading.Lock()
-
-    def schedule(seen: Seen) -> Fault | None:
-        with lock:
-            same = (seen.method, seen.target) in suffered
-            if seen.number == first or (same and len(suffered) < number):
-                suffered.append((seen.method, seen.target))
-                return fault
-        return None
-
-    return schedule
-
-
-def always(fault: Fault, chosen: Callable[[Seen], bool]) -> Schedule:
-    """All that are chosen suffer the fault."""
-    return lambda seen: fault if chosen(seen) else None
-
-
-def times(number: int, fault: Fault, chosen: Callable[[Seen], bool]) -> Schedule:
-    """The first so many that are chosen do."""
-    done: list[Seen] = []
-    lock = threading.Lock()
-
-    def schedule(seen: Seen) -> Fault | None:
-        with lock:
-            if len(done) < number and chosen(seen):
-                done.append(seen)
-                return fault
-        return None
-
-    return schedule

@@ -1,4 +1,4 @@
-"""Users, operators and migrators in any order: see :mod:`tests.simulation.machine` for what must hold."""
+"""Users, operators and migrators in any order: see :mod:`tests.simulation.expected` for what must hold."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from collections.abc import Callable
 import pytest
 
 from tests.conftest import SEED
-from tests.simulation.machine import NO_RECORD, Machine, Mishap, Tally, explore, history
-from tests.simulation.truth import DONE, LOST, REFUSED, REVERTED, STUCK
-from tests.simulation.world import KILLED
+from tests.simulation.machine import Machine, Tally, explore, history
+from tests.simulation.mishaps import Mishap
+from tests.simulation.process import KILLED
+from tests.simulation.truth import DONE, LOST, NO_RECORD, REFUSED, REVERTED, STUCK
 from tests.support.counts import record
 
 
@@ -88,7 +89,7 @@ def test_a_revert_undoes_every_run(*, killed: bool) -> None:
     def again(machine: Machine) -> None:
         if killed:
             machine.die(22, "after")
-            assert machine.world.record_state == "writing"
+            assert machine.twins.world.record_state == "writing"
         else:
             machine.finish()
 

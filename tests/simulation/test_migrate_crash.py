@@ -6,7 +6,8 @@ import pytest
 
 from migrator import resources
 from tests.simulation.points import first, undisturbed
-from tests.simulation.world import KILLED, MOMENTS, Moment, World, kill_at
+from tests.simulation.process import KILLED, MOMENTS, Moment, kill_at
+from tests.simulation.world import World
 from tests.support.counts import record
 
 

@@ -9,8 +9,9 @@ from testbed.trees import Object
 from tests.simulation import cluster
 from tests.simulation.operators import would_roll
 from tests.simulation.points import CHOICE, of_trees, tree_points
+from tests.simulation.process import KILLED, MOMENTS, Moment, do_at, kill_at
 from tests.simulation.truth import DONE, LOST, REVERTED
-from tests.simulation.world import KILLED, MOMENTS, Moment, World, do_at, kill_at
+from tests.simulation.world import World
 from tests.support.counts import record
 
 Objects = dict[cluster.Key, Object]

@@ -8,8 +8,9 @@ import pytest
 
 from migrator.errors import ApiError, Conflict, LostReply, NotAuthorised, Rejected, TestFailed, Unreachable
 from tests.simulation.points import CHOICE, points
+from tests.simulation.process import MOMENTS, Moment, Write, raise_at
 from tests.simulation.truth import DONE, lies
-from tests.simulation.world import MOMENTS, Moment, World, Write, raise_at
+from tests.simulation.world import World
 from tests.support.counts import record
 
 ERRORS: dict[str, Callable[[], BaseException]] = {

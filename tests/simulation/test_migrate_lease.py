@@ -6,13 +6,11 @@ import pytest
 
 from migrator import resources
 from migrator.run.leases import DURATION, OWN_LEASE, QUIET, RENEW_EVERY
-from tests.simulation import cluster
 from tests.simulation.points import CHOICE, of_trees, tree_points
+from tests.simulation.process import MOMENTS, Moment, Write, do_at, kill_at
 from tests.simulation.truth import DONE, LOST, STUCK, lies
-from tests.simulation.world import MOMENTS, Moment, World, Write, do_at, kill_at
+from tests.simulation.world import World
 from tests.support.counts import record
-
-LONGER_THAN_A_LEASE = 70.0
 
 
 def half_done(world: World) -> bool:
@@ -41,12 +39,7 @@ def test_a_pause_longer_than_the_lease_ends_the_run(moment: Moment, *, every: bo
     for number in numbers:
         world = World()
 
-        def oversleep(_write: Write, world: World = world) -> None:
-            for name in (OWN_LEASE, cluster.LEASE):
-                world.hand_lease_to("another_1", seconds=600, name=name)
-            world.advance(LONGER_THAN_A_LEASE)
-
-        process = world.start(fault=do_at(number, moment, oversleep))
+        process = world.start(fault=do_at(number, moment, lambda _, world=world: world.steal_leases()))
         ending = process.run()
         last = max(write.number for write in process.writes if write.resource != resources.LEASES)
         assert last == number, "one write was under way when the process was paused; no other may follow"
@@ -55,8 +48,7 @@ def test_a_pause_longer_than_the_lease_ends_the_run(moment: Moment, *, every: bo
         assert str(ending).count("run again") == 1, str(ending)
         assert lies(world, ending) == []
         assert (world.replicas, world.holder) == (0, "another_1"), untouched
-        for name in (OWN_LEASE, cluster.LEASE):
-            world.hand_lease_to("", seconds=1, name=name)
+        world.free_leases()
         assert world.run().code == DONE
         assert world.grove() == world.after
         codes.add(ending.code)
@@ -70,17 +62,15 @@ def test_a_dead_holder_is_waited_for() -> None:
     dead = world.start(fault=kill_at(of_trees()[5].number, "after"))
     dead.run()
     assert world.holder == dead.name
-    moved = begun = world.seconds
-    successor = world.start()
+    begun = world.seconds
     first: list[float] = []
 
     def note(write: Write) -> None:
         if write.resource == resources.PODS and not first:
             first.append(world.seconds)
 
-    successor._fault = note
-    assert successor.run().code == DONE
-    assert first[0] >= moved + DURATION - RENEW_EVERY
+    assert world.run(note).code == DONE
+    assert first[0] >= begun + DURATION - RENEW_EVERY
     assert first[0] < begun + DURATION + QUIET + RENEW_EVERY * 4
 
 

@@ -9,20 +9,13 @@ import pytest
 from migrator import resources
 from migrator.errors import Reverted
 from migrator.run.leases import PARKED
+from testbed import operator_installation as installation
 from testbed.trees import Object
 from tests.simulation import cluster
 from tests.simulation.points import CHOICE, GROVE, first, points, tree_points
+from tests.simulation.process import KILLED, MOMENTS, Moment, Write, do_at, kill_at
 from tests.simulation.truth import DONE, FAILED, REFUSED, REVERTED, STUCK, lies
-from tests.simulation.world import (
-    KILLED,
-    MOMENTS,
-    Moment,
-    World,
-    Write,
-    do_at,
-    kill_at,
-    operator_pod,
-)
+from tests.simulation.world import World
 from tests.support.counts import record
 
 
@@ -114,7 +107,8 @@ def _only_before(world: World) -> None:
 def test_an_old_operators_pod_alone_undoes_everything(world: World) -> None:
     """A pod of the old operator without replicas, as `kubectl run` makes one, is named, and everything is put back."""
     number = first("podcliquesets", "status")
-    ending = world.run(do_at(number, "after", lambda _: world.store.put(operator_pod("sneaky", cluster.OLD_IMAGE))))
+    pod = installation.pod(cluster.OLD_IMAGE, name="sneaky")
+    ending = world.run(do_at(number, "after", lambda _: world.store.put(pod)))
     assert isinstance(ending.error, Reverted)
     assert "sneaky" in str(ending.error)
     assert world.grove() == world.before
@@ -144,7 +138,7 @@ def test_a_new_image_at_zero_is_not_given_the_old_replicas(world: World) -> None
 
     def upgrade(_write: Write) -> None:
         world.deploy(replicas=0, image=cluster.NEW_IMAGE)
-        world.store.put(operator_pod("sneaky", cluster.OLD_IMAGE))
+        world.store.put(installation.pod(cluster.OLD_IMAGE, name="sneaky"))
 
     ending = world.run(do_at(number, "before", upgrade))
     assert ending.code == REVERTED
@@ -182,7 +176,7 @@ def test_an_operator_that_never_ends_is_given_back(world: World) -> None:
     """A pod of the operator that hangs in its termination ends the run with exit 4 after a while, and is given back."""
 
     def hang(_write: Write) -> None:
-        pod: dict[str, Any] = operator_pod("hanging", cluster.OLD_IMAGE)
+        pod: dict[str, Any] = installation.pod(cluster.OLD_IMAGE, name="hanging")
         pod["metadata"]["deletionTimestamp"] = "2026-03-01T00:00:00Z"
         world.store.put(pod)
 

@@ -9,8 +9,9 @@ from migrator.errors import Rejected
 from migrator.grove.model import LABEL_POD_TEMPLATE_HASH as HASH
 from migrator.run.record import Recorder
 from tests.simulation import cluster
+from tests.simulation.process import KILLED, MOMENTS, Moment, Write, kill_at
 from tests.simulation.truth import DONE, REVERTED
-from tests.simulation.world import KILLED, MOMENTS, Moment, World, Write, kill_at
+from tests.simulation.world import World
 from tests.support.counts import record
 
 

@@ -19,7 +19,7 @@ def _points() -> None:
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_mutant_is_seen(mutant: Mutant) -> None:
     """The check that is named for it fails once this is wrong, by what it asserts and not by accident."""
-    with mutant.apply(), pytest.raises(AssertionError):
+    with mutant.wrong, mutant.also, pytest.raises(AssertionError):
         mutant.check()
     record("mutants", 1)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.simulation import products
+from tests.simulation.process import MOMENTS, Moment
 from tests.simulation.products import COMMANDS, MISHAPS, Command, Mishap, Tally
 from tests.simulation.truth import DONE, FAILED, REFUSED
-from tests.simulation.world import MOMENTS, Moment
 from tests.support.counts import record
 
 #: In a bounded run one step of so many.

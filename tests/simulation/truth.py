@@ -6,10 +6,11 @@ from typing import Final, Protocol
 
 from testbed.trees import Object
 from tests.simulation import cluster
-from tests.simulation.world import KILLED
+from tests.simulation.process import KILLED
 
 DONE: Final = 0
 FAILED: Final = 1
+NO_RECORD: Final = 2
 REFUSED: Final = 3
 LOST: Final = 4
 REVERTED: Final = 5

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable
 from typing import Any
 
-from tests.simulation.world import Ending, Fault, Process, World
+from tests.simulation.process import Ending, Fault, Process
+from tests.simulation.world import World
 
 _LONGEST = 120.0
 
@@ -88,8 +88,3 @@ class Turns:
                 self._world.advance(at - self._world.seconds)
             self._running = number
             self._turn.notify_all()
-
-
-def writers(processes: list[Process], is_ours: Callable[[str], bool]) -> list[Process]:
-    """The processes that wrote to objects of these plurals."""
-    return [process for process in processes if any(is_ours(write.resource.plural) for write in process.writes)]

@@ -8,7 +8,7 @@ from typing import Any, Final
 from migrator import resources
 from testbed.trees import Object
 from tests.simulation import cluster
-from tests.simulation.world import RESOURCES, World
+from tests.simulation.world import World
 
 NAMES: Final = ("web", "disagg", "patient")
 FOREIGN: Final = "f0re16n"
@@ -89,7 +89,7 @@ def _scale(world: World, choice: int, replicas: int) -> None:
     scaled = [key for key in sorted(world.grove()) if key[0] != "Pod"]
     if scaled:
         key = _pick(scaled, choice)
-        world.store.edit(RESOURCES[key[0]], key[1], key[2], lambda body: body["spec"].update(replicas=replicas))
+        world.store.edit(cluster.RESOURCES[key[0]], key[1], key[2], lambda body: body["spec"].update(replicas=replicas))
 
 
 def _delete(world: World, name: str, born: int | None) -> None:

@@ -14,10 +14,11 @@ from migrator.run.leases import OWN_LEASE
 from testbed.trees import Object
 from tests.simulation import cluster
 from tests.simulation.cluster import HASH_LABEL, Key, set_of
-from tests.simulation.operators import clique_of, containers_of
 from tests.simulation.points import GROVE
-from tests.simulation.world import World, Write
-from tests.support.memory_store import copied
+from tests.simulation.process import Write
+from tests.simulation.tree import clique_of, containers_of
+from tests.simulation.world import World
+from tests.support.memory_objects import copied
 
 Objects = Mapping[Key, Object]
 Path = tuple[str, ...]

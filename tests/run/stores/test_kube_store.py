@@ -21,7 +21,7 @@ from migrator.resources import (
 from migrator.store import DryRun
 from migrator.stores.kube.store import MAX_LIST_STARTS
 from tests.support.fake_api import Answer, Seen, Serve, ok, status, store_on
-from tests.support.memory_store import NAMESPACES
+from tests.support.memory_objects import NAMESPACES
 
 OPS = (Op("test", "/a", None), Op("add", "/b", JSONNumber("1e3")), Op("remove", "/c"))
 

@@ -1,0 +1,172 @@
+"""Two clusters with one history, but for the migrators: in the second one none ever runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Final, TypeVar
+
+from testbed.trees import Object
+from tests.simulation import cluster, users, witness
+from tests.simulation.lines import ALPHA_9, ALPHA_11, Line
+from tests.simulation.witness import Lexicon, Witness
+from tests.simulation.world import World
+
+T = TypeVar("T")
+
+_LATE: Final = 60.0
+
+
+class Twins:
+    """The clusters ``world``, with migrators, and ``without``; and what has happened to them.
+
+    ``next_line`` is the next operator's. ``upgraded``: it has been through, so the old one will not come again.
+    ``done``: a run has ended well since all was as without us. ``meddled``: an old operator was awake beside
+    half-migrated sets, so that what it did there it did not do in the other cluster. ``moved``: sets that were edited
+    while something of them was translated, or met the old operator when all of it was. ``begun``: sets of which the old
+    operator has begun an update because they were committed; of those it replaces what holds a hash that no revert
+    turns back. ``marked``: sets in which somebody wrote a hash of his own. ``planted``: values of the target's that
+    were there from the beginning, if any are. ``pending``: something happened since a run ended well. ``restored``:
+    somebody gave the operator its replicas back.
+    """
+
+    def __init__(self, objects: Sequence[Object], line: Line = ALPHA_11, *, planted: bool = False) -> None:
+        self.next_line = line
+        self.world, self.without = World(objects), World(objects)
+        self._read: dict[int, tuple[str, witness.Objects]] = {}
+        self._born = 0
+        self.lexicon = Lexicon()
+        self.lexicon.learn(self.world.grove())
+        self.witness = Witness(self.world, self.lexicon)
+        self.upgraded = self.done = self.meddled = self.restored = False
+        self.pending = True
+        self.moved: set[str] = set()
+        self.begun: set[str] = set()
+        self.marked: set[str] = set()
+        self.planted = set(witness.all_spots(self.here).items()) if planted else set()
+        self.others = {cluster.OLDER, users.FOREIGN, *(value for _, value in self.planted)}
+
+    # --- what is there ----------------------------------------------------------------------------------------------
+
+    @property
+    def here(self) -> witness.Objects:
+        """Grove's objects beside migrators."""
+        return self._seen(self.world)
+
+    @property
+    def there(self) -> witness.Objects:
+        """Those without."""
+        return self._seen(self.without)
+
+    @property
+    def sets(self) -> dict[str, Object]:
+        """The PodCliqueSets beside migrators, by name."""
+        return {key[2]: pcs for key, pcs in self.here.items() if key[0] == "PodCliqueSet"}
+
+    @property
+    def odd(self) -> set[str]:
+        """Sets of which the old operator has begun an update, and that hold what no revert turns back.
+
+        And after the upgrade every set with a hash of somebody's own: without us the upgrade replaced that pod, and
+        here the next update of its set does.
+        """
+        odd = self.begun if self.planted else self.begun & self.marked
+        return odd | self.marked if self.upgraded else odd
+
+    def _seen(self, world: World) -> witness.Objects:
+        """Grove's objects, read once after each write, but for pods that are on their way out: nobody's concern."""
+        version, found = self._read.get(id(world), ("", {}))
+        if version != world.store.version:
+            found = {k: item for k, item in world.grove().items() if not item["metadata"].get("deletionTimestamp")}
+            self._read[id(world)] = (world.store.version, found)
+        return found
+
+    def translated(self) -> dict[witness.Spot, str]:
+        """What of ours is in the cluster; if nothing is, all is as without us."""
+        found = dict(witness.translated(self.here, self.there, self.lexicon).items() - self.planted)
+        if not found and not self.upgraded:
+            self.moved.clear()
+            self.done, self.pending = False, True
+        return found
+
+    def left(self) -> dict[witness.Spot, str]:
+        """What of ours an old operator would find, and would not have found without us.
+
+        Not what a set keeps of an earlier template, if an old operator was awake beside it when it was migrated: that
+        is out of date by either hash, and the record of the run after an edit has no word for it any more.
+        """
+        sets = self.sets
+
+        def is_present(spot: witness.Spot, value: str) -> bool:
+            word = self.lexicon.present(sets[spot.set_name]).get(spot.clique) if spot.set_name in sets else None
+            return word is None or word.new == value
+
+        found = self.translated()
+        return {s: value for s, value in found.items() if s.set_name not in self.begun or is_present(s, value)}
+
+    # --- what happens to both ---------------------------------------------------------------------------------------
+
+    def happens(self, kind: str, choice: int, number: int, *, written: bool = False) -> None:
+        """Something that no migrator and no operator does.
+
+        ``written``: a run is under way, and what it planned before an edit may be written after it: only the set's
+        own patch tests the spec, and that one comes last.
+        """
+        name = users.set_named(choice)
+        self.pending = True
+        self._born += 1
+        if kind in users.EDITS and (any(spot.set_name == name for spot in self.translated()) or written):
+            self.moved.add(name)
+        if kind == "mark":
+            self.marked |= users.marks(self.world, choice)
+        self._both(lambda world: users.act(world, kind, choice, number, born=self._born))
+
+    def old_operator(self, replacing: int | None) -> None:
+        """The old operator is started, and ends at once or after it replaced a pod; beside hashes of ours before that.
+
+        Nobody may let it go on there; see docs/upgrade.md.
+        """
+        if dirty := self.translated():
+            replacing, self.meddled = 0, True
+            self.moved |= committed(dirty)
+            self.begun |= committed(dirty)
+        self._wake(cluster.SOURCE, ALPHA_9, cluster.OLD_IMAGE, replacing)
+        if replacing == 0:
+            self.world.deploy(replicas=0)
+            self.world.advance(_LATE)
+
+    def new_operator(self) -> None:
+        """The next operator is started, and goes on to its end."""
+        self._wake(cluster.TARGET, self.next_line, cluster.NEW_IMAGE, None)
+        self.upgraded = True
+        none("rollouts that were hidden", witness.hidden(self.here))
+
+    def _wake(self, scheme: str, line: Line, image: str, replacing: int | None) -> None:
+        self.world.deploy(replicas=1, image=image)
+        self.world.advance(_LATE)
+        here, there = map(
+            witness.by_pod_clique, self._both(lambda world: world.operate(scheme, line, replacing=replacing))
+        )
+        none("replaced by an operator", witness.more(here, there, lambda name: set_in(name) not in self.odd))
+
+    def _both(self, action: Callable[[World], T]) -> tuple[T, T]:
+        """The same in both clusters, at the same time."""
+        self.without.seconds = self.world.seconds
+        done = action(self.world), action(self.without)
+        self.lexicon.learn(self.world.grove())
+        return done
+
+
+def committed(translated: Iterable[witness.Spot]) -> set[str]:
+    """The sets whose commit record is among what was translated."""
+    return {spot.set_name for spot in translated if spot.path[-1] == "currentGenerationHash"}
+
+
+def set_in(name: str) -> str:
+    """The set that a pod or a PodClique of this name belongs to."""
+    return name.partition("-")[0]
+
+
+def none(what: str, found: Collection[object]) -> None:
+    """Raise ``AssertionError`` if any of this was found."""
+    if found:
+        raise AssertionError(f"{what}: {found}")
