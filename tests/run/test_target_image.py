@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from migrator.hashing import schemes
-from migrator.planning.images import is_target, other_digest, pulled_digests
+from migrator.planning.images import other_digest, pulled_digests
 from migrator.planning.options import PlanOptions
 from migrator.run import observation
 from migrator.run.context import RunOptions
@@ -16,22 +15,6 @@ from tests.simulation import cluster
 from tests.support.memory_store import MemoryStore
 
 READ, OTHER = f"sha256:{64 * 'a'}", f"sha256:{64 * 'b'}"
-TARGET = schemes.by_name("legacy-1.35")
-
-
-@pytest.mark.parametrize(
-    ("image", "accepted"),
-    [
-        (f"example.test/operator:v0.1.0-alpha.11@{READ}", True),
-        (f"example.test/operator:v0.1.0-alpha.11@{OTHER}", False),
-        (f"example.test/operator@{READ}", True),
-        ("example.test/operator:v0.1.0-alpha.11", True),
-        ("example.test/operator:latest", False),
-    ],
-)
-def test_a_digest_decides_where_the_image_names_one(image: str, *, accepted: bool) -> None:
-    """An image by digest is the target's if the digest is that of what was read; one by tag as without a digest."""
-    assert is_target(image, TARGET, None, frozenset({READ})) is accepted
 
 
 @pytest.mark.parametrize(

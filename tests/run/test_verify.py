@@ -14,7 +14,7 @@ from migrator.hashing import podcliqueset, schemes
 from migrator.planning.options import PlanOptions
 from migrator.resources import Resource
 from migrator.run import loop
-from migrator.run.context import Context, RunOptions
+from migrator.run.context import RunOptions
 from migrator.run.leases import OWN_LEASE
 from migrator.run.operator import Flags
 from migrator.run.record import Recorder
@@ -24,115 +24,97 @@ from testbed import workloads
 from testbed.trees import State, grow
 from tests.simulation import cluster
 from tests.support.memory_store import MemoryStore
-from tests.support.small_cluster import context_of
+from tests.support.small_cluster import Clock, context_of
 
 SOURCE, TARGET, NAMESPACE = "legacy-1.34", "legacy-1.35", "grove-system"
 PLAN = PlanOptions(target=TARGET)
 Change = Callable[[dict[str, Any]], object]
 
 
-class Clock:
-    """Seconds that pass by sleeping only; observers see each sleep."""
+class Site(MemoryStore):
+    """A cluster in memory, its clock, what verify finds in it, and what others do to it."""
 
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.observers: list[Callable[[], object]] = []
+    def __init__(self, *objects: dict[str, Any], **options: Any) -> None:
+        super().__init__(*objects, **options)
+        self.clock = Clock()
+        now = datetime(2026, 3, 1, tzinfo=UTC)
+        self.context = context_of(self.clock, lambda: now, "verifier", sleep=self.clock.sleep)
 
-    def __call__(self) -> float:
-        """Seconds so far."""
-        return self.now
+    def verified(
+        self, *, source: str = "auto", target: str = TARGET, after: bool = True, **options: Any
+    ) -> VerifyResult:
+        """What verify finds."""
+        plan = PlanOptions(source=source, target=target)
+        return verify(self, VerifyOptions(plan, after_upgrade=after, interval=1.0, **options), self.context)
 
-    def sleep(self, seconds: float) -> None:
-        """Move on."""
-        self.now += seconds
-        for observer in self.observers:
-            observer()
+    def fails(self, words: str, **options: Any) -> str:
+        """Check that verify fails, with these words in its message; returns the message."""
+        with pytest.raises(VerificationFailed, match=words) as failed:
+            self.verified(**options)
+        return str(failed.value)
+
+    def noticed(self) -> str:
+        """What verify only reports, as one text."""
+        return "; ".join(problem.message for problem in self.verified().noticed)
+
+    def change(self, how: Change, kind: Resource = resources.POD_CLIQUES, name: str = "disagg-0-frontend") -> None:
+        """Change an object as others would."""
+        self.edit(kind, "default", name, how)
+
+    def lost(self, clique: str = "disagg-0-frontend") -> dict[str, Any]:
+        """Delete the first pod of a PodClique, and return it."""
+        pods = (pod for pod in self.everything(resources.PODS) if "labels" in pod["metadata"])
+        gone = next(pod for pod in pods if pod["metadata"]["labels"].get("grove.io/podclique") == clique)
+        self.drop(resources.PODS, "default", gone["metadata"]["name"])
+        return gone
+
+    def replaced(self) -> str:
+        """Delete a pod of a PodClique, and create a younger one; returns the name of the one of before."""
+        gone = self.lost()
+        young = {"name": "disagg-0-frontend-young", "uid": "young", "creationTimestamp": "2026-05-01T00:00:00Z"}
+        self.put({**gone, "metadata": {**gone["metadata"], **young}})
+        return str(gone["metadata"]["name"])
+
+    def event(self, reason: str, pod: str) -> None:
+        """Store an Event of a pod."""
+        metadata = {"name": f"{pod}.{reason}", "namespace": "default"}
+        regarding = {"kind": "Pod", "namespace": "default", "name": pod}
+        kind = {"apiVersion": "events.k8s.io/v1", "kind": "Event"}
+        self.put({**kind, "metadata": metadata, "reason": reason, "regarding": regarding})
+
+    def records(self) -> list[str]:
+        """The names of the ConfigMaps that runs leave."""
+        names = [item["metadata"]["name"] for item in self.everything(resources.CONFIG_MAPS)]
+        return [name for name in names if name.startswith("grove-migrator")]
 
 
 @pytest.fixture
-def clock() -> Clock:
-    """A clock that starts at zero."""
-    return Clock()
-
-
-@pytest.fixture
-def context(clock: Clock) -> Context:
-    """Surroundings without a log."""
-    return context_of(clock, lambda: datetime(2026, 3, 1, tzinfo=UTC), "verifier", sleep=clock.sleep)
-
-
-@pytest.fixture
-def migrated(context: Context) -> MemoryStore:
-    """A cluster after a migration, with its record, and no operator yet."""
-    store = MemoryStore({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+def migrated() -> Site:
+    """A cluster after a migration, with its record and the new operator."""
+    site = Site({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     for pcs, state in (
         (workloads.disaggregated("disagg"), State(updated=True)),
         (workloads.standalone("patient", on_delete=True), State(updated=True, leftovers={"frontend": "4567b"})),
     ):
         for item in grow(pcs, podcliqueset.hash_pod_clique_set(pcs, schemes.by_name(SOURCE)), state):
-            store.put(item)
-    loop.run(store, RunOptions(plan=PLAN, flags=Flags(NAMESPACE)), context)
+            site.put(item)
+    loop.run(site, RunOptions(plan=PLAN, flags=Flags(NAMESPACE)), site.context)
     for item in (*cluster.operator(image=cluster.NEW_IMAGE), installation.pod(cluster.NEW_IMAGE, name="new-1")):
-        store.put(item)
-    return store
+        site.put(item)
+    return site
 
 
-def verified(store: MemoryStore, context: Context, *, after: bool = True, settle: float = 0.0) -> VerifyResult:
-    """Run verify."""
-    options = VerifyOptions(PLAN, settle=settle, interval=1.0, after_upgrade=after)
-    return verify(store, options, context)
-
-
-def check(store: MemoryStore, context: Context, *, after: bool = True, settle: float = 0.0) -> int:
-    """Run verify; returns the number of snapshots."""
-    return verified(store, context, after=after, settle=settle).attempts
-
-
-def change(
-    store: MemoryStore, how: Change, kind: Resource = resources.POD_CLIQUES, name: str = "disagg-0-frontend"
-) -> None:
-    """Change an object as others would."""
-    store.edit(kind, "default", name, how)
-
-
-def lost(store: MemoryStore, clique: str = "disagg-0-frontend") -> dict[str, Any]:
-    """Delete the first pod of a PodClique, and return it."""
-    gone = next(
-        pod
-        for pod in store.everything(resources.PODS)
-        if pod["metadata"].get("labels", {}).get("grove.io/podclique") == clique
-    )
-    store.drop(resources.PODS, "default", gone["metadata"]["name"])
-    return gone
-
-
-def replaced(store: MemoryStore) -> str:
-    """Delete a pod of a PodClique, and create a younger one; returns the name of the one of before."""
-    gone = lost(store)
-    young = {"name": "disagg-0-frontend-young", "uid": "young", "creationTimestamp": "2026-05-01T00:00:00Z"}
-    store.put({**gone, "metadata": {**gone["metadata"], **young}})
-    return str(gone["metadata"]["name"])
-
-
-def records(store: MemoryStore) -> list[str]:
-    """The names of the ConfigMaps that runs leave."""
-    names = [item["metadata"]["name"] for item in store.everything(resources.CONFIG_MAPS)]
-    return [name for name in names if name.startswith("grove-migrator")]
-
-
-def test_a_migrated_cluster_with_leftovers_is_verified_and_its_record_goes(
-    migrated: MemoryStore, context: Context
-) -> None:
+def test_a_migrated_cluster_with_leftovers_is_verified_and_its_record_goes(migrated: Site) -> None:
     """Target values and OnDelete leftovers pass, and the record that served is removed."""
-    assert records(migrated)
-    assert check(migrated, context) == 1
-    assert records(migrated) == []
+    assert migrated.records()
+    assert migrated.verified().attempts == 1
+    assert migrated.records() == []
 
 
-def test_without_after_upgrade_the_record_stays(migrated: MemoryStore, context: Context) -> None:
+def test_without_after_upgrade_the_record_stays(migrated: Site) -> None:
     """Only the comparison with the record uses it up."""
-    check(migrated, context, after=False)
-    assert records(migrated)
+    migrated.verified(after=False)
+    assert migrated.records()
 
 
 def _old_value(item: dict[str, Any]) -> None:
@@ -161,7 +143,7 @@ BEFORE = podcliqueset.hash_pod_clique_set(workloads.disaggregated("disagg"), sch
     ],
 )
 def test_a_standalone_pod_cliques_update_is_nothing_once_it_has_ended(
-    migrated: MemoryStore, context: Context, resource: Resource, name: str, *, ended: bool, passes: bool
+    migrated: Site, resource: Resource, name: str, *, ended: bool, passes: bool
 ) -> None:
     """alpha.12-rc1 begins one of each; one of a set, a group or a grouped PodClique means that pods were replaced."""
 
@@ -172,18 +154,17 @@ def test_a_standalone_pod_cliques_update_is_nothing_once_it_has_ended(
         if ended:
             progress["updateEndedAt"] = "2026-04-01T00:00:01Z"
 
-    change(migrated, begin, resource, name)
+    migrated.change(begin, resource, name)
     if passes:
-        assert check(migrated, context) == 1
-        return
-    with pytest.raises(VerificationFailed, match=rf"{name}: an update began at 2026-04-01T00:00:00Z, after"):
-        check(migrated, context)
+        assert migrated.verified().attempts == 1
+    else:
+        migrated.fails(rf"{name}: an update began at 2026-04-01T00:00:00Z, after")
 
 
-def test_a_status_that_lags_behind_is_reported_and_does_not_fail(migrated: MemoryStore, context: Context) -> None:
+def test_a_status_that_lags_behind_is_reported_and_does_not_fail(migrated: Site) -> None:
     """An older generation in a status, of which no scheme knows, costs no pod where label and pods are current."""
-    change(migrated, _generation("4567c"))
-    found = verified(migrated, context)
+    migrated.change(_generation("4567c"))
+    found = migrated.verified()
     assert [problem.field for problem in found.noticed] == ["/status/currentPodCliqueSetGenerationHash"]
     assert "no pod depends on it" in found.noticed[0].message
 
@@ -197,164 +178,129 @@ def test_a_status_that_lags_behind_is_reported_and_does_not_fail(migrated: Memor
     ],
     ids=["a foreign value", "a value that was not migrated", "replicas behind"],
 )
-def test_what_changed_for_the_worse_is_named_with_its_object(
-    migrated: MemoryStore, context: Context, how: Change, words: str
-) -> None:
+def test_what_changed_for_the_worse_is_named_with_its_object(migrated: Site, how: Change, words: str) -> None:
     """A foreign value or fallen updatedReplicas fails, naming the PodClique."""
-    change(migrated, how)
-    with pytest.raises(VerificationFailed, match="PodClique default/disagg-0-frontend") as failed:
-        check(migrated, context)
-    assert words in str(failed.value)
-    assert records(migrated)
+    migrated.change(how)
+    assert words in migrated.fails("PodClique default/disagg-0-frontend")
+    assert migrated.records()
 
 
-def test_an_update_under_on_delete_is_no_failure(migrated: MemoryStore, context: Context) -> None:
+def test_an_update_under_on_delete_is_no_failure(migrated: Site) -> None:
     """There the operator writes progress without touching a pod."""
     begun = {"updateStartedAt": "2026-04-01T00:00:00Z"}
-    change(migrated, lambda item: item["status"]["updateProgress"].update(begun), name="patient-0-frontend")
-    check(migrated, context)
+    migrated.change(lambda item: item["status"]["updateProgress"].update(begun), name="patient-0-frontend")
+    migrated.verified()
 
 
-def test_a_missing_pod_is_counted_and_events_tell_how_it_ended(migrated: MemoryStore, context: Context) -> None:
+def test_a_missing_pod_is_counted_and_events_tell_how_it_ended(migrated: Site) -> None:
     """A pod younger than the record does not replace one of before, and an eviction is told from a deletion."""
-    _event(migrated, "TaintManagerEviction", replaced(migrated))
-    with pytest.raises(VerificationFailed) as failed:
-        check(migrated, context)
-    assert "1 of its 1 earlier pods are missing; Events of its pods: TaintManagerEviction (1)" in str(failed.value)
+    migrated.event("TaintManagerEviction", migrated.replaced())
+    migrated.fails(r"1 of its 1 earlier pods are missing; Events of its pods: TaintManagerEviction \(1\)")
 
 
-def test_events_of_other_pods_do_not_explain_a_missing_one(migrated: MemoryStore, context: Context) -> None:
+def test_events_of_other_pods_do_not_explain_a_missing_one(migrated: Site) -> None:
     """Neither a pod that still lives nor one of a PodClique whose name begins alike tells how a pod ended."""
-    replaced(migrated)
-    _event(migrated, "Unhealthy", "disagg-0-frontend-young")
-    _event(migrated, "Preempted", "disagg-0-frontend-two-abcde")
-    with pytest.raises(VerificationFailed, match="are missing; Events of its pods: none"):
-        check(migrated, context)
+    migrated.replaced()
+    migrated.event("Unhealthy", "disagg-0-frontend-young")
+    migrated.event("Preempted", "disagg-0-frontend-two-abcde")
+    migrated.fails("are missing; Events of its pods: none")
 
 
-def _event(store: MemoryStore, reason: str, pod: str) -> None:
-    store.put(
-        {
-            "apiVersion": "events.k8s.io/v1",
-            "kind": "Event",
-            "metadata": {"name": f"{pod}.{reason}", "namespace": "default"},
-            "reason": reason,
-            "regarding": {"kind": "Pod", "namespace": "default", "name": pod},
-        }
-    )
-
-
-def owners_deeds(result: VerifyResult) -> str:
-    """What was noticed, as one text."""
-    return "; ".join(problem.message for problem in result.noticed)
-
-
-def test_what_owners_do_is_reported_and_does_not_fail(migrated: MemoryStore, context: Context) -> None:
+def test_what_owners_do_is_reported_and_does_not_fail(migrated: Site) -> None:
     """A set deleted, another scaled in: what should be there now is there, and the record has served."""
     migrated.drop(resources.POD_CLIQUE_SETS, "default", "patient")
     clique = migrated.read(resources.POD_CLIQUES, "default", "disagg-0-workers-0-decode")
     wanted = clique["spec"]["replicas"] - 1
-    lost(migrated, "disagg-0-workers-0-decode")
+    migrated.lost("disagg-0-workers-0-decode")
 
     def scale_in(item: dict[str, Any]) -> None:
         item["spec"]["replicas"] = wanted
         item["status"].update(replicas=wanted, updatedReplicas=wanted)
 
-    change(migrated, scale_in, name="disagg-0-workers-0-decode")
-    said = owners_deeds(verified(migrated, context))
+    migrated.change(scale_in, name="disagg-0-workers-0-decode")
+    said = migrated.noticed()
     assert "PodCliqueSet default/patient was there before the upgrade, and was deleted since" in said
     assert "disagg-0-workers-0-decode was scaled in" in said
-    assert records(migrated) == []
+    assert migrated.records() == []
 
 
-def test_a_set_that_is_scaled_in_needs_no_pods_of_that_replica(migrated: MemoryStore, context: Context) -> None:
+def test_a_set_that_is_scaled_in_needs_no_pods_of_that_replica(migrated: Site) -> None:
     """Its PodCliques are gone as they should be."""
     migrated.drop(resources.POD_CLIQUES, "default", "patient-0-frontend")
-    with pytest.raises(VerificationFailed, match="patient-0-frontend is missing"):
-        check(migrated, context)
-    change(migrated, lambda item: item["spec"].update(replicas=0), resources.POD_CLIQUE_SETS, "patient")
-    assert "patient-0-frontend is gone: its owner scaled it in" in owners_deeds(verified(migrated, context))
+    migrated.fails("patient-0-frontend is missing")
+    migrated.change(lambda item: item["spec"].update(replicas=0), resources.POD_CLIQUE_SETS, "patient")
+    assert "patient-0-frontend is gone: its owner scaled it in" in migrated.noticed()
 
 
-def test_a_set_that_was_edited_is_its_owners(migrated: MemoryStore, context: Context) -> None:
+def test_a_set_that_was_edited_is_its_owners(migrated: Site) -> None:
     """Its pods are replaced because its owner wants that: nothing of it is compared."""
 
     def edit(item: dict[str, Any]) -> None:
         item["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"][0]["image"] = "new:2"
 
-    change(migrated, edit, resources.POD_CLIQUE_SETS, "patient")
-    assert "PodCliqueSet default/patient was edited" in owners_deeds(verified(migrated, context))
+    migrated.change(edit, resources.POD_CLIQUE_SETS, "patient")
+    assert "PodCliqueSet default/patient was edited" in migrated.noticed()
 
 
 @pytest.mark.parametrize("replicas", [0, 1])
-def test_before_the_upgrade_there_is_no_after(migrated: MemoryStore, context: Context, replicas: int) -> None:
+def test_before_the_upgrade_there_is_no_after(migrated: Site, replicas: int) -> None:
     """With the operator at zero, or the old one running, it fails and the record stays."""
     migrated.drop(resources.PODS, NAMESPACE, "new-1")
     for item in cluster.operator(replicas=replicas):
         migrated.put(item)
     if replicas:
         migrated.put(installation.pod(cluster.OLD_IMAGE, name="old-1"))
-    with pytest.raises(VerificationFailed, match=r"no operator of legacy-1\.35 runs"):
-        check(migrated, context)
-    assert records(migrated)
+    migrated.fails(r"no operator of legacy-1\.35 runs")
+    assert migrated.records()
     if replicas:
-        verify(migrated, VerifyOptions(PLAN, after_upgrade=True, target_image=cluster.OLD_IMAGE), context)
+        migrated.verified(target_image=cluster.OLD_IMAGE)
 
 
-def test_without_a_record_what_can_be_seen_is_verified(migrated: MemoryStore, context: Context) -> None:
+def test_without_a_record_what_can_be_seen_is_verified(migrated: Site) -> None:
     """A run with nothing to migrate leaves no record, and a second verification finds none: neither is a failure."""
-    assert verified(migrated, context).compared
-    assert not verified(migrated, context).compared
-    change(migrated, _old_value)
-    with pytest.raises(VerificationFailed):
-        check(migrated, context)
+    assert migrated.verified().compared
+    assert not migrated.verified().compared
+    migrated.change(_old_value)
+    migrated.fails("4567c")
 
 
 @pytest.mark.parametrize(("source", "target"), [("auto", "legacy-1.33"), ("legacy-1.33", TARGET)])
-def test_the_record_of_another_migration_is_not_passed_over(
-    migrated: MemoryStore, context: Context, source: str, target: str
-) -> None:
+def test_the_record_of_another_migration_is_not_passed_over(migrated: Site, source: str, target: str) -> None:
     """It may be needed to finish or undo that one, so the message names both and what to do."""
     message = rf"a run from auto to legacy-1\.35 .* from {source} to {target}: .* `verify --close`"
     with pytest.raises(UsageError, match=message):
-        verify(migrated, VerifyOptions(PlanOptions(source=source, target=target), after_upgrade=True), context)
-    assert records(migrated)
+        migrated.verified(source=source, target=target)
+    assert migrated.records()
 
 
 @pytest.mark.parametrize(("digit", "good"), [("a", True), ("b", False)])
-def test_the_running_build_must_be_the_one_that_was_read(
-    migrated: MemoryStore, context: Context, digit: str, *, good: bool
-) -> None:
+def test_the_running_build_must_be_the_one_that_was_read(migrated: Site, digit: str, *, good: bool) -> None:
     """After an upgrade to a binary the operator's pod must have been pulled by that binary's digest."""
     status = [{"name": "grove-operator", "imageID": f"registry.example/op@sha256:{64 * digit}"}]
     migrated.edit(resources.PODS, NAMESPACE, "new-1", lambda pod: pod["status"].update(containerStatuses=status))
-    options = VerifyOptions(PLAN, after_upgrade=True, target_digests=frozenset({f"sha256:{64 * 'a'}"}))
+    read = frozenset({f"sha256:{64 * 'a'}"})
     if good:
-        assert verify(migrated, options, context).attempts == 1
+        assert migrated.verified(target_digests=read).attempts == 1
         return
-    with pytest.raises(VerificationFailed, match=r"operator pod .*new-1 .* but the binary was read from sha256:aaa"):
-        verify(migrated, options, context)
-    assert records(migrated)
+    migrated.fails("operator pod .*new-1 .* but the binary was read from sha256:aaa", target_digests=read)
+    assert migrated.records()
 
 
-def test_no_set_at_all_is_not_verified(context: Context) -> None:
+def test_no_set_at_all_is_not_verified() -> None:
     """Neither where the CRDs are missing nor where the record names sets."""
-    bare = MemoryStore(without=[resources.POD_CLIQUE_SETS])
-    with pytest.raises(VerificationFailed, match="CRDs are not installed"):
-        check(bare, context, after=False)
-    assert verified(MemoryStore(), context, after=False).trees == 0
+    Site(without=[resources.POD_CLIQUE_SETS]).fails("CRDs are not installed", after=False)
+    assert Site().verified(after=False).trees == 0
 
 
-def test_an_empty_cluster_beside_a_record_is_another_cluster(migrated: MemoryStore, context: Context) -> None:
+def test_an_empty_cluster_beside_a_record_is_another_cluster(migrated: Site) -> None:
     """The record names sets, and there is none."""
     for name in ("disagg", "patient"):
         migrated.drop(resources.POD_CLIQUE_SETS, "default", name)
     for after in (False, True):
-        with pytest.raises(VerificationFailed, match="the record names 2"):
-            check(migrated, context, after=after)
+        migrated.fails("the record names 2", after=after)
 
 
-def test_a_record_can_always_be_closed(migrated: MemoryStore, context: Context) -> None:
+def test_a_record_can_always_be_closed(migrated: Site) -> None:
     """Closing says what is given up, and refuses where only the record can translate a set."""
     options = VerifyOptions(PLAN)
     found = closing(migrated, options)
@@ -362,57 +308,53 @@ def test_a_record_can_always_be_closed(migrated: MemoryStore, context: Context) 
     before = migrated.read(resources.POD_CLIQUES, "default", "disagg-0-frontend")
     table = next(t for t in Recorder(migrated, NAMESPACE).load().tables if t.name == "disagg")
     old = table.source_hashes.templates["frontend"]
-    change(migrated, lambda item: item["status"].update(currentPodTemplateHash=old))
+    migrated.change(lambda item: item["status"].update(currentPodTemplateHash=old))
     with pytest.raises(Refused, match="half-migrated"):
         closing(migrated, options)
     migrated.put(before)
-    close(migrated, found.home, context)
-    assert records(migrated) == []
+    close(migrated, found.home, migrated.context)
+    assert migrated.records() == []
     with pytest.raises(UsageError):
         closing(migrated, options)
 
 
-def test_a_record_is_not_taken_from_a_run_that_is_at_work(migrated: MemoryStore, context: Context) -> None:
+def test_a_record_is_not_taken_from_a_run_that_is_at_work(migrated: Site) -> None:
     """Another holder of our Lease needs it: closing loses the race, and a verification only reports that."""
     lease = migrated.read(resources.LEASES, NAMESPACE, OWN_LEASE)
     lease["spec"].update(holderIdentity="another_1", leaseDurationSeconds=60)
     migrated.put(lease)
     with pytest.raises(LostRace, match="another_1"):
-        close(migrated, closing(migrated, VerifyOptions(PLAN)).home, context)
-    assert check(migrated, context) == 1
-    assert records(migrated)
+        close(migrated, closing(migrated, VerifyOptions(PLAN)).home, migrated.context)
+    assert migrated.verified().attempts == 1
+    assert migrated.records()
 
 
-def test_a_state_that_is_only_late_settles(migrated: MemoryStore, context: Context, clock: Clock) -> None:
+def test_a_state_that_is_only_late_settles(migrated: Site) -> None:
     """Replicas that catch up within --settle pass, after as many snapshots as it took."""
-    change(migrated, _behind)
-    began = clock()
+    migrated.change(_behind)
+    began = migrated.clock()
 
-    def catch_up() -> None:
-        if clock() >= began + 3:
-            change(migrated, lambda item: item["status"].update(updatedReplicas=1))
+    def catch_up(_: float) -> None:
+        if migrated.clock() >= began + 3:
+            migrated.change(lambda item: item["status"].update(updatedReplicas=1))
 
-    clock.observers.append(catch_up)
-    assert check(migrated, context, settle=10.0) == 4
+    migrated.clock.on_sleep.append(catch_up)
+    assert migrated.verified(settle=10.0).attempts == 4
 
 
-def test_what_cannot_settle_ends_the_wait(migrated: MemoryStore, context: Context, clock: Clock) -> None:
+def test_what_cannot_settle_ends_the_wait(migrated: Site) -> None:
     """A lost pod does not come back, so the rest of --settle is not waited for."""
     migrated.drop(resources.POD_CLIQUES, "default", "disagg-0-frontend")
-    waited = clock()
-    with pytest.raises(VerificationFailed, match="after 1 snapshots"):
-        check(migrated, context, settle=100.0)
-    assert clock() == waited
+    waited = migrated.clock()
+    migrated.fails("after 1 snapshots", settle=100.0)
+    assert migrated.clock() == waited
 
 
-def test_without_a_record_an_update_in_flight_is_not_passed_over(
-    migrated: MemoryStore, context: Context, clock: Clock
-) -> None:
+def test_without_a_record_an_update_in_flight_is_not_passed_over(migrated: Site) -> None:
     """It may be the upgrade's, and its end would look like a migrated cluster: it is not waited for."""
-    assert verified(migrated, context).compared
+    assert migrated.verified().compared
     begun = {"updateStartedAt": "2026-04-01T00:00:00Z"}
-    change(migrated, lambda item: item["status"].update(updateProgress=begun), resources.POD_CLIQUE_SETS, "disagg")
-    waited = clock()
-    with pytest.raises(VerificationFailed, match="no record shows whether the upgrade began it"):
-        check(migrated, context, settle=100.0)
-    assert clock() == waited
+    migrated.change(lambda item: item["status"].update(updateProgress=begun), resources.POD_CLIQUE_SETS, "disagg")
+    waited = migrated.clock()
+    migrated.fails("no record shows whether the upgrade began it", settle=100.0)
+    assert migrated.clock() == waited

@@ -32,6 +32,11 @@ JSON = dict[str, Any]
 
 HASH_LABEL = "grove.io/pod-template-hash"
 GENERATION_LABEL = "grove.io/podcliqueset-generation-hash"
+#: The field of that label in a pod or a PodClique, and of the mark of an object that is being deleted.
+LABEL = "/metadata/labels/grove.io~1pod-template-hash"
+DELETION = "/metadata/deletionTimestamp"
+#: A hash of no template that a test grows.
+OLD = "4445566677788899"
 EARLIER, LATER = "2026-01-02T03:04:05Z", "2026-01-02T04:04:05Z"
 NOW = datetime(2026, 1, 2, 4, 4, 5, tzinfo=UTC)
 ENDED: JSON = {"updateStartedAt": STARTED, "updateEndedAt": trees.ENDED}
@@ -136,6 +141,33 @@ class World:
         """Change a clique's image, as a user would; nothing else moves."""
         (found,) = (c for c in self.pcs["spec"]["template"]["cliques"] if c["name"] == name)
         found["spec"]["podSpec"]["containers"][0]["image"] = image
+
+    def put(self, kind: str, name: str, field: str, value: Any = OLD) -> World:
+        """Write a value where a JSON Pointer leads in the one object of that kind and name."""
+        operation = {"op": "add", "path": field, "value": copy.deepcopy(value)}
+        jsonpatch.apply_patch(self.of(kind, name), [operation], in_place=True)
+        return self
+
+    def take(self, kind: str, name: str, field: str) -> World:
+        """Remove what a JSON Pointer leads to in the one object of that kind and name."""
+        jsonpatch.apply_patch(self.of(kind, name), [{"op": "remove", "path": field}], in_place=True)
+        return self
+
+    def begin(self, written: int | None = None) -> dict[str, Table]:
+        """Write the first changes of a run, or all of them; returns what the run recorded before."""
+        tables = self.tables()
+        self.apply(self.decide().changes[:written])
+        return tables
+
+    def edit_and_roll(self, scheme: str, *, seen: bool = True) -> None:
+        """Edit clique ``work`` and let an operator of a scheme begin to roll that out: hash first, then progress."""
+        self.edit("work", "app:2")
+        self.pcs["metadata"]["generation"] = 2
+        if seen:
+            found = self.hashes(scheme)
+            self.pcs["status"]["currentGenerationHash"] = found.generation_hash
+            self.pcs["status"]["updateProgress"] = {"updateStartedAt": LATER}
+            self.put("PodClique", "web-0-front", LABEL, found.pod_template_hashes["front"])
 
     def remove(self, *names: str) -> None:
         """Take objects away, by name."""

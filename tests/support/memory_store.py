@@ -2,7 +2,7 @@
 
 It keeps what the migrator's safety rests on: compare-and-swap on values, resource versions, generations that move
 with the spec alone, status and scale as subresources of their own, dry runs that validate and do not store, and
-validation errors that are not failed tests. ``tests/cluster/test_store.py`` compares it with a real API server.
+validation errors that are not failed tests. ``tests/cluster/store`` compares it with a real API server.
 """
 
 from __future__ import annotations

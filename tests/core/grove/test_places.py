@@ -6,9 +6,8 @@ import pytest
 
 from migrator.grove.model import Place
 from migrator.grove.places import stored_hashes
-from tests.support.builders import GENERATION_LABEL, HASH_LABEL, LATER, World
+from tests.support.builders import GENERATION_LABEL, HASH_LABEL, LABEL, LATER, World
 
-LABEL = "/metadata/labels/grove.io~1pod-template-hash"
 GANG = "/metadata/labels/grove.io~1podcliqueset-generation-hash"
 HASHES = ("podTemplateHash", "podCliqueSetGenerationHash")
 

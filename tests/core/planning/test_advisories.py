@@ -12,7 +12,7 @@ from migrator.planning.advisories import ADVISORIES, HAZARDS
 from migrator.planning.lineage import builds
 from migrator.planning.options import PlanOptions
 from migrator.planning.planner import make_plan
-from tests.support.builders import EARLIER, HASH_LABEL, LATER, NOW, World, clique, refusals
+from tests.support.builders import EARLIER, LABEL, LATER, NOW, World, clique, refusals
 
 A8, A9, A11, RC1 = "v0.1.0-alpha.8", "v0.1.0-alpha.9", "v0.1.0-alpha.11", "v0.1.0-alpha.12-rc1"
 A12, A13, A14, MAIN = "v0.1.0-alpha.12", "v0.1.0-alpha.13", "v0.1.0-alpha.14", "main-fcc3b3bb"
@@ -81,7 +81,7 @@ def topology(name: str | None) -> Edit:
 def stray() -> World:
     """A pod of another hash under a PodClique that was never updated."""
     world = World().grow(progress=())
-    world.of("Pod", "web-0-front-0")["metadata"]["labels"][HASH_LABEL] = "4445566677788899"
+    world.put("Pod", "web-0-front-0", LABEL)
     return world
 
 

@@ -10,7 +10,7 @@ from migrator.grove.model import BlastRadius, SetHashes
 from migrator.hashing import schemes
 from migrator.planning.blast import Stakes, clique_gpus, live_pods, stakes, whole_units
 from migrator.planning.detect import Pair
-from tests.support.builders import HASH_LABEL, LATER, World, clique, hashes_of
+from tests.support.builders import HASH_LABEL, LABEL, LATER, World, clique, hashes_of
 
 
 def at_stake(world: World, source: str, target: str) -> Stakes:
@@ -202,7 +202,7 @@ def test_on_delete_protects_from_operators_that_know_it(target: str, pods: int) 
 def test_a_stray_pod_is_deleted_at_the_start_of_alpha_12_rc1() -> None:
     """Under a standalone PodClique that was never updated, with the migration too: it is not ours to relabel."""
     world = World().grow(scheme="legacy-1.35", progress=())
-    world.of("Pod", "web-0-front-0")["metadata"]["labels"][HASH_LABEL] = "4445566677788899"
+    world.put("Pod", "web-0-front-0", LABEL)
     plan = world.plan(target="v0.1.0-alpha.12-rc1")
     assert (plan.cluster_blast.pods, plan.cluster_rest.pods) == (1, 1)
     assert world.plan(target="v0.1.0-alpha.11").cluster_blast.pods == 0

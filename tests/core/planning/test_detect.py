@@ -12,11 +12,10 @@ from migrator.grove.places import stored_hashes
 from migrator.hashing import schemes
 from migrator.hashing.schemes import Scheme
 from migrator.planning.detect import Detection, Pair, Verdict, detect
-from tests.support.builders import HASH_LABEL, World, clique, hashes_of
+from tests.support.builders import HASH_LABEL, LABEL, OLD, World, clique, hashes_of
 from tests.support.tables import table
 
 SPOKEN = schemes.spoken_schemes()
-OLD = "4445566677788899"
 ALIKE: dict[str, Any] = {"cliques": [clique("front", containers=("a", "b"))], "groups": {}}
 
 
@@ -119,7 +118,7 @@ def test_half_towards_canonical_is_half_of_its_own_layout() -> None:
 def test_one_stray_value_leaves_no_source() -> None:
     """One value of neither scheme is enough: nothing explains the tree, and the nearest scheme is told."""
     world = World().grow()
-    world.of("Pod", "web-0-front-0")["metadata"]["labels"][HASH_LABEL] = OLD
+    world.put("Pod", "web-0-front-0", LABEL)
     assert names(find(world)) == (None, "legacy-1.35", False, "legacy-1.34")
 
 
@@ -147,7 +146,7 @@ def test_what_explains_most_is_nearest() -> None:
 def test_nothing_but_targets_and_strays_is_nearest_to_the_target() -> None:
     """Where no candidate gives any value, and the target gives some, the target itself is nearest."""
     world = World().grow(scheme="legacy-1.35")
-    world.of("Pod", "web-0-front-0")["metadata"]["labels"][HASH_LABEL] = OLD
+    world.put("Pod", "web-0-front-0", LABEL)
     assert names(find(world)) == (None, "legacy-1.35", False, "legacy-1.35")
     assert names(find(world, ["legacy-1.33"])) == (None, "legacy-1.35", False, "legacy-1.35")
 
@@ -170,7 +169,7 @@ def test_on_delete_leftovers_do_not_hide_the_source() -> None:
 def test_on_delete_leftovers_do_not_undo_what_is_done() -> None:
     """Under OnDelete a finished tree may hold leftovers."""
     world = World().grow(on_delete=True, scheme="legacy-1.35")
-    world.of("Pod", "web-0-front-0")["metadata"]["labels"][HASH_LABEL] = OLD
+    world.put("Pod", "web-0-front-0", LABEL)
     assert find(world).done
 
 

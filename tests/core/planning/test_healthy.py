@@ -16,10 +16,9 @@ from migrator.planning.options import PlanOptions
 from migrator.planning.planner import make_plan
 from testbed import workloads
 from testbed.trees import Object, State, grow, of_kind
-from tests.support.builders import NOW, refusals
+from tests.support.builders import NOW, OLD, refusals
 
 SOURCE = schemes.by_name("legacy-1.34")
-OLD = "4445566677788899"
 
 SHAPES: dict[str, Callable[..., Object]] = {
     "one clique": lambda **o: workloads.pod_clique_set("one", [workloads.clique("one", gpus=1)], **o),

@@ -10,7 +10,7 @@ from migrator.grove.model import Plan, Severity, TreeState
 from migrator.planning.options import PlanOptions
 from migrator.planning.outlook import Target, outlook
 from migrator.planning.planner import make_plan
-from tests.support.builders import HASH_LABEL, NOW, World, clique, hashes_of, refusals
+from tests.support.builders import LABEL, NOW, World, clique, hashes_of, refusals
 
 
 def targets(world: World, running: str | None = None) -> list[Target]:
@@ -75,8 +75,8 @@ def test_nothing_refuses_between_releases_that_hash_alike(source: str) -> None:
     """alpha.11 to alpha.12-rc1 in mid-update: there is nothing to write, so there is nothing to hide."""
     world = World().grow(scheme="legacy-1.35", maps=True)
     del world.pcs["status"]["updateProgress"]["updateEndedAt"]
-    world.of("Pod", "web-0-front-0")["metadata"]["labels"][HASH_LABEL] = "4445566677788899"
-    world.of("PodClique", "web-0-sg-0-work")["metadata"]["labels"][HASH_LABEL] = "4445566677788899"
+    world.put("Pod", "web-0-front-0", LABEL)
+    world.put("PodClique", "web-0-sg-0-work", LABEL)
     world.of("PodClique", "web-0-sg-1-work")["metadata"]["deletionTimestamp"] = "2026-01-02T04:00:00Z"
     (tree,) = world.plan(source, "v0.1.0-alpha.12-rc1").trees
     assert (tree.state, tree.changes, refusals(tree.findings)) == (TreeState.DONE, (), [])

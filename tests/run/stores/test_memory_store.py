@@ -1,4 +1,4 @@
-"""What the cluster in memory offers to tests; tests/cluster/test_store.py compares its answers with an API server's."""
+"""What the cluster in memory offers to tests; tests/cluster/store compares its answers with an API server's."""
 
 from __future__ import annotations
 

@@ -1,0 +1,168 @@
+"""One seam, three stores: a real API server, a file and the cluster in memory answer the same patches alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from migrator import exact_json
+from migrator.errors import ApiError, ClusterError, Conflict, Rejected, TestFailed
+from migrator.exact_json import JSONNumber, JSONObject
+from migrator.resources import POD_CLIQUES, Op, Resource
+from migrator.store import Store, Write
+from migrator.stores.dump.store import DumpStore
+from migrator.stores.kube.store import KubeStore
+from tests.support.memory_store import MemoryStore
+from tests.support.things import HASH, NAMESPACE, REPLACE, TEMPLATE, THINGS, Both, check, create_thing, thing
+
+pytestmark = pytest.mark.controlplane
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A patch; the placeholders ``UID`` and ``GENERATION`` in its tests become the object's own."""
+
+    name: str
+    ops: tuple[Op, ...]
+    subresource: str = ""
+    status: bool = True
+
+
+CONDITIONS = "/status/conditions"
+REPLACE_STATUS = Op("replace", "/status/hash", "new")
+CASES = (
+    Case("swap-label", (check("/metadata/uid", "UID"), check(HASH, "old"), REPLACE)),
+    Case("swap-label-that-moved", (check(HASH, "other"), REPLACE)),
+    Case("other-uid", (check("/metadata/uid", "00000000-0000-4000-8000-00000000ffff"), REPLACE)),
+    Case("generation", (check("/metadata/generation", "GENERATION"), REPLACE)),
+    Case("generation-as-text", (check("/metadata/generation", "1"), REPLACE)),
+    Case("generation-as-float", (check("/metadata/generation", JSONNumber("1.0")), REPLACE)),
+    Case("generation-as-boolean", (check("/metadata/generation", bool(1)), REPLACE)),
+    Case("replace-creates-an-absent-key", (Op("replace", "/metadata/labels/fresh", "1"),)),
+    Case("replace-below-an-absent-parent", (Op("replace", "/spec/no/where", "1"),)),
+    Case("add-key", (Op("add", "/metadata/labels/fresh", "1"),)),
+    Case("remove-key", (Op("remove", "/metadata/labels/app"),)),
+    Case("remove-absent-key", (Op("remove", "/metadata/labels/fresh"),)),
+    Case("null-asserts-absence", (check("/metadata/deletionTimestamp", None), REPLACE)),
+    Case("null-for-a-value-that-is-there", (check(HASH, None), REPLACE)),
+    Case("null-below-an-absent-parent", (check("/spec/no/where", None), REPLACE)),
+    Case("all-or-nothing", (REPLACE, check("/metadata/labels/app", "y"))),
+    Case("test-after-replace-sees-it", (REPLACE, check(HASH, "new"))),
+    Case("escaped-pointers", (check("/spec/tilde~0key", "1"), Op("replace", "/metadata/annotations/slash~1key", "3"))),
+    Case("whole-template", (check("/spec/template", TEMPLATE), REPLACE)),
+    Case("template-in-another-order", (check("/spec/template", dict(reversed(TEMPLATE.items()))), REPLACE)),
+    Case("template-with-another-argument", (check("/spec/template", {**TEMPLATE, "args": ["a && b"]}), REPLACE)),
+    Case("template-with-a-key-less", (check("/spec/template", {"args": TEMPLATE["args"]}), REPLACE)),
+    Case("template-seen-from-status", (check("/spec/template", TEMPLATE), REPLACE_STATUS), "status"),
+    Case("label-seen-from-status", (check(HASH, "old"), REPLACE_STATUS), "status"),
+    Case("label-through-status", (REPLACE, REPLACE_STATUS), "status"),
+    Case("status-through-the-main-resource", (REPLACE, REPLACE_STATUS)),
+    Case("status-that-moved", (check("/status/hash", "other"), REPLACE_STATUS), "status"),
+    Case("below-no-status", (check("/status/hash", "old"), REPLACE_STATUS), "status", status=False),
+    Case("replace-below-no-status", (REPLACE_STATUS,), "status", status=False),
+    Case("list-element", (check(f"{CONDITIONS}/1/type", "B"), Op("replace", f"{CONDITIONS}/1/type", "C")), "status"),
+    Case("list-index-out-of-range", (check(f"{CONDITIONS}/2/type", "C"),), "status"),
+    Case("replace-out-of-range", (Op("replace", f"{CONDITIONS}/2", {"type": "C"}),), "status"),
+    Case("append-to-a-list", (Op("add", f"{CONDITIONS}/-", {"type": "C"}),), "status"),
+    Case("insert-into-a-list", (Op("add", f"{CONDITIONS}/0", {"type": "C"}),), "status"),
+    Case("remove-from-a-list", (Op("remove", f"{CONDITIONS}/0"),), "status"),
+    Case("integer-for-text", (check("/spec/tilde~0key", 1), REPLACE)),
+    Case("text-for-integer", (check("/status/count", "1"), REPLACE_STATUS), "status"),
+    Case("no-operations", ()),
+)
+
+
+def as_clique(body: JSONObject) -> JSONObject:
+    """The same object as a PodClique: the kind that a file and the cluster in memory know."""
+    return {**body, "apiVersion": POD_CLIQUES.api_version, "kind": POD_CLIQUES.kind}
+
+
+def ops_of(case: Case, body: JSONObject) -> tuple[Op, ...]:
+    """The case's patch of an object."""
+    own = {"UID": body["metadata"]["uid"], "GENERATION": body["metadata"]["generation"]}
+    return tuple(
+        Op(op.op, op.path, own.get(op.value, op.value) if isinstance(op.value, str) else op.value) for op in case.ops
+    )
+
+
+def outcome_of(store: Store, resource: Resource, case: Case, body: JSONObject) -> tuple[str, JSONObject]:
+    """Send the case's patch; the error's class, and the parts of the object that a patch can change."""
+    outcome = "ok"
+    try:
+        store.patch(resource, NAMESPACE, case.name, ops_of(case, body), subresource=case.subresource)
+    except ClusterError as error:
+        outcome = type(error).__name__
+    after = store.get(resource, NAMESPACE, case.name)
+    metadata = {key: after["metadata"].get(key) for key in ("labels", "annotations", "generation")}
+    return outcome, {**metadata, "spec": after["spec"], "status": after.get("status")}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_patches_mean_the_same_everywhere(cluster: KubeStore, tmp_path: Path, case: Case) -> None:
+    """The same patch has the same outcome, and leaves the same object, on a cluster, in memory and in a file.
+
+    Hashes are tested and replaced, so a file knows these two operations only.
+    """
+    body = create_thing(cluster, case.name, status=case.status)
+    expected = outcome_of(cluster, THINGS, case, body)
+    assert outcome_of(MemoryStore(as_clique(body)), POD_CLIQUES, case, body) == expected
+    if not {op.op for op in case.ops} <= {"test", "replace"}:
+        return
+    dump = tmp_path / "dump.json"
+    dump.write_text(exact_json.dumps(as_clique(body)), encoding="utf-8")
+    assert outcome_of(DumpStore.read(str(dump)), POD_CLIQUES, case, body) == expected
+
+
+def test_patches_of_a_stream_mean_what_single_ones_do(cluster: KubeStore) -> None:
+    """All the patches at a time, over TLS: each has the outcome that it has alone."""
+    sent = [replace(case, name=f"stream-{case.name}") for case in CASES]
+    bodies = {case.name: create_thing(cluster, case.name, status=case.status) for case in sent}
+    writes = iter(
+        (case.name, Write(THINGS, NAMESPACE, case.name, ops_of(case, bodies[case.name]), case.subresource))
+        for case in sent
+    )
+    answers = cluster.patches(lambda: next(writes, None), concurrency=8)
+    found = {name: type(error).__name__ if error else "ok" for name, error in answers}
+    expected = {
+        case.name: outcome_of(MemoryStore(as_clique(bodies[case.name])), POD_CLIQUES, case, bodies[case.name])[0]
+        for case in sent
+    }
+    assert found == expected
+    assert set(found.values()) >= {"ok", "TestFailed"}
+
+
+def test_large_patches_of_a_stream_arrive_whole(cluster: KubeStore) -> None:
+    """A set's template is tested as it was read, and may fill more than a socket takes at once."""
+    template = {"args": ["x" * 400_000, TEMPLATE]}
+    for number in range(6):
+        body = thing(f"large-{number}")
+        cluster.create(THINGS, NAMESPACE, {**body, "spec": {"template": template}})
+    ops = (check("/spec/template", template), REPLACE)
+    writes = iter((number, Write(THINGS, NAMESPACE, f"large-{number}", ops)) for number in range(6))
+    assert dict(cluster.patches(lambda: next(writes, None), concurrency=3)) == dict.fromkeys(range(6))
+    labels = [cluster.get(THINGS, NAMESPACE, f"large-{number}")["metadata"]["labels"] for number in range(6)]
+    assert [label["grove.io/pod-template-hash"] for label in labels] == ["new"] * 6
+
+
+@pytest.mark.parametrize(
+    ("ops", "error"),
+    [
+        ((Op("replace", HASH, "no label!"),), Rejected),
+        ((Op("replace", "/metadata/uid", "00000000-0000-4000-8000-00000000ffff"),), Rejected),
+        ((Op("replace", "/metadata/labels", 5),), Rejected),
+        ((Op("replace", "/metadata/resourceVersion", "7"),), Conflict),
+        ((Op("test", HASH, "other"),), TestFailed),
+    ],
+    ids=["label", "uid", "type", "version", "test"],
+)
+def test_validation_is_no_failed_test(store: Both, ops: tuple[Op, ...], error: type[ApiError]) -> None:
+    """What the API server refuses for good is told from a value that moved."""
+    name = f"validation-{error.__name__.lower()}-{len(str(ops))}"
+    create_thing(store, name)
+    with pytest.raises(error) as caught:
+        store.patch(THINGS, NAMESPACE, name, ops)
+    assert type(caught.value) is error
+    assert "line\u2028" not in str(caught.value)
+    assert "a && b" not in str(caught.value)

@@ -1,0 +1,145 @@
+"""Reads, lists, creations and dry runs: a real API server and the cluster in memory answer them alike."""
+
+from __future__ import annotations
+
+import pytest
+
+from migrator.errors import AlreadyExists, ApiError, NotFound, Rejected, TestFailed
+from migrator.exact_json import JSONObject
+from migrator.resources import CONFIG_MAPS, DEPLOYMENTS, LEASES, PODS, Op
+from migrator.store import FIELD_MANAGER, DryRun
+from migrator.stores.kube.store import KubeStore
+from testbed import operator_installation as installation
+from tests.support.memory_objects import SELF_SUBJECT_REVIEWS
+from tests.support.things import ABSENT, HASH, NAMESPACE, REPLACE, THINGS, Both, create_thing
+
+pytestmark = pytest.mark.controlplane
+
+
+def config_map(name: str, **metadata: object) -> JSONObject:
+    """A ConfigMap."""
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **metadata}}
+
+
+def test_absent_things_are_not_found(store: Both) -> None:
+    """An absent object and an absent kind are both NotFound, for reads and for patches."""
+    with pytest.raises(NotFound):
+        store.get(THINGS, NAMESPACE, "absent")
+    with pytest.raises(NotFound):
+        store.patch(THINGS, NAMESPACE, "absent", (REPLACE,))
+    with pytest.raises(NotFound):
+        store.list(ABSENT, str)
+
+
+def test_create_and_delete(store: Both) -> None:
+    """A name is taken once; a delete needs the uid, and to delete what is gone already is not an error."""
+    body = {**config_map("record"), "data": {"a": "1"}}
+    store.create(CONFIG_MAPS, NAMESPACE, body)
+    with pytest.raises(AlreadyExists):
+        store.create(CONFIG_MAPS, NAMESPACE, body)
+    store.delete(CONFIG_MAPS, NAMESPACE, "record", "00000000-0000-4000-8000-00000000ffff")
+    uid = store.get(CONFIG_MAPS, NAMESPACE, "record")["metadata"]["uid"]
+    for _ in range(2):
+        store.delete(CONFIG_MAPS, NAMESPACE, "record", uid)
+    with pytest.raises(NotFound):
+        store.get(CONFIG_MAPS, NAMESPACE, "record")
+
+
+def test_pages_make_one_list(cluster: KubeStore) -> None:
+    """More objects than a page holds are all there once, of one version, narrowed by labels as asked."""
+    for number in range(505):
+        cluster.create(CONFIG_MAPS, NAMESPACE, config_map(f"page-{number:04d}", labels={"page": "x"}))
+
+    def brief(raw: JSONObject) -> tuple[str, ...]:
+        return raw["kind"], raw["apiVersion"], raw["metadata"]["name"]
+
+    listing = cluster.list(CONFIG_MAPS, brief, namespace=NAMESPACE, label_selector="page=x", metadata_only=True)
+    assert listing.items == tuple(("ConfigMap", "v1", f"page-{number:04d}") for number in range(505))
+    assert listing.resource_version.isdecimal()
+
+
+def test_metadata_only_has_neither_spec_nor_status(cluster: KubeStore) -> None:
+    """Metadata lists carry what trees are built from, and not the rest."""
+    create_thing(cluster, "metadata-only")
+    found = cluster.list(THINGS, lambda raw: raw, metadata_only=True).items
+    (raw,) = (raw for raw in found if raw["metadata"]["name"] == "metadata-only")
+    assert set(raw) == {"apiVersion", "kind", "metadata"}
+    assert raw["kind"] == THINGS.kind
+    assert raw["metadata"]["labels"]["grove.io/pod-template-hash"] == "old"
+
+
+def test_dry_runs_write_nothing(store: Both) -> None:
+    """On the server a dry run is validated, and on neither side does anything change."""
+    before = create_thing(store, "dry-run")
+    dry = store.in_dry_run(DryRun.SERVER)
+    dry.patch(THINGS, NAMESPACE, "dry-run", (REPLACE,))
+    with pytest.raises(TestFailed):
+        dry.patch(THINGS, NAMESPACE, "dry-run", (Op("test", HASH, "other"), REPLACE))
+    dry.delete(THINGS, NAMESPACE, "dry-run", before["metadata"]["uid"])
+    body = config_map("dry")
+    dry.create(CONFIG_MAPS, NAMESPACE, body)
+    client = store.in_dry_run(DryRun.CLIENT)
+    assert client.patch(THINGS, NAMESPACE, "dry-run", (Op("test", HASH, "other"), REPLACE)) == {}
+    assert client.create(CONFIG_MAPS, NAMESPACE, body) == body
+    client.delete(THINGS, NAMESPACE, "dry-run", before["metadata"]["uid"])
+    assert store.get(THINGS, NAMESPACE, "dry-run") == before
+    with pytest.raises(NotFound):
+        store.get(CONFIG_MAPS, NAMESPACE, "dry")
+
+
+def test_writes_carry_our_field_manager(cluster: KubeStore) -> None:
+    """Nobody but us is named as the writer of what we wrote."""
+    create_thing(cluster, "managed")
+    cluster.patch(THINGS, NAMESPACE, "managed", (Op("replace", "/metadata/labels/app", "y"),))
+    entries = cluster.get(THINGS, NAMESPACE, "managed")["metadata"]["managedFields"]
+    assert {entry["manager"] for entry in entries} == {FIELD_MANAGER}
+
+
+def test_scale_to_zero_and_back(store: Both) -> None:
+    """Zero replicas are an absent field of a Scale; the Deployment's own value follows."""
+    store.create(DEPLOYMENTS, NAMESPACE, installation.deployment("c:1", replicas=2, namespace=NAMESPACE))
+
+    def scale(old: int | None, new: int) -> int:
+        ops = (Op("test", "/spec/replicas", old), Op("replace", "/spec/replicas", new))
+        store.patch(DEPLOYMENTS, NAMESPACE, installation.NAME, ops, subresource="scale")
+        return int(store.get(DEPLOYMENTS, NAMESPACE, installation.NAME)["spec"]["replicas"])
+
+    assert scale(2, 0) == 0
+    assert "replicas" not in store.get(DEPLOYMENTS, NAMESPACE, installation.NAME, subresource="scale")["spec"]
+    with pytest.raises(TestFailed):
+        scale(0, 2)
+    assert scale(None, 2) == 2
+
+
+def test_lease_times_need_six_digits(store: Both) -> None:
+    """A Lease with a time in any other form cannot be decoded; with six fraction digits it can."""
+    body = {"apiVersion": LEASES.api_version, "kind": "Lease", "metadata": {"name": "lease"}}
+    spec = {"holderIdentity": "us", "leaseDurationSeconds": 15, "leaseTransitions": 0}
+    with pytest.raises(ApiError) as caught:
+        store.create(LEASES, NAMESPACE, {**body, "spec": {**spec, "renewTime": "2026-01-01T00:00:00Z"}})
+    assert caught.value.status == 400
+    with pytest.raises(Rejected):
+        store.create(LEASES, NAMESPACE, {**body, "spec": {**spec, "leaseDurationSeconds": 0}})
+    created = store.create(LEASES, NAMESPACE, {**body, "spec": {**spec, "renewTime": "2026-01-01T00:00:00.000000Z"}})
+    assert created["spec"]["holderIdentity"] == "us"
+
+
+def test_who_we_are(store: Both) -> None:
+    """A SelfSubjectReview, which is created and never stored, names the user."""
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview", "metadata": {}}
+    assert store.create(SELF_SUBJECT_REVIEWS, "", body)["status"]["userInfo"]["username"]
+
+
+def test_discovery_shows_the_kinds_that_can_be_listed(cluster: KubeStore) -> None:
+    """Every kind of a group, once and without its subresources; nothing for a group that is not there."""
+    assert cluster.kinds(THINGS.group) == (THINGS,)
+    assert cluster.kinds("nobody.example") == ()
+
+
+@pytest.mark.parametrize("metadata_only", [True, False])
+def test_pods_can_be_listed_by_phase(cluster: KubeStore, *, metadata_only: bool) -> None:
+    """The API server selects pods by their phase, and refuses a field that it does not select by."""
+    listing = cluster.list(PODS, dict, field_selector="status.phase!=Running", metadata_only=metadata_only)
+    assert all((pod.get("status") or {}).get("phase") != "Running" for pod in listing.items)
+    with pytest.raises(ApiError):
+        cluster.list(PODS, dict, field_selector="status.nothing=x", metadata_only=metadata_only)

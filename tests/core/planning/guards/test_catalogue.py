@@ -1,0 +1,42 @@
+"""The catalogue of codes, and the page that explains each of them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from migrator.planning import guards
+from migrator.planning.advisories import HAZARDS
+from tests.support.paths import ROOT
+
+
+def sections() -> dict[str, str]:
+    """The catalogue's text for each code."""
+    text = (ROOT / "docs" / "guards.md").read_text(encoding="utf-8")
+    parts = re.split(r"^### (GM-\d{3})\b", text, flags=re.MULTILINE)
+    assert len(parts[1::2]) == len(set(parts[1::2])), "a code has two anchors"
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def test_every_code_has_an_anchor_of_its_own() -> None:
+    """Each guard and each hazard is explained once, and nothing else is."""
+    assert set(sections()) == set(guards.CATALOGUE) | set(HAZARDS)
+
+
+@pytest.mark.parametrize("code", guards.CATALOGUE)
+def test_the_catalogue_says_why_and_what_may_be_overridden(code: str) -> None:
+    """Each section says how to see it, what to do, why it refuses, and whether --allow accepts the code, truthfully."""
+    text = sections()[code]
+    assert "**Judged:**" in text
+    assert "kubectl" in text
+    assert ("**Override:** `--allow" in text) is guards.overridable(code)
+    assert ("**Override:** no" in text) is not guards.overridable(code)
+    assert guards.guard(code).title in text
+
+
+def test_an_unknown_code_is_nobodys() -> None:
+    """A code that does not exist is not overridable, and asking for it is an error."""
+    assert not guards.overridable("GM-999")
+    with pytest.raises(KeyError):
+        guards.guard("GM-999")

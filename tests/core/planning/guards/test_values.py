@@ -1,0 +1,209 @@
+"""Stored values of neither scheme: which refuse, which are left alone, and which are absent for a good reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from migrator.grove.model import Place, Severity, TreePlan, TreeState
+from tests.support.builders import DELETION, HASH_LABEL, LABEL, LATER, OLD, World, clique, refusals, warnings
+
+CLIQUE, GROUP = ("PodClique", "web-0-front"), ("PodCliqueScalingGroup", "web-0-sg")
+GENERATION = "/status/currentPodCliqueSetGenerationHash"
+MAP_ENTRY = "/spec/entries/{}/podCliqueSetGenerationHash"
+GANG = ("PodGang", "web-0-1767323045000000000", "/metadata/labels/grove.io~1podcliqueset-generation-hash")
+
+#: Places that pods depend on.
+DECISIVE = [
+    ("PodCliqueSet", "web", "/status/currentGenerationHash", "GM-101"),
+    (*CLIQUE, LABEL, "GM-109"),
+    ("Pod", "web-0-sg-1-work-1", LABEL, "GM-111"),
+    ("PodGangMap", "web-0", MAP_ENTRY.format(1), "GM-128"),
+    (*GANG, "GM-128"),
+]
+#: Places that only show how far the operator has come.
+LAGGING = [
+    (*CLIQUE, "/status/currentPodTemplateHash", "GM-109"),
+    ("PodClique", "web-0-sg-0-work", GENERATION, "GM-109"),
+    (*CLIQUE, "/status/updateProgress/podTemplateHash", "GM-109"),
+    (*CLIQUE, "/status/updateProgress/podCliqueSetGenerationHash", "GM-109"),
+    (*GROUP, GENERATION, "GM-110"),
+    (*GROUP, "/status/updateProgress/podCliqueSetGenerationHash", "GM-110"),
+]
+
+
+def changed_but(decided: TreePlan, kind: str, name: str, field: str) -> bool:
+    """Whether everything of the tree is changed but this."""
+    others = World().grow(maps=True).decide().changes
+    return [(c.ref.name, c.field) for c in decided.changes] == [
+        (c.ref.name, c.field) for c in others if (c.ref.kind, c.ref.name, c.field) != (kind, name, field)
+    ]
+
+
+@pytest.mark.parametrize(("kind", "name", "field", "code"), DECISIVE)
+def test_a_value_of_neither_scheme_refuses(kind: str, name: str, field: str, code: str) -> None:
+    """Each place that pods depend on refuses with object and pointer; the rest would still change.
+
+    A pod's is Grove issue 400: updateEndedAt is set on everything and pods with an older hash run on.
+    """
+    decided = World().grow(maps=True).put(kind, name, field).decide()
+    (finding,) = decided.findings
+    assert refusals([finding]) == [(code, name, field)]
+    assert (decided.state, decided.source) == (TreeState.REFUSED, None)
+    assert changed_but(decided, kind, name, field)
+    assert f"holds {OLD}, which is neither legacy-1.34's " in finding.message
+
+
+@pytest.mark.parametrize("on_delete", [False, True])
+@pytest.mark.parametrize(("kind", "name", "field", "code"), LAGGING)
+def test_a_status_that_lags_behind_current_pods_warns(
+    kind: str, name: str, field: str, code: str, *, on_delete: bool
+) -> None:
+    """Where labels and pods are current, an older hash in status is left to the operator and all else is migrated."""
+    decided = World().grow(maps=True, on_delete=on_delete).put(kind, name, field).decide()
+    assert (decided.state, decided.source) == (TreeState.MIGRATE, "legacy-1.34")
+    assert decided.findings[0].code in {code, "GM-112"}
+    assert (refusals(decided.findings), [f.ref.name for f in decided.findings if f.ref]) == ([], [name])
+    assert changed_but(decided, kind, name, field)
+
+
+@pytest.mark.parametrize(("kind", "name"), [("Pod", "web-0-front-0"), CLIQUE])
+def test_a_status_that_lags_behind_with_its_pods_refuses(kind: str, name: str) -> None:
+    """An older hash in status beside an older pod, or an older label, is part of an update that has not ended."""
+    world = World().grow().put(*CLIQUE, "/status/currentPodTemplateHash").put(kind, name, LABEL)
+    assert ("GM-109", "web-0-front", "/status/currentPodTemplateHash") in refusals(world.findings())
+
+
+def test_what_is_at_zero_has_no_pod_to_lose() -> None:
+    """A scaling group's replica at zero may keep an older label: it is made anew before it has a pod."""
+    world = (
+        World()
+        .grow(pods=0)
+        .put("PodClique", "web-0-sg-0-work", LABEL)
+        .put(*GROUP, "/status/updateProgress/podCliqueSetGenerationHash")
+    )
+    del world.pcs["status"]["updateProgress"]["updateEndedAt"]
+    assert refusals(world.findings()) == []
+    world.of("PodClique", "web-0-sg-0-work")["spec"]["replicas"] = 1
+    assert ("GM-109", "web-0-sg-0-work", LABEL) in refusals(world.findings())
+
+
+@pytest.mark.parametrize(("kind", "name", "field", "code"), [*DECISIVE, *LAGGING])
+def test_a_value_of_the_target_agrees_with_the_sources(kind: str, name: str, field: str, code: str) -> None:
+    """In a half-migrated tree source's and target's values of one field agree, so nothing of it refuses."""
+    world = World().grow(maps=True)
+    later = World().grow(maps=True, scheme="legacy-1.35").values()
+    world.put(kind, name, field, later[kind, name, field])
+    decided = world.decide()
+    assert (decided.state, decided.source) == (TreeState.MIGRATE, "legacy-1.34")
+    assert warnings(decided.findings) == [("GM-129", "web", None)]
+    assert code not in {finding.code for finding in decided.findings}
+
+
+def test_an_update_whose_progress_was_pruned_refuses() -> None:
+    """Under CRDs of alpha.9 rollingUpdateProgress is gone: an unfinished update still shows in labels and status."""
+    world = World().grow(progress=())
+    before = world.hashes("legacy-1.34")
+    world.edit("work", "app:2")
+    after = world.hashes("legacy-1.34")
+    world.pcs["status"]["currentGenerationHash"] = after.generation_hash
+    front = world.of("PodClique", "web-0-front")["status"]
+    front["currentPodCliqueSetGenerationHash"] = after.generation_hash
+    assert set(refusals(world.findings())) == {
+        ("GM-110", "web-0-sg", GENERATION),
+        *(("GM-109", f"web-0-sg-{i}-work", field) for i in (0, 1) for field in (LABEL, GENERATION)),
+        *(("GM-109", f"web-0-sg-{i}-work", "/status/currentPodTemplateHash") for i in (0, 1)),
+        *(("GM-111", f"web-0-sg-{i}-work-{n}", LABEL) for i in (0, 1) for n in (0, 1)),
+    }
+    assert before.pod_template_hashes["front"] == after.pod_template_hashes["front"]
+
+
+def test_a_tree_that_nothing_explains_says_so() -> None:
+    """Where no value is any scheme's, no scheme is named as if it were close."""
+    world = World().grow(cliques=[clique("front")], groups={})
+    world.edit("front", "app:2")
+    messages = [finding.message for finding in world.findings() if finding.severity is Severity.REFUSAL]
+    assert messages
+    assert all("which no scheme that was tried gives for the current spec" in message for message in messages)
+
+
+def test_a_stray_value_in_a_finished_tree_is_compared_with_the_target_alone() -> None:
+    """One stuck pod in a tree that is otherwise the target's is not blamed on some source."""
+    world = World().grow(scheme="legacy-1.35").put("Pod", "web-0-front-0", LABEL)
+    (finding,) = world.findings()
+    expected = world.hashes("legacy-1.35").pod_template_hashes["front"]
+    assert f"holds {OLD}, which is not legacy-1.35's {expected};" in finding.message
+    assert finding.severity is Severity.WARNING
+
+
+def test_absent_status_hashes_are_normal() -> None:
+    """A PodClique whose pods were never all up has no current hashes yet; they are left absent."""
+    world = World().grow(progress=())
+    for pclq in world.all("PodClique"):
+        del pclq["status"]["currentPodTemplateHash"]
+        pclq["status"]["currentPodCliqueSetGenerationHash"] = None
+    del world.of("PodCliqueScalingGroup", "web-0-sg")["status"]["currentPodCliqueSetGenerationHash"]
+    decided = world.decide()
+    assert decided.findings == ()
+    assert {change.place for change in decided.changes} == {Place.POD_LABEL, Place.CLIQUE_LABEL, Place.SET_GENERATION}
+
+
+def test_a_missing_label_refuses() -> None:
+    """A PodClique or pod without the hash label cannot be proven; terminating ones need not be."""
+    world = World().grow()
+    for kind, name in (("PodClique", "web-0-front"), ("Pod", "web-0-front-0"), ("Pod", "web-0-sg-0-work-0")):
+        del world.of(kind, name)["metadata"]["labels"][HASH_LABEL]
+    world.put("Pod", "web-0-sg-0-work-0", DELETION, LATER)
+    assert refusals(world.findings()) == [("GM-109", "web-0-front", LABEL), ("GM-111", "web-0-front-0", LABEL)]
+    assert refusals(world.put(*CLIQUE, DELETION, LATER).findings()) == []
+
+
+def test_children_without_a_generation_hash() -> None:
+    """A set whose status was lost is migrated where its children prove the source, and refused where they do not."""
+    expected = ("GM-104", "web", "/status/currentGenerationHash")
+    world = World().grow().take("PodCliqueSet", "web", "/status/currentGenerationHash")
+    decided = world.decide()
+    assert (decided.state, decided.source) == (TreeState.MIGRATE, "legacy-1.34")
+    assert warnings(decided.findings) == [expected]
+    assert expected in refusals(world.put("Pod", "web-0-sg-1-work-1", LABEL).findings())
+    world.pcs["status"] = {"observedGeneration": 1}
+    for child in world.all("PodClique") + world.all("PodCliqueScalingGroup"):
+        child["status"] = {"observedGeneration": 1}
+    for item in world.all("PodClique") + world.all("Pod"):
+        del item["metadata"]["labels"][HASH_LABEL]
+    assert expected in refusals(world.findings())
+
+
+# --- OnDelete ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "field"),
+    [
+        ("Pod", "web-0-front-0", LABEL),
+        (*CLIQUE, "/status/currentPodTemplateHash"),
+        (*CLIQUE, GENERATION),
+        (*GROUP, GENERATION),
+        ("PodGangMap", "web-0", MAP_ENTRY.format(0)),
+        GANG,
+    ],
+)
+def test_on_delete_leftovers_are_left_alone_and_said(kind: str, name: str, field: str) -> None:
+    """Under OnDelete older hashes stay where Grove keeps them on purpose, with a warning for each."""
+    decided = World().grow(on_delete=True, maps=True).put(kind, name, field).decide()
+    assert (decided.state, decided.source) == (TreeState.MIGRATE, "legacy-1.34")
+    assert warnings(decided.findings) == [("GM-112", name, field)]
+    assert refusals(decided.findings) == []
+    assert all((change.ref.name, change.field) != (name, field) for change in decided.changes)
+
+
+@pytest.mark.parametrize(("kind", "name", "field", "code"), DECISIVE[:2])
+def test_on_delete_excuses_no_other_place(kind: str, name: str, field: str, code: str) -> None:
+    """Under OnDelete the set's hash and a PodClique's label are of the newest template: another value refuses."""
+    assert refusals(World().grow(on_delete=True).put(kind, name, field).findings()) == [(code, name, field)]
+
+
+def test_on_delete_excuses_a_pod_without_label() -> None:
+    """Under OnDelete a pod without the label is left alone, with a warning."""
+    world = World().grow(on_delete=True)
+    del world.of("Pod", "web-0-front-0")["metadata"]["labels"][HASH_LABEL]
+    assert [(f.code, f.severity) for f in world.findings()] == [("GM-112", Severity.WARNING)]

@@ -1,0 +1,69 @@
+"""The Lease by which the operator elects its leader, as its mounted configuration names it."""
+
+from __future__ import annotations
+
+import pytest
+
+from migrator.errors import NotAuthorised
+from migrator.run import operator
+from testbed import operator_installation as installation
+from tests.support.installed import CONFIG, cluster_of, deployment, found_in, installed, look, refusals
+
+
+@pytest.mark.parametrize(
+    ("config", "lease"),
+    [
+        ("leaderElection: {enabled: true}", "grove-operator-leader-election"),
+        ("leaderElection: {enabled: true, leaseDuration: 1m30s, resourceName: mine}", "mine"),
+        ("leaderElection: {enabled: false, leaseDuration: 2s}", None),
+        ("runtimeClientConnection: {}", None),
+        ("leaderElection:", None),
+    ],
+)
+def test_the_lease_is_the_configured_one(config: str, lease: str | None) -> None:
+    """Its name comes from the mounted configuration, with the operator's own default; none without election."""
+    found = found_in(installed(config=f"kind: OperatorConfiguration\n{config}\n"))
+    assert found.lease_name == lease
+    names = operator.lease_names(found, operator.Flags())
+    assert names == tuple(sorted({lease or "grove-operator-leader-election", "grove-operator-leader-election"}))
+    assert operator.kept_out(found, names) is (lease is not None)
+
+
+@pytest.mark.parametrize("release", ["v0.1.0-alpha.1", "0.1.0-alpha.2", "v0.1.0-alpha.3"])
+def test_the_first_releases_elect_no_leader(release: str) -> None:
+    """Their configuration's key is not read, so no Lease keeps them out."""
+    assert found_in(installed(image=f"grove-operator:{release}")).lease_name is None
+
+
+def test_a_given_lease_name_wins() -> None:
+    """--lease-name overrides whatever is configured, and needs no configuration at all."""
+    assert found_in(installed(), lease="given").lease_name == "given"
+    assert refusals(cluster_of(deployment()), lease="given") == ""
+
+
+@pytest.mark.parametrize("config", ["kind: [", "kind: Other", "[]", "kind: OperatorConfiguration\nleaderElection: 5"])
+def test_a_configuration_that_cannot_be_read_refuses(config: str) -> None:
+    """A wrong guess about the Lease would let an operator start while we write."""
+    assert "ConfigMap grove-system/grove-operator-cm-0123abcd" in refusals(installed(config=config))
+
+
+def test_an_absent_configuration_refuses() -> None:
+    """Without the ConfigMap the Lease is unknown, and the remedy is named."""
+    assert "--lease-name" in refusals(cluster_of(deployment()))
+
+
+def test_a_configuration_that_may_not_be_read_fails_closed() -> None:
+    """A missing right on ConfigMaps is reported as such."""
+    cluster = installed()
+    cluster.fail(lambda: NotAuthorised("configmaps is forbidden"), verb="get")
+    with pytest.raises(NotAuthorised):
+        look(cluster)
+
+
+def test_items_rename_the_configuration_key() -> None:
+    """The key is the one that the volume mounts as config.yaml."""
+    body = deployment()
+    body["spec"]["template"]["spec"]["volumes"][-1]["configMap"]["items"] = [{"key": "own", "path": "config.yaml"}]
+    config = installation.config_map()
+    config["data"] = {"own": CONFIG}
+    assert found_in(cluster_of(body, config)).lease_name
