@@ -134,11 +134,12 @@ the promise that no pod is replaced because of us. It is not built.
 - **Nothing to do**: a run also reads the operator, its configuration, the record and the kinds of Grove's groups, and
   plans. Of 100 small sets, planning takes 40 ms, half of it their hashes under one scheme; it begins when the last list
   has arrived. The next step: plan sets while the last lists arrive.
-- **Memory**: of a dump only what decisions need is kept, as bytes. Objects share the strings and the parts that most of
-  them have. A pod with its half of a PodClique takes about 1.1 KiB in a snapshot with its plan: the names and UIDs of
-  both and their changes. Stored values are judged as they are found, and patches made when they are sent. PodCliques whose status differs from all others, in a time for example,
-  take more. The items of a list are decoded one by one, which took a third of the CPU of all lists and two thirds
-  of their memory away. The next step: the labels of a PodClique as fields, 76 bytes a pod.
+- **Memory**: of a dump only what decisions need is kept, as bytes. Objects share the strings and the parts that most
+  of them have. A pod with its half of a PodClique takes about 1.1 KiB in a snapshot with its plan: the names and UIDs
+  of both and their changes. Stored values are judged as they are found, and patches made when they are sent.
+  PodCliques whose status differs from all others, in a time for example, take more. The items of a list are decoded
+  one by one, which took a third of the CPU of all lists and two thirds of their memory away. The next step: the
+  labels of a PodClique as fields, 76 bytes a pod.
 - **All schemes**: a template is printed and summed once for each layout and each order of its lists, which is ten texts
   for the twelve schemes if its lists are not in canonical order. Layouts do not share sums yet, though the containers
   of 1.34 to 1.36 could. Detection tries the schemes in order, so most templates never meet all of them.
@@ -180,5 +181,5 @@ meets all 128 states. They are now computed together after the 24th.
 | a tuple of strings as key instead of `marshal` | walk 7 to 17 % more | no |
 | tables of two characters | 365 to 456 instead of 79 ns a byte | no |
 | sums of joined parts after the 14th or the 40th | 14: twice the sum for 50 kinds; 40: no change | no |
-| containers printed once where layouts share their type | all schemes: walk 1,396 to 986 µs, sum unchanged | no: 16 % of both |
+| containers printed once where layouts share them | all schemes: walk 1,396 to 986 µs, sum as before | no: 16 % |
 """
