@@ -55,7 +55,7 @@ CATALOGUE: Final = {
         Guard("GM-117", "A PodClique or scaling group reports an update in progress"),
         Guard("GM-118", "Gang termination is in progress"),
         Guard("GM-119", "The operator's own PodGang migration is in progress"),
-        Guard("GM-120", "The set is kept by ControllerRevisions"),
+        Guard("GM-120", "ControllerRevisions manage the set"),
         Guard("GM-121", "The operator reported errors"),
         Guard("GM-122", "An operator is running"),
         Guard("GM-123", "A clique's name is a suffix of another's"),

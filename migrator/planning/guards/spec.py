@@ -22,14 +22,14 @@ def fields(case: Case) -> Iterator[Finding]:
     pcs, source, target = case.tree.pcs, case.source.minor, case.target.minor
     for pointer in newer_fields(pcs.spec, source, target):
         message = (
-            f"{pcs.ref} sets {pointer}, which the {source} structs of the running operator ignore and the {target} "
-            "structs of the next one do not: the upgrade really changes the pods, and a migration would hide that; "
-            "remove the field before the upgrade and add it again afterwards"
+            f"{pcs.ref} sets {pointer}: the running operator (Kubernetes {source}) ignores the field, and the next one "
+            f"({target}) knows it, so the upgrade really changes the pods and a migration would hide that; remove the "
+            "field before the upgrade and add it again afterwards"
         )
         yield refuse("GM-125", pcs.ref, pointer, message)
     for pointer in newer_fields(pcs.spec, target, source):
         message = (
-            f"{pcs.ref} sets {pointer}, which the {target} structs of the next operator ignore: its pods keep the "
+            f"{pcs.ref} sets {pointer}, which the next operator (Kubernetes {target}) ignores: its pods keep the "
             "effect of the field until they are recreated, and new pods lack it"
         )
         yield warn("GM-134", pcs.ref, pointer, message)

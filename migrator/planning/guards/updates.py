@@ -110,8 +110,8 @@ def conditions(case: Case) -> Iterator[Finding]:
     yield from _reported(case, "GM-119", tree.pcs, "PodGangMigrationInProgress")
     if tree.pcs.status.get("currentRevision"):
         message = (
-            f"{tree.ref} is kept by ControllerRevisions (status.currentRevision): such an operator adopts old hashes "
-            "by itself; upgrade without the migrator"
+            f"{tree.ref} is managed by ControllerRevisions (status.currentRevision): such an operator adopts old "
+            "hashes by itself; upgrade without the migrator"
         )
         yield refuse("GM-120", tree.ref, "/status/currentRevision", message)
 

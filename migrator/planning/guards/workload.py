@@ -140,7 +140,7 @@ def ownership(case: Case) -> Iterator[Finding]:
                 yield _disagrees(pod_clique.ref, label, has, owner or "the PodCliqueSet")
         for pod in pod_clique.pods:
             if pod.pod_clique_label not in {None, pod_clique.ref.name}:
-                has = f"is labelled as of PodClique {pod.pod_clique_label}"
+                has = f"has the label of PodClique {pod.pod_clique_label}"
                 yield _disagrees(pod.ref, LABEL_POD_CLIQUE, has, pod_clique.ref.name)
 
 

@@ -200,7 +200,7 @@ def test_operator_errors_warn() -> None:
             ("Pod", "web-0-front-0"),
             "grove.io/podclique",
             "web-0-sg-0-work",
-            "is labelled as of PodClique web-0-sg-0-work, but its controller is web-0-front;",
+            "has the label of PodClique web-0-sg-0-work, but its controller is web-0-front;",
         ),
     ),
 )
