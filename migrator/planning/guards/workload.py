@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from migrator import durations
 from migrator.grove.model import (
@@ -20,7 +21,7 @@ from migrator.grove.model import (
 )
 from migrator.planning.guards.base import Case, children, judge, warn, with_status
 from migrator.planning.hazards import INITIAL_SCHEDULE_GRACE, condition, kubernetes_time, unscheduled_at
-from migrator.resources import pointer
+from migrator.resources import POD_CLIQUE_SCALING_GROUPS, POD_CLIQUES, pointer
 
 #: Grove's default from alpha.2 on, which its webhook stores in every set (alpha.1's: 30 seconds);
 #: ``operator/internal/webhook/admission/pcs/defaulting``.
@@ -29,6 +30,12 @@ DEFAULT_TERMINATION_DELAY: Final = "4h0m0s"
 #: Not an error: operators up to alpha.8 record it while they replace a PodClique's pods one by one
 #: (``operator/internal/errors/errors.go``, ``podclique/reconcilespec.go:syncPCLQResources``).
 _COME_BACK: Final = "ERR_CONTINUE_RECONCILE_AND_REQUEUE"
+
+#: The index of a replica, as the operator writes it.
+_INDEX: Final = re.compile("0|[1-9][0-9]{0,9}")
+
+#: A child by the index of its replica, its name in the spec, and its kind.
+_Child: TypeAlias = tuple[str, str, str]
 
 
 def gated(case: Case) -> Iterator[Finding]:
@@ -53,22 +60,24 @@ def gated(case: Case) -> Iterator[Finding]:
 def scaling(case: Case) -> Iterator[Finding]:
     """Children that are missing or surplus; the operator acts on them at its start."""
     tree = case.tree
-    of_set: set[tuple[str, str]] = set()
-    of_groups: dict[str | None, set[tuple[str, str]]] = defaultdict(set)
+    of_set: set[_Child] = set()
+    of_groups: dict[str | None, set[_Child]] = defaultdict(set)
     for child in tree.pod_cliques:
         live, wanted = sum(1 for pod in child.pods if not pod.terminating), child.spec.get("replicas")
         if isinstance(wanted, int) and wanted != live:
             message = f"{child.ref}: replicas {wanted}, pods {live}; the operator acts on that when it is back"
             yield warn("GM-115", child.ref, "/spec/replicas", message)
-        name = child.clique or ""
-        of_groups[child.owner_uid].add((child.labels.get(LABEL_SCALING_GROUP_REPLICA_INDEX, ""), name))
+        name, kind = child.clique or "", child.ref.kind
+        of_groups[child.owner_uid].add((child.labels.get(LABEL_SCALING_GROUP_REPLICA_INDEX, ""), name, kind))
         if child.standalone:
-            of_set.add((child.labels.get(LABEL_SET_REPLICA_INDEX, ""), name))
+            of_set.add((child.labels.get(LABEL_SET_REPLICA_INDEX, ""), name, kind))
     for group in tree.scaling_groups:
         index = group.labels.get(LABEL_SET_REPLICA_INDEX, "")
-        of_set.add((index, group.ref.name.removeprefix(f"{tree.ref.name}-{index}-")))
-        yield from _pending(group.ref, group.spec, group.spec.get("cliqueNames") or (), of_groups[group.ref.uid])
-    names = [str(one.get("name")) for one in (*tree.pcs.standalone, *tree.pcs.group_configs)]
+        of_set.add((index, group.ref.name.removeprefix(f"{tree.ref.name}-{index}-"), group.ref.kind))
+        members = [(name, POD_CLIQUES.kind) for name in group.spec.get("cliqueNames") or ()]
+        yield from _pending(group.ref, group.spec, members, of_groups[group.ref.uid])
+    names = [(str(one.get("name")), POD_CLIQUES.kind) for one in tree.pcs.standalone]
+    names += [(str(one.get("name")), POD_CLIQUE_SCALING_GROUPS.kind) for one in tree.pcs.group_configs]
     yield from _pending(tree.ref, tree.pcs.spec, names, of_set)
 
 
@@ -150,19 +159,20 @@ def _disagrees(ref: Ref, label: str, has: str, owner: str) -> Finding:
 
 
 def _pending(
-    ref: Ref, spec: Mapping[str, Any], names: Sequence[str], found: Collection[tuple[str, str]]
+    ref: Ref, spec: Mapping[str, Any], names: Iterable[tuple[str, str]], found: Collection[_Child]
 ) -> Iterator[Finding]:
-    """Compare children, by replica index and name, with what ``spec.replicas`` asks for."""
+    """Compare children with what ``spec.replicas`` asks for; a scaling group may have the name of a clique."""
     replicas = spec.get("replicas")
     if not isinstance(replicas, int):
         return
+    each = dict.fromkeys(names)
     extra = sorted(
-        child for child in found if child[1] not in names or not child[0].isdecimal() or int(child[0]) >= replicas
+        child for child in found if child[1:] not in each or not _INDEX.fullmatch(child[0]) or int(child[0]) >= replicas
     )
-    lacking = max(replicas, 0) * len(names) - (len(found) - len(extra))
+    lacking = max(replicas, 0) * len(each) - (len(found) - len(extra))
     parts = []
     if lacking:  # found, however many are wanted, after no more steps than there are children
-        wanted = ((str(index), name) for index in range(replicas) for name in names)
+        wanted = ((str(index), *name) for index in range(replicas) for name in each)
         parts.append(f"lacks {_some(next(child for child in wanted if child not in found), lacking)}")
     if extra:
         parts.append(f"still has {_some(extra[0], len(extra))}")
@@ -171,7 +181,7 @@ def _pending(
         yield warn("GM-115", ref, "/spec/replicas", message)
 
 
-def _some(child: tuple[str, str], number: int) -> str:
+def _some(child: _Child, number: int) -> str:
     others = f" and {number - 1} more {'child' if number == 2 else 'children'}" if number > 1 else ""  # noqa: PLR2004
     return f"{child[1]} of replica {child[0]}{others}"
 

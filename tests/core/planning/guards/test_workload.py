@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
@@ -75,6 +76,26 @@ def test_pending_scaling_warns(edit: Edit, name: str, message: str) -> None:
     found = [f for f in world.findings() if f.code == "GM-115"]
     assert warnings(found) == [("GM-115", name, "/spec/replicas")]
     assert message in found[0].message
+
+
+def test_a_scaling_group_may_have_the_name_of_a_clique() -> None:
+    """Grove's webhook compares names of cliques and of groups among themselves only: each child counts for itself."""
+    world = World().grow(groups={"front": ["work"]})
+    assert [f for f in world.findings() if f.code == "GM-115"] == []
+    world.objects.remove(world.of("PodCliqueScalingGroup", "web-0-front"))
+    assert ["lacks front of replica 0;" in f.message for f in world.findings() if f.code == "GM-115"] == [True]
+
+
+@pytest.mark.parametrize("index", ["00", "\u0660"])
+def test_another_spelling_of_an_index_is_not_a_replica(index: str) -> None:
+    """The operator writes indices without leading zeros: another PodClique of the same clique is one too many."""
+    world = World().grow()
+    other = copy.deepcopy(world.of("PodClique", "web-0-front"))
+    other["metadata"].update(name=f"web-{index}-front", uid="another")
+    other["metadata"]["labels"]["grove.io/podcliqueset-replica-index"] = index
+    world.objects.append(other)
+    [message] = [f.message for f in world.findings() if f.code == "GM-115" and f.ref and f.ref.name == "web"]
+    assert f"still has front of replica {index};" in message
 
 
 def test_a_pod_clique_without_the_label_of_its_scaling_group_is_surplus_there() -> None:
