@@ -111,7 +111,7 @@ def _serialised(value: JSONObject) -> bytes:
     try:
         return marshal.dumps(value, 2)
     except ValueError:  # a number in a spelling of its own
-        return dumps(value).encode("utf-8", "surrogateescape")
+        return dumps(value).encode("utf-8", "surrogatepass")
 
 
 def _known_hashes(raw: JSONObject) -> int:
