@@ -136,10 +136,10 @@ the promise that no pod is replaced because of us. It is not built.
   has arrived. The next step: plan sets while the last lists arrive.
 - **Memory**: of a dump only what decisions need is kept, as bytes. Objects share the strings and the parts that most
   of them have. A pod with its half of a PodClique takes about 1.1 KiB in a snapshot with its plan: the names and UIDs
-  of both and their changes. Stored values are judged as they are found, and patches made when they are sent.
-  PodCliques whose status differs from all others, in a time for example, take more. The items of a list are decoded
-  one by one, which took a third of the CPU of all lists and two thirds of their memory away. The next step: the
-  labels of a PodClique as fields, 76 bytes a pod.
+  of both and their changes. Stored values are judged as they are found, and patches made rank by rank when they are
+  sent. PodCliques whose status differs from all others, in a time for example, take more. The items of a list are
+  decoded one by one, which took a third of the CPU of all lists and two thirds of their memory away. The next step:
+  the labels of a PodClique as fields, 76 bytes a pod.
 - **All schemes**: a template is printed and summed once for each layout and each order of its lists, which is ten texts
   for the twelve schemes if its lists are not in canonical order. Layouts do not share sums yet, though the containers
   of 1.34 to 1.36 could. Detection tries the schemes in order, so most templates never meet all of them.

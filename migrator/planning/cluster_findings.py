@@ -18,7 +18,7 @@ def cluster_findings(snapshot: Snapshot, plans: Sequence[TreePlan], options: Pla
         return not options.describes and code not in options.allow
 
     for orphan in snapshot.orphans:
-        message = f"{orphan.ref} is labelled as Grove's, but {orphan.reason}; it is left alone"
+        message = f"{orphan.ref} is Grove's, but {orphan.reason}; it is left alone"
         yield warn("GM-124", orphan.ref, None, message)
     pending = [p for p in plans if p.state in {TreeState.MIGRATE, TreeState.REFUSED}]
     others = [p for p in pending if not options.selection.matches(p.tree.pcs)]

@@ -17,7 +17,7 @@ from migrator.run import loop
 from migrator.run.context import RunOptions
 from migrator.run.leases import OWN_LEASE
 from migrator.run.operator import Flags
-from migrator.run.record import Recorder
+from migrator.run.record import RUN_NAME, Recorder
 from migrator.run.verify import VerifyOptions, VerifyResult, close, closing, verify
 from testbed import operator_installation as installation
 from testbed import workloads
@@ -254,6 +254,22 @@ def test_before_the_upgrade_there_is_no_after(migrated: Site, replicas: int) -> 
     assert migrated.records()
     if replicas:
         migrated.verified(target_image=cluster.OLD_IMAGE)
+
+
+def test_an_operator_that_is_told_to_end_does_not_run(migrated: Site) -> None:
+    """A terminating pod of the target is no proof that the upgrade is done."""
+    gone = {"deletionTimestamp": "2026-03-01T00:00:00Z"}
+    migrated.edit(resources.PODS, NAMESPACE, "new-1", lambda pod: pod["metadata"].update(gone))
+    migrated.fails(r"no operator of legacy-1\.35 runs")
+
+
+def test_a_record_that_cannot_be_read_counts_after_the_upgrade_only(migrated: Site) -> None:
+    """Hashes alone are verified without it; after an upgrade it is needed, and its loss is not passed over."""
+    [name] = [name for name in migrated.records() if name == RUN_NAME]
+    migrated.edit(resources.CONFIG_MAPS, NAMESPACE, name, lambda record: record["data"].update({"run.json": "{"}))
+    assert not migrated.verified(after=False).compared
+    with pytest.raises(Refused, match="cannot be read"):
+        migrated.verified()
 
 
 def test_without_a_record_what_can_be_seen_is_verified(migrated: Site) -> None:
