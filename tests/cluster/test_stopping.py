@@ -23,8 +23,8 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.faults]
 #: What a pod has by default between SIGTERM and SIGKILL (``terminationGracePeriodSeconds``), in seconds.
 GRACE: Final = 30.0
 
-#: No fewer than an undisturbed run has.
-WRITES: Final = 40
+#: An undisturbed run has at least so many writes, and at most so many requests.
+WRITES: Final = 35
 REQUESTS: Final = 200
 WHILE_DOWN: Final = 1.0
 
