@@ -275,16 +275,21 @@ class _Grower:
         if self.state.finalizers and item["kind"] in FINALIZERS:
             metadata["finalizers"] = [FINALIZERS[item["kind"]]]
         if owner is not None:
-            metadata["ownerReferences"] = [
-                {
-                    "apiVersion": owner["apiVersion"],
-                    "kind": owner["kind"],
-                    "name": owner["metadata"]["name"],
-                    "uid": owner["metadata"]["uid"],
-                    "controller": True,
-                    "blockOwnerDeletion": True,
-                }
-            ]
+            metadata["ownerReferences"] = controlled_by(owner)
+
+
+def controlled_by(owner: Object) -> list[Object]:
+    """The ``ownerReferences`` of what an object controls."""
+    return [
+        {
+            "apiVersion": owner["apiVersion"],
+            "kind": owner["kind"],
+            "name": owner["metadata"]["name"],
+            "uid": owner["metadata"]["uid"],
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+    ]
 
 
 def _uid(*parts: str) -> str:

@@ -9,7 +9,7 @@ from typing import Final
 from migrator.errors import ForeignOperator, MigratorError, Refused
 from migrator.grove.model import TreePlan
 from migrator.planning.baseline import baseline_of, table_of
-from migrator.planning.patches import Batch, backward
+from migrator.planning.patches import Batch, Patch, backward
 from migrator.planning.planner import is_of, template_digest
 from migrator.planning.tables import RunRecord, Was
 from migrator.run import admission, operator, record, rights
@@ -107,7 +107,7 @@ class Actions:
         if not patches:
             return
         policies = context.namespace is not None and "GM-206" not in self._options.plan.allow
-        asked, spent = self._probe(seen, _SAMPLE, policies=policies)
+        asked, spent = self._probe(patches[:_SAMPLE], policies=policies)
         if limit is None:
             return
         # An operator's pod lets go of its Lease as it ends; any other holder is waited out.
@@ -122,9 +122,9 @@ class Actions:
                 f"--max-downtime {limit:.0f} s; allow more, or migrate at a quieter time"
             )
 
-    def _probe(self, seen: Observation, most: int | None = None, *, policies: bool = False) -> tuple[int, float]:
+    def _probe(self, patches: Sequence[Patch], *, policies: bool = False) -> tuple[int, float]:
         clock, sleep = self._context.clock, self._context.sleep
-        return admission.probe(self._store, seen.patches[:most], clock=clock, sleep=sleep, policies=policies)
+        return admission.probe(self._store, patches, clock=clock, sleep=sleep, policies=policies)
 
     def stop_operator(self, seen: Observation) -> None:
         """Scale it to zero, once the record says what it was; whether its pods are gone is seen later."""
@@ -157,7 +157,7 @@ class Actions:
         recorded, asked, sets, run = seen.recorded, self._options.plan, seen.sets, seen.recorded.unfinished
         if run is None:
             return
-        self._probe(seen)
+        self._probe(seen.patches)
         if self._options.revert:
             if run.state != record.REVERTING:
                 self._recorder.save(replace(recorded.origins(), run=replace(run, state=record.REVERTING)))

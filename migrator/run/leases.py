@@ -21,7 +21,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from migrator.errors import AlreadyExists, LeaseLost, LostReply, MigratorError, NotFound, TestFailed
-from migrator.exact_json import JSONObject
+from migrator.exact_json import JSONObject, integer
 from migrator.resources import LEASES, Op
 from migrator.run.context import Context
 from migrator.run.decisions import Lease
@@ -71,8 +71,7 @@ class LeaseRecord:
     @property
     def transitions(self) -> int:
         """``spec.leaseTransitions``."""
-        value = self.spec.get("leaseTransitions")
-        return value if isinstance(value, int) else 0
+        return integer(self.spec.get("leaseTransitions"))
 
     @property
     def term(self) -> tuple[str, object, int]:

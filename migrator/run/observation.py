@@ -96,7 +96,7 @@ class Observation:
     @property
     def writes(self) -> bool:
         """Whether a run would do anything but look: one that is refused, or finds nothing to do, does not."""
-        return self.continues or (bool(self.patches) and not refusals_of(self.plan))
+        return self.continues or (bool(pending(self.plan)) and not refusals_of(self.plan))
 
     @property
     def release(self) -> str | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
 
-from testbed.trees import Object
+from testbed.trees import Object, controlled_by
 from tests.simulation.cluster import HASH_LABEL, Key, key_of
 
 FOREVER: Final = 10**9
@@ -66,16 +66,7 @@ class Tree:
         """A new object, controlled by another."""
         metadata = item["metadata"]
         metadata["uid"] = f"uid-{metadata['name']}-{self.now}"
-        metadata["ownerReferences"] = [
-            {
-                "apiVersion": owner["apiVersion"],
-                "kind": owner["kind"],
-                "name": owner["metadata"]["name"],
-                "uid": owner["metadata"]["uid"],
-                "controller": True,
-                "blockOwnerDeletion": True,
-            }
-        ]
+        metadata["ownerReferences"] = controlled_by(owner)
         self.objects[key_of(item)] = item
 
     def create_pod(self, pod_clique: Object) -> None:
