@@ -102,7 +102,7 @@ class Pod:
 
 @dataclass(frozen=True, slots=True)
 class PodClique:
-    """A PodClique without its pod spec and unread labels.
+    """A PodClique without its pod spec; of its labels those that decisions need, ``None`` where it lacks them.
 
     ``clique`` is its name in the PodCliqueSet's template, or ``None`` if the labels do not name it.
     """
@@ -110,7 +110,11 @@ class PodClique:
     ref: Ref
     clique: str | None
     owner_uid: str | None
-    labels: Mapping[str, str]
+    template_hash: str | None
+    part_of: str | None
+    set_index: str | None
+    group: str | None
+    group_index: str | None
     generation: int
     terminating: bool
     spec: Mapping[str, Any]  # without podSpec
@@ -121,7 +125,7 @@ class PodClique:
     @property
     def standalone(self) -> bool:
         """Whether it belongs to the PodCliqueSet directly, not to a scaling group."""
-        return LABEL_SCALING_GROUP not in self.labels
+        return self.group is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +134,7 @@ class PodCliqueScalingGroup:
 
     ref: Ref
     owner_uid: str | None
-    labels: Mapping[str, str]
+    set_index: str | None
     generation: int
     terminating: bool
     spec: Mapping[str, Any]
@@ -143,7 +147,7 @@ class PodGangMap:
 
     ref: Ref
     owner_uid: str | None
-    labels: Mapping[str, str]
+    set_index: str | None
     terminating: bool
     spec: Mapping[str, Any]
 

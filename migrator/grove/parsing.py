@@ -36,11 +36,6 @@ Check = Callable[[object], bool]
 #: By these a pod names the pod group of another scheduler (Grove issue 837).
 GANG_ANNOTATIONS: Final = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name", "pod-group-name")
 
-_CLIQUE_LABELS: Final = (
-    *(LABEL_PART_OF, LABEL_POD_TEMPLATE_HASH, LABEL_SET_REPLICA_INDEX),
-    *(LABEL_SCALING_GROUP, LABEL_SCALING_GROUP_REPLICA_INDEX),
-)
-
 #: The version of marshal in which equal values have equal bytes, whether or not other objects share parts of them.
 _WITHOUT_REFERENCES: Final = 2
 
@@ -119,7 +114,7 @@ def scaling_group(raw: JSONObject) -> PodCliqueScalingGroup:
     return PodCliqueScalingGroup(
         ref=_ref(raw, meta),
         owner_uid=_controller(meta),
-        labels=_strings(raw, meta, "labels"),
+        set_index=_strings(raw, meta, "labels").get(LABEL_SET_REPLICA_INDEX),
         generation=integer(meta.get("generation")),
         terminating=_terminating(meta),
         spec=_part(raw, "spec"),
@@ -136,7 +131,11 @@ def pod_clique(raw: JSONObject) -> PodClique:
         ref=ref,
         clique=_clique(ref.name, labels),
         owner_uid=_shared(_controller(meta)),
-        labels={name: _shared(labels[name]) for name in _CLIQUE_LABELS if name in labels},
+        template_hash=_shared(labels.get(LABEL_POD_TEMPLATE_HASH)),
+        part_of=_shared(labels.get(LABEL_PART_OF)),
+        set_index=_shared(labels.get(LABEL_SET_REPLICA_INDEX)),
+        group=_shared(labels.get(LABEL_SCALING_GROUP)),
+        group_index=_shared(labels.get(LABEL_SCALING_GROUP_REPLICA_INDEX)),
         generation=integer(meta.get("generation")),
         terminating=_terminating(meta),
         spec=_shared({key: value for key, value in _part(raw, "spec").items() if key != "podSpec"}),
@@ -167,7 +166,7 @@ def pod_gang_map(raw: JSONObject) -> PodGangMap:
     return PodGangMap(
         ref=_ref(raw, meta),
         owner_uid=_controller(meta),
-        labels=_strings(raw, meta, "labels"),
+        set_index=_strings(raw, meta, "labels").get(LABEL_SET_REPLICA_INDEX),
         terminating=_terminating(meta),
         spec=_part(raw, "spec"),
     )

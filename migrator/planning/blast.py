@@ -14,8 +14,6 @@ from itertools import chain
 from typing import Any, Final
 
 from migrator.grove.model import (
-    LABEL_POD_TEMPLATE_HASH,
-    LABEL_SCALING_GROUP_REPLICA_INDEX,
     BlastRadius,
     Pod,
     PodClique,
@@ -82,10 +80,10 @@ def _rolled(tree: Tree, pair: Pair) -> Iterator[tuple[PodClique, Pod]]:
             expected = _expected(pod_clique, pair)
             yield from ((pod_clique, pod) for pod in pod_clique.pods if pod.template_hash != expected)
         else:
-            index = pod_clique.labels.get(LABEL_SCALING_GROUP_REPLICA_INDEX)
+            index = pod_clique.group_index
             replicas[pod_clique.owner_uid, index].append(pod_clique)
     for members in replicas.values():
-        if any(member.labels.get(LABEL_POD_TEMPLATE_HASH) != _expected(member, pair) for member in members):
+        if any(member.template_hash != _expected(member, pair) for member in members):
             yield from ((member, pod) for member in members for pod in member.pods)
 
 

@@ -7,8 +7,6 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from migrator.grove.model import (
-    LABEL_POD_TEMPLATE_HASH,
-    LABEL_SET_REPLICA_INDEX,
     Pod,
     PodClique,
     PodCliqueScalingGroup,
@@ -38,18 +36,18 @@ def at_zero_beside_live(tree: Tree) -> Iterator[Ref]:
 
 def doomed_pods(tree: Tree) -> Iterator[tuple[PodClique, Pod]]:
     """The live pods of every replica that :func:`at_zero_beside_live` names."""
-    indices = {item.labels.get(LABEL_SET_REPLICA_INDEX) for item in _ending(tree)}
+    indices = {item.set_index for item in _ending(tree)}
     for clique in tree.pod_cliques:
-        if clique.labels.get(LABEL_SET_REPLICA_INDEX) in indices:
+        if clique.set_index in indices:
             yield from ((clique, pod) for pod in clique.pods if pod.live)
 
 
 def _ending(tree: Tree) -> Iterator[PodClique | PodCliqueScalingGroup]:
     with_live_pods = (clique for clique in tree.pod_cliques if any(pod.live for pod in clique.pods))
-    live = {clique.labels.get(LABEL_SET_REPLICA_INDEX) for clique in with_live_pods}
+    live = {clique.set_index for clique in with_live_pods}
     members: tuple[PodClique | PodCliqueScalingGroup, ...] = (*tree.scaling_groups, *tree.pod_cliques)
     for item in members:
-        if item.spec.get("replicas") == 0 and item.labels.get(LABEL_SET_REPLICA_INDEX) in live:
+        if item.spec.get("replicas") == 0 and item.set_index in live:
             age = unscheduled_at(item) if isinstance(item, PodClique) else None
             if age is None or age > INITIAL_SCHEDULE_GRACE:
                 yield item
@@ -112,7 +110,7 @@ def kai_without_queue(tree: Tree) -> Iterator[Ref]:
 def stray_without_progress(tree: Tree) -> Iterator[Ref]:
     """Pods of another hash under a standalone PodClique that was never updated (Grove issue 400)."""
     for clique in tree.pod_cliques:
-        label = clique.labels.get(LABEL_POD_TEMPLATE_HASH)
+        label = clique.template_hash
         if clique.standalone and not clique.status.get("updateProgress"):
             yield from (pod.ref for pod in clique.pods if pod.live and pod.template_hash not in {None, label})
 

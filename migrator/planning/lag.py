@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from migrator.grove.model import (
-    LABEL_POD_TEMPLATE_HASH,
-    LABEL_SCALING_GROUP_REPLICA_INDEX,
     Place,
     PodClique,
     StoredHash,
@@ -49,7 +47,7 @@ def _unit(clique: PodClique) -> tuple[str, str | None]:
     """The key of all that is replaced together: a standalone PodClique, or one replica of a scaling group."""
     if clique.standalone:
         return clique.ref.uid, None
-    return clique.owner_uid or "", clique.labels.get(LABEL_SCALING_GROUP_REPLICA_INDEX)
+    return clique.owner_uid or "", clique.group_index
 
 
 def _present(clique: PodClique) -> bool:
@@ -59,6 +57,6 @@ def _present(clique: PodClique) -> bool:
 
 def _is_current(clique: PodClique, strange: set[tuple[str, Place]]) -> bool:
     """Whether the labels of a PodClique and of all its pods are there and not foreign."""
-    labels = [(clique.ref.uid, Place.CLIQUE_LABEL, clique.labels.get(LABEL_POD_TEMPLATE_HASH))]
+    labels = [(clique.ref.uid, Place.CLIQUE_LABEL, clique.template_hash)]
     labels += [(pod.ref.uid, Place.POD_LABEL, pod.template_hash) for pod in clique.pods if not pod.terminating]
     return all(value and (uid, place) not in strange for uid, place, value in labels)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from migrator.grove.model import (
-    LABEL_POD_TEMPLATE_HASH,
     POINTER_TEMPLATE_HASH_LABEL,
     Finding,
     Place,
@@ -119,7 +118,7 @@ def _mnnvl(case: Case, pod_clique: PodClique) -> Cause | None:
         "such a hash (alpha.9 and later ignore the annotation: GM-305)"
     )
     finding = refuse("GM-126", pod_clique.ref, POINTER_TEMPLATE_HASH_LABEL, message)
-    return Cause(finding, frozenset({pod_clique.labels[LABEL_POD_TEMPLATE_HASH]}))
+    return Cause(finding, frozenset({pod_clique.template_hash or ""}))
 
 
 def _has_gpu(clique: Mapping[str, Any]) -> bool:

@@ -75,7 +75,7 @@ def missing(case: Case) -> Iterator[Finding]:
     for pod_clique in case.tree.pod_cliques:
         if pod_clique.terminating:
             continue
-        if not pod_clique.labels.get(LABEL_POD_TEMPLATE_HASH):
+        if not pod_clique.template_hash:
             message = f"{pod_clique.ref} has no label {LABEL_POD_TEMPLATE_HASH}: let the operator reconcile it"
             yield refuse("GM-109", pod_clique.ref, POINTER_TEMPLATE_HASH_LABEL, message)
         for pod in pod_clique.pods:

@@ -14,8 +14,6 @@ from migrator.grove.model import (
     LABEL_PART_OF,
     LABEL_POD_CLIQUE,
     LABEL_SCALING_GROUP,
-    LABEL_SCALING_GROUP_REPLICA_INDEX,
-    LABEL_SET_REPLICA_INDEX,
     Finding,
     Ref,
 )
@@ -44,12 +42,12 @@ def gated(case: Case) -> Iterator[Finding]:
     It removes the gate once a PodGang has room for the pod, and alpha.12 makes none from a PodGangMap without entries.
     """
     maps = case.tree.pod_gang_maps
-    empty = {item.labels.get(LABEL_SET_REPLICA_INDEX) for item in maps if not item.spec.get("entries")}
+    empty = {item.set_index for item in maps if not item.spec.get("entries")}
     for pod_clique in case.tree.pod_cliques:
         number = pod_clique.status.get("scheduleGatedReplicas")
         if isinstance(number, int) and number > 0:
             until = "until the operator is back"
-            if pod_clique.labels.get(LABEL_SET_REPLICA_INDEX) in empty:
+            if pod_clique.set_index in empty:
                 until = (
                     "that alpha.12 never removes, because their PodGangMap has no entries (Grove issue 809); see GM-133"
                 )
@@ -68,11 +66,11 @@ def scaling(case: Case) -> Iterator[Finding]:
             message = f"{child.ref}: replicas {wanted}, pods {live}; the operator acts on that when it is back"
             yield warn("GM-115", child.ref, "/spec/replicas", message)
         name, kind = child.clique or "", child.ref.kind
-        of_groups[child.owner_uid].add((child.labels.get(LABEL_SCALING_GROUP_REPLICA_INDEX, ""), name, kind))
+        of_groups[child.owner_uid].add((child.group_index or "", name, kind))
         if child.standalone:
-            of_set.add((child.labels.get(LABEL_SET_REPLICA_INDEX, ""), name, kind))
+            of_set.add((child.set_index or "", name, kind))
     for group in tree.scaling_groups:
-        index = group.labels.get(LABEL_SET_REPLICA_INDEX, "")
+        index = group.set_index or ""
         of_set.add((index, group.ref.name.removeprefix(f"{tree.ref.name}-{index}-"), group.ref.kind))
         members = [(name, POD_CLIQUES.kind) for name in group.spec.get("cliqueNames") or ()]
         yield from _pending(group.ref, group.spec, members, of_groups[group.ref.uid])
@@ -141,9 +139,9 @@ def ownership(case: Case) -> Iterator[Finding]:
     tree = case.tree
     groups = {group.ref.uid: group.ref.name for group in tree.scaling_groups}
     for pod_clique in tree.pod_cliques:
-        expected = {LABEL_PART_OF: tree.ref.name, LABEL_SCALING_GROUP: groups.get(pod_clique.owner_uid or "")}
-        for label, owner in expected.items():
-            found = pod_clique.labels.get(label)
+        group = groups.get(pod_clique.owner_uid or "")
+        labels = (LABEL_PART_OF, pod_clique.part_of, tree.ref.name), (LABEL_SCALING_GROUP, pod_clique.group, group)
+        for label, found, owner in labels:
             if found != owner:
                 has = f"has {label}={found or '(none)'}"
                 yield _disagrees(pod_clique.ref, label, has, owner or "the PodCliqueSet")
