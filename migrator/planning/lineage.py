@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 
 from migrator.hashing import schemes
 from migrator.hashing.schemes import Scheme
+
+
+@cache
+def _ages() -> Mapping[str, int]:
+    """Every known build by its age, the oldest first."""
+    return {name: number for number, name in enumerate(builds())}
 
 
 @cache
@@ -16,7 +23,7 @@ def builds() -> tuple[str, ...]:
 
 def is_before(build: str, other: str) -> bool:
     """Whether a build is older than another."""
-    return builds().index(build) < builds().index(other)
+    return _ages()[build] < _ages()[other]
 
 
 def builds_of(requested: str, scheme: Scheme | None) -> tuple[str, ...]:
@@ -28,6 +35,7 @@ def builds_of(requested: str, scheme: Scheme | None) -> tuple[str, ...]:
     return speakers(scheme) if scheme is not None else ()
 
 
+@cache
 def speakers(scheme: Scheme) -> tuple[str, ...]:
     """The builds that speak a scheme and can be migrated to."""
     return tuple(release.name for release in schemes.speakers(scheme) if not release.hash_in_names)
