@@ -26,6 +26,7 @@ def is_before(build: str, other: str) -> bool:
     return _ages()[build] < _ages()[other]
 
 
+@cache
 def builds_of(requested: str, scheme: Scheme | None) -> tuple[str, ...]:
     """The builds that ``--from`` or ``--to`` may mean: the named release, or all that speak ``scheme``."""
     release = schemes.release_of(requested)
