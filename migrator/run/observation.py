@@ -315,7 +315,7 @@ def _before_its_tables(seen: Observation) -> bool:
 def left_of(tree: Tree, table: Table) -> tuple[Change, ...]:
     """What of a tree is still the source's, by its recorded table."""
     pair = Pair(table.source_hashes, table.target_hashes, tree.pcs.on_delete)
-    return changes_of(tuple(stored_hashes(tree)), table.source_hashes, table.target_hashes, pair=pair)
+    return changes_of(stored_hashes(tree), pair)
 
 
 def refusals_of(plan: Plan) -> list[Finding]:

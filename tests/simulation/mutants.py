@@ -321,7 +321,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a revert also turns back what was the target's before",
-        mock.patch.object(revert, "without_kept", lambda changes, _table: changes),
+        mock.patch.object(revert, "written_by", lambda _table, changes: changes),
         partial(test_migrate_crash.test_a_revert_undoes_what_a_kill_interrupted, "after"),
     ),
     Mutant(
