@@ -50,6 +50,8 @@ class Place(StrEnum):
     GANG_LABEL = "H9b"  # PodGang label, beside PodGangMaps
 
 
+CLIQUE_STATUS_PLACES: Final = frozenset({Place.CLIQUE_TEMPLATE, Place.CLIQUE_GENERATION, Place.CLIQUE_PROGRESS})
+GROUP_PLACES: Final = frozenset({Place.GROUP_GENERATION, Place.GROUP_PROGRESS})
 #: Under OnDelete these may hold hashes of older templates on purpose.
 LEFTOVER_PLACES: Final = frozenset(
     {

@@ -15,8 +15,8 @@ from typing import Final
 from migrator.grove.model import Advice, Plan, Ref, Snapshot, Tree, TreePlan
 from migrator.hashing import schemes
 from migrator.planning import hazards
+from migrator.planning.detect import hashes_of
 from migrator.planning.guards.base import warn
-from migrator.planning.hashes import HashesOf
 from migrator.planning.lineage import builds, builds_of, is_before, speakers
 from migrator.planning.options import AUTO, PlanOptions
 
@@ -106,6 +106,6 @@ def _sources(tree: Tree, options: PlanOptions, running: str | None, source: str 
         return builds_of(options.source, schemes.by_name(source) if source else None) or builds()
     if source is not None:
         return speakers(schemes.by_name(source)) or builds()
-    hashes = HashesOf(tree.pcs)
+    hashes = hashes_of(tree.pcs)
     found = (s for s in schemes.spoken_schemes() if hashes(s).generation == tree.pcs.generation_hash)
     return tuple(name for scheme in found for name in speakers(scheme)) or builds()

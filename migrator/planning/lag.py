@@ -9,17 +9,15 @@ status that lags behind (Grove issue 671) starts at most an update that finds no
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from migrator.grove.model import (
+    CLIQUE_STATUS_PLACES,
+    GROUP_PLACES,
     Place,
     PodClique,
     StoredHash,
     Tree,
 )
-
-_OF_CLIQUE: Final = frozenset({Place.CLIQUE_TEMPLATE, Place.CLIQUE_GENERATION, Place.CLIQUE_PROGRESS})
-_OF_GROUP: Final = frozenset({Place.GROUP_GENERATION, Place.GROUP_PROGRESS})
 
 
 def lagging(tree: Tree, foreign: Sequence[StoredHash]) -> frozenset[tuple[str, str]]:
@@ -36,9 +34,9 @@ def lagging(tree: Tree, foreign: Sequence[StoredHash]) -> frozenset[tuple[str, s
 
     def lags(stored: StoredHash) -> bool:
         uid = stored.ref.uid
-        if stored.place in _OF_GROUP:
+        if stored.place in GROUP_PLACES:
             return all(member.ref.uid in settled for member in tree.pod_cliques if member.owner_uid == uid)
-        return uid in (settled if stored.place in _OF_CLIQUE else empty)
+        return uid in (settled if stored.place in CLIQUE_STATUS_PLACES else empty)
 
     return frozenset((stored.ref.uid, stored.field) for stored in foreign if lags(stored))
 

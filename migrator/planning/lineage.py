@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
 
 from migrator.hashing import schemes
 from migrator.hashing.schemes import Scheme
-
-
-@cache
-def _ages() -> Mapping[str, int]:
-    """Every known build by its age, the oldest first."""
-    return {name: number for number, name in enumerate(builds())}
 
 
 @cache
@@ -23,7 +16,7 @@ def builds() -> tuple[str, ...]:
 
 def is_before(build: str, other: str) -> bool:
     """Whether a build is older than another."""
-    return _ages()[build] < _ages()[other]
+    return builds().index(build) < builds().index(other)
 
 
 @cache

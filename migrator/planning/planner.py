@@ -33,9 +33,8 @@ from migrator.planning import guards
 from migrator.planning.advisories import advise_plan, unknown_target
 from migrator.planning.blast import stakes
 from migrator.planning.cluster_findings import cluster_findings
-from migrator.planning.detect import Detection, Pair, Verdict, detect
+from migrator.planning.detect import Detection, HashesUnder, Pair, Verdict, detect, hashes_of
 from migrator.planning.guards.base import refuse, warn
-from migrator.planning.hashes import HashesOf
 from migrator.planning.lag import lagging
 from migrator.planning.lineage import build_range, builds_of, speakers
 from migrator.planning.options import AUTO, Direction, PlanOptions, check_allowed, direction
@@ -116,7 +115,7 @@ class _Planner:
 
     def plan_tree(self, tree: Tree) -> TreePlan:
         """Decide one tree."""
-        hashes, skipped = HashesOf(tree.pcs), _why_skipped(tree)
+        hashes, skipped = hashes_of(tree.pcs), _why_skipped(tree)
         if skipped is not None:
             target = self.way.target_of(self.way.candidates[-1])
             return TreePlan(tree, None, target.name, TreeState.SKIPPED, findings=(skipped,))
@@ -143,7 +142,7 @@ class _Planner:
         return self._decide(tree, hashes, found, table, allow=self.options.allow)
 
     def _decide(
-        self, tree: Tree, hashes: HashesOf, found: Detection, table: Table | None, *, allow: frozenset[str]
+        self, tree: Tree, hashes: HashesUnder, found: Detection, table: Table | None, *, allow: frozenset[str]
     ) -> TreePlan:
         pair = Pair(hashes(found.closest), hashes(found.target), tree.pcs.on_delete)
         # A refused tree shows the changes that it would have without the refusals, even if no scheme explains it all.
@@ -177,7 +176,7 @@ class _Planner:
         name = source.name if source else None
         return TreePlan(tree, name, found.target.name, state, changes, findings, blast, rest, pair.source, pair.target)
 
-    def _misnamed(self, tree: Tree, hashes: HashesOf, target: Scheme, other: Scheme) -> TreePlan:
+    def _misnamed(self, tree: Tree, hashes: HashesUnder, target: Scheme, other: Scheme) -> TreePlan:
         """The plan of a tree whose hashes are not those of ``--from``: no change and one finding."""
         pair = Pair(hashes(other), hashes(target), tree.pcs.on_delete)
         message = (
@@ -225,7 +224,7 @@ def _restore(decided: TreePlan, table: Table) -> TreePlan:
     )
 
 
-def _unfinished(pcs: PodCliqueSet, table: Table, hashes: HashesOf) -> bool:
+def _unfinished(pcs: PodCliqueSet, table: Table, hashes: HashesUnder) -> bool:
     """Whether the tree was edited before its migration ended: its commit record is still the source's.
 
     If source and target have the same generation hash, nothing is unfinished: no unedited clique has two hashes.

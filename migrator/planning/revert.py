@@ -12,9 +12,8 @@ from migrator.grove.model import Plan, Snapshot, Tree, TreePlan, TreeState
 from migrator.grove.places import stored_hashes
 from migrator.hashing import schemes
 from migrator.planning import guards
-from migrator.planning.detect import Pair, Verdict
+from migrator.planning.detect import Pair, Verdict, hashes_of
 from migrator.planning.guards.base import warn
-from migrator.planning.hashes import HashesOf
 from migrator.planning.options import AUTO, Direction, PlanOptions, direction
 from migrator.planning.planner import changes_of, is_of, written_by
 from migrator.planning.tables import Table
@@ -39,7 +38,7 @@ def make_revert(snapshot: Snapshot, options: PlanOptions, *, tables: Mapping[str
 def _turn_back(tree: Tree, way: Direction, table: Table | None) -> TreePlan:
     first = schemes.by_name(table.source) if table is not None else way.candidates[0]
     then = way.target_of(first)
-    hashes = HashesOf(tree.pcs)
+    hashes = hashes_of(tree.pcs)
     pairs = [Pair(hashes(then), hashes(first), tree.pcs.on_delete)]
     if table is not None:
         pairs.append(Pair(table.target_hashes, table.source_hashes, tree.pcs.on_delete))
