@@ -210,6 +210,11 @@ class PodCliqueSet:
         return bool((self.spec.get("updateStrategy") or {}).get("type") == "OnDelete")
 
 
+def pod_spec_of(clique: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The pod spec of a clique in a PodCliqueSet's template."""
+    return (clique.get("spec") or {}).get("podSpec") or {}
+
+
 @dataclass(frozen=True, slots=True)
 class Tree:
     """A PodCliqueSet with everything that it owns, found by owner references."""

@@ -9,14 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from migrator.grove.model import (
-    LABEL_GENERATION_HASH,
-    POINTER_TEMPLATE_HASH_LABEL,
-    Place,
-    Ref,
-    StoredHash,
-    Tree,
-)
+from migrator.grove.model import LABEL_GENERATION_HASH, POINTER_TEMPLATE_HASH_LABEL, Place, Ref, StoredHash, Tree
 from migrator.resources import pointer
 
 #: ``updateProgress`` since alpha.7, ``rollingUpdateProgress`` up to alpha.8; an object may have both.

@@ -11,13 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from migrator.exact_json import JSONObject, dumps
-from migrator.grove.model import (
-    LABEL_GENERATION_HASH,
-    LABEL_PART_OF,
-    LABEL_POD_TEMPLATE_HASH,
-    Ref,
-    Sighting,
-)
+from migrator.grove.model import LABEL_GENERATION_HASH, LABEL_PART_OF, LABEL_POD_TEMPLATE_HASH, Ref, Sighting
 from migrator.grove.places import PROGRESS_FIELDS
 
 #: The API groups whose objects are searched; of a pod it is the metadata.

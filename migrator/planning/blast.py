@@ -12,16 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
 
-from migrator.grove.model import (
-    BlastRadius,
-    Pod,
-    PodClique,
-    Tree,
-)
+from migrator.grove.model import BlastRadius, Pod, PodClique, Tree, pod_spec_of
 from migrator.hashing import quantity
 from migrator.hashing.schemes import CANONICAL, Scheme
 from migrator.planning.detect import Pair
-from migrator.planning.hazards import doomed_pods
+from migrator.planning.hazards import doomed_pods, never_updated
 from migrator.planning.lineage import is_before
 
 _GPU_RESOURCES: Final = frozenset({"nvidia.com/gpu", "amd.com/gpu"})
@@ -85,17 +80,15 @@ def _stray(tree: Tree, pair: Pair, *, migrated: bool) -> Iterator[tuple[PodCliqu
 
     ``migrated``: the source's hash counts as the target's, because the migration replaces it.
     """
-    for clique in tree.pod_cliques:
-        if clique.standalone and not clique.status.get("updateProgress"):
-            kept = {_expected(clique, pair)}
-            if migrated:
-                kept.add(pair.source.templates.get(clique.clique or "", ""))
-            yield from ((clique, pod) for pod in clique.pods if pod.template_hash not in kept)
+    for clique, pod in never_updated(tree):
+        old = pair.source.templates.get(clique.clique or "", "") if migrated else ""
+        if pod.template_hash not in {_expected(clique, pair), old}:
+            yield clique, pod
 
 
 def clique_gpus(clique: Mapping[str, Any]) -> int:
     """GPUs of one pod of a clique: the sum over its containers, or those of its largest init container if more."""
-    pod_spec = (clique.get("spec") or {}).get("podSpec") or {}
+    pod_spec = pod_spec_of(clique)
     containers = sum(_gpus(container) for container in pod_spec.get("containers") or ())
     init = max((_gpus(container) for container in pod_spec.get("initContainers") or ()), default=0)
     return max(containers, init)

@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any, Final
 
 from migrator.errors import UsageError
+from migrator.grove.model import pod_spec_of
 from migrator.hashing import schemes
 from migrator.hashing.canonical import canonicalize
 from migrator.hashing.layouts import Field
@@ -132,12 +133,10 @@ def newer_fields(spec: Mapping[str, Any], older: str, newer: str) -> tuple[str, 
 
     The spec must be one that could be hashed.
     """
-    if older == newer:
-        return ()
     return tuple(
         pointer("spec", "template", "cliques", number, "spec", "podSpec", *path, field[1])
         for number, clique in enumerate((spec.get("template") or {}).get("cliques") or ())
-        for added, _, field, path, is_set in _differences("v1.PodSpec", _pod_spec(clique), (), older, newer)
+        for added, _, field, path, is_set in _differences("v1.PodSpec", pod_spec_of(clique), (), older, newer)
         if added and is_set
     )
 
@@ -151,7 +150,7 @@ def _clique(
     clique: Mapping[str, Any], source: Scheme, target: Scheme, old: PodCliqueSetHashes, new: PodCliqueSetHashes
 ) -> CliqueExplanation:
     name = str(clique.get("name") or "")
-    pod_spec = _pod_spec(clique)
+    pod_spec = pod_spec_of(clique)
     metadata = {key: clique.get(key) for key in ("labels", "annotations")}
     template = {"metadata": metadata, "spec": pod_spec}
     mixed = source.algorithm != target.algorithm
@@ -159,13 +158,9 @@ def _clique(
         name=name,
         old=old.pod_template_hashes[name],
         new=new.pod_template_hashes[name],
-        fields=field_changes(template, source.minor, target.minor) if source.minor != target.minor else (),
+        fields=field_changes(template, source.minor, target.minor),
         moves=moves(pod_spec) if mixed else (),
     )
-
-
-def _pod_spec(clique: Mapping[str, Any]) -> Mapping[str, Any]:
-    return (clique.get("spec") or {}).get("podSpec") or {}
 
 
 def _differences(

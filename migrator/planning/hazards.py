@@ -6,14 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from migrator.grove.model import (
-    Pod,
-    PodClique,
-    PodCliqueScalingGroup,
-    PodCliqueSet,
-    Ref,
-    Tree,
-)
+from migrator.grove.model import Pod, PodClique, PodCliqueScalingGroup, PodCliqueSet, Ref, Tree, pod_spec_of
 
 _ANNOTATION_AUTO_MNNVL: Final = "grove.io/auto-mnnvl"
 _KAI: Final = "kai-scheduler"
@@ -93,8 +86,7 @@ def unnamed_topology(tree: Tree) -> Iterator[Ref]:
 
 def kai(tree: Tree) -> Iterator[Ref]:
     """A set whose pods the KAI scheduler places."""
-    pod_specs = ((clique.get("spec") or {}).get("podSpec") or {} for clique in tree.pcs.cliques)
-    if any(pod_spec.get("schedulerName") == _KAI for pod_spec in pod_specs):
+    if any(pod_spec_of(clique).get("schedulerName") == _KAI for clique in tree.pcs.cliques):
         yield tree.ref
 
 
@@ -109,10 +101,16 @@ def kai_without_queue(tree: Tree) -> Iterator[Ref]:
 
 def stray_without_progress(tree: Tree) -> Iterator[Ref]:
     """Pods of another hash under a standalone PodClique that was never updated (Grove issue 400)."""
+    for clique, pod in never_updated(tree):
+        if pod.live and pod.template_hash not in {None, clique.template_hash}:
+            yield pod.ref
+
+
+def never_updated(tree: Tree) -> Iterator[tuple[PodClique, Pod]]:
+    """The pods of standalone PodCliques that store no progress of an update."""
     for clique in tree.pod_cliques:
-        label = clique.template_hash
         if clique.standalone and not clique.status.get("updateProgress"):
-            yield from (pod.ref for pod in clique.pods if pod.live and pod.template_hash not in {None, label})
+            yield from ((clique, pod) for pod in clique.pods)
 
 
 def condition(item: PodCliqueSet | PodClique | PodCliqueScalingGroup, kind: str) -> Mapping[str, Any]:

@@ -10,14 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from migrator.grove.model import (
-    CLIQUE_STATUS_PLACES,
-    GROUP_PLACES,
-    Place,
-    PodClique,
-    StoredHash,
-    Tree,
-)
+from migrator.grove.model import CLIQUE_STATUS_PLACES, GROUP_PLACES, Place, PodClique, StoredHash, Tree
 
 
 def lagging(tree: Tree, foreign: Sequence[StoredHash]) -> frozenset[tuple[str, str]]:

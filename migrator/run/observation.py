@@ -14,7 +14,7 @@ from migrator.grove.places import stored_hashes
 from migrator.planning.detect import Pair
 from migrator.planning.guards.base import refuse, warn
 from migrator.planning.images import other_digest, release_in
-from migrator.planning.options import Selection
+from migrator.planning.options import AUTO, Selection
 from migrator.planning.patches import Batch, Patch, backward, forward
 from migrator.planning.planner import changes_of, is_of, make_plan
 from migrator.planning.revert import make_revert
@@ -234,8 +234,9 @@ class Observation:
         found = [*self.found.findings, *self._of_operator(stops=looking or self.options.stop_operator)]
         run, installed = self.recorded.unfinished, self.operator
         if self.rec is Rec.OTHER and run is not None:
-            said = f"a migration from {run.source} to {run.target} did not end: finish it with `run --to {run.target}`"
-            found.append(refuse("GM-205", None, None, f"{said}, or undo it with `run --revert --to {run.target}`"))
+            flags = f"--to {run.target}" if run.source == AUTO else f"--from {run.source} --to {run.target}"
+            said = f"an earlier migration to {run.target} did not end: finish it with `run {flags}`"
+            found.append(refuse("GM-205", None, None, f"{said}, or undo it with `run --revert {flags}`"))
         if not looking:
             return found
         found = [f if f.code in {"GM-203", "GM-205"} else replace(f, severity=Severity.WARNING) for f in found]

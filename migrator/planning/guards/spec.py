@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from migrator.grove.model import (
-    POINTER_TEMPLATE_HASH_LABEL,
-    Finding,
-    Place,
-    PodClique,
-)
+from migrator.grove.model import POINTER_TEMPLATE_HASH_LABEL, Finding, Place, PodClique, pod_spec_of
 from migrator.hashing.podcliqueset import EXPLICIT, IN_ORDER
 from migrator.hashing.schemes import LEGACY
 from migrator.planning.blast import whole_units
@@ -133,7 +128,7 @@ def _mnnvl(case: Case, pod_clique: PodClique) -> Cause | None:
 
 
 def _has_gpu(clique: Mapping[str, Any]) -> bool:
-    pod_spec = (clique.get("spec") or {}).get("podSpec") or {}
+    pod_spec = pod_spec_of(clique)
     containers = (*(pod_spec.get("containers") or ()), *(pod_spec.get("initContainers") or ()))
     resources = [container.get("resources") or {} for container in containers]
     return any(whole_units((one.get(kind) or {}).get(_GPU)) for one in resources for kind in ("limits", "requests"))

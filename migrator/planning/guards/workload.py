@@ -10,13 +10,7 @@ from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 from migrator import durations
-from migrator.grove.model import (
-    LABEL_PART_OF,
-    LABEL_POD_CLIQUE,
-    LABEL_SCALING_GROUP,
-    Finding,
-    Ref,
-)
+from migrator.grove.model import LABEL_PART_OF, LABEL_POD_CLIQUE, LABEL_SCALING_GROUP, Finding, Ref
 from migrator.planning.guards.base import Case, children, judge, warn, with_status
 from migrator.planning.hazards import INITIAL_SCHEDULE_GRACE, condition, kubernetes_time, unscheduled_at
 from migrator.resources import POD_CLIQUE_SCALING_GROUPS, POD_CLIQUES, pointer
