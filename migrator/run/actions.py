@@ -11,7 +11,7 @@ from migrator.grove.model import TreePlan
 from migrator.planning.baseline import baseline_of, table_of
 from migrator.planning.patches import Batch, Patch, backward
 from migrator.planning.planner import is_of, template_digest
-from migrator.planning.tables import RunRecord, Was
+from migrator.planning.tables import OperatorBefore, RunRecord
 from migrator.run import admission, operator, record, rights
 from migrator.run.context import Context, RunOptions, RunResult
 from migrator.run.decisions import Lease
@@ -90,7 +90,11 @@ class Actions:
                 revert=options.revert,
             )
             history = (last, *history) if last is not None else history
-        stopped = Was(installed.replicas, installed.image) if installed is not None and installed.replicas else None
+        stopped = (
+            OperatorBefore(installed.replicas, installed.image)
+            if installed is not None and installed.replicas
+            else None
+        )
         known = last.operator if last is not None else None
         if options.revert:
             kept = known or stopped

@@ -29,7 +29,7 @@ from migrator.grove.model import (
     TreeState,
 )
 from migrator.planning.patches import Patch
-from migrator.planning.tables import AlreadyNew, Baseline, CliqueBaseline, Replicas, RunRecord, Table, Was
+from migrator.planning.tables import AlreadyNew, Baseline, CliqueBaseline, OperatorBefore, Replicas, RunRecord, Table
 from migrator.resources import (
     CONFIG_MAPS,
     DEPLOYMENTS,
@@ -186,7 +186,14 @@ def baseline(uid: str, cliques: int) -> Baseline:
 
 
 RUN = RunRecord(
-    "run-1", "we_1", "auto", "legacy-1.35", datetime(2026, 1, 2, tzinfo=UTC), None, "stopping", stopped=Was(1, "o:1<&>")
+    "run-1",
+    "we_1",
+    "auto",
+    "legacy-1.35",
+    datetime(2026, 1, 2, tzinfo=UTC),
+    None,
+    "stopping",
+    stopped=OperatorBefore(1, "o:1<&>"),
 )
 
 

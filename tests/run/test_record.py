@@ -18,11 +18,11 @@ from migrator.planning.tables import (
     AlreadyNew,
     Baseline,
     CliqueBaseline,
+    OperatorBefore,
     Replicas,
     RunRecord,
     Table,
     TablesDocument,
-    Was,
 )
 from migrator.resources import CONFIG_MAPS
 from migrator.run.record import (
@@ -49,7 +49,7 @@ RUN = RunRecord(
     started=datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC),
     finished=None,
     state=WRITING,
-    operator=Was(1, "ghcr.io/ai-dynamo/grove/grove-operator:v0.1.0-alpha.9"),
+    operator=OperatorBefore(1, "ghcr.io/ai-dynamo/grove/grove-operator:v0.1.0-alpha.9"),
     counts={"pods": 7},
     layouts={"own-1": {"PodSpec": ["a", {"b": 1}]}},
 )
