@@ -230,6 +230,11 @@ class Tree:
         """The PodCliqueSet's own reference."""
         return self.pcs.ref
 
+    @property
+    def children(self) -> tuple[PodClique | PodCliqueScalingGroup, ...]:
+        """Its PodCliques and scaling groups."""
+        return (*self.pod_cliques, *self.scaling_groups)
+
 
 @dataclass(frozen=True, slots=True)
 class Orphan:

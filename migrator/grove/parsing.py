@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import marshal
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
@@ -98,7 +98,7 @@ def pod_clique_set(raw: JSONObject) -> PodCliqueSet:
         labels=_strings(raw, meta, "labels"),
         annotations=_strings(raw, meta, "annotations"),
         generation=integer(meta.get("generation")),
-        terminating=_terminating(meta),
+        terminating=bool(meta.get("deletionTimestamp")),
         spec=raw.get("spec") or {},
         status=raw.get("status") or {},
     )
@@ -113,7 +113,7 @@ def scaling_group(raw: JSONObject) -> PodCliqueScalingGroup:
         owner_uid=_controller(meta),
         set_index=_strings(raw, meta, "labels").get(LABEL_SET_REPLICA_INDEX),
         generation=integer(meta.get("generation")),
-        terminating=_terminating(meta),
+        terminating=bool(meta.get("deletionTimestamp")),
         spec=raw.get("spec") or {},
         status=raw.get("status") or {},
     )
@@ -134,10 +134,10 @@ def pod_clique(raw: JSONObject) -> PodClique:
         group=_shared(labels.get(LABEL_SCALING_GROUP)),
         group_index=_shared(labels.get(LABEL_SCALING_GROUP_REPLICA_INDEX)),
         generation=integer(meta.get("generation")),
-        terminating=_terminating(meta),
+        terminating=bool(meta.get("deletionTimestamp")),
         spec=_shared({key: value for key, value in (raw.get("spec") or {}).items() if key != "podSpec"}),
         status=_shared(raw.get("status") or {}),
-        created=_created(meta),
+        created=sys.intern(str(meta.get("creationTimestamp") or "")),
     )
 
 
@@ -149,7 +149,7 @@ def pod(raw: JSONObject) -> Pod:
         ref=_ref(raw, meta),
         owner_uid=_shared(_controller(meta)),
         template_hash=_shared(labels.get(LABEL_POD_TEMPLATE_HASH)) or None,
-        terminating=_terminating(meta),
+        terminating=bool(meta.get("deletionTimestamp")),
         pod_clique_label=_shared(labels.get(LABEL_POD_CLIQUE)),
         phase=_phase(raw),
         gang_annotation=_gang_annotation(meta),
@@ -164,7 +164,7 @@ def pod_gang_map(raw: JSONObject) -> PodGangMap:
         ref=_ref(raw, meta),
         owner_uid=_controller(meta),
         set_index=_strings(raw, meta, "labels").get(LABEL_SET_REPLICA_INDEX),
-        terminating=_terminating(meta),
+        terminating=bool(meta.get("deletionTimestamp")),
         spec=raw.get("spec") or {},
     )
 
@@ -176,7 +176,7 @@ def pod_gang(raw: JSONObject) -> PodGang:
         ref=_ref(raw, meta),
         owner_uid=_controller(meta),
         labels=_strings(raw, meta, "labels"),
-        terminating=_terminating(meta),
+        terminating=bool(meta.get("deletionTimestamp")),
     )
 
 
@@ -275,18 +275,7 @@ def _gang_annotation(meta: Mapping[str, Any]) -> str | None:
     return next((name for name in GANG_ANNOTATIONS if name in annotations), None)
 
 
-def _terminating(meta: Mapping[str, Any]) -> bool:
-    return bool(meta.get("deletionTimestamp"))
-
-
-def _created(meta: Mapping[str, Any]) -> str:
-    return sys.intern(str(meta.get("creationTimestamp") or ""))
-
-
 def _controller(meta: Mapping[str, Any]) -> str | None:
-    owners: Iterable[Any] = meta.get("ownerReferences") or ()
-    for owner in owners:
-        if isinstance(owner, dict) and owner.get("controller") is True:
-            uid = owner.get("uid")
-            return uid if isinstance(uid, str) else None
-    return None
+    owners = (owner for owner in meta.get("ownerReferences") or () if isinstance(owner, dict))
+    uid = next((owner.get("uid") for owner in owners if owner.get("controller") is True), None)
+    return uid if isinstance(uid, str) else None

@@ -90,11 +90,9 @@ class Actions:
                 revert=options.revert,
             )
             history = (last, *history) if last is not None else history
-        stopped = (
-            OperatorBefore(installed.replicas, installed.image)
-            if installed is not None and installed.replicas
-            else None
-        )
+        stopped = None
+        if installed is not None and installed.replicas:
+            stopped = OperatorBefore(installed.replicas, installed.image)
         known = last.operator if last is not None else None
         if options.revert:
             kept = known or stopped

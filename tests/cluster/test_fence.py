@@ -185,15 +185,9 @@ def baseline(uid: str, cliques: int) -> Baseline:
     return Baseline(uid, "run-1", found)
 
 
+STOPPED = OperatorBefore(1, "o:1<&>")
 RUN = RunRecord(
-    "run-1",
-    "we_1",
-    "auto",
-    "legacy-1.35",
-    datetime(2026, 1, 2, tzinfo=UTC),
-    None,
-    "stopping",
-    stopped=OperatorBefore(1, "o:1<&>"),
+    "run-1", "we_1", "auto", "legacy-1.35", datetime(2026, 1, 2, tzinfo=UTC), None, "stopping", stopped=STOPPED
 )
 
 

@@ -12,9 +12,6 @@ from migrator.grove.model import (
     GROUP_PLACES,
     Finding,
     Place,
-    PodClique,
-    PodCliqueScalingGroup,
-    PodCliqueSet,
     Ref,
     SetHashes,
     Severity,
@@ -138,16 +135,6 @@ class Case:
     def old_is_left(self) -> bool:
         """Whether a pod of an older template is still to be replaced: some foreign value does not just lag behind."""
         return len(self.lagging) < len(self.foreign)
-
-
-def children(tree: Tree) -> tuple[PodClique | PodCliqueScalingGroup, ...]:
-    """A tree's PodCliques and scaling groups."""
-    return (*tree.pod_cliques, *tree.scaling_groups)
-
-
-def with_status(tree: Tree) -> tuple[PodCliqueSet | PodClique | PodCliqueScalingGroup, ...]:
-    """The objects of a tree with a status: the set and its children."""
-    return (tree.pcs, *children(tree))
 
 
 def guard(code: str) -> Guard:

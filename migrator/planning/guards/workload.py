@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from migrator import durations
 from migrator.grove.model import LABEL_PART_OF, LABEL_POD_CLIQUE, LABEL_SCALING_GROUP, Finding, Ref
-from migrator.planning.guards.base import Case, children, judge, warn, with_status
+from migrator.planning.guards.base import Case, judge, warn
 from migrator.planning.hazards import INITIAL_SCHEDULE_GRACE, condition, kubernetes_time, unscheduled_at
 from migrator.resources import POD_CLIQUE_SCALING_GROUPS, POD_CLIQUES, pointer
 
@@ -80,7 +80,7 @@ def gang_termination(case: Case) -> Iterator[Finding]:
     gang once ``terminationDelay - (now - lastTransitionTime)`` is not above zero.
     """
     text = case.tree.pcs.template.get("terminationDelay") or DEFAULT_TERMINATION_DELAY
-    for item in children(case.tree):
+    for item in case.tree.children:
         breached = condition(item, "MinAvailableBreached")
         if breached.get("status") != "True":
             continue
@@ -117,7 +117,7 @@ def unscheduled(case: Case) -> Iterator[Finding]:
 
 def operator_errors(case: Case) -> Iterator[Finding]:
     """Errors that the operator wrote into status."""
-    for item in with_status(case.tree):
+    for item in (case.tree.pcs, *case.tree.children):
         errors = item.status.get("lastErrors") or ()
         codes = [code for error in errors if (code := str(error.get("code"))) != _COME_BACK]
         if codes:
