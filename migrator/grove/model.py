@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 LABEL_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 LABEL_PART_OF: Final = "app.kubernetes.io/part-of"
@@ -61,8 +61,7 @@ LEFTOVER_PLACES: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class StoredHash:
+class StoredHash(NamedTuple):  # tens of thousands are made, and none is kept
     """One (object, field) that holds a hash: of the template of ``clique``, or the generation hash if that is ``None``.
 
     ``identity`` is what else a patch must test where ``field`` goes by position: (JSON Pointer, value).

@@ -276,6 +276,8 @@ def _gang_annotation(meta: Mapping[str, Any]) -> str | None:
 
 
 def _controller(meta: Mapping[str, Any]) -> str | None:
-    owners = (owner for owner in meta.get("ownerReferences") or () if isinstance(owner, dict))
-    uid = next((owner.get("uid") for owner in owners if owner.get("controller") is True), None)
-    return uid if isinstance(uid, str) else None
+    for owner in meta.get("ownerReferences") or ():
+        if isinstance(owner, dict) and owner.get("controller") is True:
+            uid = owner.get("uid")
+            return uid if isinstance(uid, str) else None
+    return None

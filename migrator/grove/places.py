@@ -24,17 +24,20 @@ _OF_TEMPLATE: Final = frozenset({"currentPodTemplateHash", "podTemplateHash"})
 _GENERATION: Final = "podCliqueSetGenerationHash"
 _POINTER_GANG_LABEL: Final = pointer("metadata", "labels", LABEL_GENERATION_HASH)
 
-#: A field of a status: the progress field that it is in (empty for none), its key, its JSON Pointer and its place, and
-#: whether it holds a template hash; all others hold generation hashes.
-_Field: TypeAlias = tuple[str, str, str, Place, bool]
+#: The fields of a status that hold hashes, by progress field (empty for none): the key, JSON Pointer and place of each,
+#: and whether it holds a template hash; all others hold generation hashes.
+_Fields: TypeAlias = Mapping[str, Sequence[tuple[str, str, Place, bool]]]
 
 
-def _status(current: Mapping[str, Place], update: Mapping[str, Place]) -> Sequence[_Field]:
+def _status(current: Mapping[str, Place], update: Mapping[str, Place]) -> _Fields:
     """The current hashes, and those of an update, even of a finished one: the operator copies the latter back."""
-    places = [("", key, f"/status/{key}", place) for key, place in current.items()]
-    for name in PROGRESS_FIELDS:
-        places += [(name, key, f"/status/{name}/{key}", place) for key, place in update.items()]
-    return [(*found, found[1] in _OF_TEMPLATE) for found in places]
+    return {
+        name: [
+            (key, pointer(*filter(None, ("status", name, key))), place, key in _OF_TEMPLATE)
+            for key, place in (update if name else current).items()
+        ]
+        for name in ("", *PROGRESS_FIELDS)
+    }
 
 
 _CLIQUE: Final = _status(
@@ -73,14 +76,13 @@ def stored_hashes(tree: Tree) -> Iterator[StoredHash]:
         yield StoredHash(tree.ref, Place.SET_GENERATION, POINTER_SET_GENERATION, value, None)
 
 
-def _in_status(
-    ref: Ref, status: Mapping[str, Any], fields: Sequence[_Field], clique: str | None = None
-) -> Iterator[StoredHash]:
-    for progress, key, field, place, of_template in fields:
-        holder = status.get(progress) if progress else status
-        value = holder.get(key) if holder else None
-        if value and isinstance(value, str):
-            yield StoredHash(ref, place, field, value, clique if of_template else None)
+def _in_status(ref: Ref, status: Mapping[str, Any], found: _Fields, clique: str | None = None) -> Iterator[StoredHash]:
+    for progress, fields in found.items():
+        holder = (status.get(progress) or {}) if progress else status
+        for key, field, place, of_template in fields if holder else ():
+            value = holder.get(key)
+            if value and isinstance(value, str):
+                yield StoredHash(ref, place, field, value, clique if of_template else None)
 
 
 def _in_gangs(tree: Tree) -> Iterator[StoredHash]:
