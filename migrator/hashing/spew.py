@@ -144,6 +144,10 @@ class _Map(Elements):
         out.append("]" if value else f"{lead}map[]")
 
 
+#: Layouts share the texts between fields, and so the sums of these texts.
+_fixed: Final = cache(Fixed)
+
+
 class Struct:
     """A Go struct, embedded ones included: fixed text with a place for each JSON field."""
 
@@ -156,7 +160,6 @@ class Struct:
         self._numbers = {key: number for number, key in enumerate(self.fields)}
         self._zeros = [printer.zero for printer in self.fields.values()]
         self.zero = self._text(-1, len(self._zeros))
-        self._fixed: dict[tuple[str, int, int], Fixed] = {}
         self._plans: dict[tuple[str, ...], Plan] = {}
 
     def emit(self, value: Any, out: list[Piece], lead: str = "") -> None:  # noqa: ANN401
@@ -190,18 +193,12 @@ class Struct:
         lead, last = keys[0], -1
         for number, key in sorted([(self._numbers[key], key) for key in keys[1:] if key in self._numbers]):
             emit = self.fields[key].emit
-            steps.append((key, self._between(lead, last, number), None if emit == _STRING.emit else emit))
+            steps.append((key, _fixed(lead + self._text(last, number)), None if emit == _STRING.emit else emit))
             lead, last = "", number
-        plan = steps, self._between(lead, last, len(self._zeros))
+        plan = steps, _fixed(lead + self._text(last, len(self._zeros)))
         if len(self._plans) < _PLANS:
             self._plans[keys] = plan
         return plan
-
-    def _between(self, lead: str, last: int, number: int) -> Fixed:
-        """The text between two fields as a piece."""
-        if (lead, last, number) not in self._fixed:
-            self._fixed[lead, last, number] = Fixed(lead + self._text(last, number))
-        return self._fixed[lead, last, number]
 
     def _text(self, last: int, number: int) -> str:
         """The text between two fields: those that are not set, and what introduces the second or ends the struct."""
