@@ -103,7 +103,7 @@ class Pod:
 
 @dataclass(frozen=True, slots=True)
 class PodClique:
-    """A PodClique without its pod spec; of its labels those that decisions need, ``None`` where it lacks them.
+    """A PodClique without its pod spec. Of its labels it has those that decisions need, each ``None`` if absent.
 
     ``clique`` is its name in the PodCliqueSet's template, or ``None`` if the labels do not name it.
     """

@@ -41,7 +41,7 @@ class Advisory:
     until: str | None = None
 
     def limits(self, sources: Sequence[str], targets: Sequence[str]) -> Sequence[str] | None:
-        """The conditions under which it concerns an upgrade from one build to another; ``None`` for under none."""
+        """The conditions to name for an upgrade between such builds; ``None`` if the advisory concerns none of them."""
         older = [name for name in sources if self.before is None or is_before(name, self.before)]
         newer = [name for name in targets if not is_before(name, self.since)]
         hit = [name for name in newer if self.until is None or not is_before(self.until, name)]

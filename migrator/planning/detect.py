@@ -48,8 +48,8 @@ class Detection:
     """The scheme that explains a tree: all its values but OnDelete's leftovers are the source's or the target's hash.
 
     ``source`` is the target for a tree that is ``done``, and ``None`` if no scheme explains the tree. ``closest``
-    explains most of it, for messages and overrides: the source if there is one, and the target if some values are the
-    target's and none is a candidate's.
+    explains most of it, for messages and overrides. It is the source if there is one. It is the target if values of the
+    target were found, and none of a candidate.
     """
 
     source: Scheme | None

@@ -42,7 +42,7 @@ def _unit(clique: PodClique) -> tuple[str, str | None]:
 
 
 def _present(clique: PodClique) -> bool:
-    """Whether it has pods or will have some. A PodClique at zero is made anew before it gets any."""
+    """Whether it has pods or will have some. The operator recreates a PodClique at zero before it gets pods."""
     return bool(clique.spec.get("replicas", 1)) or any(not pod.terminating for pod in clique.pods)
 
 

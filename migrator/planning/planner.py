@@ -92,7 +92,7 @@ def changes_of(
 ) -> tuple[Change, ...]:
     """The changes that turn every value of the source into the target's, in the order of writing.
 
-    The values that are not the source's are added to ``others``.
+    The values that are not the source's are added to ``others``, by their origin.
     """
     changes = []
     for item in stored:  # hundreds of thousands, so only what is needed is kept
@@ -227,7 +227,7 @@ def _restore(decided: TreePlan, table: Table) -> TreePlan:
 def _unfinished(pcs: PodCliqueSet, table: Table, hashes: HashesUnder) -> bool:
     """Whether the tree was edited before its migration ended: its commit record is still the source's.
 
-    If source and target have the same generation hash, nothing is unfinished: no unedited clique has two hashes.
+    Nothing is unfinished if source and target give the same generation hash: then no clique has two hashes.
     """
     if table.template_digest == template_digest(pcs):
         return False
@@ -243,7 +243,7 @@ def is_of(table: Table, way: Direction) -> bool:
 
 
 def written_by(table: Table, changes: tuple[Change, ...]) -> tuple[Change, ...]:
-    """Those of the changes back that revert a write of the table's run, not a value that was the target's before it."""
+    """The changes of a way back, without the values that were the target's before the table's run."""
     kept = {(entry.ref.uid, entry.field) for entry in table.kept}
     return tuple(c for c in changes if (c.ref.uid, c.field) not in kept)
 

@@ -46,11 +46,6 @@ class AlreadyNew:
     field: str  # JSON Pointer
     value: str
 
-    @property
-    def uid(self) -> str:
-        """The object's uid."""
-        return self.ref.uid
-
 
 @dataclass(frozen=True, slots=True)
 class Table:

@@ -91,8 +91,8 @@ class Recorded:
         run, found = self.unfinished, dict[tuple[str, str, str], Table]()
         for table in sorted(self.tables, key=lambda table: run is not None and table.run == run.run_id):
             key = (table.uid, table.source, table.target)
-            older = {(kept.uid, kept.field) for kept in found.get(key, table).kept}
-            kept = tuple(kept for kept in table.kept if (kept.uid, kept.field) in older)
+            older = {(kept.ref.uid, kept.field) for kept in found.get(key, table).kept}
+            kept = tuple(kept for kept in table.kept if (kept.ref.uid, kept.field) in older)
             found[key] = replace(table, kept=kept)
         return replace(self, tables=tuple(found.values()))
 

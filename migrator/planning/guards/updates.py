@@ -24,9 +24,9 @@ Progress = Mapping[str, Any]
 def set_update(case: Case) -> Iterator[Finding]:
     """A rolling update of the PodCliqueSet.
 
-    ``currentlyUpdating`` is an object up to alpha.6 and a list afterwards; the operator has not gone on from an entry
-    that has ended. The update ends only when every clique has ``minAvailable`` ready pods, which may never happen
-    (Grove: ``podcliqueset/components/podcliquesetreplica/rollingupdate.go:isPCLQUpdateComplete``).
+    ``currentlyUpdating`` is an object up to alpha.6 and a list afterwards. An entry that has ended stays until the
+    operator goes on to the next replica. The update ends only when every clique has ``minAvailable`` ready pods, which
+    may never happen (Grove: ``podcliqueset/components/podcliquesetreplica/rollingupdate.go:isPCLQUpdateComplete``).
     """
     pcs = case.tree.pcs
     if name := _first(pcs.status, _unended):

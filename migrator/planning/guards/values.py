@@ -25,8 +25,8 @@ _REMEDY: Final = {
 def never_reconciled(case: Case) -> Iterator[Finding]:
     """Children under a set without a generation hash.
 
-    Every operator stores its own hash there and replaces no pod
-    (``podcliqueset/reconcilespec.go:processGenerationHashChange``), the next one that of the migrated children.
+    An operator that finds none stores its own and replaces no pod
+    (``podcliqueset/reconcilespec.go:processGenerationHashChange``). So the next one stores the migrated children's.
     """
     pcs = case.tree.pcs
     if pcs.generation_hash is None:
