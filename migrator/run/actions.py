@@ -28,10 +28,7 @@ _LOOK_EVERY: Final = 5.0
 
 
 class Actions:
-    """What a run does, and with what: its Leases, its record, and a store that writes only while the Leases last.
-
-    Every step takes what was observed. What the server applied is counted in ``result``, and no decision asks for it.
-    """
+    """What a run does, and with what: its Leases, its record, and a store that writes only while the Leases last."""
 
     def __init__(self, store: Store, options: RunOptions, context: Context, home: str, result: RunResult) -> None:
         self._options = options
@@ -40,10 +37,10 @@ class Actions:
         self._plain = store
         self._result = result
         self._home = home
-        self._leases = Leases(store, home, context)
-        self._store = store.within(self._leases.left)
+        self.leases = Leases(store, home, context)
+        self._store = store.within(self.leases.left)
         self._recorder = Recorder(self._store, home)
-        context.beats.append(self._leases.renew_if_due)
+        context.beats.append(self.leases.renew_if_due)
 
     @property
     def recorded(self) -> Recorded:
@@ -51,25 +48,19 @@ class Actions:
         return self._recorder.load(again=False)
 
     def observe(self, seen: Observation) -> Observation:
-        """Read Leases and record beside the operators that were found; raises what the store raises.
-
-        While our Lease is ours nobody else writes the record, so what we read or wrote last is what stands there.
-        """
-        own = self._leases.look(OWN_LEASE)
+        """Read Leases and record beside the operators; while our Lease is ours, nobody else writes the record."""
+        own = self.leases.look(OWN_LEASE)
         recorded = self._recorder.load(again=own.standing is not Lease.OURS)
         names = operator.lease_names(seen.operator, self._options.flags)
-        return replace(seen, recorded=recorded, own=own, theirs=tuple(map(self._leases.look, names)))
+        return replace(seen, recorded=recorded, own=own, theirs=tuple(map(self.leases.look, names)))
 
     def take_lease(self, seen: Observation) -> bool:
-        """Take our Lease, once the rights are there for all that follows.
-
-        Returns whether the record has changed: the last holder of the Lease may have finished everything.
-        """
+        """Take our Lease, once we have the rights to all that follows; returns whether the record has changed."""
         if seen.sets.read and seen.own.holder == "":
             needed = rights.of_migration(seen.patches, self._home, seen.operator, self._options)
             rights.check(self._plain, needed, self._log)
-        self._leases.take(OWN_LEASE)
-        if self._leases.look(OWN_LEASE).standing is Lease.FREE:
+        self.leases.take(OWN_LEASE)
+        if self.leases.look(OWN_LEASE).standing is Lease.FREE:
             self._context.sleep(1.0)  # another was faster
         return self._recorder.load() != seen.recorded
 
@@ -79,16 +70,8 @@ class Actions:
         installed, last, run, history = seen.operator, recorded.run, recorded.unfinished, recorded.history
         if run is None:
             self._prove(seen)
-            run = RunRecord(
-                run_id=context.run_id,
-                identity=context.identity,
-                source=options.plan.source,
-                target=options.plan.target,
-                started=context.now(),
-                finished=None,
-                state=record.STOPPING,
-                revert=options.revert,
-            )
+            names, started = (options.plan.source, options.plan.target), context.now()
+            run = RunRecord(context.run_id, context.identity, *names, started, None, record.STOPPING, options.revert)
             history = (last, *history) if last is not None else history
         stopped = Was(installed.replicas, installed.image) if installed is not None and installed.replicas else None
         known = last.operator if last is not None else None
@@ -102,7 +85,7 @@ class Actions:
             self._recorder.save(Recorded(run, history, recorded.tables))
 
     def _prove(self, seen: Observation) -> None:
-        """Dry runs that must end as they should: label patches are accepted, and others denied; the rate is enough."""
+        """By dry runs: label patches are accepted, others are denied, and the rate is enough."""
         patches, context, limit = seen.patches, self._context, self._options.max_downtime
         if not patches:
             return
@@ -147,13 +130,13 @@ class Actions:
 
     def take_operator_leases(self, seen: Observation) -> None:
         """Take every Lease that an operator may elect its leader by."""
-        self._leases.left()
+        self.leases.left()
         for lease in seen.theirs:
             if lease.standing is Lease.FREE:
-                self._leases.take(lease.name)
+                self.leases.take(lease.name)
 
     def save_tables(self, seen: Observation) -> None:
-        """Record what a rerun or a revert needs, before the first patch; and prove that patches are accepted."""
+        """Prove that patches are accepted, and record what a rerun or a revert needs."""
         recorded, asked, sets, run = seen.recorded, self._options.plan, seen.sets, seen.recorded.unfinished
         if run is None:
             return
@@ -184,10 +167,7 @@ class Actions:
         self._recorder.save(Recorded(state, recorded.history, tables), baselines=baselines.values())
 
     def forward(self, seen: Observation) -> None:
-        """Write what is pending; sets that are begun are finished even if the run is told to end.
-
-        Sets that were edited while they were half-written are brought back first.
-        """
+        """Bring back half-written sets that were edited, then write what is pending. A signal stops no set half-way."""
         if seen.edited:
             self._bring_back(seen.edited)
         clock, held = self._context.clock, [lease.name for lease in seen.theirs]
@@ -198,7 +178,7 @@ class Actions:
             if operators is None and (began := clock()) >= due:
                 operators = self._sight(held)
                 due = clock() + max(_LOOK_EVERY, clock() - began)  # where reads hang, half of the time is for writes
-            self._leases.left()
+            self.leases.left()
             if operators is not None:
                 raise ForeignOperator(f"{operators}; stop it, then run again")
 
@@ -220,7 +200,7 @@ class Actions:
 
     def _bring_back(self, plans: Sequence[TreePlan]) -> None:
         self._log.warning("reverting", sets=len(plans))
-        self._write([backward(plan) for plan in plans], self._leases.left, lambda: False)
+        self._write([backward(plan) for plan in plans], self.leases.left, lambda: False)
         self._log.info("reverted", sets=len(plans))
 
     def _write(
@@ -251,7 +231,7 @@ class Actions:
         recorded, way, run = seen.recorded, self._options.way, seen.recorded.unfinished
         if run is None:
             return
-        self._leases.left()
+        self.leases.left()
         new = {table.uid for table in recorded.tables if table.run == run.run_id}
         kept = (t for t in recorded.origins().tables if is_of(t, way) and (t.run == run.run_id or t.uid not in new))
         counts = {"trees": self._result.trees, "patches": self._result.patches}
@@ -273,7 +253,3 @@ class Actions:
             self._recorder.delete_all()
         else:
             self._recorder.save(Recorded(last, history, tables))
-
-    def let_go(self, *, park: bool) -> None:
-        """Let go of the Leases; with ``park`` the operator's stay taken by nobody."""
-        self._leases.let_go(park=park)

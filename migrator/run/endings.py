@@ -28,7 +28,6 @@ from migrator.run.operator import Operator
 _REASONS: Final[tuple[tuple[tuple[type[BaseException], ...], Why], ...]] = (
     ((LeaseLost, KeyboardInterrupt), Why.ENDS_HERE),
     ((ForeignOperator,), Why.FOREIGN),
-    ((TreeConflict,), Why.CONFLICT),
     ((Refused, UsageError, NotAuthorised), Why.REFUSED),
     ((LostRace,), Why.BUSY),
     ((Interrupted,), Why.STOPPED),
@@ -38,26 +37,22 @@ _REASONS: Final[tuple[tuple[tuple[type[BaseException], ...], Why], ...]] = (
 
 @dataclass(slots=True)
 class Memory:
-    """All that a run remembers beside its Leases and what it saw last.
+    """All that a run remembers beside its Leases and what it saw last; moments are the clock's."""
 
-    ``failed`` is the step that failed last, and ``times`` how often in a row. ``waiting`` is since when others are
-    waited for, ``idle_until`` until when sets may become idle, ``back_since`` since when sets are brought back.
-    ``tried`` counts the steps that write to sets; ``unseen`` is the step that was tried since the last observation.
-    ``cause`` is why the run gives up.
-    """
-
-    idle_until: float
-    failed: Step | None = None
-    times: int = 0
-    waiting: float | None = None
-    back_since: float | None = None
-    tried: Counter[Step] = field(default_factory=Counter)
-    unseen: Step | None = None
-    cause: BaseException | None = None
+    idle_until: float  # sets may become idle until then
+    failed: Step | None = None  # the step that failed last
+    times: int = 0  # in a row
+    waiting: float | None = None  # since when others are waited for
+    back_since: float | None = None  # since when sets are brought back
+    tried: Counter[Step] = field(default_factory=Counter)  # the steps that write to sets
+    unseen: Step | None = None  # tried since the last observation
+    cause: BaseException | None = None  # of giving up
 
 
-def reason_of(error: BaseException) -> Why:
-    """Why an error ends a run; ``NONE`` for one that may pass."""
+def reason_of(error: BaseException, *, skips: bool) -> Why:
+    """Why an error ends a run; ``NONE`` for one that may pass. ``skips``: a conflict stops its own set only."""
+    if isinstance(error, TreeConflict):
+        return Why.SKIP if skips else Why.CONFLICT
     return next((reason for kinds, reason in _REASONS if isinstance(error, kinds)), Why.FAILED)
 
 
@@ -77,14 +72,6 @@ def cause_of(reason: Why, seen: Observation) -> MigratorError:
             said = "acts without waiting for the Lease: stop it, then run again"
         return ForeignOperator(f"{_described(installed)} {said}")
     return LeaseLost("the Lease is not ours any more: nothing more may be written")
-
-
-def no_home() -> UsageError:
-    """Nothing says where the Lease and the record are kept."""
-    return UsageError(
-        "no Grove operator was found: give the namespace in which the Lease and the record are kept, with "
-        "--operator-namespace"
-    )
 
 
 def overdue(what: str, seen: Observation) -> LostRace:
@@ -108,7 +95,7 @@ def reason_code(memory: Memory, seen: Situation) -> int:
     nothing_to_do = seen.sets is Sets.DONE and not seen.begun and not seen.open
     if seen.why is Why.NONE or seen.achieved or seen.finished or (seen.why is Why.STOPPED and nothing_to_do):
         return Exit.DONE
-    if seen.why is Why.CONFLICT and seen.skip and seen.begun:
+    if seen.why is Why.SKIP and seen.begun:
         return Exit.LOST
     if memory.tried[Step.BACKWARD]:
         return Exit.REVERTED
@@ -129,7 +116,7 @@ def error_of(code: int, cause: BaseException | None, seen: Situation) -> BaseExc
         return Reverted(f"{cause}; {said}")
     if code == Exit.STUCK:
         return NotReverted(f"{cause}; {_left(seen)}")
-    if code == Exit.LOST and seen.why is Why.CONFLICT and seen.begun:
+    if code == Exit.LOST and seen.why is Why.SKIP and seen.begun:
         return LostRace(
             f"{cause}; that set was brought back to the old hashes, and the other sets are migrated. Run again, or "
             "`run --revert`"

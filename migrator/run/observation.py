@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
-from migrator.errors import Refused
+from migrator.errors import Refused, UsageError
 from migrator.gc_paused import uncollected
 from migrator.grove.model import Change, Finding, Plan, Severity, Snapshot, Tree, TreePlan, TreeState
 from migrator.grove.places import stored_hashes
@@ -28,6 +28,10 @@ from migrator.run.record import Recorded, Recorder
 from migrator.run.snapshot import take
 from migrator.store import Store
 
+NO_HOME: Final = (
+    "no Grove operator was found: give the namespace in which the Lease and the record are kept, with "
+    "--operator-namespace"
+)
 _EDITED: Final = "GM-130"
 _STATES: Final = {record.STOPPING: Rec.STOPPING, record.WRITING: Rec.WRITING, record.REVERTING: Rec.REVERTING}
 _FROM_WORST: Final = (Lease.LOST, Lease.HELD, Lease.FREE, Lease.OURS)
@@ -35,10 +39,10 @@ _FROM_WORST: Final = (Lease.LOST, Lease.HELD, Lease.FREE, Lease.OURS)
 
 @dataclass(frozen=True, slots=True)
 class SetsSeen:
-    """One coherent reading of the sets.
+    """One coherent reading of the sets; ``uids`` are those of all that exist.
 
-    ``back`` is what of the open run would go back, ``half`` that of half-written sets. ``remains``: a revert of a
-    selection leaves other sets migrated. ``uids`` are those of all sets that exist.
+    ``back`` are the open run's sets that can go back, ``half`` those of them that are half-written. ``remains``: sets
+    outside the selection of a revert stay migrated.
     """
 
     plan: Plan
@@ -54,10 +58,7 @@ UNREAD: Final = SetsSeen(Plan("", "", ()), read=False)
 
 @dataclass(frozen=True)
 class Observation:
-    """The newest reading of operators, record and Leases, and of the sets; ``phase`` says for what those are read.
-
-    ``why`` is the reason to give up, once there is one.
-    """
+    """The newest reading of operators, record and Leases, and of the sets; ``why`` is the reason to give up, if any."""
 
     options: RunOptions
     found: Found = field(default_factory=Found)
@@ -72,6 +73,13 @@ class Observation:
     def operator(self) -> Operator | None:
         """The installation, if there is one."""
         return self.found.operator
+
+    @property
+    def home(self) -> str:
+        """Where our Lease and record are kept; raises :class:`~migrator.errors.UsageError` if nothing says so."""
+        if self.found.home is None:
+            raise UsageError(NO_HOME)
+        return self.found.home
 
     @property
     def plan(self) -> Plan:
@@ -116,7 +124,7 @@ class Observation:
         return self.own.standing is Lease.OURS is self.their_standing
 
     def situation(self, *, tired: bool, idle: bool, stopping: bool) -> Situation:
-        """What a decision depends on; ``stopping``: the operator may have been stopped since it was seen."""
+        """What a decision depends on. ``idle``: sets may become idle; ``stopping``: the operator may be stopped now."""
         return Situation(
             revert=self.options.revert,
             record=self.rec,
@@ -124,15 +132,13 @@ class Observation:
             theirs=self.their_standing,
             operator=self.op,
             stoppable=self.options.stop_operator and (self.operator is None or bool(self.operator.deployment)),
-            sets=self.to_do,
+            sets=Sets.BUSY if idle and self.to_do is Sets.REFUSED and self.phase is Phase.START else self.to_do,
             phase=self.phase,
             begun=self.begun,
             whole=self.sets.read and not self.sets.half,
             restore_due=stopping or self.replicas_due is not None,
             backable=not self.target_was_running,
             tired=tired,
-            skip=self.options.on_conflict == "skip",
-            idle=idle,
             why=self.why,
         )
 
@@ -181,9 +187,8 @@ class Observation:
 
     @property
     def to_go_back(self) -> tuple[TreePlan, ...]:
-        """The sets of the open run that go back: all, or after a conflict those that are half-written and skipped."""
-        skips = self.why is Why.CONFLICT and self.options.on_conflict == "skip"
-        return self.sets.half if skips else self.sets.back
+        """The sets of the open run that go back: all, or only the half-written ones where conflicts are skipped."""
+        return self.sets.half if self.why is Why.SKIP else self.sets.back
 
     @cached_property
     def begun(self) -> bool:
@@ -198,10 +203,7 @@ class Observation:
 
     @property
     def replicas_due(self) -> int | None:
-        """The replicas that the operator should get back now: it is the one that was stopped, and reads what is there.
-
-        The target's reads what was written by an earlier run, and had read it when this one stopped it.
-        """
+        """The replicas that we stopped and should give back now, because the operator reads what is there."""
         run, installed, options = self.recorded.run, self.operator, self.options
         if run is None or installed is None or not installed.deployment or installed.replicas:
             return None
@@ -227,10 +229,7 @@ class Observation:
         return any(map(self.options.speaks, images))
 
     def findings(self, *, looking: bool = False) -> list[Finding]:
-        """What of operators, webhooks and the record forbids a run, or should be known.
-
-        For those who are only ``looking`` a live operator is a warning: a run can stop it.
-        """
+        """What operators, webhooks and the record have against a run; only warnings for those who are ``looking``."""
         found = [*self.found.findings, *self._of_operator(stops=looking or self.options.stop_operator)]
         run, installed = self.recorded.unfinished, self.operator
         if self.rec is Rec.OTHER and run is not None:
@@ -265,14 +264,6 @@ class Observation:
                 yield refuse("GM-122", pod.ref, None, f"operator pod {pod.ref} ({pod.image}) {other}")
 
 
-def glance(store: Store, options: RunOptions) -> Observation:
-    """Read operators and record only, for a command that takes no Lease."""
-    if not store.is_cluster:
-        return Observation(options)
-    found = operator.find(store, options.flags)
-    return Observation(options, found, Recorder(store, found.home).load() if found.home else Recorded())
-
-
 def read_sets(store: Store, seen: Observation, context: Context) -> Observation:
     """Read the sets, and judge them by the guards or, after a write, by the tables; raises what the store raises."""
     snapshot, options, recorded, way = take(store), seen.options, seen.recorded, seen.options.way
@@ -300,8 +291,10 @@ def read_sets(store: Store, seen: Observation, context: Context) -> Observation:
 
 
 def look_ahead(store: Store, options: RunOptions, context: Context) -> Observation:
-    """Read what a run would read first; raises what the run would raise."""
-    return read_sets(store, glance(store, options), context)
+    """Read what a run reads first, without a Lease; raises what the run would raise."""
+    found = operator.find(store, options.flags) if store.is_cluster else Found()
+    recorded = Recorder(store, found.home).load() if found.home else Recorded()
+    return read_sets(store, Observation(options, found, recorded), context)
 
 
 def _before_its_tables(seen: Observation) -> bool:
@@ -313,7 +306,7 @@ def _before_its_tables(seen: Observation) -> bool:
 
 
 def left_of(tree: Tree, table: Table) -> tuple[Change, ...]:
-    """What of a tree is still the source's, by its recorded table."""
+    """What of a tree is still the source's, by its table."""
     pair = Pair(table.source_hashes, table.target_hashes, tree.pcs.on_delete)
     return changes_of(tuple(stored_hashes(tree)), table.source_hashes, table.target_hashes, pair=pair)
 
