@@ -1,7 +1,4 @@
-"""The text form of what a run records: JSON, made from dataclasses and read back by their types.
-
-Names are camelCase, as Kubernetes writes them. What cannot be understood raises ``ValueError``.
-"""
+"""The text form of what a run records: JSON with camelCase names, made from dataclasses and read by their types."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""One Event per PodCliqueSet, for those who look with kubectl: best effort.
+"""One Event per PodCliqueSet, for those who look with kubectl; a failure to write it is logged and no more.
 
-A failure to write an Event is logged and never fails a run. Limits and required fields are those of
-events.k8s.io/v1 (Kubernetes: ``pkg/apis/core/validation/events.go``).
+Limits and required fields are those of events.k8s.io/v1 (Kubernetes: ``pkg/apis/core/validation/events.go``).
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """What is remembered between runs: translation tables, baselines for ``verify``, and who did what when.
 
-The ConfigMap ``grove-migrator-run`` holds the runs as plain JSON, for people, and names the ConfigMaps
-``grove-migrator-tables-<n>`` that hold tables and baselines: gzip streams of JSON, cut into pieces. New pieces are
-written first, then the run record that names them (the commit), then the pieces that nothing names are deleted. So
-after a crash at any moment the tables of before or the new ones are whole.
-
-What cannot be read, or was written by another version, refuses: it is never taken for absent.
+The ConfigMap ``grove-migrator-run`` holds the runs as JSON and names the ConfigMaps ``grove-migrator-tables-<n>``, the
+pieces of gzip streams with tables and baselines. New pieces are written first, then the run record (the commit), then
+old pieces are deleted: after a crash the earlier tables or the new ones are whole. What cannot be read refuses.
 """
 
 from __future__ import annotations
@@ -84,10 +81,7 @@ class Recorded:
         return {table.uid: table for table in self.tables} | self.of_open_run()
 
     def origins(self) -> Recorded:
-        """The same with one table for each set and pair of schemes, which keeps only what every run found there.
-
-        What an earlier run wrote was not there before all runs: a revert of everything turns it back.
-        """
+        """The same with one table for each set and pair of schemes; a revert leaves only what every run found there."""
         run, found = self.unfinished, dict[tuple[str, str, str], Table]()
         for table in sorted(self.tables, key=lambda table: run is not None and table.run == run.run_id):
             key = (table.uid, table.source, table.target)
@@ -132,8 +126,8 @@ def _parse(kind: type[T], text: str) -> T:
 class Recorder:
     """Reads and writes the record in one namespace; ``piece`` is the most base64 text that one ConfigMap gets.
 
-    Every method raises what the store raises, and :class:`~migrator.errors.Refused` for a record that cannot be
-    understood. Of two writers the slower one gets :class:`~migrator.errors.LostRace`.
+    A record that cannot be understood raises :class:`~migrator.errors.Refused`, a second writer's
+    :class:`~migrator.errors.LostRace`.
     """
 
     def __init__(self, store: Store, namespace: str, *, piece: int = PIECE) -> None:
@@ -144,11 +138,7 @@ class Recorder:
         self._loaded = Recorded()
 
     def load(self, *, again: bool = True) -> Recorded:
-        """Read the runs and the tables; empty where nothing was ever recorded.
-
-        Without ``again`` what was read or written last is enough. Tables are read only where the run record has
-        changed, and anew if it changes meanwhile.
-        """
+        """Read the runs, and the tables if the runs have changed; without ``again`` only what was never read."""
         if self._known is not None and not again:
             return self._loaded
         current = self._current()
@@ -202,8 +192,6 @@ class Recorder:
         self._known, self._loaded = _Current(), Recorded()
         self._sweep(())
 
-    # --- reading ------------------------------------------------------------------------------------------------------
-
     def _current(self) -> _Current:
         try:
             raw = self._store.get(CONFIG_MAPS, self._namespace, RUN_NAME)
@@ -241,8 +229,6 @@ class Recorder:
                 "version of grove-migrator that wrote it or restore the ConfigMap; only if no migration is under way, "
                 f"delete it: kubectl -n {self._namespace} delete configmap {RUN_NAME}"
             ) from error
-
-    # --- writing ------------------------------------------------------------------------------------------------------
 
     def _commit(self, current: _Current, document: RunDocument) -> None:
         text = json.dumps(to_json(document), indent=2)

@@ -1,8 +1,4 @@
-"""Reading back: every verdict derives from one coherent snapshot.
-
-After an upgrade what is there is compared with what should be there now: an owner's edit, scale-in or deletion is
-reported and does not fail. What cannot be read is not verified.
-"""
+"""Reading back: every verdict derives from one snapshot. An owner's edit, scale-in or deletion is no failure."""
 
 from __future__ import annotations
 
@@ -13,7 +9,16 @@ from functools import cache, partial
 from itertools import count
 from typing import Final
 
-from migrator.errors import LostRace, MigratorError, NotAuthorised, NotFound, Refused, UsageError, VerificationFailed
+from migrator.errors import (
+    LostRace,
+    MigratorError,
+    NotAuthorised,
+    NotFound,
+    Refused,
+    UsageError,
+    VerificationFailed,
+    first_of,
+)
 from migrator.exact_json import JSONObject
 from migrator.grove.model import Ref, Snapshot
 from migrator.grove.places import stored_hashes
@@ -33,7 +38,6 @@ from migrator.run.record import Recorded, Recorder
 from migrator.run.snapshot import take
 from migrator.store import Store
 
-#: How many problems are named in one sentence; all of them are in the result.
 _NAMED: Final = 3
 
 #: Events of a pod's life, not of its end.
@@ -50,16 +54,13 @@ class VerifyOptions(RunOptions):
 
 @dataclass(frozen=True, slots=True)
 class VerifyResult:
-    """The last snapshot's verdict, and how many attempts it took. ``noticed`` is what owners did since.
-
-    ``compared``: a record had the pods and updates of before.
-    """
+    """The last snapshot's verdict, and how many attempts it took."""
 
     attempts: int
     trees: int
     stored: int
-    compared: bool
-    noticed: tuple[Problem, ...] = ()
+    compared: bool  # with a record
+    noticed: tuple[Problem, ...] = ()  # what owners did since
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +74,11 @@ class _Known:
 
 
 def verify(store: Store, options: VerifyOptions, context: Context, *, namespace: str | None = None) -> VerifyResult:
-    """Check that every stored hash is the target's, or an OnDelete leftover; until it is, or time is up.
+    """Wait until every stored hash is the target's or an OnDelete leftover; raises ``VerificationFailed`` at the end.
 
-    With ``after_upgrade`` also that an operator of the target runs and, by the record, that no update has begun since
-    the migration, that no ``updatedReplicas`` lags behind, and that no pod of before is missing; then the record has
-    served and goes. Without a record only what can be seen is checked. ``namespace`` is where the record is if no
-    operator is found. Raises :class:`~migrator.errors.VerificationFailed` with the problems of the last snapshot, and
-    :class:`~migrator.errors.UsageError` if the record is of another migration.
+    With ``after_upgrade`` an operator of the target must run too, and by the record no update may have begun since the
+    migration, no ``updatedReplicas`` lag behind, and no earlier pod be missing; then the record is removed. The record
+    is in ``namespace`` if no operator is found; one of another migration raises :class:`~migrator.errors.UsageError`.
     """
     known = _read(store, options, namespace)
     run = known.recorded.run
@@ -90,7 +89,7 @@ def verify(store: Store, options: VerifyOptions, context: Context, *, namespace:
                 f"from {options.plan.source} to {options.plan.target}: verify that one, or give its record up with "
                 "`verify --close`"
             )
-        context.log.warning("no_record", consequence="pods and updates of before are unknown and not compared")
+        context.log.warning("no_record", consequence="earlier pods and updates are not known, so they are not compared")
     deadline = context.clock() + options.settle
     for attempts in count(1):
         snapshot = take(store)
@@ -106,9 +105,8 @@ def verify(store: Store, options: VerifyOptions, context: Context, *, namespace:
         context.log.warning("changed_by_its_owner", object=str(problem.ref), what=problem.message)
     if problems:
         problems = tuple(_with_events(store, problems, snapshot))
-        named = "; ".join(problem.message for problem in problems[:_NAMED])
-        more = f"; and {len(problems) - _NAMED} more" if len(problems) > _NAMED else ""
-        raise VerificationFailed(f"verification failed after {attempts} snapshots: {named}{more}", problems)
+        named = first_of([problem.message for problem in problems], _NAMED)
+        raise VerificationFailed(f"verification failed after {attempts} snapshots: {named}", problems)
     if options.after_upgrade and known.home is not None and run is not None:
         try:
             close(store, known.home, context)
@@ -137,7 +135,7 @@ def _read(store: Store, options: VerifyOptions, namespace: str | None) -> _Known
 def _found(store: Store, snapshot: Snapshot, known: _Known, options: VerifyOptions) -> Iterator[Problem]:
     after = options.after_upgrade
     yield from problems_of(snapshot, options.way, known.tables, known.baselines, after_upgrade=after)
-    if store.is_cluster and not snapshot.trees:  # proof of nothing where the record names sets, or CRDs are missing
+    if store.is_cluster and not snapshot.trees:  # without a set nothing is proven
         ref = Ref("PodCliqueSet", "", "")
         if known.tables:
             said = f"there is no PodCliqueSet, and the record names {len(known.tables)}: is this the cluster?"
@@ -146,9 +144,6 @@ def _found(store: Store, snapshot: Snapshot, known: _Known, options: VerifyOptio
             yield Problem(ref, None, "Grove's CRDs are not installed: there is nothing to verify")
     if after:
         yield from _no_operator(store, options)
-
-
-# --- closing the record -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +155,7 @@ class Closing:
 
 
 def closing(store: Store, options: VerifyOptions, *, namespace: str | None = None) -> Closing:
-    """What is lost with the record; raises :class:`~migrator.errors.Refused` where sets are half-migrated.
-
-    Raises :class:`~migrator.errors.UsageError` where there is no record.
-    """
+    """What is lost with the record; refuses where sets are half-migrated, or there is no record."""
     known = _read(store, options, namespace)
     run = known.recorded.run
     if known.home is None or run is None:
@@ -202,11 +194,8 @@ def close(store: Store, home: str, context: Context) -> None:
         leases.let_go(park=False)
 
 
-# --- beside the hashes ------------------------------------------------------------------------------------------------
-
-
 def _no_operator(store: Store, options: VerifyOptions) -> Iterator[Problem]:
-    """Before an operator of the target has run there is no "after the upgrade"; nor if it is another build of it."""
+    """The upgrade is not done while no operator of the target runs, or another build of it."""
     installed = operator.find(store, options.flags).operator
     pods = installed.pods if installed is not None else ()
     for pod in pods:
@@ -223,8 +212,7 @@ def _no_operator(store: Store, options: VerifyOptions) -> Iterator[Problem]:
 def _with_events(store: Store, problems: Iterable[Problem], snapshot: Snapshot) -> Iterator[Problem]:
     """Add to missing pods how they ended by their Events: an eviction or a lost node is not a deletion by the operator.
 
-    A missing pod is the PodClique's if its name is the PodClique's and a suffix that the API server made
-    (``generateName``), which holds no dash.
+    A pod's name is its PodClique's and a suffix without a dash (``generateName``).
     """
     present = {(pod.ref.namespace, pod.ref.name) for tree in snapshot.trees for c in tree.pod_cliques for pod in c.pods}
     events = cache(partial(_pod_events, store))
@@ -243,7 +231,7 @@ def _with_events(store: Store, problems: Iterable[Problem], snapshot: Snapshot) 
 
 
 def _pod_events(store: Store, namespace: str) -> tuple[tuple[str, str], ...]:
-    """(pod, reason) of the Events of a namespace; no pod where one is of something else, and none if not readable."""
+    """(pod, reason) of the Events of a namespace; the pod is empty for Events of something else."""
 
     def project(raw: JSONObject) -> tuple[str, str]:
         regarding = raw.get("regarding") or {}
