@@ -10,7 +10,7 @@ from migrator.errors import NotAuthorised
 from migrator.grove.sweep import GROUPS
 from migrator.render.text import columns
 from migrator.run import rights
-from migrator.run.operator import Flags, Found, find
+from migrator.run.operator import Found, OperatorFlags, find
 from migrator.run.rights import Right
 from migrator.store import DryRun, Store
 
@@ -19,7 +19,7 @@ EXIT_LACKING = 1
 Answers = list[tuple[Right, bool]]
 
 
-def main(*, what: str, form: str, operator: Flags, cluster: ClusterFlags, **_: object) -> int:
+def main(*, what: str, form: str, operator: OperatorFlags, cluster: ClusterFlags, **_: object) -> int:
     """Ask for every right; the exit code is 1 if one is missing without which the command does not work."""
     with progress.shown(sys.stderr, quiet=session().quiet) as shown, shown.stage("asking"):
         store = wiring.connect(cluster, dry_run=DryRun.SERVER)
@@ -36,7 +36,7 @@ def main(*, what: str, form: str, operator: Flags, cluster: ClusterFlags, **_: o
     return EXIT_LACKING if blocking else 0
 
 
-def _needs(store: Store, what: str, flags: Flags, namespace: str | None) -> tuple[Right, ...]:
+def _needs(store: Store, what: str, flags: OperatorFlags, namespace: str | None) -> tuple[Right, ...]:
     try:
         found = find(store, flags)
     except NotAuthorised:

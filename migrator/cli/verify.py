@@ -18,7 +18,7 @@ from migrator.render.summary import object_json
 from migrator.render.text import printable
 from migrator.run import verify as core
 from migrator.run.context import Context
-from migrator.run.operator import Flags
+from migrator.run.operator import OperatorFlags
 from migrator.run.verify import Closing, VerifyOptions, VerifyResult
 from migrator.store import DryRun, Store
 
@@ -29,7 +29,7 @@ def main(
     close: bool,
     yes: bool,
     form: str,
-    operator: Flags,
+    operator: OperatorFlags,
     cluster: ClusterFlags,
     **given: Any,  # noqa: ANN401 - those of directions and VerifyOptions
 ) -> None:

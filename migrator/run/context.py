@@ -13,7 +13,7 @@ import structlog
 from migrator.grove.model import Plan
 from migrator.planning.images import is_target
 from migrator.planning.options import Direction, PlanOptions, direction
-from migrator.run.operator import Flags, Operator
+from migrator.run.operator import Operator, OperatorFlags
 from migrator.store import MAX_CONCURRENCY, Deadline
 
 
@@ -46,7 +46,7 @@ class RunOptions:
     wait_for_idle: float | None = None
     max_downtime: float | None = None
     on_conflict: Literal["stop", "skip"] = "stop"
-    flags: Flags = field(default_factory=Flags)
+    flags: OperatorFlags = field(default_factory=OperatorFlags)
     target_image: str | None = None
     target_digests: frozenset[str] = frozenset()
     interval: float = 1.0

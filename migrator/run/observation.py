@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Final
 
 from migrator.errors import Refused, UsageError
-from migrator.gc_paused import uncollected
+from migrator.gc_paused import gc_paused
 from migrator.grove.model import Change, Finding, Plan, Severity, Snapshot, Tree, TreePlan, TreeState
 from migrator.grove.places import stored_hashes
 from migrator.planning.detect import Pair
@@ -269,7 +269,7 @@ def read_sets(store: Store, seen: Observation, context: Context) -> Observation:
     snapshot, options, recorded, way = take(store), seen.options, seen.recorded, seen.options.way
     everything = replace(options.plan, selection=Selection())
     plan, remains = Plan(options.plan.source, options.plan.target, ()), False
-    with uncollected():
+    with gc_paused():
         tables = {uid: table for uid, table in recorded.of_open_run().items() if is_of(table, way)}
         trees = tuple(tree for tree in snapshot.trees if tree.ref.uid in tables)
         undo = make_revert(Snapshot(trees), everything, tables=tables).trees

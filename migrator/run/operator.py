@@ -42,7 +42,7 @@ _SCALE_ATTEMPTS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Flags:
+class OperatorFlags:
     """``--operator-namespace``, ``--operator-deployment`` and ``--lease-name``."""
 
     namespace: str | None = None
@@ -114,7 +114,7 @@ class _Service:
     selector: Mapping[str, Any] = field(default_factory=dict)
 
 
-def find(store: Store, flags: Flags, *, everywhere: bool = True) -> Found:
+def find(store: Store, flags: OperatorFlags, *, everywhere: bool = True) -> Found:
     """Find the installation; without ``everywhere`` other namespaces are searched by the chart's labels only.
 
     Raises :class:`~migrator.errors.UsageError` for a named Deployment that does not exist, and
@@ -144,7 +144,7 @@ def kept_out(operator: Operator, held: Iterable[str]) -> bool:
     return operator.lease_name is not None and operator.lease_name in held
 
 
-def lease_names(operator: Operator | None, flags: Flags) -> tuple[str, ...]:
+def lease_names(operator: Operator | None, flags: OperatorFlags) -> tuple[str, ...]:
     """The Leases that an operator may elect its leader by: its own, the one that the user names, and the default."""
     names = {operator.lease_name if operator is not None else None, flags.lease_name, DEFAULT_LEASE_NAME}
     return tuple(sorted(name for name in names if name))
@@ -198,7 +198,7 @@ def _service(store: Store, configurations: Sequence[JSONObject]) -> tuple[_Servi
     return _Service(namespace, {"matchLabels": (raw.get("spec") or {}).get("selector")}), []
 
 
-def _deployments(store: Store, flags: Flags, service: _Service, *, everywhere: bool) -> list[JSONObject]:
+def _deployments(store: Store, flags: OperatorFlags, service: _Service, *, everywhere: bool) -> list[JSONObject]:
     """The Deployments that look like an operator, or have the name that the user gives."""
 
     def listed(namespace: str | None = None, labels: str | None = None) -> list[JSONObject]:
@@ -223,7 +223,7 @@ def _deployments(store: Store, flags: Flags, service: _Service, *, everywhere: b
 
 
 def _choose(
-    deployments: Sequence[JSONObject], flags: Flags, service: _Service
+    deployments: Sequence[JSONObject], flags: OperatorFlags, service: _Service
 ) -> tuple[JSONObject | None, list[Finding]]:
     """The operator's Deployment, and findings about others."""
     chosen = candidates = [raw for raw in deployments if _recognised(raw, service)]
@@ -277,7 +277,7 @@ def _elsewhere(store: Store, places: Collection[str]) -> Iterator[Finding]:
 
 
 def _operator(
-    store: Store, flags: Flags, chosen: JSONObject | None, pods: Sequence[JSONObject]
+    store: Store, flags: OperatorFlags, chosen: JSONObject | None, pods: Sequence[JSONObject]
 ) -> tuple[Operator, list[Finding]]:
     namespace = _place(chosen or pods[0])
     spec = (_template(chosen) if chosen else pods[0]).get("spec") or {}

@@ -20,7 +20,7 @@ from migrator.run import record
 from migrator.run.admission import ask
 from migrator.run.context import RunOptions
 from migrator.run.leases import OWN_LEASE
-from migrator.run.operator import Flags, Operator, lease_names
+from migrator.run.operator import Operator, OperatorFlags, lease_names
 from migrator.store import Store
 
 _REVIEWS: Final = Resource(
@@ -65,7 +65,9 @@ def of_plan(kinds: Collection[Resource], home: str, namespace: str | None = None
     )
 
 
-def of_run(kinds: Collection[Resource], home: str, operator: Operator | None, flags: Flags) -> tuple[Right, ...]:
+def of_run(
+    kinds: Collection[Resource], home: str, operator: Operator | None, flags: OperatorFlags
+) -> tuple[Right, ...]:
     """What ``run`` takes, with ``--stop-operator`` and whatever the sets are."""
     patched = ((RESOURCES[kind], part, "") for kind, part in RANKS if RESOURCES[kind] in {*kinds, resources.PODS})
     rights = (*(replace(right, without="") for right in _lists(kinds)), *of_writes(patched, home, operator, flags))
@@ -82,7 +84,7 @@ def of_writes(
     patched: Iterable[tuple[Resource, str, str]],
     home: str,
     operator: Operator | None,
-    flags: Flags,
+    flags: OperatorFlags,
     *,
     stops_it: bool = True,
 ) -> list[Right]:

@@ -11,7 +11,7 @@ import yaml
 from migrator import resources
 from migrator.resources import Resource
 from migrator.run import rights
-from migrator.run.operator import Flags, Operator
+from migrator.run.operator import Operator, OperatorFlags
 from migrator.run.rights import Right
 from tests.support.paths import ROOT
 
@@ -60,7 +60,7 @@ def needed(needs: Iterable[Right]) -> set[Granted]:
 
 def test_the_manifests_grant_what_a_run_needs_and_no_more() -> None:
     """manifests/base/rbac.yaml against the list that `check run` asks for, in both directions."""
-    assert needed(rights.of_run(KINDS, HOME, OPERATOR, Flags())) == granted("base/rbac.yaml")
+    assert needed(rights.of_run(KINDS, HOME, OPERATOR, OperatorFlags())) == granted("base/rbac.yaml")
 
 
 def test_the_planners_roles_grant_what_a_plan_needs_and_no_more() -> None:

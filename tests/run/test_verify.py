@@ -16,7 +16,7 @@ from migrator.resources import Resource
 from migrator.run import loop
 from migrator.run.context import RunOptions
 from migrator.run.leases import OWN_LEASE
-from migrator.run.operator import Flags
+from migrator.run.operator import OperatorFlags
 from migrator.run.record import RUN_NAME, Recorder
 from migrator.run.verify import VerifyOptions, VerifyResult, close, closing, verify
 from testbed import operator_installation as installation
@@ -98,7 +98,7 @@ def migrated() -> Site:
     ):
         for item in grow(pcs, podcliqueset.hash_pod_clique_set(pcs, schemes.by_name(SOURCE)), state):
             site.put(item)
-    loop.run(site, RunOptions(plan=PLAN, flags=Flags(NAMESPACE)), site.context)
+    loop.run(site, RunOptions(plan=PLAN, flags=OperatorFlags(NAMESPACE)), site.context)
     for item in (*cluster.operator(image=cluster.NEW_IMAGE), installation.pod(cluster.NEW_IMAGE, name="new-1")):
         site.put(item)
     return site
