@@ -12,9 +12,9 @@ from migrator.planning.baseline import baseline_of, table_of
 from migrator.planning.patches import Batch, Patch, backward
 from migrator.planning.planner import is_of, template_digest
 from migrator.planning.tables import RunRecord, Was
-from migrator.run import admission, operator, record, rights
+from migrator.run import admission, operator, rights
 from migrator.run.context import Context, RunOptions, RunResult
-from migrator.run.decisions import Lease
+from migrator.run.decisions import Lease, Rec
 from migrator.run.execute import Executor, Outcome, TreeConflict
 from migrator.run.leases import OWN_LEASE, QUIET, Leases
 from migrator.run.observation import Observation, foreign, pending
@@ -71,7 +71,7 @@ class Actions:
         if run is None:
             self._prove(seen)
             names, started = (options.plan.source, options.plan.target), context.now()
-            run = RunRecord(context.run_id, context.identity, *names, started, None, record.STOPPING, options.revert)
+            run = RunRecord(context.run_id, context.identity, *names, started, None, Rec.STOPPING, options.revert)
             history = (last, *history) if last is not None else history
         stopped = Was(installed.replicas, installed.image) if installed is not None and installed.replicas else None
         known = last.operator if last is not None else None
@@ -142,14 +142,14 @@ class Actions:
             return
         self._probe(seen.patches)
         if self._options.revert:
-            if run.state != record.REVERTING:
-                self._recorder.save(replace(recorded.origins(), run=replace(run, state=record.REVERTING)))
+            if run.state != Rec.REVERTING:
+                self._recorder.save(replace(recorded.origins(), run=replace(run, state=Rec.REVERTING)))
             return
         tables = recorded.tables
-        if run.state == record.REVERTING:  # it may have written to every set that it had a table of
+        if run.state == Rec.REVERTING:  # it may have written to every set that it had a table of
             tables = tuple(replace(table, run=run.run_id) for table in tables)
-        state = replace(run, state=record.WRITING, source=asked.source, target=asked.target)
-        known = recorded.of_open_run() if run.state == record.WRITING else {}
+        state = replace(run, state=Rec.WRITING, source=asked.source, target=asked.target)
+        known = recorded.of_open_run() if run.state == Rec.WRITING else {}
         begun = {plan.tree.ref.uid for plan in sets.back}
         fresh = [
             plan
@@ -235,7 +235,7 @@ class Actions:
         new = {table.uid for table in recorded.tables if table.run == run.run_id}
         kept = (t for t in recorded.origins().tables if is_of(t, way) and (t.run == run.run_id or t.uid not in new))
         counts = {"trees": self._result.trees, "patches": self._result.patches}
-        done = replace(run, state=record.DONE, finished=self._context.now(), stopped=None, counts=counts)
+        done = replace(run, state=Rec.CLOSED, finished=self._context.now(), stopped=None, counts=counts)
         self._recorder.save(Recorded(done, recorded.history, tuple(kept)))
 
     def forget_record(self, seen: Observation) -> None:
@@ -243,7 +243,7 @@ class Actions:
         recorded, sets, history = seen.recorded, seen.sets, seen.recorded.history
         run, last = recorded.unfinished, recorded.superseded
         if run is not None and self._options.revert and sets.read and not pending(sets.plan):
-            last = replace(run, state=record.DONE, finished=self._context.now(), stopped=None) if sets.remains else None
+            last = replace(run, state=Rec.CLOSED, finished=self._context.now(), stopped=None) if sets.remains else None
             gone = {plan.tree.ref.uid for plan in sets.plan.trees}
             tables = tuple(table for table in recorded.tables if table.uid not in gone)
         elif run is not None and last is not None:

@@ -28,10 +28,10 @@ class Step(StrEnum):
 
 
 class Rec(StrEnum):
-    """What the record says of a run that did not end; ``CLOSED`` is one that did."""
+    """How far a run got; the record holds these words."""
 
     NONE = auto()
-    CLOSED = auto()
+    CLOSED = "done"
     STOPPING = auto()  # nothing was written to a set
     WRITING = auto()
     REVERTING = auto()

@@ -19,7 +19,7 @@ from migrator.planning.patches import Batch, Patch, backward, forward
 from migrator.planning.planner import changes_of, is_of, make_plan
 from migrator.planning.revert import make_revert
 from migrator.planning.tables import Table
-from migrator.run import operator, record
+from migrator.run import operator
 from migrator.run.context import Context, RunOptions
 from migrator.run.decisions import Lease, Op, Phase, Rec, Sets, Situation, Why
 from migrator.run.leases import OWN_LEASE, LeaseSeen
@@ -33,7 +33,6 @@ NO_HOME: Final = (
     "--operator-namespace"
 )
 _EDITED: Final = "GM-130"
-_STATES: Final = {record.STOPPING: Rec.STOPPING, record.WRITING: Rec.WRITING, record.REVERTING: Rec.REVERTING}
 _FROM_WORST: Final = (Lease.LOST, Lease.HELD, Lease.FREE, Lease.OURS)
 
 
@@ -150,7 +149,7 @@ class Observation:
             return Rec.NONE
         if run.finished is not None:
             return Rec.CLOSED
-        state, way = _STATES.get(run.state, Rec.OTHER), self.options.way
+        state, way = Rec(run.state) if run.state in {*Rec} else Rec.OTHER, self.options.way
         ours = all(is_of(table, way) for table in self.recorded.of_open_run().values())
         return state if ours or state is Rec.STOPPING else Rec.OTHER
 
@@ -300,7 +299,7 @@ def look_ahead(store: Store, options: RunOptions, context: Context) -> Observati
 def _before_its_tables(seen: Observation) -> bool:
     """Whether the run that a revert undoes died before it recorded a table, and so before its first patch."""
     run, plan = seen.recorded.unfinished, seen.options.plan
-    if run is None or run.revert or run.state != record.STOPPING or seen.recorded.tables:
+    if run is None or run.revert or run.state != Rec.STOPPING or seen.recorded.tables:
         return False
     return (run.source, run.target) == (plan.source, plan.target)
 

@@ -24,6 +24,7 @@ from migrator.hashing import schemes
 from migrator.planning.tables import Baseline, BaselinesDocument, RunDocument, RunRecord, Table, TablesDocument
 from migrator.resources import CONFIG_MAPS, Op
 from migrator.run.codec import from_json, to_json
+from migrator.run.decisions import Rec
 from migrator.store import Store
 
 T = TypeVar("T")
@@ -36,12 +37,6 @@ LABELS: Final = {
     "app.kubernetes.io/component": "record",
     "app.kubernetes.io/managed-by": "grove-migrator",
 }
-
-#: How far a run got: before and after the first patch of a set may have been sent.
-STOPPING: Final = "stopping"
-WRITING: Final = "writing"
-REVERTING: Final = "reverting"
-DONE: Final = "done"
 
 #: Base64 text of one piece: below 900 KiB with all metadata. A ConfigMap may hold 1 MiB.
 PIECE: Final = 880 * 1024
@@ -66,7 +61,7 @@ class Recorded:
 
     @property
     def superseded(self) -> RunRecord | None:
-        """The newest run that ended well before the open one: what it wrote stands."""
+        """The newest run that ended well before the open one; its writes stand."""
         return next((run for run in self.history if run.finished is not None), None)
 
     def of_open_run(self) -> dict[str, Table]:
@@ -74,7 +69,7 @@ class Recorded:
         run = self.unfinished
         if run is None:
             return {}
-        return {t.uid: t for t in self.tables if run.state == REVERTING or t.run == run.run_id}
+        return {t.uid: t for t in self.tables if run.state == Rec.REVERTING or t.run == run.run_id}
 
     def by_set(self) -> dict[str, Table]:
         """One table for each PodCliqueSet, by uid: the open run's, or else the newest one."""

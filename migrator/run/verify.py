@@ -9,16 +9,7 @@ from functools import cache, partial
 from itertools import count
 from typing import Final
 
-from migrator.errors import (
-    LostRace,
-    MigratorError,
-    NotAuthorised,
-    NotFound,
-    Refused,
-    UsageError,
-    VerificationFailed,
-    first_of,
-)
+from migrator import errors
 from migrator.exact_json import JSONObject
 from migrator.grove.model import Ref, Snapshot
 from migrator.grove.places import stored_hashes
@@ -84,7 +75,7 @@ def verify(store: Store, options: VerifyOptions, context: Context, *, namespace:
     run = known.recorded.run
     if options.after_upgrade and not known.tables:
         if run is not None:
-            raise UsageError(
+            raise errors.UsageError(
                 f"the record in {known.home} is of a run from {run.source} to {run.target} and has no table for one "
                 f"from {options.plan.source} to {options.plan.target}: verify that one, or give its record up with "
                 "`verify --close`"
@@ -105,12 +96,12 @@ def verify(store: Store, options: VerifyOptions, context: Context, *, namespace:
         context.log.warning("changed_by_its_owner", object=str(problem.ref), what=problem.message)
     if problems:
         problems = tuple(_with_events(store, problems, snapshot))
-        named = first_of([problem.message for problem in problems], _NAMED)
-        raise VerificationFailed(f"verification failed after {attempts} snapshots: {named}", problems)
+        named = errors.first_of([problem.message for problem in problems], _NAMED)
+        raise errors.VerificationFailed(f"verification failed after {attempts} snapshots: {named}", problems)
     if options.after_upgrade and known.home is not None and run is not None:
         try:
             close(store, known.home, context)
-        except MigratorError as error:  # verified all the same
+        except errors.MigratorError as error:  # verified all the same
             context.log.warning("record_not_removed", error=str(error))
     stored = sum(1 for tree in snapshot.trees for _ in stored_hashes(tree))
     return VerifyResult(attempts, len(snapshot.trees), stored, bool(known.tables), noticed)
@@ -126,7 +117,7 @@ def _read(store: Store, options: VerifyOptions, namespace: str | None) -> _Known
         recorded = recorder.load()
         tables = {uid: table for uid, table in recorded.by_set().items() if is_of(table, options.way)}
         return _Known(home, recorded, tables, recorder.baselines() if options.after_upgrade else {})
-    except (NotAuthorised, Refused, UsageError):
+    except (errors.NotAuthorised, errors.Refused, errors.UsageError):
         if options.after_upgrade:
             raise
         return _Known()
@@ -159,7 +150,7 @@ def closing(store: Store, options: VerifyOptions, *, namespace: str | None = Non
     known = _read(store, options, namespace)
     run = known.recorded.run
     if known.home is None or run is None:
-        raise UsageError("there is no record of a run in the operator's namespace")
+        raise errors.UsageError("there is no record of a run in the operator's namespace")
     trees, written = {tree.ref.uid: tree for tree in take(store).trees}, 0
     for table in known.recorded.tables:
         tree, way = trees.get(table.uid), PlanOptions(source=table.source, target=table.target)
@@ -167,7 +158,7 @@ def closing(store: Store, options: VerifyOptions, *, namespace: str | None = Non
         if tree is None or not any(plan.changes for plan in back.trees):
             continue
         if left_of(tree, table):
-            raise Refused(
+            raise errors.Refused(
                 f"{tree.ref} is half-migrated from {table.source} to {table.target}, and only the record can translate "
                 f"it: run `run --to {table.target}` or `run --revert` first"
             )
@@ -185,7 +176,9 @@ def close(store: Store, home: str, context: Context) -> None:
         leases.take(OWN_LEASE)
     seen = leases.look(OWN_LEASE)
     if seen.standing is not Lease.OURS:
-        raise LostRace(f"Lease {home}/{OWN_LEASE} is held by {seen.holder}: a migration is at work, or died just now")
+        raise errors.LostRace(
+            f"Lease {home}/{OWN_LEASE} is held by {seen.holder}: a migration is at work, or died just now"
+        )
     try:
         recorder = Recorder(store.within(leases.left), home)
         recorder.load()
@@ -239,5 +232,5 @@ def _pod_events(store: Store, namespace: str) -> tuple[tuple[str, str], ...]:
 
     try:
         return store.list(EVENTS, project, namespace=namespace).items
-    except (NotAuthorised, NotFound):
+    except (errors.NotAuthorised, errors.NotFound):
         return ()

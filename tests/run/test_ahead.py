@@ -12,8 +12,9 @@ from migrator.planning.options import PlanOptions
 from migrator.planning.tables import RunRecord
 from migrator.run import loop
 from migrator.run.context import Context, RunOptions
+from migrator.run.decisions import Rec
 from migrator.run.observation import look_ahead
-from migrator.run.record import STOPPING, Recorded, Recorder
+from migrator.run.record import Recorded, Recorder
 from migrator.stores.dump.store import DumpStore
 from tests.support.builders import World
 from tests.support.memory_site import NEW, Site
@@ -49,7 +50,7 @@ def test_a_run_that_did_not_end_is_gone_on_with() -> None:
     """With an open record there is something to do, refused or not: to finish, or to put back."""
     site = Site()
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    opened = RunRecord("dead", "dead", "auto", NEW, started=now, finished=None, state=STOPPING)
+    opened = RunRecord("dead", "dead", "auto", NEW, started=now, finished=None, state=Rec.STOPPING)
     Recorder(site.store, "grove-system").save(Recorded(opened))
     ahead = look_ahead(site.store, replace(OPTIONS, stop_operator=False), context())
     assert (ahead.continues, ahead.writes) == (True, True)
