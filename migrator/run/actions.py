@@ -169,7 +169,7 @@ class Actions:
     def forward(self, seen: Observation) -> None:
         """Bring back half-written sets that were edited, then write what is pending. A signal stops no set half-way."""
         if seen.edited:
-            self._bring_back(seen.edited)
+            self.backward(seen.edited)
         clock, held = self._context.clock, [lease.name for lease in seen.theirs]
         due, operators = clock(), None
 
@@ -194,11 +194,8 @@ class Actions:
             self._log.warning("operator_not_read", error=str(error))
             return None
 
-    def backward(self, seen: Observation) -> None:
+    def backward(self, plans: Sequence[TreePlan]) -> None:
         """Bring sets back to what their tables say."""
-        self._bring_back(seen.to_go_back)
-
-    def _bring_back(self, plans: Sequence[TreePlan]) -> None:
         self._log.warning("reverting", sets=len(plans))
         self._write([backward(plan) for plan in plans], self.leases.left, lambda: False)
         self._log.info("reverted", sets=len(plans))

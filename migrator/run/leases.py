@@ -124,7 +124,7 @@ class Leases:
         self._asked: dict[str, _Term] = {}  # by name, and not answered
         self._sightings: dict[str, _Sighting] = {}
         self._last = datetime.min.replace(tzinfo=UTC)
-        self._beat: Heartbeat | None = None
+        self._end_renewals: Callable[[], None] | None = None
         self.quiet_until = 0.0
 
     def look(self, name: str) -> LeaseSeen:
@@ -174,8 +174,8 @@ class Leases:
             self.quiet_until = max(self.quiet_until, waited.since + waited.holder.seconds + QUIET)
         self._held[name] = _Term(record, sent, sent + RENEW_EVERY)
         self._log.info("lease_held", lease=f"{self._namespace}/{name}", taken_over=waited is not None)
-        if self._context.threads and self._beat is None:
-            self._beat = Heartbeat("lease-renewal", self.renew_if_due, RETRY_EVERY / 2)
+        if self._context.threads and self._end_renewals is None:
+            self._end_renewals = _again_and_again(self.renew_if_due, RETRY_EVERY / 2)
 
     def left(self) -> float:
         """Seconds for which all are certainly ours; raises :class:`~migrator.errors.LeaseLost` once one is not."""
@@ -223,9 +223,9 @@ class Leases:
 
     def let_go(self, *, park: bool) -> None:
         """Release every Lease that is ours, or with ``park`` park the operator's first; a failure is only logged."""
-        if self._beat is not None:
-            self._beat.stop()
-            self._beat = None
+        if self._end_renewals is not None:
+            self._end_renewals()
+            self._end_renewals = None
         terms, self._held = self._held, {}
         for name in sorted(terms, key=lambda name: name == OWN_LEASE):
             if not self._lost(terms[name]):
@@ -282,21 +282,18 @@ def _record(raw: JSONObject) -> LeaseRecord:
     return LeaseRecord(str(raw["metadata"].get("resourceVersion", "")), dict(raw.get("spec") or {}))
 
 
-class Heartbeat:
-    """A daemon thread that calls something again and again, ``pause`` seconds apart."""
+def _again_and_again(call: Callable[[], object], pause: float) -> Callable[[], None]:
+    """Call something in a thread, ``pause`` seconds apart; returns the function that ends this."""
+    stop = threading.Event()
 
-    def __init__(self, name: str, beat: Callable[[], object], pause: float) -> None:
-        self._beat = beat
-        self._pause = pause
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
+    def run() -> None:
+        while not stop.wait(pause):
+            call()
 
-    def _run(self) -> None:
-        while not self._stop.wait(self._pause):
-            self._beat()
+    def end() -> None:
+        stop.set()
+        thread.join(RENEW_EVERY)
 
-    def stop(self) -> None:
-        """Let it end, and wait for that as long as one request may take."""
-        self._stop.set()
-        self._thread.join(RENEW_EVERY)
+    thread = threading.Thread(target=run, name="lease-renewal", daemon=True)
+    thread.start()
+    return end

@@ -35,7 +35,7 @@ _STEPS: Final[Mapping[Step, tuple[str, Callable[[Actions, Observation], bool | N
     Step.STOP_OPERATOR: ("stop", Actions.stop_operator),
     Step.TAKE_OPERATOR_LEASES: ("fence", Actions.take_operator_leases),
     Step.FORWARD: ("execute", Actions.forward),
-    Step.BACKWARD: ("revert", Actions.backward),
+    Step.BACKWARD: ("revert", lambda actions, seen: actions.backward(seen.to_go_back)),
     Step.RESTORE_OPERATOR: ("close", Actions.restore_operator),
     Step.CLOSE_RECORD: ("close", Actions.close_record),
     Step.FORGET_RECORD: ("close", Actions.forget_record),

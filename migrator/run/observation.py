@@ -335,5 +335,4 @@ def foreign(installed: Operator | None, held: Iterable[str]) -> str | None:
     """An operator that acts although these Leases are ours; its description."""
     if installed is None or not installed.live or operator.kept_out(installed, held):
         return None
-    names = ", ".join(f"{pod.ref.namespace}/{pod.ref.name} ({pod.image})" for pod in installed.pods)
-    return f"{installed} elects no leader by a Lease that we hold, and runs: {names or installed.image}"
+    return f"{installed.description} runs, and elects no leader by a Lease that we hold"

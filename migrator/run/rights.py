@@ -29,11 +29,6 @@ _REVIEWS: Final = Resource(
 _NAMED: Final = 8
 _BLIND: Final = "it is not seen whether an operator runs, and what refuses label changes (GM-122, GM-202)"
 
-#: Kinds without which nothing is known of a set, by their qualified names; PodGangs where there are PodGangMaps.
-_NEEDED: Final = frozenset(
-    {"podcliquesets.grove.io", "podcliquescalinggroups.grove.io", "podcliques.grove.io", "podgangmaps.grove.io"}
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Right:
@@ -108,7 +103,8 @@ def of_writes(
 
 def _lists(kinds: Collection[Resource], where: str = "") -> Iterator[Right]:
     """What shows the sets, and what stands in the way of a run."""
-    needed = _NEEDED | ({resources.POD_GANGS.qualified_name} if resources.POD_GANG_MAPS in kinds else set())
+    maps = resources.POD_GANG_MAPS in kinds  # without them the hashes in PodGangs are not known ones
+    needed = {kind.qualified_name for kind in resources.HOLDERS if maps or kind != resources.POD_GANGS}
     unseen = "it is not seen whether an operator keeps hashes there (GM-137)"
     for kind in kinds:
         without = "" if kind.qualified_name in needed else unseen

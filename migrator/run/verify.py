@@ -137,16 +137,8 @@ def _found(store: Store, snapshot: Snapshot, known: _Known, options: VerifyOptio
         yield from _no_operator(store, options)
 
 
-@dataclass(frozen=True, slots=True)
-class Closing:
-    """What ``verify --close`` gives up, and where the record is."""
-
-    home: str
-    gives_up: tuple[str, ...]
-
-
-def closing(store: Store, options: VerifyOptions, *, namespace: str | None = None) -> Closing:
-    """What is lost with the record; refuses where sets are half-migrated, or there is no record."""
+def closing(store: Store, options: VerifyOptions, *, namespace: str | None = None) -> tuple[str, list[str]]:
+    """Where the record is, and what is lost with it; refuses where sets are half-migrated, or there is no record."""
     known = _read(store, options, namespace)
     run = known.recorded.run
     if known.home is None or run is None:
@@ -166,7 +158,7 @@ def closing(store: Store, options: VerifyOptions, *, namespace: str | None = Non
     gives_up = [f"the way back of {written} PodCliqueSets ({run.source} to {run.target}, {run.started:%Y-%m-%d})"]
     if run.operator is not None:
         gives_up.append(f"what the operator was: {run.operator.replicas} replicas of {run.operator.image}")
-    return Closing(known.home, tuple(gives_up))
+    return known.home, gives_up
 
 
 def close(store: Store, home: str, context: Context) -> None:
