@@ -110,7 +110,7 @@ class Actions:
         return admission.probe(self._store, patches, clock=clock, sleep=sleep, policies=policies)
 
     def stop_operator(self, seen: Observation) -> None:
-        """Scale it to zero, once the record says what it was; whether its pods are gone is seen later."""
+        """Record what the operator is, then scale it to zero; later observations show whether its pods are gone."""
         self.open_record(seen)
         self._scale(seen, 0)
 

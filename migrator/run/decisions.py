@@ -13,11 +13,11 @@ from typing import Final
 class Step(StrEnum):
     """One action of a run; each is safe to repeat."""
 
-    LOOK = auto()  # read the sets: the phase says for what
+    LOOK = auto()  # at the sets; the phase is the purpose
     WAIT = auto()  # for another holder, for pods to end, for sets to become idle
     TAKE_LEASE = auto()  # ours
     OPEN_RECORD = auto()
-    STOP_OPERATOR = auto()  # once the record says what it is
+    STOP_OPERATOR = auto()  # after it is recorded
     TAKE_OPERATOR_LEASES = auto()
     FORWARD = auto()
     BACKWARD = auto()  # every set that the open run began, or those that are half-written
@@ -58,7 +58,7 @@ class Op(StrEnum):
 
 
 class Phase(StrEnum):
-    """For what the sets were read: before anything, behind the fence, or after a write."""
+    """When the sets were read: before anything, behind the fence, or after a write."""
 
     START = auto()
     FENCED = auto()
@@ -101,7 +101,7 @@ class Situation:
     stoppable: bool = True
     sets: Sets = Sets.UNREAD
     phase: Phase = Phase.START
-    begun: bool = False  # something that the open run wrote is in the cluster, or may be
+    begun: bool = False  # the cluster holds a write of the open run, or may hold one
     whole: bool = True  # no set is half-written
     restore_due: bool = False  # the operator is at zero and should come back
     backable: bool = True  # no operator of the target was stopped or runs, so going back is an answer
@@ -110,12 +110,12 @@ class Situation:
 
     @property
     def open(self) -> bool:
-        """Whether a run did not end, this one included."""
+        """Whether a run did not end; this one counts too."""
         return self.record in _OPEN
 
     @property
     def live(self) -> bool:
-        """Whether an operator may act, or would without our hold of its Leases."""
+        """Whether an operator may act, or only our hold of its Leases prevents it."""
         return self.operator in {Op.TARGET, Op.LOOSE, Op.OTHER}
 
     @property
@@ -125,7 +125,7 @@ class Situation:
 
     @property
     def foreign(self) -> bool:
-        """Whether an operator is there that does not wait for the Lease, or will act on what it does not know."""
+        """Whether an operator does not wait for the Lease, or does not know the target's hashes."""
         return self.fenced and not self.revert and self.operator in {Op.OTHER, Op.LOOSE}
 
     @property
@@ -224,7 +224,7 @@ def _is_loose(seen: Situation) -> bool:
 
 
 def _fence(seen: Situation) -> Step | None:
-    """The next step towards holding every Lease with no operator at work; ``None`` once that is so."""
+    """The next step until every Lease is ours and no operator works; ``None`` then."""
     if seen.ours is not Lease.OURS:
         return Step.TAKE_LEASE if seen.ours is Lease.FREE else Step.WAIT
     if seen.fenced:

@@ -1,4 +1,4 @@
-"""Why a run gives up, and the error that says so: its exit code is the cluster's state."""
+"""Why a run gives up, and the error with which it ends; the error's exit code is the cluster's state."""
 
 from __future__ import annotations
 
@@ -63,8 +63,7 @@ def cause_of(reason: Why, seen: Observation) -> errors.MigratorError:
 def overdue(what: str, seen: Observation) -> errors.LostRace:
     """What we wait for, by name."""
     if seen.operator is not None and seen.operator.pods and seen.own.standing is Lease.OURS:
-        pod = seen.operator.pods[0]
-        return errors.LostRace(f"{what}: operator pod {pod.ref} ({pod.image}) still exists; wait until it is gone")
+        return errors.LostRace(f"{what}: {seen.operator.pods[0]} still exists; wait until it is gone")
     held = [lease for lease in (seen.own, *seen.theirs) if lease.standing is Lease.HELD]
     names = "; ".join(f"Lease {lease.name} is held by {lease.holder}" for lease in held)
     said = "another migration or an operator is running; stop it or wait for its end, then run again"

@@ -29,7 +29,7 @@ _INSTANCE_BYTES: Final = 128
 
 
 def migrated(store: Store, plan: Plan, context: Context) -> None:
-    """Write one about every PodCliqueSet that was migrated; call it once that is verified."""
+    """Write one about every PodCliqueSet that was migrated and verified."""
     done = (tree for tree in plan.trees if tree.state is TreeState.MIGRATE)
     said = "stored hashes were migrated from"
     notes = {t.tree.ref: f"{len(t.changes)} {said} {t.source} to {t.target}; no pod was touched" for t in done}

@@ -150,7 +150,7 @@ class _Run:
                     self._unread(seen.phase)
 
     def _unread(self, phase: Phase) -> None:
-        """Forget what was read of the sets; ``phase`` says for what they are read again."""
+        """Forget the sets; they are read again in this phase."""
         self._seen = replace(self._seen, sets=UNREAD, phase=phase)
 
     def _look(self) -> None:
@@ -208,7 +208,7 @@ class _Run:
         self._context.deadline.extend(_TIME_TO_LEAVE)
 
     def _end(self) -> RunResult:
-        """Let go of the Leases, write Events, and return or raise what says in which state the cluster is."""
+        """Let go of the Leases, write Events, and return or raise by the state of the cluster."""
         memory, seen = self._memory, self._situation()
         code = exit_code(reason_code(memory, seen), seen)
         try:

@@ -75,7 +75,7 @@ class Observation:
 
     @property
     def home(self) -> str:
-        """Where our Lease and record are kept; raises :class:`~migrator.errors.UsageError` if nothing says so."""
+        """Where our Lease and record are kept; raises :class:`~migrator.errors.UsageError` if that is not known."""
         if self.found.home is None:
             raise UsageError(NO_HOME)
         return self.found.home
@@ -159,7 +159,7 @@ class Observation:
         if self.operator is None or self.operator.gone:
             return Op.GONE
         if not self.fenced and self.operator.deployment and not self.operator.replicas:
-            return Op.ENDING  # it is scaled to zero already: its pods will be told to end
+            return Op.ENDING  # it is scaled to zero, so its pods end soon
         targets = all(map(self.options.speaks, self.operator.images))
         if not self.operator.live and (not self.fenced or targets):
             return Op.ENDING
@@ -191,7 +191,7 @@ class Observation:
 
     @cached_property
     def begun(self) -> bool:
-        """Whether something that the open run wrote is in the cluster, or may be."""
+        """Whether the cluster holds a write of the open run, or may hold one."""
         if self.rec not in {Rec.WRITING, Rec.REVERTING}:
             return self.rec is Rec.OTHER
         if not self.sets.read or self.phase is Phase.START:
@@ -248,10 +248,8 @@ class Observation:
         if installed is None:
             return
         if not installed.gone and not self.fenced:
-            ref, what = None, f"{installed} has replicas {installed.replicas}"
-            if installed.pods:
-                ref = installed.pods[0].ref
-                what = f"operator pod {ref} ({installed.pods[0].image}) exists"
+            pod = next(iter(installed.pods), None)
+            ref, what = (pod.ref, f"{pod} exists") if pod else (None, f"{installed} has replicas {installed.replicas}")
             if not stops:
                 said = "a live operator that sees other hashes starts a rolling update; scale it to zero, or run with"
                 yield refuse("GM-122", ref, None, f"{what}: {said} --stop-operator")
@@ -260,7 +258,7 @@ class Observation:
         for pod in installed.pods:
             other = other_digest(pod.digests, options.target_digests)
             if other is not None and options.speaks(pod.image):
-                yield refuse("GM-122", pod.ref, None, f"operator pod {pod.ref} ({pod.image}) {other}")
+                yield refuse("GM-122", pod.ref, None, f"{pod} {other}")
 
 
 def read_sets(store: Store, seen: Observation, context: Context) -> Observation:

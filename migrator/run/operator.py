@@ -59,6 +59,9 @@ class OperatorPod:
     terminating: bool
     digests: frozenset[str] = frozenset()
 
+    def __str__(self) -> str:
+        return f"operator pod {self.ref} ({self.image})"
+
 
 @dataclass(frozen=True, slots=True)
 class Operator:

@@ -1,4 +1,4 @@
-"""Reading back: every verdict derives from one snapshot. An owner's edit, scale-in or deletion is no failure."""
+"""Reading back: every verdict derives from one snapshot. An owner's edit, scale-in or deletion is not a failure."""
 
 from __future__ import annotations
 
@@ -186,10 +186,10 @@ def _no_operator(store: Store, options: VerifyOptions) -> Iterator[Problem]:
     for pod in pods:
         other = other_digest(pod.digests, options.target_digests)
         if other is not None:
-            yield Problem(pod.ref, None, f"operator pod {pod.ref} ({pod.image}) {other}")
+            yield Problem(pod.ref, None, f"{pod} {other}")
     if any(options.speaks(pod.image) for pod in pods if not pod.terminating):
         return
-    seen = f"{installed} has replicas {installed.replicas} of {installed.image}" if installed else "there is none"
+    seen = installed.description if installed else "there is none"
     said = f"no operator of {options.plan.target} runs ({seen}): upgrade first, or name its image with --target-image"
     yield Problem(Ref("Deployment", installed.namespace if installed else "", "grove-operator"), None, said)
 
