@@ -43,7 +43,6 @@ def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
     result, batches = RunResult(seen.plan, seconds=seconds), seen.batches
     if store.is_cluster and batches:
         rights.check(store, rights.of_migration(seen.patches, seen.home, seen.operator, options), context.log)
-    tables = {tree.tree.ref: table_of(tree) for tree in pending(seen.plan)}
     del seen  # what is read again needs the room
     if store.dry_run is DryRun.CLIENT:
         return result
@@ -57,6 +56,7 @@ def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
     del batches, outcomes
     if store.dry_run is DryRun.NONE:  # a file: what a dry run sent cannot be read anywhere
         with events.timed("verify", seconds, context):
+            tables = {tree.tree.ref: table_of(tree) for tree in pending(result.plan)}
             again = [tree.ref for tree in take(store).trees if tree.ref in tables and left_of(tree, tables[tree.ref])]
         if again:
             raise VerificationFailed(f"{again[0]} is not as it was written")

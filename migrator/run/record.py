@@ -263,7 +263,8 @@ class Recorder:
 
     def _write_piece(self, free: Iterator[str], piece: bytes) -> str:
         content = {"binaryData": {_TABLES_KEY: base64.b64encode(piece).decode()}}
-        for name in free:
+        while True:
+            name = next(free)
             try:
                 _repeated(partial(self._create, name, content))
             except AlreadyExists:  # after a lost reply it is ours; else a crash left it, and the next sweep takes it
@@ -272,7 +273,6 @@ class Recorder:
                         return name
             else:
                 return name
-        raise AssertionError("there are always more numbers")
 
     def _create(self, name: str, content: JSONObject) -> JSONObject:
         metadata = {"name": name, "namespace": self._namespace, "labels": dict(LABELS)}
