@@ -13,17 +13,11 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-def to_json(value: object) -> Any:  # noqa: ANN401 - any JSON value
-    """Any recorded value as JSON."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {_camel(field.name): to_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    if isinstance(value, Mapping):
-        return {key: to_json(item) for key, item in value.items()}
-    if isinstance(value, tuple | list):
-        return [to_json(item) for item in value]
+def plain(value: Any) -> Any:  # noqa: ANN401 - any recorded value
+    """What :mod:`json` cannot print by itself: a dataclass as a dict, a moment as text."""
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
-    return value
+    return {_camel(field.name): getattr(value, field.name) for field in dataclasses.fields(value)}
 
 
 def from_json(kind: type[T], raw: object) -> T:

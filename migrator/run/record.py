@@ -23,7 +23,7 @@ from migrator.exact_json import JSONObject
 from migrator.hashing import schemes
 from migrator.planning.tables import Baseline, BaselinesDocument, RunDocument, RunRecord, Table, TablesDocument
 from migrator.resources import CONFIG_MAPS, Op
-from migrator.run.codec import from_json, to_json
+from migrator.run.codec import from_json, plain
 from migrator.run.decisions import Rec
 from migrator.store import Store
 
@@ -97,7 +97,7 @@ class _Current:
 
 def encode(document: object) -> bytes:
     """Compress a document; equal ones give equal bytes."""
-    text = json.dumps({"format": FORMAT, **to_json(document)}, separators=(",", ":"), sort_keys=True)
+    text = json.dumps({"format": FORMAT, **plain(document)}, default=plain, separators=(",", ":"), sort_keys=True)
     return gzip.compress(text.encode(), mtime=0)
 
 
@@ -226,7 +226,7 @@ class Recorder:
             ) from error
 
     def _commit(self, current: _Current, document: RunDocument) -> None:
-        text = json.dumps(to_json(document), indent=2)
+        text = json.dumps(document, default=plain, indent=2)
         if text == current.text:
             return
         self._known = None  # unknown until the write has returned
