@@ -70,8 +70,8 @@ class Actions:
         installed, last, run, history = seen.operator, recorded.run, recorded.unfinished, recorded.history
         if run is None:
             self._prove(seen)
-            names, started = (options.plan.source, options.plan.target), context.now()
-            run = RunRecord(context.run_id, context.identity, *names, started, None, Rec.STOPPING, options.revert)
+            who, way = (context.run_id, context.identity), (options.plan.source, options.plan.target)
+            run = RunRecord(*who, *way, context.now(), finished=None, state=Rec.STOPPING, revert=options.revert)
             history = (last, *history) if last is not None else history
         stopped = Was(installed.replicas, installed.image) if installed is not None and installed.replicas else None
         known = last.operator if last is not None else None

@@ -330,7 +330,7 @@ def pending(plan: Plan) -> list[TreePlan]:
 
 
 def foreign(installed: Operator | None, held: Iterable[str]) -> str | None:
-    """An operator that acts although these Leases are ours; its description."""
+    """An operator that acts although these Leases are ours, in words."""
     if installed is None or not installed.live or operator.kept_out(installed, held):
         return None
-    return f"{installed.description} runs, and elects no leader by a Lease that we hold"
+    return f"{installed.culprit} runs, and elects no leader by a Lease that we hold"

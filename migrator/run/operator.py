@@ -85,6 +85,11 @@ class Operator:
         return f"{self}, {self.replicas} {noun} of {self.image or 'an unknown image'}"
 
     @property
+    def culprit(self) -> str:
+        """A pod of it by name, or else its description."""
+        return str(self.pods[0]) if self.pods else self.description
+
+    @property
     def live(self) -> bool:
         """Whether it runs, or is about to."""
         return self.replicas > 0 or any(not pod.terminating for pod in self.pods)
