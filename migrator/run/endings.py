@@ -56,14 +56,14 @@ def cause_of(reason: Why, seen: Observation) -> errors.MigratorError:
             said = "runs: scale it to zero, or run with --stop-operator"
         elif seen.op is Op.LOOSE:
             said = "acts without waiting for the Lease: stop it, then run again"
-        return errors.ForeignOperator(f"{installed.culprit} {said}")
+        return errors.ForeignOperator(f"{installed.evidence} {said}")
     return errors.LeaseLost("the Lease is not ours any more: nothing more may be written")
 
 
 def overdue(what: str, seen: Observation) -> errors.LostRace:
     """What we wait for, by name."""
     if seen.operator is not None and seen.operator.pods and seen.own.standing is Lease.OURS:
-        return errors.LostRace(f"{what}: {seen.operator.culprit} still exists; wait until it is gone")
+        return errors.LostRace(f"{what}: {seen.operator.evidence} still exists; wait until it is gone")
     held = [lease for lease in (seen.own, *seen.theirs) if lease.standing is Lease.HELD]
     names = "; ".join(f"Lease {lease.name} is held by {lease.holder}" for lease in held)
     said = "another migration or an operator is running; stop it or wait for its end, then run again"

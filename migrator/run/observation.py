@@ -333,4 +333,4 @@ def foreign(installed: Operator | None, held: Iterable[str]) -> str | None:
     """An operator that acts although these Leases are ours, in words."""
     if installed is None or not installed.live or operator.kept_out(installed, held):
         return None
-    return f"{installed.culprit} runs, and elects no leader by a Lease that we hold"
+    return f"{installed.evidence} runs, and elects no leader by a Lease that we hold"

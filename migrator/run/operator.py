@@ -85,8 +85,8 @@ class Operator:
         return f"{self}, {self.replicas} {noun} of {self.image or 'an unknown image'}"
 
     @property
-    def culprit(self) -> str:
-        """A pod of it by name, or else its description."""
+    def evidence(self) -> str:
+        """What shows that it is there: a pod by name, or else its description."""
         return str(self.pods[0]) if self.pods else self.description
 
     @property
