@@ -228,7 +228,7 @@ def test_a_record_written_meanwhile_is_not_overwritten(store: KubeStore, namespa
 
 def again(store: KubeStore, namespace: str) -> operator.Operator:
     """The installation as it is now."""
-    found = operator.find(store, operator.Flags(namespace, "grove-operator")).operator
+    found = operator.find(store, operator.OperatorFlags(namespace, "grove-operator")).operator
     assert found is not None
     return found
 
@@ -334,7 +334,7 @@ def context() -> Context:
 
 def test_the_authorizer_is_seen_and_proven(store: KubeStore, webhook: str, label_patch: Patch) -> None:
     """With nothing behind it, it is found by its configuration, and a dry run of a label patch is refused."""
-    findings = operator.find(store, operator.Flags()).findings
+    findings = operator.find(store, operator.OperatorFlags()).findings
     assert any(finding.code == "GM-202" and webhook in finding.message for finding in findings)
 
     def denied() -> bool:
