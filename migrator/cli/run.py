@@ -114,7 +114,7 @@ def _announce(
     with shown, shown.stage("reading"):
         ahead = look_ahead(shown.watch(store), options, context)
     where = (getattr(store, "name", None), wiring.context_of(cluster))
-    log.LineWriter(sys.stderr).write(screens.describe(ahead, options, store.dry_run, where).removesuffix("\n"))
+    log.write_line(sys.stderr, screens.describe(ahead, options, store.dry_run, where).removesuffix("\n"))
     session().shown.update(screens.findings_in(ahead))
     shown.expected = len(ahead.patches)
     if context.stop.is_set():

@@ -130,11 +130,10 @@ class DumpFile:
 
     def write(self, path: str, changes: Changes) -> None:
         """Write it, :meth:`edited`, to a file, as a whole or not at all, or to stdout for ``-``; raises OutputError."""
-        if path == STDIO:
-            for _ in self.edited(changes):  # nothing is printed of what cannot be printed to its end
-                pass
         try:
             if path == STDIO:
+                for _ in self.edited(changes):  # nothing is printed of what cannot be printed to its end
+                    pass
                 self._write(sys.stdout.buffer, changes)
                 sys.stdout.buffer.flush()
             else:
@@ -178,24 +177,17 @@ class DumpFile:
     def _json_edited(self, changes: Changes) -> Iterator[str]:
         out: list[str] = []
         stream, done = self._stream(out.append), 0
-
-        def replace(begin: int, news: Mapping[Path, str]) -> int:
-            try:
-                found = dict(json_text.spans(stream.text, begin, news))
-            except RecursionError as error:
-                raise OutputError(f"{self.name}: nested too deeply to be changed in place") from error
-            stream.replace((*span, exact_json.dumps(news[place])) for place, span in found.items())
-            return len(found)
-
-        for number, first in enumerate(stream.documents()):
+        for number, _ in enumerate(stream.documents()):
             own = dict(changes.get((number, ()), ()))
-            if first != "{":
-                done += replace(stream.value()[1], own)
-                continue
             for path, _, begin in stream.members():
                 news = dict(changes.get((number, path), ()))
                 news |= {place[1:]: new for place, new in own.items() if place[:1] == path}
-                done += replace(begin, news) if news else 0
+                try:
+                    spans = json_text.spans(stream.text, begin, news) if news else {}
+                except RecursionError as error:
+                    raise OutputError(f"{self.name}: nested too deeply to be changed in place") from error
+                stream.replace((*span, exact_json.dumps(news[place])) for place, span in spans.items())
+                done += len(spans)
                 yield "".join(out)
                 out.clear()
         self._check_all_done(done, changes)
