@@ -70,14 +70,14 @@ def directions(
 def _agreed(flag: str, name: str | None, path: str, *, migrates: bool) -> OperatorScheme:
     found = known(path)
     # A name without a known scheme cannot contradict the binary.
-    if name is not None and schemes.unread_release(name) is None and not name == schemes.CANONICAL == found.algorithm:
+    if name is not None and schemes.unread_release(name) is None:
         named = name if name == schemes.CANONICAL else schemes.resolve(name).name
-        if named != found.scheme.name:
+        if named not in {found.scheme.name, found.scheme.algorithm}:
             raise UsageError(
                 f"{flag} {name} is {named}, but {flag}-binary {path} is {found.scheme.name}: they are two different "
                 "operators; leave one out"
             )
-    if migrates and found.hash_in_names:
+    if migrates and found.recognised.hash_in_names:
         raise Refused(
             f"{flag}-binary {path}: this operator puts the hash into object names, so it cannot be migrated; "
             "only `hash` and `explain` accept it"

@@ -8,13 +8,13 @@ function of the operator calls them. The code within a known function is not che
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
 from migrator.errors import InputError, Refused
 from migrator.hashing.schemes import CANONICAL, LEGACY
 from migrator.operators.functions import Function, Functions, plain_name
 from migrator.operators.gotypes import GoTypes
+from migrator.operators.schemefile import Recognised
 
 _UTILS: Final = "/internal/utils/kubernetes."
 #: The package of Grove's helpers for all components: since v0.1.0-alpha.2, and before.
@@ -62,17 +62,6 @@ _WAY_OUT: Final = "it may hash in a way that is not known here, so do not migrat
 
 class NotAnOperatorError(InputError):
     """A Go program without the functions that make a hash, so not a Grove operator."""
-
-
-@dataclass(frozen=True, slots=True)
-class Recognised:
-    """An algorithm, its flags (see :class:`~migrator.hashing.schemes.Release`), and the functions that show it."""
-
-    algorithm: str
-    accepts_legacy: bool
-    hash_in_names: bool
-    pod_gang_maps: bool
-    by: tuple[str, ...]
 
 
 def recognise(functions: Functions, types: GoTypes) -> Recognised:

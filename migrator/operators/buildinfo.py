@@ -36,10 +36,10 @@ class BuildInfo:
     settings: Mapping[str, str]
 
     @property
-    def commit(self) -> str | None:
-        """The operator's commit: from the linker flags of Grove's Makefile, or from the version control system."""
+    def commit(self) -> str:
+        """The commit, from the linker flags of Grove's Makefile or from the version control system; may be empty."""
         found = _COMMIT.search(self.settings.get("-ldflags", ""))
-        return found[1] if found else self.settings.get("vcs.revision")
+        return found[1] if found else self.settings.get("vcs.revision", "")
 
 
 def read(elf: Elf) -> BuildInfo:

@@ -7,8 +7,8 @@ sentences about four hundred pods; the JSON of a plan has them all.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from migrator.grove.model import Advice, Finding, Ref, Severity
@@ -31,24 +31,19 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class FindingGroup:
-    """All findings of one code and severity.
+    """All findings of one code that refuse, or that warn; ``title`` is the guard's.
 
-    ``title`` is the guard's; ``remedies`` are the texts after the first semicolon of the messages, each once.
-    ``consequences`` counts, by code, the findings that follow from this one in the same sets.
+    ``remedies`` are the texts after the first semicolon of the messages. ``consequences`` counts, by code, the findings
+    that follow from this one in the same sets.
     """
 
     code: str
-    severity: Severity
+    refuses: bool
     title: str
     findings: tuple[Finding, ...]
     statements: tuple[Statement, ...]
     remedies: tuple[str, ...]
-    consequences: tuple[tuple[str, int], ...] = ()
-
-    @property
-    def refuses(self) -> bool:
-        """Whether this forbids the migration."""
-        return self.severity is Severity.REFUSAL
+    consequences: tuple[tuple[str, int], ...]
 
 
 def grouped(findings: Iterable[Finding]) -> list[FindingGroup]:
@@ -63,13 +58,9 @@ def grouped(findings: Iterable[Finding]) -> list[FindingGroup]:
             by_code.setdefault((finding.severity is Severity.WARNING, finding.code), []).append(finding)
         else:
             follow.setdefault(finding.follows, Counter())[finding.code] += 1
-    groups = [_group(members) for _, members in sorted(by_code.items())]
     # Only a refusal has consequences, not a warning of the same code in other sets.
     return [
-        replace(group, consequences=tuple(sorted(follow.pop(group.code, Counter()).items())))
-        if group.refuses
-        else group
-        for group in groups
+        _group(members, {} if warns else follow.get(code, {})) for (warns, code), members in sorted(by_code.items())
     ]
 
 
@@ -121,33 +112,25 @@ def names(refs: tuple[Ref, ...], namespace: str = "") -> str:
     return ", ".join(shown) + (f" and {left:,} more" if left else "")
 
 
-def _group(findings: list[Finding]) -> FindingGroup:
+def _group(findings: list[Finding], consequences: Mapping[str, int]) -> FindingGroup:
     statements: dict[str, dict[Ref, None]] = {}
     remedies: dict[str, None] = {}
     for finding in findings:
-        found, remedy = _split(finding)
-        objects = statements.setdefault(found, {})
+        message = finding.message
         if finding.ref is not None:
-            objects[finding.ref] = None
-        if remedy:
-            remedies[remedy] = None
+            message = message.removeprefix(str(finding.ref)).lstrip(": ") or message
+        found, _, remedy = message.partition(_BREAK)
+        if found.startswith("holds ") and finding.field:
+            found = f"{finding.field} {found}"  # a value without its field does not show where to look
+        statements.setdefault(found, {}).update({finding.ref: None} if finding.ref is not None else {})
+        remedies |= {remedy: None} if remedy else {}
     first = findings[0]
     return FindingGroup(
         code=first.code,
-        severity=first.severity,
+        refuses=first.severity is Severity.REFUSAL,
         title=CATALOGUE[first.code].title,
         findings=tuple(findings),
         statements=tuple(Statement(found, tuple(refs)) for found, refs in statements.items()),
         remedies=tuple(remedies),
+        consequences=tuple(sorted(consequences.items())),
     )
-
-
-def _split(finding: Finding) -> tuple[str, str]:
-    """The finding and its remedy."""
-    message = finding.message
-    if finding.ref is not None:
-        message = message.removeprefix(str(finding.ref)).lstrip(": ") or message
-    found, _, remedy = message.partition(_BREAK)
-    if found.startswith("holds ") and finding.field:
-        found = f"{finding.field} {found}"  # a value without its field does not show where to look
-    return found, remedy
