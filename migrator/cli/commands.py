@@ -54,7 +54,8 @@ class Command(click.Command):
 
 def _command(summary: str, examples: str, *declared: Decorator) -> Callable[[Callable[[], None]], None]:
     def declare(stub: Callable[[], None]) -> None:
-        made = click.command(stub.__name__.rstrip("_"), Command, short_help=summary, epilog=f"\b{examples}")
+        epilog = f"\b\n    Examples:{examples}"
+        made = click.command(stub.__name__.rstrip("_"), Command, short_help=summary, epilog=epilog)
         COMMANDS.append(made(all_of(*declared, LOG)(stub)))
 
     return declare
@@ -63,7 +64,6 @@ def _command(summary: str, examples: str, *declared: Decorator) -> Callable[[Cal
 @_command(
     "Hashes of PodCliqueSets in a file.",
     """
-    Examples:
       kubectl get podcliqueset demo -o yaml | grove-migrator hash -f -
       grove-migrator hash -f sets.yaml --scheme legacy-1.34 --scheme v0.1.0-alpha.11
       grove-migrator hash -f sets.jsonl -o json
@@ -100,7 +100,6 @@ def hash_() -> None:
 @_command(
     "The changes, the refusals, and the pods at stake.",
     """
-    Examples:
       grove-migrator plan                                   each release that could come next
       grove-migrator plan --to v0.1.0-alpha.11
       grove-migrator plan -f dump.yaml --to v0.1.0-alpha.11 -o html --group-by team --reload-time 25m > plan.html
@@ -136,7 +135,6 @@ def plan() -> None:
 @_command(
     "Migrate the stored hashes, or undo a migration.",
     """
-    Examples:
       grove-migrator run --to v0.1.0-alpha.11 --dry-run=server
       grove-migrator run --to v0.1.0-alpha.11 --stop-operator
       grove-migrator run --to v0.1.0-alpha.11 --stop-operator --revert
@@ -192,7 +190,6 @@ def run() -> None:
 @_command(
     "Whether every stored hash is the target's.",
     """
-    Examples:
       grove-migrator verify --to v0.1.0-alpha.11
       grove-migrator verify --to v0.1.0-alpha.11 --after-upgrade --settle 5m    once the new operator runs
       grove-migrator verify -f migrated.yaml --to v0.1.0-alpha.11
@@ -224,7 +221,6 @@ def verify() -> None:
 @_command(
     "Why two schemes give different hashes.",
     """
-    Examples:
       grove-migrator explain demo -n default                  against each scheme that a release speaks
       grove-migrator explain demo -n default --to v0.1.0-alpha.11
       grove-migrator explain -f sets.yaml --from legacy-1.34 --to legacy-1.35
@@ -253,7 +249,6 @@ def explain() -> None:
 @_command(
     "Releases and the schemes that they speak.",
     """
-    Examples:
       grove-migrator releases
       grove-migrator releases -o json
     """,
@@ -269,7 +264,6 @@ def releases() -> None:
 @_command(
     "The hashes that an operator's own binary computes.",
     """
-    Examples:
       crane pull --format=oci registry.example/grove-operator:v0.1.0-alpha.11 operator
       grove-migrator scheme operator
       grove-migrator scheme operator -o json > scheme.json
@@ -290,7 +284,6 @@ def scheme() -> None:
 @_command(
     "What a code means and what to do.",
     """
-    Examples:
       grove-migrator guards
       grove-migrator guards GM-111
     """,
@@ -306,7 +299,6 @@ def guards() -> None:
 @_command(
     "Whether your rights suffice for a plan or a run.",
     """
-    Examples:
       grove-migrator check
       grove-migrator check plan -n inference
       grove-migrator check run -o json
@@ -327,7 +319,6 @@ def check() -> None:
 @_command(
     "The version of grove-migrator.",
     """
-    Examples:
       grove-migrator version
       grove-migrator version -o json
     """,
@@ -340,7 +331,6 @@ def version() -> None:
 @_command(
     "Completion for your shell.",
     """
-    Examples:
       source <(grove-migrator completion bash)
       source <(grove-migrator completion zsh)
       grove-migrator completion fish > ~/.config/fish/completions/grove-migrator.fish

@@ -49,6 +49,7 @@ def render(
     """
     why = _explained(plan)
     patches = figures.patches(plan)
+    sheet = csv_text(report.CSV_COLUMNS, report.csv_rows(plan))
     return _rendered(
         "page.html",
         reload_seconds,
@@ -71,11 +72,11 @@ def render(
         hazards=advice_groups(plan.advisories),
         shares=_shares(plan, group_by),
         consequences=consequences,
-        reasons=list(reasons(why.values())),
-        trees=_by_weight(plan),
+        reasons=reasons(why.values()),
+        trees=sorted(plan.trees, key=_weight),
         why=why,
         notes=report.notes(plan),
-        sheet=_sheet(plan),
+        sheet=b64encode(sheet.encode("utf-8", "surrogatepass")).decode(),
     )
 
 
@@ -154,17 +155,9 @@ def _shares(plan: Plan, label: str | None) -> list[tuple[str, list[figures.Share
     return found
 
 
-def _sheet(plan: Plan) -> str:
-    """The sets as CSV, for a link that holds them."""
-    return b64encode(csv_text(report.CSV_COLUMNS, report.csv_rows(plan)).encode("utf-8", "surrogatepass")).decode()
-
-
-def _by_weight(plan: Plan) -> list[TreePlan]:
-    """Refused sets first, and in each state those with most GPUs at stake."""
-    return sorted(
-        plan.trees,
-        key=lambda tree: (_ORDER.index(tree.state), -tree.blast.gpus, -tree.blast.pods, tree.tree.ref),
-    )
+def _weight(tree: TreePlan) -> tuple[object, ...]:
+    """The order of sets: refused ones first, and in each state those with most GPUs at stake."""
+    return _ORDER.index(tree.state), -tree.blast.gpus, -tree.blast.pods, tree.tree.ref
 
 
 def _explained(plan: Plan) -> dict[Ref, Explanation]:

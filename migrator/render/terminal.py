@@ -30,7 +30,10 @@ from migrator.render.summary import (
 from migrator.render.text import columns, printable
 
 #: The columns of a table by their names in ``plan -o csv``, and the titles that are not these names in capitals.
-_SHOWN: Final = "namespace name state from to changes pods runningPods gpus refusals warnings".split()
+_SHOWN: Final = (
+    *("namespace", "name", "state", "from", "to", "changes"),
+    *("pods", "runningPods", "gpus", "refusals", "warnings"),
+)
 _TITLES: Final = {"runningPods": "RUNNING", "refusals": "REFUSED BY"}
 
 _KINDS: Final = {"PodCliqueSet": "set", "PodCliqueScalingGroup": "scaling group", "Pod": "pod"}

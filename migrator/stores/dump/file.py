@@ -11,9 +11,9 @@ import contextlib
 import gzip
 import io
 import os
+import secrets
 import stat
 import sys
-import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -270,39 +270,29 @@ def _state(path: str) -> object:
 
 def _replace_file(path: FilePath, write: Callable[[IO[bytes]], None]) -> None:
     """Write a new file beside it, then rename: a reader sees the old file or the new one, never a part."""
-    mode = _mode(path)
-    if mode is None:
+    before = path.stat().st_mode if path.exists() else None
+    if before is not None and not stat.S_ISREG(before):
         with path.open("wb") as device:  # a pipe or a terminal cannot be replaced
             write(device)
         return
-    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with beside.open("xb") as file:
+            if before is not None:
+                os.fchmod(file.fileno(), stat.S_IMODE(before))
             write(file)
             file.flush()
-            os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
-        FilePath(beside).replace(path)
+        beside.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
-            FilePath(beside).unlink()
+            beside.unlink()
         raise
     directory = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(directory)
     finally:
         os.close(directory)
-
-
-def _mode(path: FilePath) -> int | None:
-    """The permissions for the new file; ``None`` where the path is not a regular file."""
-    try:
-        found = path.stat().st_mode
-    except FileNotFoundError:
-        mask = os.umask(0)
-        os.umask(mask)
-        return 0o666 & ~mask
-    return stat.S_IMODE(found) if stat.S_ISREG(found) else None
 
 
 def _named(value: object) -> str:
