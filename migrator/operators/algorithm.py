@@ -88,7 +88,11 @@ def recognise(functions: Functions, types: GoTypes) -> Recognised:
     _demand_known(edges, making, asking)
     _demand_path(edges, own + (_COMPONENTS[0] + _CANONICAL_GENERATION if canonical else _GENERATION), own, making)
     if canonical:
-        _demand_hash_input(types)
+        name, wanted = _HASH_INPUT
+        made = types.named(name, "")
+        fields = [f"{field.name.text} {types.at(field.type).text}" for field in made.fields] if made else []
+        if fields != wanted:
+            raise InputError(f"{name} has the fields {fields} instead of {wanted}: {_WAY_OUT}")
     own_names = {plain_name(name) for name in functions.names(own + "/api/common.Generate")}
     return Recognised(
         algorithm=CANONICAL if canonical else LEGACY,
@@ -170,11 +174,3 @@ def _demand_path(edges: set[tuple[str, str]], generation: str, own: str, making:
         missing = sorted({_FOR_HASH, _FNV, _ENCODE} - reached)
         if missing or not reached & making:
             raise InputError(f"no calls lead from {start} to {', '.join(missing)}: {_WAY_OUT}")
-
-
-def _demand_hash_input(types: GoTypes) -> None:
-    name, wanted = _HASH_INPUT
-    made = types.named(name, "")
-    fields = [f"{field.name.text} {types.at(field.type).text}" for field in made.fields] if made else []
-    if fields != wanted:
-        raise InputError(f"{name} has the fields {fields} instead of {wanted}: {_WAY_OUT}")
