@@ -141,25 +141,20 @@ def unpack(file: BinaryIO, scratch: Scratch) -> BinaryIO:
         )
     if not head.startswith(GZIP):
         return file
-    made = scratch()
-    try:
-        _unzip(file, made)
-    except BaseException:
-        made.close()
-        raise
-    made.seek(0)
+    with ExitStack() as failed:
+        made = failed.enter_context(scratch())
+        try:
+            with gzip.GzipFile(fileobj=file) as unzipped:
+                while chunk := unzipped.read(_CHUNK):
+                    made.write(chunk)
+                    if made.tell() > _LARGEST_UNPACKED:
+                        most = f"{_LARGEST_UNPACKED >> 20} MiB"
+                        raise InputError(f"its gzip data holds more than {most}; no operator does")
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise InputError(f"its gzip data is damaged or cut off ({error}); copy it again") from error
+        made.seek(0)
+        failed.pop_all()
     return made
-
-
-def _unzip(file: BinaryIO, made: BinaryIO) -> None:
-    try:
-        with gzip.GzipFile(fileobj=file) as unzipped:
-            while chunk := unzipped.read(_CHUNK):
-                made.write(chunk)
-                if made.tell() > _LARGEST_UNPACKED:
-                    raise InputError(f"its gzip data holds more than {_LARGEST_UNPACKED >> 20} MiB; no operator does")
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise InputError(f"its gzip data is damaged or cut off ({error}); copy it again") from error
 
 
 def head_of(file: BinaryIO) -> bytes:
@@ -172,12 +167,10 @@ def head_of(file: BinaryIO) -> bytes:
 
 def sha256_of(file: BinaryIO) -> str:
     """The digest of a whole file in hexadecimal digits; the file is left at its start."""
-    made = hashlib.sha256()
     file.seek(0)
-    while chunk := file.read(_CHUNK):
-        made.update(chunk)
+    digest = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type] # every reader of ours has readinto
     file.seek(0)
-    return made.hexdigest()
+    return digest
 
 
 def plain_path(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Findings grouped for people: by code, with a count, a few names and the remedies. Pure.
+"""Findings and changes grouped for people: with counts, a few names and the remedies. Pure.
 
 A guard reports one sentence for each object: ``<object> <finding>; <remedy>``. Nobody reads four hundred such
 sentences about four hundred pods; the JSON of a plan has them all.
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from migrator.grove.model import Advice, Finding, Ref, Severity
+from migrator.grove.model import Advice, Finding, Ref, Severity, TreePlan
 from migrator.planning.advisories import HAZARDS
 from migrator.planning.guards import CATALOGUE
 
@@ -110,6 +110,41 @@ def names(refs: tuple[Ref, ...], namespace: str = "") -> str:
         kind = ref.kind
     left = len(refs) - len(shown)
     return ", ".join(shown) + (f" and {left:,} more" if left else "")
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeGroup:
+    """Changes of one tree that replace the same value by the same value; ``kinds`` counts objects by kind."""
+
+    what: str
+    old: str
+    new: str
+    kinds: Counter[str]
+
+
+def change_groups(tree: TreePlan) -> list[ChangeGroup]:
+    """The changes of a tree, grouped by old and new value: generation hash first, then clique by clique."""
+    groups: dict[tuple[bool, str, str], set[Ref]] = {}
+    for change in tree.changes:
+        # The last step of every pointer to a generation hash contains the word (currentGenerationHash,
+        # podCliqueSetGenerationHash, podcliqueset-generation-hash); all others are template hashes.
+        is_template = "generation" not in change.field.rsplit("/", 1)[-1].lower()
+        groups.setdefault((is_template, change.old, change.new), set()).add(change.ref)
+    return [
+        ChangeGroup(
+            what=_cliques(tree, new) if template else "generation hash",
+            old=old,
+            new=new,
+            kinds=Counter(ref.kind for ref in refs),
+        )
+        for (template, old, new), refs in sorted(groups.items(), key=lambda item: item[0])
+    ]
+
+
+def _cliques(tree: TreePlan, new: str) -> str:
+    known = tree.target_hashes.templates if tree.target_hashes else {}
+    names = [name for name, value in known.items() if value == new]
+    return f"pod template of {', '.join(names)}" if names else "pod template"
 
 
 def _group(findings: list[Finding], consequences: Mapping[str, int]) -> FindingGroup:

@@ -13,9 +13,18 @@ from rich.tree import Tree
 from migrator.grove.model import Advice, Plan, Ref, Severity, TreePlan, TreeState
 from migrator.hashing import schemes
 from migrator.planning.lineage import build_range
-from migrator.render.changes import ChangeGroup, change_groups
 from migrator.render.figures import shares
-from migrator.render.findings import NAMED, FindingGroup, advice_groups, consequences, grouped, line, names
+from migrator.render.findings import (
+    NAMED,
+    ChangeGroup,
+    FindingGroup,
+    advice_groups,
+    change_groups,
+    consequences,
+    grouped,
+    line,
+    names,
+)
 from migrator.render.summary import (
     CSV_COLUMNS,
     TargetRow,
