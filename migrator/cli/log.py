@@ -81,10 +81,7 @@ def configure(
     form: str = "auto",
     known: set[tuple[object, ...]] | None = None,
 ) -> FilteringBoundLogger:
-    """Send every structlog event of at least ``level`` to ``stream``, with ``run_id`` on it.
-
-    Findings in ``known`` (code, object, field and message) are not shown to people again. Returns the logger.
-    """
+    """Log every event of at least ``level`` to ``stream``; people do not see the ``known`` findings again."""
     import logging  # noqa: PLC0415 - structlog costs 0.3 s, and --help needs none of it
 
     import structlog  # noqa: PLC0415

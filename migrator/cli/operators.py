@@ -37,10 +37,9 @@ def directions(
 ) -> Directions:
     """Take ``--from``, ``--to`` and both binaries out of a command's parameters, and read the binaries.
 
-    A layout that is not shipped is looked up in the record of the ``cluster``, if there is one. Raises
-    :class:`~migrator.errors.UsageError` for a name or an image that contradicts its binary, and for a missing target
-    that is ``required``. If the command ``migrates``, it raises :class:`~migrator.errors.Refused` for an operator that
-    cannot be migrated.
+    A layout that is not shipped is looked up in the record of the ``cluster``, if there is one. Raises ``UsageError``
+    for a name or an image that contradicts its binary, and for a missing target that is ``required``; and ``Refused``,
+    if the command ``migrates``, for an operator that cannot be migrated.
     """
     names = ("source", "target", "from_binary", "to_binary")
     source, target, from_binary, to_binary = (given.pop(name) for name in names)
@@ -97,8 +96,8 @@ def known(path: str) -> OperatorScheme:
 def read(path: str, *, image: str | None = None) -> OperatorScheme:
     """Read an operator, or the scheme.json that was made from one.
 
-    Raises :class:`~migrator.errors.InputError` for an unreadable file, and :class:`~migrator.errors.Refused` for an
-    operator that is understood but cannot be migrated to; both name the path.
+    Raises ``InputError`` for an unreadable file, and ``Refused`` for an operator that is understood but cannot be
+    migrated to; both name the path.
     """
     try:
         if Path(path).is_dir():

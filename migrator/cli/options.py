@@ -247,8 +247,7 @@ CLUSTER: Final = all_of(
 def arguments(ctx: click.Context) -> dict[str, Any]:
     """The parameters of a command, with the flags about the cluster and about the operator as one value each.
 
-    Raises :class:`~migrator.errors.UsageError` for a file together with a cluster. A variable that names a cluster
-    does not contradict a file.
+    Raises ``UsageError`` for a file together with a cluster, which a variable may name nevertheless.
     """
     given = dict(ctx.params)
     if "kubeconfig" in given:

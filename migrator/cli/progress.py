@@ -126,10 +126,7 @@ class _Above:
 
 
 class _Watched:
-    """A store that reports its lists and its streams of patches to a :class:`Progress`; the rest is the store's own.
-
-    The transport's ``on_request`` would not do: it sees attempts, but neither objects nor the mode of a patch.
-    """
+    """A store that reports its lists and its streams of patches to a :class:`Progress`; the rest is the store's own."""
 
     def __init__(self, store: Store, progress: Progress) -> None:
         self._store = store

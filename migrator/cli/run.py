@@ -105,10 +105,7 @@ def _check_files(dump: str | None, out: str | None, *, writes: bool) -> None:
 def _announce(
     store: Store, options: RunOptions, context: Context, shown: Progress, cluster: ClusterFlags, *, yes: bool
 ) -> None:
-    """On a terminal: show where the run takes place and what it will do, and ask.
-
-    Raises the errors of reading, and :class:`~migrator.errors.LostRace` if the answer is no.
-    """
+    """On a terminal: show where the run takes place and what it will do, and ask; raises ``LostRace`` for a no."""
     if not screens.can_ask(in_a_pod=context.namespace is not None) or (session().quiet and yes):
         return
     with shown, shown.stage("reading"):

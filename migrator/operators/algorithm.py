@@ -67,8 +67,8 @@ class NotAnOperatorError(InputError):
 def recognise(functions: Functions, types: GoTypes) -> Recognised:
     """The algorithm of an operator.
 
-    Raises :class:`~migrator.errors.Refused` for an operator with ControllerRevisions, :class:`NotAnOperatorError` for
-    another program, and :class:`~migrator.errors.InputError` for an operator that is not recognised.
+    Raises ``Refused`` for an operator with ControllerRevisions, :class:`NotAnOperatorError` for another program, and
+    ``InputError`` for an operator that is not recognised.
     """
     own = _own(functions)
     found = {plain_name(name) for name in functions.names(own + _UTILS) if name.startswith(own)}

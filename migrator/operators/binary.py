@@ -21,11 +21,7 @@ _RELEASE: Final = re.compile(r"[./]version\.gitVersion=([\w.+-]+)")
 
 
 def read(file: BinaryIO) -> OperatorScheme:
-    """Read an operator's ELF file.
-
-    Raises :class:`~migrator.errors.InputError` for a file that cannot be read or is not recognised, and
-    :class:`~migrator.errors.Refused` for an operator that cannot be migrated to.
-    """
+    """Read an operator's ELF file; raises ``InputError`` for another file, and as :func:`recognise` does."""
     with as_input_error():
         elf = Elf(file)
         info = buildinfo.read(elf)

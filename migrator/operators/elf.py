@@ -123,10 +123,7 @@ class Elf:
         return place, info & 0xFFFFFFFF, addend
 
     def _read_relocations(self, dynamic: list[tuple[int, ...]]) -> bytes:
-        """The table of relocations by address, empty for a program that is not position independent.
-
-        Packed ones (``DT_RELR``) are not needed: they keep the value where the pointer stands.
-        """
+        """The relocations by address. Packed ones (``DT_RELR``) are not needed: the pointers themselves have the values."""
         self._relocations = b""
         if not dynamic:
             return b""

@@ -45,8 +45,8 @@ Found = tuple[str | None, str | None, OperatorScheme]
 def read_file(file: BinaryIO, scratch: Scratch, *, image: str | None = None) -> OperatorScheme:
     """Read an operator from a file: a binary, or an archive of an image or a root file system.
 
-    ``image`` selects one image of an archive. Raises :class:`~migrator.errors.InputError` for a file that cannot be
-    read, and :class:`~migrator.errors.Refused` for an operator that cannot be migrated to.
+    ``image`` selects one image of an archive. Raises ``InputError`` for a file that cannot be read, and ``Refused`` for
+    an operator that cannot be migrated to.
     """
     with unpack(file, scratch) as plain:
         head = head_of(plain)

@@ -47,10 +47,7 @@ class FindingGroup:
 
 
 def grouped(findings: Iterable[Finding]) -> list[FindingGroup]:
-    """Findings by code, refusals first; objects keep their order.
-
-    A finding that follows from another one is only counted there.
-    """
+    """Findings by code, refusals first; one that follows from another is only counted there."""
     by_code: dict[tuple[bool, str], list[Finding]] = {}
     follow: dict[str, Counter[str]] = {}
     for finding in findings:
@@ -99,10 +96,7 @@ def line(group: FindingGroup) -> str:
 
 
 def names(refs: tuple[Ref, ...], namespace: str = "") -> str:
-    """The objects of a list, or the first few and the number of the others; a kind is printed where it changes.
-
-    ``namespace`` is left out of names.
-    """
+    """The first few objects, without their ``namespace``, and how many more; a kind is printed where it changes."""
     shown, kind = [], ""
     for ref in refs if len(refs) <= NAMED + 1 else refs[:NAMED]:
         path = f"{ref.namespace}/{ref.name}" if ref.namespace not in {"", namespace} else ref.name

@@ -32,10 +32,7 @@ ON_DELETE_NOTE = "Operators before v0.1.0-alpha.7 do not know the update strateg
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where and when a plan was made: the cluster's address or the dump's name, the time, and our version.
-
-    Its fields are keys of the JSON.
-    """
+    """Keys of the JSON: the cluster's address or the dump's name, when a plan was made, and our version."""
 
     cluster: str | None
     time: str

@@ -59,10 +59,7 @@ _WARNING: Final = "yellow"
 
 
 def plan_text(plan: Plan, *, wide: bool = False) -> str:
-    """The plan for a pipe, a file or a log: one line per set and per guard that found something, whatever the width.
-
-    ``wide`` adds the running pods and the codes that warn.
-    """
+    """The plan in lines, whatever the width, for a pipe or a log; ``wide`` adds running pods and codes that warn."""
     return _paragraphs(
         [headline(plan)],
         _table(plan, wide=wide).splitlines() if plan.trees else (),
@@ -176,10 +173,7 @@ def _branch(plan: TreePlan, arrow: str) -> Tree:
 
 
 def _finding(group: FindingGroup, arrow: str, namespace: str = "") -> Tree:
-    """The guard's title; below it the objects, the findings and the remedies.
-
-    ``namespace`` is left out of names.
-    """
+    """The guard's title; below it the objects, without their ``namespace``, the findings and the remedies."""
     style = _REFUSAL if group.refuses else _WARNING
     title = Text(f"{group.code} ", style=f"bold {style}")
     node = Tree(title, guide_style="dim")

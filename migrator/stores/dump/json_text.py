@@ -62,10 +62,7 @@ def _shallow(text: str, index: int) -> tuple[Any, int]:
 
 
 def spans(text: str, start: int, wanted: Iterable[Path]) -> dict[Path, tuple[int, int]]:
-    """The spans of the values at the wanted paths, in the document that begins at ``start``.
-
-    Only containers on the way are walked through; the rest is passed over at the speed of the JSON library.
-    """
+    """The spans of the values at the wanted paths, in the document that begins at ``start``; the rest is skipped."""
     inner = {path[:length] for path in wanted for length in range(len(path))}
     found: dict[Path, tuple[int, int]] = {}
 

@@ -16,10 +16,9 @@ _UNPROCESSABLE: Final = 422
 def replaced_strings(document: JSONObject, ops: Sequence[Op], *, subresource: str = "") -> dict[Path, str]:
     """The strings that a patch puts into an object, by their paths.
 
-    As on the API server (``evanphx/json-patch``, ``v4/patch.go``), ``test`` with null holds for an absent key, values
-    are equal only if their JSON types and spellings are, and changes of ``status`` by the main resource, and others by
-    ``status``, are dropped without an error. Raises :class:`~migrator.errors.TestFailed` for an operation that cannot
-    be applied, and :class:`~migrator.errors.OutputError` for one that a dump cannot take.
+    As on the API server (``evanphx/json-patch``, ``v4/patch.go``), ``test`` with null holds for an absent key, and
+    changes of ``status`` by the main resource, and others by ``status``, are dropped without an error. Raises
+    ``TestFailed`` for an operation that cannot be applied, and ``OutputError`` for one that a dump cannot take.
     """
     found: dict[Path, str] = {}
     for op in ops:

@@ -135,10 +135,7 @@ class DumpStore:
         return self
 
     def write(self, path: str) -> None:
-        """Write the file as it was read, except for the values that patches replaced; ``-`` is stdout.
-
-        Raises :class:`~migrator.errors.OutputError`, and leaves an existing file as it is then.
-        """
+        """Write the file with the replaced values, ``-`` to stdout; raises ``OutputError`` and changes no file then."""
         if len(self._files) != 1:
             raise OutputError("a dump of several files cannot be written: give one file with -f")
         changes: dict[tuple[int, Path], list[tuple[Path, str]]] = {}
@@ -225,10 +222,7 @@ class DumpStore:
 
 
 def read_documents(path: str) -> Iterator[JSONObject]:
-    """Every object of a file, Lists opened, of any kind; ``-`` is stdin.
-
-    Raises :class:`~migrator.errors.InputError` at the first place that is unreadable.
-    """
+    """Every object of a file, Lists opened; ``-`` is stdin. Raises ``InputError`` at the first unreadable place."""
     return (placed.value for placed in DumpFile.read(path).objects())
 
 

@@ -75,10 +75,7 @@ def plain_or_quoted(value: str) -> str:
 
 
 def spans(text: str, wanted: Mapping[int, Collection[Path]]) -> Iterator[tuple[int, Path, tuple[int, int]]]:
-    """The spans of the scalars that ``wanted`` names by document and path.
-
-    A scalar that other places share by an alias, or that has a tag or block style, is not yielded.
-    """
+    """The spans of scalars by document and path; a scalar with an alias, a tag or a block style has none."""
     events: Iterator[Any] = yaml.parse(text, _Parser)
     starts = (event for event in events if isinstance(event, yaml.DocumentStartEvent))
     for number, _ in enumerate(starts):
