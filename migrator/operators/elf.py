@@ -123,7 +123,7 @@ class Elf:
         return place, info & 0xFFFFFFFF, addend
 
     def _read_relocations(self, dynamic: list[tuple[int, ...]]) -> bytes:
-        """The relocations by address. Packed ones (``DT_RELR``) are not needed: the pointers themselves have the values."""
+        """The relocations by address. Packed ones (``DT_RELR``) are not needed: their pointers have the values."""
         self._relocations = b""
         if not dynamic:
             return b""
