@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import sys
 from collections.abc import Mapping
@@ -58,7 +59,10 @@ def main(
                     result = loop.run(shown.watch(store), options, context)
                 else:
                     with shown.stage(f"migrating {printable(str(dump))}"):
-                        result = _run_on_dump(str(dump), out, mode, options, context)
+                        held = wiring.read_dump(str(dump), dry_run=mode)
+                        result = loop.run(held, options, context)
+                        if out is not None and mode is DryRun.NONE:
+                            held.write(out)
         except MigratorError as error:
             log.write_failure(error.code, error.exit_code, str(error))
             if context is not None:
@@ -120,14 +124,6 @@ def _announce(
         screens.ask("Revert?" if options.revert else "Migrate?")
 
 
-def _run_on_dump(dump: str, out: str | None, mode: DryRun, options: RunOptions, context: Context) -> RunResult:
-    store = wiring.read_dump(dump, dry_run=mode)
-    result = loop.run(store, options, context)
-    if out is not None and mode is DryRun.NONE:
-        store.write(out)
-    return result
-
-
 def _print_if_read(result: RunResult, form: str, mode: DryRun, *, revert: bool, ending: Ending | None) -> None:
     try:
         if form != "json" and mode is not DryRun.NONE and sys.stdout.isatty():
@@ -184,14 +180,10 @@ def _summarise(context: Context, result: RunResult, dry: Mapping[str, str]) -> N
         trees=result.trees,
         patches=result.patches,
         seconds=result.seconds,
-        **{_snake(key): value for key, value in summary.summary(result.plan).items()},
+        **{re.sub("([A-Z])", r"_\1", key).lower(): value for key, value in summary.summary(result.plan).items()},
     )
 
 
 def _leave(left: Mapping[str, Any]) -> None:
     """Write a summary for ``kubectl describe pod``, if this process runs in a pod."""
     termination.write(left, termination.path(in_a_pod=wiring.own_namespace() is not None))
-
-
-def _snake(name: str) -> str:
-    return "".join(f"_{c.lower()}" if c.isupper() else c for c in name)

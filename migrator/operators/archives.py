@@ -58,7 +58,11 @@ class TarFiles:
         try:
             with as_input_error():
                 self._tar = tarfile.open(fileobj=file, mode="r:")  # noqa: SIM115 - the caller owns the file
-                members = {plain_path(one.name): one for one in self._sane()}
+                members = {}
+                for one in self._tar:
+                    if one.size < 0:  # tarfile would read the same bytes again and again
+                        raise InputError("the archive is damaged: a file in it has a negative size")
+                    members[plain_path(one.name)] = one
         except tarfile.TarError as error:
             raise InputError(f"the archive is damaged or cut off ({error}): copy it again") from error
         self._members = {path: one for path, one in members.items() if not one.isdir()}
@@ -67,12 +71,6 @@ class TarFiles:
         rest = file.read(tarfile.BLOCKSIZE)  # a header that makes no sense ends the reading without an error
         if rest.strip(b"\0") or not (rest or sealed):
             raise InputError("the archive is damaged or cut off: copy it again")
-
-    def _sane(self) -> Iterator[tarfile.TarInfo]:
-        for one in self._tar:
-            if one.size < 0:  # tarfile would read the same bytes again and again
-                raise InputError("the archive is damaged: a file in it has a negative size")
-            yield one
 
     def paths(self) -> Iterable[str]:
         """Every file and link, in the archive's order."""
