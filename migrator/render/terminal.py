@@ -102,7 +102,7 @@ def targets_text(rows: Sequence[TargetRow]) -> str:
         return "nothing to do: no PodCliqueSets\n"
     table = [
         (
-            f"{row.scheme}{' *' if row.running else ''}",
+            f"{row.name}{' *' if row.running else ''}",
             build_range(row.releases),
             f"{row.without.pods}",
             f"{row.without.running}",
