@@ -27,10 +27,8 @@ def main(*, what: str, form: str, operator: OperatorFlags, cluster: ClusterFlags
         answers = [(right, rights.allowed(store, right)) for right in needs]
     blocking = sum(not allowed and not right.without for right, allowed in answers)
     if form == "json":
-        cluster_name = getattr(store, "name", None)
-        output.write(
-            output.as_json({"check": what, "cluster": cluster_name, "rights": [_json(*one) for one in answers]})
-        )
+        found = {"check": what, "cluster": getattr(store, "name", None), "rights": [_json(*one) for one in answers]}
+        output.write(output.as_json(found))
     else:
         output.write(_text(what, answers, blocking))
     return EXIT_LACKING if blocking else 0
@@ -50,7 +48,10 @@ def _needs(store: Store, what: str, flags: OperatorFlags, namespace: str | None)
 
 def _text(what: str, answers: Answers, blocking: int) -> str:
     lacking = [right for right, allowed in answers if not allowed]
-    lines = ["", *(f"without {', '.join(_of(lacking, without))}: {without}" for without in _effects(lacking))]
+    lines = [""]
+    for without in dict.fromkeys(right.without for right in lacking if right.without):
+        rights_lacking = ", ".join(str(right) for right in lacking if right.without == without)
+        lines.append(f"without {rights_lacking}: {without}")
     if not lacking:
         lines.append(f"you have every right that `{what}` needs")
     elif not blocking:
@@ -60,14 +61,6 @@ def _text(what: str, answers: Answers, blocking: int) -> str:
         lines.append(f"`{what}` does not work without {blocking} of them: {file} grants all that it needs")
     table = columns(("ALLOWED", "RIGHT"), [("yes" if allowed else "NO", str(right)) for right, allowed in answers])
     return table + "\n".join(lines) + "\n"
-
-
-def _effects(lacking: list[Right]) -> list[str]:
-    return list(dict.fromkeys(right.without for right in lacking if right.without))
-
-
-def _of(lacking: list[Right], without: str) -> list[str]:
-    return [str(right) for right in lacking if right.without == without]
 
 
 def _json(right: Right, allowed: bool) -> dict[str, str | bool | None]:  # noqa: FBT001 - an answer

@@ -72,10 +72,7 @@ def context(
     concurrency: int | None = None,
     stream: TextIO | None = None,
 ) -> Context:
-    """Real clocks, a real log, and an identity that no other process has; ``timeout`` is in seconds.
-
-    The log goes to ``stream``, or else to stderr.
-    """
+    """Real clocks, a log to ``stream`` or else to stderr, and an identity of our own; ``timeout`` is in seconds."""
     run_id = uuid.uuid4().hex[:12]
     return Context(
         clock=monotonic,
