@@ -13,6 +13,7 @@ from migrator.resources import PODS, Op
 from migrator.store import DryRun, Write
 from migrator.stores.kube.retry import ConcurrencyWindow, RateLimit
 from migrator.stores.kube.store import KubeStore
+from migrator.stores.kube.wire import Connector
 from tests.support.fake_api import (
     ANONYMOUS_422,
     Answer,
@@ -136,8 +137,9 @@ def test_a_connection_takes_no_time_from_the_hold(serve: Serve) -> None:
     api = serve(POD)
     store = store_on(api.url)
     asked: list[str] = []
-    connect = store._transport._connections.connector()
-    original, store._transport.connector = connect.connect, lambda: connect  # type: ignore[method-assign]
+    transport = store._transport
+    transport._connector = connect = Connector(transport._pools, transport.server)
+    original = connect.connect
     connect.connect = lambda timeout: (asked.append("connected"), original(timeout))[1]  # type: ignore[method-assign]
 
     def left() -> float:
