@@ -1,4 +1,4 @@
-"""The store on a cluster: raw JSON over the official client's connection pool and authentication.
+"""The store on a cluster: raw JSON over the official client's connections and authentication.
 
 Typed models are never used: they would lose fields that the client does not know, and the spelling of numbers.
 """
@@ -41,9 +41,6 @@ MAX_LIST_STARTS: Final = 5
 #: renew deadline of 10 s in the same way (``tools/leaderelection/resourcelock/interface.go:NewFromKubeconfig``).
 _LEASE_TIMEOUT: Final = 5.0
 
-#: What may be under way beside a stream of patches: a list with its next page, a Lease, a look at the operator.
-_CONNECTIONS: Final = 4
-
 _METADATA: Final = f"{JSON};as=PartialObjectMetadata;v=v1;g=meta.k8s.io,{JSON}"
 _METADATA_LIST: Final = f"{JSON};as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,{JSON}"
 
@@ -77,7 +74,7 @@ def connect(
     """
     timing = timing or Timing()
     transport = Transport(
-        api_client(kubeconfig, context, connections=_CONNECTIONS),
+        api_client(kubeconfig, context),
         request_timeout=request_timeout or LONGEST_REQUEST,
         retry=retry,
         limit=RateLimit(qps, clock=timing.clock, sleep=timing.sleep) if qps else None,

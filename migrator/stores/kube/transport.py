@@ -174,8 +174,11 @@ class Transport:
             return None
         try:
             return connection, self._headers(course.request), self._timeout(course)
-        except BaseException:
+        except BaseException as error:
             idle.append(connection)
+            if course.doubtful and isinstance(error, LeaseLost):
+                text = f"{course.request.what}: an earlier attempt may have been applied ({error})"
+                raise LostReply(text) from error
             raise
 
     def _connection(self, course: Course, idle: list[Connection]) -> Connection:
@@ -282,10 +285,7 @@ class Transport:
         if request.left is not None:
             left = request.left()
             if left <= 0:
-                ended = f"{request.what}: our hold of the Lease has ended"
-                if course.doubtful:
-                    raise LostReply(f"{ended}, and an earlier attempt may have been applied")
-                raise LeaseLost(f"{ended}, so the request is not sent")
+                raise LeaseLost(f"{request.what}: our hold of the Lease has ended, so the request is not sent")
             timeout = min(timeout, left)
         return min(timeout, LONGEST_WRITE)
 

@@ -132,10 +132,10 @@ def test_the_hold_is_asked_right_before_each_patch(serve: Serve) -> None:
     assert [type(found[number]) for number in range(9)] == [type(None)] * 5 + [LeaseLost] * 4
 
 
-def test_a_connection_takes_no_time_from_the_hold(serve: Serve) -> None:
+@pytest.mark.parametrize("streamed", [True, False])
+def test_a_connection_takes_no_time_from_the_hold(serve: Serve, *, streamed: bool) -> None:
     """The hold is asked after the connection is made: a slow handshake sends nothing late."""
-    api = serve(POD)
-    store = store_on(api.url)
+    store = store_on(serve(POD).url)
     asked: list[str] = []
     transport = store._transport
     transport._connector = connect = Connector(transport._pools, transport.server)
@@ -146,8 +146,25 @@ def test_a_connection_takes_no_time_from_the_hold(serve: Serve) -> None:
         asked.append("asked")
         return 30.0
 
-    send(store.within(left), 1)
+    held = store.within(left)
+    send(held, 1) if streamed else held.patch(PODS, "a", "p", OPS)
     assert asked == ["connected", "asked"]
+
+
+def test_the_hold_that_ends_after_a_doubtful_attempt_is_a_lost_reply(serve: Serve) -> None:
+    """Whoever keeps the hold may raise; what an earlier attempt may have done counts for more than why it ended."""
+    store = store_on(serve(status(504, "later")).url)
+    asked: list[str] = []
+
+    def left() -> float:
+        asked.append("asked")
+        if len(asked) > 1:
+            raise LeaseLost("another has it")
+        return 30.0
+
+    with pytest.raises(LostReply, match=r"may have been applied \(another has it\)"):
+        store.within(left).patch(PODS, "a", "p", OPS)
+    assert type(send(store.within(left), 1)[0]) is LeaseLost
 
 
 def test_what_take_raises_ends_the_stream_after_what_is_under_way(serve: Serve) -> None:

@@ -182,6 +182,30 @@ def test_a_connection_that_the_server_ended_is_not_idle() -> None:
         connection.close()
 
 
+def test_a_connection_is_asked_whether_it_is_open_unless_its_answer_is_new(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that goes away is noticed before the next write is sent, once the last answer is not of this moment."""
+    now = [100.0]
+    monkeypatch.setattr("migrator.stores.kube.wire.time.monotonic", lambda: now[0])
+    connection = connector(api.url).connect(5.0)
+    assert ask(connection, "/").reusable
+    connection._sock.shutdown(socket.SHUT_RDWR)
+    assert connection.is_idle()
+    now[0] += 1.0
+    assert not connection.is_idle()
+    connection.close()
+
+
+def test_an_answer_that_does_not_come_is_not_waited_for_longer() -> None:
+    """A server that keeps silent costs one timeout."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        connection = connector(f"http://127.0.0.1:{silent.getsockname()[1]}").connect(5.0)
+        with pytest.raises(HTTPError, match="timed out"):
+            connection.wait(0.01)
+        connection.close()
+
+
 @pytest.mark.parametrize(
     ("target", "headers"),
     [
