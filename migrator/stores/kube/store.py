@@ -22,7 +22,7 @@ from migrator.store import FIELD_MANAGER, PAGE_SIZE, Deadline, DryRun, Listing, 
 from migrator.stores.kube.kubeconfig import api_client
 from migrator.stores.kube.pages import ListMovedError, pages
 from migrator.stores.kube.retry import RateLimit, Retry
-from migrator.stores.kube.stream import stream
+from migrator.stores.kube.stream import Stream
 from migrator.stores.kube.transport import JSON, OnRequest, Request, Timing, Transport
 
 K = TypeVar("K")
@@ -207,7 +207,7 @@ class KubeStore:
             found = take()
             return None if found is None else (found[0], self._patch(found[1]))
 
-        with closing(stream(self._transport, requested, concurrency=concurrency)) as outcomes:
+        with closing(Stream(self._transport, requested, concurrency=concurrency).run()) as outcomes:
             for key, request, answer in outcomes:
                 yield key, _outcome(request, answer)
 

@@ -12,7 +12,6 @@ import select
 import time
 from collections import deque
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
 from itertools import count
 from typing import Final, Generic, TypeAlias, TypeVar
 
@@ -34,28 +33,16 @@ Ended: TypeAlias = tuple[K, Request, bytes | MigratorError]
 _THROTTLED: Final = frozenset({responses.TOO_MANY_REQUESTS, responses.UNAVAILABLE})
 
 
-@dataclass(eq=False, slots=True)
-class _Flight(Generic[K]):
-    """A request from its taking to its end; ``expires`` is of the monotonic clock, as a socket's timeout is."""
-
-    key: K
-    course: Course
-    sent: float = 0.0
-    expires: float = math.inf
-
-
 class Stream(Generic[K]):
     """One stream of writes. ``take`` gives the next with its key, and is called only when it may be sent at once."""
 
-    def __init__(
-        self, transport: Transport, take: Callable[[], tuple[K, Request] | None], window: ConcurrencyWindow
-    ) -> None:
+    def __init__(self, transport: Transport, take: Callable[[], tuple[K, Request] | None], *, concurrency: int) -> None:
         self._transport = transport
         self._take = take
-        self._window = window
+        self._window = ConcurrencyWindow(concurrency, first=FIRST_CONCURRENCY)
         self._poll = select.poll()
-        self._flying: dict[int, tuple[_Flight[K], Connection]] = {}  # by their sockets' numbers
-        self._waiting: list[tuple[float, int, _Flight[K]]] = []  # to be sent again, and when
+        self._flying: dict[int, tuple[K, Course, Connection]] = {}  # by their sockets' numbers
+        self._waiting: list[tuple[float, int, K, Course]] = []  # to be sent again, and when
         self._idle: list[Connection] = []
         self._done: deque[Ended[K]] = deque()
         self._numbers = count()
@@ -95,35 +82,35 @@ class Stream(Generic[K]):
                 if self._pause:
                     return
             if again:
-                flight = heapq.heappop(waiting)[2]
+                _, _, key, course = heapq.heappop(waiting)
             else:
                 found = self._take()
                 if found is None:
                     return
-                flight = _Flight(found[0], Course(found[1], transport.until(found[1])))
+                key, course = found[0], Course(found[1], transport.until(found[1]))
             if limit is not None:
                 limit.spend()
             try:
-                self._send(flight)
+                self._send(key, course)
             except MigratorError as error:
-                self._end(flight, error)
+                self._done.append((key, course.request, error))
 
-    def _send(self, flight: _Flight[K]) -> None:
-        transport, course, request = self._transport, flight.course, flight.course.request
+    def _send(self, key: K, course: Course) -> None:
+        request = course.request
         if course.attempt:
-            transport.late(course)
-        found = transport.ready(course, self._idle)
+            self._transport.late(course)
+        found = self._transport.ready(course, self._idle)
         if found is None:
-            self._retry(flight)
+            self._retry(key, course)
             return
         connection, headers, timeout = found
-        flight.sent, flight.expires = transport.timing.clock(), time.monotonic() + timeout
         try:
             connection.send(request.method, request.url(timeout), headers, request.body, timeout=timeout)
         except HTTPError as error:
-            self._lost(flight, connection, error)
+            self._transport.ended(course, connection, error, self._idle)
+            self._retry(key, course)
         else:
-            self._flying[connection.number] = flight, connection
+            self._flying[connection.number] = key, course, connection
             self._poll.register(connection.number, select.POLLIN)
 
     def _wait(self) -> None:
@@ -135,58 +122,40 @@ class Stream(Generic[K]):
         if not flying:
             timing.sleep(max(left, 0.0))
             return
-        first = min([flight.expires for flight, _ in flying.values()])
+        first = min([course.expires for _, course, _ in flying.values()])
         for number, _ in self._poll.poll(max(min(left, first - time.monotonic()), 0.0) * 1000):
-            self._receive(*flying[number])
-        if (now := time.monotonic()) >= first:
-            for flight, connection in [found for found in flying.values() if found[0].expires <= now]:
-                self._land(flight, connection, TooLate("timed out"))
-
-    def _receive(self, flight: _Flight[K], connection: Connection) -> None:
-        try:
-            received = connection.receive()
-        except HTTPError as error:
-            self._land(flight, connection, error)
-        else:
-            if received is not None:
-                self._land(flight, connection, received)
-
-    def _land(self, flight: _Flight[K], connection: Connection, received: Received | HTTPError) -> None:
-        """End a flight: by its answer, or by what came instead."""
-        del self._flying[connection.number]
-        self._poll.unregister(connection.number)
-        try:
-            if isinstance(received, HTTPError):
-                self._lost(flight, connection, received)
-                return
-            now = self._transport.timing.clock()
-            if received.status in _THROTTLED:
-                self._window.throttled(flight.sent, now)
+            connection = flying[number][2]
+            try:
+                received = connection.receive()
+            except HTTPError as error:
+                self._land(number, error)
             else:
-                self._window.answered(now - flight.sent)
-            body = self._transport.answered(flight.course, connection, received, now - flight.sent, self._idle)
+                if received is not None:
+                    self._land(number, received)
+        if (now := time.monotonic()) >= first:
+            for number in [number for number, (_, course, _) in flying.items() if course.expires <= now]:
+                self._land(number, TooLate("timed out"))
+
+    def _land(self, number: int, came: Received | HTTPError) -> None:
+        """End a flight: by its answer, or by what came instead."""
+        key, course, connection = self._flying.pop(number)
+        self._poll.unregister(number)
+        if isinstance(came, Received):
+            now = self._transport.timing.clock()
+            if came.status in _THROTTLED:
+                self._window.throttled(course.sent, now)
+            else:
+                self._window.answered(now - course.sent)
+        try:
+            body = self._transport.ended(course, connection, came, self._idle)
         except MigratorError as error:
-            self._end(flight, error)
+            self._done.append((key, course.request, error))
             return
         if body is None:
-            self._retry(flight)
+            self._retry(key, course)
         else:
-            self._end(flight, body)
+            self._done.append((key, course.request, body))
 
-    def _lost(self, flight: _Flight[K], connection: Connection, error: HTTPError) -> None:
-        self._transport.lost(flight.course, connection, error, self._transport.timing.clock() - flight.sent)
-        self._retry(flight)
-
-    def _retry(self, flight: _Flight[K]) -> None:
-        at = self._transport.timing.clock() + flight.course.wait
-        heapq.heappush(self._waiting, (at, next(self._numbers), flight))
-
-    def _end(self, flight: _Flight[K], outcome: bytes | MigratorError) -> None:
-        self._done.append((flight.key, flight.course.request, outcome))
-
-
-def stream(
-    transport: Transport, take: Callable[[], tuple[K, Request] | None], *, concurrency: int
-) -> Generator[Ended[K], None, None]:
-    """Send what ``take`` gives, at most ``concurrency`` at a time."""
-    return Stream(transport, take, ConcurrencyWindow(concurrency, first=FIRST_CONCURRENCY)).run()
+    def _retry(self, key: K, course: Course) -> None:
+        at = self._transport.timing.clock() + course.wait
+        heapq.heappush(self._waiting, (at, next(self._numbers), key, course))

@@ -86,13 +86,18 @@ class Timing:
 
 @dataclass(slots=True)
 class Course:
-    """The course of one request so far; ``wait`` is how long before it may be sent again, in seconds."""
+    """The course of one request so far; ``wait`` is how long before it may be sent again, in seconds.
+
+    ``until`` and ``sent`` are times of the clock, ``expires`` is of the monotonic clock, as a socket's timeout is.
+    """
 
     request: Request
     until: float
     attempt: int = 0
     doubtful: bool = False  # an earlier attempt of a write may have been applied
     wait: float = 0.0
+    sent: float = 0.0
+    expires: float = math.inf
     last: str = ""  # what was wrong with the last attempt
 
 
@@ -146,18 +151,17 @@ class Transport:
 
     def _attempt(self, course: Course) -> bytes | None:
         """Send a request once; ``None`` where it may be sent again after ``course.wait``."""
-        found, request, clock = self.ready(course, self._idle), course.request, self.timing.clock
+        found, request = self.ready(course, self._idle), course.request
         if found is None:
             return None
         connection, headers, timeout = found
-        began = clock()
+        came: Received | HTTPError
         try:
             connection.send(request.method, request.url(timeout), headers, request.body, timeout=timeout)
-            received = connection.wait(timeout)
+            came = connection.wait(timeout)
         except HTTPError as error:
-            self.lost(course, connection, error, clock() - began)
-            return None
-        return self.answered(course, connection, received, clock() - began, self._idle)
+            came = error
+        return self.ended(course, connection, came, self._idle)
 
     def ready(self, course: Course, idle: list[Connection]) -> tuple[Connection, Mapping[str, str], float] | None:
         """An open connection, the headers of the next attempt, and how long it may take; ask right before sending.
@@ -169,17 +173,20 @@ class Transport:
         try:
             connection = self._connection(course, idle)
         except HTTPError as error:
-            self._report(course.request, 0, 0.0)
+            course.sent = self.timing.clock()
+            self._report(course, 0)
             self._unanswered(course, error, sent=False)
             return None
         try:
-            return connection, self._headers(course.request), self._timeout(course)
+            headers, timeout = self._headers(course.request), self._timeout(course)
         except BaseException as error:
             idle.append(connection)
             if course.doubtful and isinstance(error, LeaseLost):
                 text = f"{course.request.what}: an earlier attempt may have been applied ({error})"
                 raise LostReply(text) from error
             raise
+        course.sent, course.expires = self.timing.clock(), time.monotonic() + timeout
+        return connection, headers, timeout
 
     def _connection(self, course: Course, idle: list[Connection]) -> Connection:
         try:
@@ -193,10 +200,9 @@ class Transport:
             connection = self._connector.connect(max(left, SHORTEST_TIMEOUT))
         return connection
 
-    def _report(self, request: Request, code: int, seconds: float) -> None:
-        """Name an attempt to who wants to know; ``code`` is 0 where there was no answer."""
+    def _report(self, course: Course, code: int) -> None:
         if self.on_request is not None:
-            self.on_request(request.method, request.path, code, seconds)
+            self.on_request(course.request.method, course.request.path, code, self.timing.clock() - course.sent)
 
     def until(self, request: Request) -> float:
         """The time of the clock at which a request that begins now is given up."""
@@ -205,20 +211,28 @@ class Transport:
         budget = max(timeout, self._retry.budget) if patient else timeout
         return self.timing.clock() + budget
 
-    def answered(
-        self, course: Course, connection: Connection, received: Received, seconds: float, idle: list[Connection]
+    def ended(
+        self, course: Course, connection: Connection, came: Received | HTTPError, idle: list[Connection]
     ) -> bytes | None:
-        """The body, or ``None`` where the request may be sent again after ``course.wait``; raises what it ends with."""
-        request, code = course.request, received.status
-        if received.reusable:
+        """The body, or ``None`` where the request may be sent again after ``course.wait``; raises what it ends with.
+
+        ``came`` is the answer, or what came instead of one after the request was sent.
+        """
+        if isinstance(came, HTTPError):
+            connection.close()
+            self._report(course, 0)
+            self._unanswered(course, came, sent=True)
+            return None
+        request, code = course.request, came.status
+        if came.reusable:
             idle.append(connection)
         else:
             connection.close()
-        self._report(request, code, seconds)
+        self._report(course, code)
         self._has_answered = True
         if code in responses.OK:
-            return received.data
-        status = responses.status_of(received.data)
+            return came.data
+        status = responses.status_of(came.data)
         if not responses.is_transient(code, status):
             failure = responses.error_of(code, status, request.what, patching=request.method == "PATCH")
             if course.doubtful and isinstance(failure, TestFailed | Conflict | AlreadyExists):
@@ -226,15 +240,9 @@ class Transport:
             raise failure
         if not request.repeatable and responses.may_have_been_applied(code):
             course.doubtful = True
-        asked = responses.retry_after(received.headers, status, self.timing.now())
+        asked = responses.retry_after(came.headers, status, self.timing.now())
         self._again(course, responses.describe(code, status), asked)
         return None
-
-    def lost(self, course: Course, connection: Connection, error: HTTPError, seconds: float) -> None:
-        """Return if a request that was sent and got no answer may be sent again, or raise what it ends with."""
-        connection.close()
-        self._report(course.request, 0, seconds)
-        self._unanswered(course, error, sent=True)
 
     def late(self, course: Course) -> None:
         """Give up a request that is to be sent again, and whose time is over by now."""
