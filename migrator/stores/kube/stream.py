@@ -43,7 +43,6 @@ class Stream(Generic[K]):
         self._poll = select.poll()
         self._flying: dict[int, tuple[K, Course, Connection]] = {}  # by their sockets' numbers
         self._waiting: list[tuple[float, int, K, Course]] = []  # to be sent again, and when
-        self._idle: list[Connection] = []
         self._done: deque[Ended[K]] = deque()
         self._numbers = count()
         self._pause = 0.0  # what the rate limit asks for
@@ -65,8 +64,6 @@ class Stream(Generic[K]):
             while self._flying:
                 self._wait()
                 self._waiting.clear()
-            for connection in self._idle:
-                connection.close()
 
     def _fill(self) -> None:
         """Send what may be sent now: first what is due again, then what is new."""
@@ -99,7 +96,7 @@ class Stream(Generic[K]):
         request = course.request
         if course.attempt:
             self._transport.late(course)
-        found = self._transport.ready(course, self._idle)
+        found = self._transport.ready(course)
         if found is None:
             self._retry(key, course)
             return
@@ -107,7 +104,7 @@ class Stream(Generic[K]):
         try:
             connection.send(request.method, request.url(timeout), headers, request.body, timeout=timeout)
         except HTTPError as error:
-            self._transport.ended(course, connection, error, self._idle)
+            self._transport.ended(course, connection, error)
             self._retry(key, course)
         else:
             self._flying[connection.number] = key, course, connection
@@ -147,7 +144,7 @@ class Stream(Generic[K]):
             else:
                 self._window.answered(now - course.sent)
         try:
-            body = self._transport.ended(course, connection, came, self._idle)
+            body = self._transport.ended(course, connection, came)
         except MigratorError as error:
             self._done.append((key, course.request, error))
             return

@@ -151,7 +151,7 @@ class Transport:
 
     def _attempt(self, course: Course) -> bytes | None:
         """Send a request once; ``None`` where it may be sent again after ``course.wait``."""
-        found, request = self.ready(course, self._idle), course.request
+        found, request = self.ready(course), course.request
         if found is None:
             return None
         connection, headers, timeout = found
@@ -161,9 +161,9 @@ class Transport:
             came = connection.wait(timeout)
         except HTTPError as error:
             came = error
-        return self.ended(course, connection, came, self._idle)
+        return self.ended(course, connection, came)
 
-    def ready(self, course: Course, idle: list[Connection]) -> tuple[Connection, Mapping[str, str], float] | None:
+    def ready(self, course: Course) -> tuple[Connection, Mapping[str, str], float] | None:
         """An open connection, the headers of the next attempt, and how long it may take; ask right before sending.
 
         All that takes time comes before the question whether the request may still be sent. ``None`` where it could
@@ -171,7 +171,7 @@ class Transport:
         """
         course.attempt += 1
         try:
-            connection = self._connection(course, idle)
+            connection = self._connection(course)
         except HTTPError as error:
             course.sent = self.timing.clock()
             self._report(course, 0)
@@ -180,7 +180,7 @@ class Transport:
         try:
             headers, timeout = self._headers(course.request), self._timeout(course)
         except BaseException as error:
-            idle.append(connection)
+            self._idle.append(connection)
             if course.doubtful and isinstance(error, LeaseLost):
                 text = f"{course.request.what}: an earlier attempt may have been applied ({error})"
                 raise LostReply(text) from error
@@ -188,9 +188,9 @@ class Transport:
         course.sent, course.expires = self.timing.clock(), time.monotonic() + timeout
         return connection, headers, timeout
 
-    def _connection(self, course: Course, idle: list[Connection]) -> Connection:
+    def _connection(self, course: Course) -> Connection:
         try:
-            while not (connection := idle.pop()).is_idle():
+            while not (connection := self._idle.pop()).is_idle():
                 connection.close()
         except IndexError:  # not asked before, because other threads take connections too
             connection = None
@@ -211,9 +211,7 @@ class Transport:
         budget = max(timeout, self._retry.budget) if patient else timeout
         return self.timing.clock() + budget
 
-    def ended(
-        self, course: Course, connection: Connection, came: Received | HTTPError, idle: list[Connection]
-    ) -> bytes | None:
+    def ended(self, course: Course, connection: Connection, came: Received | HTTPError) -> bytes | None:
         """The body, or ``None`` where the request may be sent again after ``course.wait``; raises what it ends with.
 
         ``came`` is the answer, or what came instead of one after the request was sent.
@@ -225,7 +223,7 @@ class Transport:
             return None
         request, code = course.request, came.status
         if came.reusable:
-            idle.append(connection)
+            self._idle.append(connection)
         else:
             connection.close()
         self._report(course, code)
