@@ -77,7 +77,7 @@ def connect(
         api_client(kubeconfig, context),
         request_timeout=request_timeout or LONGEST_REQUEST,
         retry=retry,
-        limit=RateLimit(qps, clock=timing.clock, sleep=timing.sleep) if qps else None,
+        limit=RateLimit(qps, clock=timing.clock) if qps else None,
         deadline=deadline,
         timing=timing,
         on_request=on_request,

@@ -46,6 +46,7 @@ class Stream(Generic[K]):
         self._done: deque[Ended[K]] = deque()
         self._numbers = count()
         self._pause = 0.0  # what the rate limit asks for
+        self._counted = False  # whether it has counted the next patch
 
     def run(self) -> Generator[Ended[K], None, None]:
         """The outcome of each, as soon as it is known. See ``Store.patches``."""
@@ -74,10 +75,11 @@ class Stream(Generic[K]):
             again = bool(waiting) and waiting[0][0] <= transport.timing.clock()
             if not again and len(flying) + len(waiting) >= self._window.size:
                 return
-            if limit is not None:
-                self._pause = limit.wait()
+            if limit is not None and not self._counted:
+                self._pause = limit.take()
                 if self._pause:
                     return
+                self._counted = True
             if again:
                 _, _, key, course = heapq.heappop(waiting)
             else:
@@ -85,8 +87,7 @@ class Stream(Generic[K]):
                 if found is None:
                     return
                 key, course = found[0], Course(found[1], transport.until(found[1]))
-            if limit is not None:
-                limit.spend()
+            self._counted = False
             try:
                 self._send(key, course)
             except MigratorError as error:

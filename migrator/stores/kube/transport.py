@@ -142,8 +142,8 @@ class Transport:
         """
         course = Course(request, self.until(request))
         while True:
-            if self.limit is not None and not request.urgent:
-                self.limit.take()
+            while self.limit is not None and not request.urgent and (pause := self.limit.take()):
+                self.timing.sleep(pause)
             body = self._attempt(course)
             if body is not None:
                 return body

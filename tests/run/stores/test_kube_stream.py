@@ -215,7 +215,7 @@ def test_the_rate_limit_counts_patches_and_takes_none_early(serve: Serve) -> Non
     api = serve(POD)
     time = FakeTime()
     taken: list[float] = []
-    store = store_on(api.url, time=time, limit=lambda clock: RateLimit(2, clock=clock, sleep=clock.sleep))
+    store = store_on(api.url, time=time, limit=lambda clock: RateLimit(2, clock=clock))
     send(store, 6, before=lambda _: taken.append(time() - 100.0))
     assert taken == pytest.approx([0.0, 0.0, 0.5, 1.0, 1.5, 2.0])
 
