@@ -95,8 +95,6 @@ class Stream(Generic[K]):
 
     def _send(self, key: K, course: Course) -> None:
         request = course.request
-        if course.attempt:
-            self._transport.late(course)
         found = self._transport.ready(course)
         if found is None:
             self._retry(key, course)

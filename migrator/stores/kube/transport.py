@@ -169,6 +169,9 @@ class Transport:
         All that takes time comes before the question whether the request may still be sent. ``None`` where it could
         not be, and may be sent after ``course.wait``; raises what it ends with if it must not be sent.
         """
+        request = course.request
+        if course.attempt and not request.repeatable and course.until - self.timing.clock() < self._least(request) / 2:
+            self._give_up(course)  # it waited for others, and its time is over by now
         course.attempt += 1
         try:
             connection = self._connection(course)
@@ -241,12 +244,6 @@ class Transport:
         asked = responses.retry_after(came.headers, status, self.timing.now())
         self._again(course, responses.describe(code, status), asked)
         return None
-
-    def late(self, course: Course) -> None:
-        """Give up a request that is to be sent again, and whose time is over by now."""
-        left = course.until - self.timing.clock()
-        if course.attempt and not course.request.repeatable and left < self._least(course.request) / 2:
-            self._give_up(course)
 
     def _headers(self, request: Request) -> Mapping[str, str]:
         """The headers of a request, with our credentials; one mapping for all that are alike."""
