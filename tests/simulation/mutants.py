@@ -32,12 +32,11 @@ from tests.simulation import (
     cluster,
     products,
     test_machine,
-    test_migrate_crash,
     test_migrate_edit,
-    test_migrate_faults,
     test_migrate_lease,
     test_migrate_operator,
     test_migrate_revert,
+    test_products,
 )
 from tests.simulation.machine import Machine, explore, history
 from tests.simulation.mishaps import Mishap
@@ -156,10 +155,14 @@ def found_by_itself() -> None:
     explore(examples=600, steps=25, shrink=False)
 
 
+def _killed(*, back: bool) -> None:
+    """A run that is killed after any of its writes, and then a rerun or a revert."""
+    test_products.test_what_a_kill_at_any_write_interrupted_can_be_mended("after", "forward", back=back)
+
+
 def _overtaken() -> None:
     """A second run while the first one writes, and lives."""
-    number = next(s.number for s in products.steps("forward") if s.kind == "write" and s.target.startswith("pods/"))
-    products.overtaken("forward", "forward", number, "after", products.Tally(), alive=True)
+    products.overtaken("forward", "forward", products.first_patch(), "after", products.Tally(), alive=True)
 
 
 def _marked(machine: Machine) -> None:
@@ -265,7 +268,7 @@ MUTANTS: Final = (
     Mutant(
         "the commit record is written first",
         _ROOT_FIRST,
-        partial(test_migrate_crash.test_a_rerun_finishes_what_a_kill_interrupted, "after"),
+        partial(_killed, back=False),
     ),
     Mutant("the commit record is written first, and the machine sees it", _ROOT_FIRST, found_by_itself),
     Mutant(
@@ -287,7 +290,7 @@ MUTANTS: Final = (
     Mutant(
         "a lost reply is taken for success",
         _taken_as_success(LostReply),
-        partial(test_migrate_faults.test_a_lost_reply_never_ends_a_run, "before", every=False),
+        partial(test_products.test_a_lost_reply_never_ends_a_run, "before", every=False),
     ),
     Mutant(
         "pods that OnDelete keeps are relabelled",
@@ -312,7 +315,7 @@ MUTANTS: Final = (
     Mutant(
         "nothing is recorded before the first patch",
         _instead(Recorder, "save", _no_tables),
-        partial(test_migrate_crash.test_a_revert_undoes_what_a_kill_interrupted, "after"),
+        partial(_killed, back=True),
     ),
     Mutant(
         "a revert restores PodCliques only",
@@ -322,7 +325,7 @@ MUTANTS: Final = (
     Mutant(
         "a revert also turns back what was the target's before",
         mock.patch.object(revert, "without_kept", lambda changes, _table: changes),
-        partial(test_migrate_crash.test_a_revert_undoes_what_a_kill_interrupted, "after"),
+        partial(_killed, back=True),
     ),
     Mutant(
         "a spec that moved is blessed",

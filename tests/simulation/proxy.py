@@ -22,9 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
-import yaml
-
-from testbed.controlplane.options import tls
+from testbed.controlplane.options import kubeconfig, tls
 from testbed.controlplane.server import ControlPlane
 
 _CHANGING: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
@@ -131,25 +129,10 @@ class Proxy:
         self._server = _Server(("127.0.0.1", 0), _Handler)
         self._server.proxy = self
         self.kubeconfig = directory / f"kubeconfig-{self._server.server_port}"
-        self.kubeconfig.write_text(self._describe(control_plane.token), encoding="utf-8")
+        here = {"server": f"http://127.0.0.1:{self._server.server_port}"}
+        self.kubeconfig.write_text(kubeconfig(here, control_plane.token), encoding="utf-8")
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
         self._thread.start()
-
-    def _describe(self, token: str) -> str:
-        """The kubeconfig that leads to us."""
-        names = {"cluster": "proxied", "user": "admin"}
-        return yaml.safe_dump(
-            {
-                "apiVersion": "v1",
-                "kind": "Config",
-                "clusters": [
-                    {"name": "proxied", "cluster": {"server": f"http://127.0.0.1:{self._server.server_port}"}}
-                ],
-                "users": [{"name": "admin", "user": {"token": token}}],
-                "contexts": [{"name": "proxied", "context": names}],
-                "current-context": "proxied",
-            }
-        )
 
     def close(self) -> None:
         """Stop."""

@@ -7,6 +7,7 @@ import pytest
 from tests.simulation.machine import history
 from tests.simulation.mutants import MUTANTS, Mutant
 from tests.simulation.points import undisturbed
+from tests.simulation.products import steps
 from tests.support.counts import record
 
 
@@ -14,6 +15,7 @@ from tests.support.counts import record
 def _points() -> None:
     """Count the points at which faults strike in the product as it is."""
     undisturbed()
+    steps("forward")
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)

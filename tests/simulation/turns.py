@@ -6,7 +6,7 @@ import random
 import threading
 from typing import Any
 
-from tests.simulation.process import Ending, Fault, Process
+from tests.simulation.process import At, Ending, Process
 from tests.simulation.world import World
 
 _LONGEST = 120.0
@@ -27,7 +27,7 @@ class Turns:
         self._running: int | None = None
         self._processes: list[Process] = []
 
-    def start(self, *, fault: Fault | None = None) -> Process:
+    def start(self, *, fault: At | None = None) -> Process:
         """A process that will take part."""
         number = len(self._processes)
         process = self._world.start(

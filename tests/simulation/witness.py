@@ -15,7 +15,7 @@ from testbed.trees import Object
 from tests.simulation import cluster
 from tests.simulation.cluster import HASH_LABEL, Key, set_of
 from tests.simulation.points import GROVE
-from tests.simulation.process import Write
+from tests.simulation.process import Step
 from tests.simulation.tree import clique_of, containers_of
 from tests.simulation.world import World
 from tests.support.memory_objects import copied
@@ -109,7 +109,7 @@ class Witness:
     wrongs: list[str] = field(default_factory=list)
     _before: dict[str, Object | None] = field(default_factory=dict)
 
-    def arrive(self, write: Write) -> None:
+    def arrive(self, write: Step) -> None:
         """Before a write: only the holder of our Lease writes at all, and to sets only who has the operator's too."""
         if write.resource in {resources.LEASES, resources.EVENTS}:
             return
@@ -119,11 +119,11 @@ class Witness:
         if write.resource in GROVE and self.world.holder != write.process.name:
             self.wrongs.append(f"{write.process.name} writes {write.target}, and {self.world.holder!r} has the Lease")
 
-    def stash(self, write: Write) -> None:
+    def stash(self, write: Step) -> None:
         """Right before it is applied, after whatever else happened at that moment."""
         self._before[write.process.name] = self._read(write)
 
-    def applied(self, write: Write) -> None:
+    def applied(self, write: Step) -> None:
         """After it: hashes were translated, this way or that, by words of this very field; nothing else changed."""
         if write.resource not in GROVE:
             return
@@ -142,12 +142,11 @@ class Witness:
         if _without_hashes(before) != _without_hashes(after):
             self.wrongs.append(f"{write.target}: more than hashes was changed")
 
-    def _read(self, write: Write) -> Object | None:
-        if write.resource not in GROVE:
+    def _read(self, write: Step) -> Object | None:
+        if write.resource is None or write.resource not in GROVE:
             return None
-        namespace = "default"
         try:
-            return self.world.store.read(write.resource, namespace, write.name)
+            return self.world.store.read(write.resource, "default", write.name)
         except KeyError:
             return None
 

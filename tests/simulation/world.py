@@ -19,7 +19,7 @@ from tests.simulation import cluster
 from tests.simulation.deployment import Controllers, image_of
 from tests.simulation.lines import ALPHA_11, Line
 from tests.simulation.operators import Operator
-from tests.simulation.process import Ending, Fault, Process
+from tests.simulation.process import At, Ending, Process
 from tests.support.memory_objects import copied, timestamp
 from tests.support.memory_store import MemoryStore
 
@@ -152,6 +152,6 @@ class World:
         """A migrator that has not begun yet."""
         return Process(self, **options)
 
-    def run(self, fault: Fault | None = None, **options: Any) -> Ending:
+    def run(self, fault: At | None = None, **options: Any) -> Ending:
         """Run one migrator to its end, or to its death."""
         return self.start(fault=fault).run(**options)

@@ -10,6 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import pytest
+
+from tests.support.pods.container import isolation
+
 VARIABLE: Final = "GROVE_OPERATORS_DIR"
 REPOSITORY: Final = "grove-operator"
 
@@ -80,7 +84,10 @@ def directory() -> Path | None:
     return Path(named).resolve() if named else None
 
 
-def of_image(image: str) -> Build | None:
-    """The build that an image stands for; None if it is not an operator's."""
-    repository, _, tag = image.rpartition(":")
-    return BUILDS.get(tag) if repository == REPOSITORY else None
+def need(*names: str) -> None:
+    """Skips where these builds cannot run: there is no binary of one, or a process gets no mounts of its own here."""
+    if isolation() is None:
+        pytest.skip("this machine permits no private mounts (unshare --mount), so no container can be imitated")
+    missing = [name for name in names if BUILDS[name].binary() is None]
+    if missing:
+        pytest.skip(f"not run: no binary of {', '.join(missing)} in {VARIABLE}")

@@ -10,9 +10,8 @@ from tests.support.watch import ADDED, DELETED
 
 @dataclass(slots=True)
 class PodDiary:
-    """What happened to the pods of some namespaces since it was opened: who came, who was asked to go, who went."""
+    """What happened to pods of sets since it was opened: which were created, and which deleted."""
 
-    namespaces: frozenset[str]
     created: list[str] = field(default_factory=list)
     deleted: list[str] = field(default_factory=list)
     _leaving: set[str] = field(default_factory=set)
@@ -20,8 +19,6 @@ class PodDiary:
     def note(self, change: str, pod: Object) -> None:
         """Write a change down; a pod that is asked to go counts as deleted from then on, and once."""
         metadata = pod["metadata"]
-        if metadata.get("namespace") not in self.namespaces:
-            return
         if change == ADDED:
             self.created.append(metadata["name"])
         if (change == DELETED or metadata.get("deletionTimestamp")) and metadata["uid"] not in self._leaving:

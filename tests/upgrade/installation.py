@@ -34,6 +34,26 @@ _RIGHTS: Final = (
     ("apiextensions.k8s.io", ["customresourcedefinitions"]),
 )
 
+#: alpha.8 removes its ClusterTopology at the start, and ends if the kind is not known.
+TOPOLOGY: Final = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "clustertopologies.grove.io"},
+    "spec": {
+        "group": "grove.io",
+        "names": {"kind": "ClusterTopology", "plural": "clustertopologies"},
+        "scope": "Cluster",
+        "versions": [
+            {
+                "name": "v1alpha1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:

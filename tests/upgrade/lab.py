@@ -6,8 +6,7 @@ import os
 import socket
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import urllib3
 
@@ -19,50 +18,33 @@ from tests.support.pods.container import Program, image_of
 from tests.support.pods.kubelet import Kubelet
 from tests.upgrade import builds, installation
 from tests.upgrade.builds import Build
-from tests.upgrade.cluster import WORKLOADS, Ran
-from tests.upgrade.served import ServedCluster
+from tests.upgrade.cluster import Cluster, Ran
 
 # With this the API server calls a webhook at what its Service is an alias of; else it wants Endpoints, which refuse
 # loopback addresses.
 _ARGUMENTS: Final = ("--enable-aggregator-routing=false",)
 
 
-class Lab(ServedCluster):
-    """One cluster; a context manager. At most one operator is installed in it.
-
-    Builds that can elect a leader do so, as their chart has it; with ``leader_election`` the others are told to.
-    """
+class Lab(Cluster):
+    """One cluster. Builds that elect a leader by their chart do so; with ``leader_election`` the others are told to."""
 
     def __init__(self, directory: Path, *, authorizer: bool = False, leader_election: bool = False) -> None:
         super().__init__()
-        self.control_plane = ControlPlane(
-            directory / "controlplane", Options(controller_manager=True, apiserver_args=_ARGUMENTS)
-        )
+        options = Options(controller_manager=True, apiserver_args=_ARGUMENTS)
+        self.control_plane = ControlPlane(directory / "controlplane", options)
         self._directory = directory
         self._authorizer = authorizer
         self._leader_election = leader_election
         self._ports = _free_ports(3)
-        self._ends = ExitStack()
 
-    def __enter__(self) -> Self:
-        self.control_plane.start()
-        self._ends.callback(self.control_plane.stop)
-        self.ready = Ready(self.control_plane.url, self.control_plane.token, self.control_plane.ca)
-        self.kubeconfig = self.control_plane.kubeconfig
-        self.client = self.control_plane.client()
-        self._ends.callback(self.client.close)
-        for name in (installation.NAMESPACE, WORKLOADS):
-            self.client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        self.kubelet = self._ends.enter_context(
-            Kubelet(self.control_plane, self._directory / "pods", _program, observe=self._observe)
-        )
-        return self
+    def _begin(self, ends: ExitStack) -> None:
+        server = ends.enter_context(self.control_plane)
+        self.ready = Ready(server.url, server.token, server.ca)
+        self.kubeconfig = server.kubeconfig
+        self.kubelet = ends.enter_context(Kubelet(server, self._directory / "pods", _program))
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._ends.close()
-
-    def install(self, build: Build, *, wait: bool = True, lease_rights: bool | None = None) -> None:
-        """Install a build with its CRDs, or upgrade to it, as the chart does: afterwards one replica of it runs."""
+    def install(self, build: Build, *, lease_rights: bool | None = None) -> None:
+        """Install a build as its chart does: afterwards one replica of it runs."""
         self.build = build
         webhooks, health, metrics = self._ports
         settings = installation.Settings(
@@ -79,8 +61,7 @@ class Lab(ServedCluster):
                 self.client.create(item)
         for item in installation.objects(build, settings):
             self.client.apply(item, manager="helm")
-        if wait:
-            self.wait_for_operator(build)
+        self.wait_for_operator(build)
 
     def switch_off_authorizer(self) -> None:
         """Upgrade to the same build without the authorizer, as ``config.authorizer.enabled=false`` does."""
@@ -92,9 +73,11 @@ class Lab(ServedCluster):
     def apply_crds(self, line: str) -> None:
         """Apply a line's CRDs, unless they are in force already."""
         apply_crds(self.control_plane, line)
+        if line == "alpha.8":
+            self.client.apply(installation.TOPOLOGY)
 
     def ended(self, build: Build) -> float:
-        """When the last process of a build ended, on the monotonic clock."""
+        """When the last process of a build ended."""
         return max(span.ended or 0 for span in self.kubelet.spans(build.image))
 
     def create_set(self, pcs: Object) -> None:
@@ -104,9 +87,6 @@ class Lab(ServedCluster):
     def tool(self, *arguments: str, kubeconfig: Path | None = None) -> Ran:
         """Run the tool to its end, as a user does: the administrator, or whose kubeconfig is given."""
         return self.from_here(*arguments, kubeconfig=kubeconfig)
-
-    def _is_of(self, image: str, build: Build) -> bool:
-        return image == build.image
 
     def _metrics(self) -> str:
         url = f"http://127.0.0.1:{self._ports[2]}/metrics"
@@ -120,9 +100,10 @@ class Lab(ServedCluster):
 
 
 def _program(pod: Object) -> Program | None:
-    build = builds.of_image(image_of(pod))
-    if build is None:
+    repository, _, tag = image_of(pod).rpartition(":")
+    if repository != builds.REPOSITORY:
         return None
+    build = builds.BUILDS[tag]
     binary = build.binary()
     if binary is None:
         raise FileNotFoundError(f"{builds.VARIABLE} has no {build.name}/grove-operator")

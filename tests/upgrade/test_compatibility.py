@@ -6,10 +6,8 @@ import json
 from typing import Any
 
 from tests.node import scenarios, test_helm, test_job
-from tests.node.pairs import BY_CHART
-from tests.node.pairs import PAIRS as ON_A_NODE
 from tests.upgrade import compatibility
-from tests.upgrade.matrix import PAIRS, SOAK_SECONDS
+from tests.upgrade.matrix import BY_CHART, ON_A_NODE, PAIRS, SOAK_SECONDS
 
 
 def results() -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -32,14 +31,10 @@ State = Callable[[Photo], Iterable[Change]]
 
 
 @pytest.fixture(scope="module", params=PAIRS, ids=lambda pair: pair.name)
-def rested(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, operators: Path
-) -> Iterator[tuple[Lab, Pair]]:
+def rested(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Lab, Pair]]:
     """A cluster in which the first of a pair has no more to do; the last test leaves it to the other."""
-    del operators
     pair: Pair = request.param
-    if pair.missing():
-        pytest.skip(f"not run: no binary of {', '.join(pair.missing())}")
+    pair.need()
     with Lab(tmp_path_factory.mktemp("model") / "lab") as lab:
         prepare(lab, pair.builds[0])
         yield lab, pair
@@ -67,7 +62,7 @@ def one_pod_of_each(now: Photo) -> Iterable[Change]:
     for clique in _of_set(now, photo.CLIQUE, "busybox"):
         yield clique, "status", {"status": _with_progress(clique, {"currentPodCliqueSetGenerationHash": FOREIGN})}
         name = clique["metadata"]["name"]
-        pod = next(pod for pod in pods if pod["metadata"]["labels"]["grove.io/podclique"] == name)
+        pod = next(pod for pod in pods if pod["metadata"]["labels"][photo.POD_CLIQUE] == name)
         yield pod, "", {"metadata": {"labels": {photo.HASH: FOREIGN}}}
 
 
@@ -137,4 +132,4 @@ def _with_progress(clique: Object, status: Object) -> Object:
 
 def _of_set(now: Photo, kind: str, name: str) -> list[Object]:
     """The objects of a kind that belong to a set."""
-    return [item for item in now.of(kind) if item["metadata"]["labels"][photo.PART_OF] == name]
+    return [item for item in now.of(kind) if (kind, item["metadata"]["name"]) in now.of_set(name)]
