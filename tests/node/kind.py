@@ -48,8 +48,6 @@ class OwnNode:
         found = []
         for build in self._builds:
             binary = build.binary()
-            if binary is None:
-                raise ValueError(f"there is no binary of {build.name}")
             named = {REPOSITORY: build.name, INITC: _version(binary)}
             for name, tag in named.items():
                 program = f"/{name}"

@@ -26,7 +26,7 @@ New = Callable[..., KindCluster]
 def cluster(pair: Pair, namespaces: None, tmp_path: Path) -> New:  # noqa: ARG001 - it only skips
     """Makes clusters on a node that has the operators of a pair."""
     charts = Charts((builds.directory() or Path()) / "charts")
-    if not all(build.binary() and Path(*charts.reference(build.name)).is_dir() for build in pair.builds):
+    if not all(build.runs for build in pair.builds):
         pytest.skip(f"{builds.VARIABLE} names no directory with binaries and charts of {pair.name}")
 
     def new(name: str, *, by_chart: bool = False) -> KindCluster:

@@ -17,11 +17,12 @@ from typing import Final, Self
 
 import urllib3
 
+from testbed import operator_installation as installation
 from testbed.controlplane.client import Client, Object, eventually
 from testbed.controlplane.options import Ready, tls
 from tests.support.paths import ROOT
 from tests.support.watch import Watch
-from tests.upgrade import installation, photo
+from tests.upgrade import photo
 from tests.upgrade.builds import REPOSITORY, Build
 from tests.upgrade.diary import PodDiary
 from tests.upgrade.photo import Photo
@@ -116,12 +117,12 @@ class Cluster(ABC):
 
     def operator_pods(self) -> list[Object]:
         """The operator's pods, those that are ending included."""
-        selector = ",".join(f"{key}={value}" for key, value in installation.SELECTOR.items())
+        selector = ",".join(f"{key}={value}" for key, value in installation.LABELS.items())
         return self.client.list("v1", "Pod", installation.NAMESPACE, selector=selector)
 
     def stop_operator(self) -> None:
         """Scale the operator to zero and wait until its process has ended."""
-        deployment = self.client.get("apps/v1", "Deployment", installation.DEPLOYMENT, installation.NAMESPACE)
+        deployment = self.client.get("apps/v1", "Deployment", installation.NAME, installation.NAMESPACE)
         answer = self.client.patch(deployment, {"spec": {"replicas": 0}}, subresource="scale")
         if answer.status != 200:
             raise RuntimeError(f"the operator cannot be scaled: {answer.body}")

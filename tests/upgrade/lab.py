@@ -4,37 +4,71 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
 import urllib3
+import yaml
 
+from testbed import operator_installation as installation
 from testbed.controlplane.client import Object
 from testbed.controlplane.crds import apply_crds
 from testbed.controlplane.options import Options, Ready
 from testbed.controlplane.server import ControlPlane
+from testbed.helm import PROGRAMS
 from tests.support.pods.container import Program, image_of
 from tests.support.pods.kubelet import Kubelet
-from tests.upgrade import builds, installation
+from tests.upgrade import builds
 from tests.upgrade.builds import Build
 from tests.upgrade.cluster import Cluster, Ran
+from tests.upgrade.kind.charts import Charts
+from tests.upgrade.kind.commands import run
 
 # With this the API server calls a webhook at what its Service is an alias of; else it wants Endpoints, which refuse
 # loopback addresses.
 _ARGUMENTS: Final = ("--enable-aggregator-routing=false",)
+_NOT_FOUND: Final = 404
+#: The imitated kubelet acts as the administrator.
+_EXEMPT: Final = "admin,system:serviceaccount:kube-system:generic-garbage-collector"
+#: The operator writes its certificate into these, so they are created once, and not applied again.
+_CERTIFIED: Final = {"Secret", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
+#: alpha.8 removes its ClusterTopology at the start, and ends if the kind is not known.
+_TOPOLOGY: Final = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "clustertopologies.grove.io"},
+    "spec": {
+        "group": "grove.io",
+        "names": {"kind": "ClusterTopology", "plural": "clustertopologies"},
+        "scope": "Cluster",
+        "versions": [
+            {
+                "name": "v1alpha1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+}
 
 
 class Lab(Cluster):
-    """One cluster. Builds that elect a leader by their chart do so; with ``leader_election`` the others are told to."""
+    """One cluster, in which operators are installed from their charts.
 
-    def __init__(self, directory: Path, *, authorizer: bool = False, leader_election: bool = False) -> None:
+    Three things differ from other clusters, so that everything stays on the loopback interface: the Service that the
+    API server calls webhooks at is an alias of ``localhost``, the operator binds to 127.0.0.1, and its ports are free
+    ones.
+    """
+
+    def __init__(self, directory: Path, *, authorizer: bool = False) -> None:
         super().__init__()
         options = Options(controller_manager=True, apiserver_args=_ARGUMENTS)
         self.control_plane = ControlPlane(directory / "controlplane", options)
         self._directory = directory
         self._authorizer = authorizer
-        self._leader_election = leader_election
         self._ports = _free_ports(3)
 
     def _begin(self, ends: ExitStack) -> None:
@@ -43,25 +77,46 @@ class Lab(Cluster):
         self.kubeconfig = server.kubeconfig
         self.kubelet = ends.enter_context(Kubelet(server, self._directory / "pods", _program))
 
-    def install(self, build: Build, *, lease_rights: bool | None = None) -> None:
-        """Install a build as its chart does: afterwards one replica of it runs."""
+    def install(self, build: Build) -> None:
+        """Install a build as Helm does from its chart: afterwards one replica of it runs."""
         self.build = build
-        webhooks, health, metrics = self._ports
-        settings = installation.Settings(
-            webhooks=webhooks,
-            health=health,
-            metrics=metrics,
-            leader_election=self._leader_election or build.leads,
-            lease_rights=build.leads if lease_rights is None else lease_rights,
-            authorizer=self._authorizer,
-        )
         self.apply_crds(build.crds)
-        if not self.client.list("v1", "Secret", installation.NAMESPACE):
-            for item in (installation.certificate(), *installation.webhooks(settings)):
+        for item in self._rendered(build):
+            kind, metadata = self.client.kind_of(item), item["metadata"]
+            if kind.namespaced:
+                metadata.setdefault("namespace", installation.NAMESPACE)
+            path = kind.path(metadata.get("namespace"), metadata["name"])
+            if item["kind"] not in _CERTIFIED:
+                self.client.apply(item, manager="helm")
+            elif self.client.request("GET", path).status == _NOT_FOUND:
                 self.client.create(item)
-        for item in installation.objects(build, settings):
-            self.client.apply(item, manager="helm")
         self.wait_for_operator(build)
+
+    def _rendered(self, build: Build) -> Iterator[Object]:
+        """The objects of a build's chart, on the loopback interface."""
+        charts = Charts((builds.directory() or Path()) / "charts")
+        webhooks, health, metrics = self._ports
+        values = {
+            "image.repository": builds.REPOSITORY,
+            "config.server.webhooks.port": webhooks,
+            "config.server.healthProbes.port": health,
+            "config.server.metrics.port": metrics,
+            "config.authorizer.enabled": str(self._authorizer).lower(),
+            "config.authorizer.exemptServiceAccountUserNames": f"{{{_EXEMPT}}}",
+        }
+        settings = [word for name, value in values.items() for word in ("--set", f"{name}={value}")]
+        chart = (*charts.reference(build.name), *charts.values(build), *settings)
+        helm = str(PROGRAMS["helm3"].binary())
+        for item in yaml.safe_load_all(run(helm, "template", "grove", *chart, "--namespace", installation.NAMESPACE)):
+            if item["kind"] == "Service":
+                ports = [{"name": "webhooks", "port": webhooks}]
+                item["spec"] = {"type": "ExternalName", "externalName": "localhost", "ports": ports}
+            elif item["kind"] == "ConfigMap":
+                configuration = yaml.safe_load(item["data"]["config.yaml"])
+                for server in configuration["server"].values():
+                    server["bindAddress"] = "127.0.0.1"
+                item["data"]["config.yaml"] = yaml.safe_dump(configuration)
+            yield item
 
     def switch_off_authorizer(self) -> None:
         """Upgrade to the same build without the authorizer, as ``config.authorizer.enabled=false`` does."""
@@ -74,7 +129,7 @@ class Lab(Cluster):
         """Apply a line's CRDs, unless they are in force already."""
         apply_crds(self.control_plane, line)
         if line == "alpha.8":
-            self.client.apply(installation.TOPOLOGY)
+            self.client.apply(_TOPOLOGY)
 
     def ended(self, build: Build) -> float:
         """When the last process of a build ended."""
@@ -96,7 +151,7 @@ class Lab(Cluster):
             return ""
 
     def _log(self) -> str:
-        return self.kubelet.log(installation.DEPLOYMENT)
+        return self.kubelet.log(installation.NAME)
 
 
 def _program(pod: Object) -> Program | None:
@@ -104,10 +159,7 @@ def _program(pod: Object) -> Program | None:
     if repository != builds.REPOSITORY:
         return None
     build = builds.BUILDS[tag]
-    binary = build.binary()
-    if binary is None:
-        raise FileNotFoundError(f"{builds.VARIABLE} has no {build.name}/grove-operator")
-    return Program((str(binary),), {"GOMAXPROCS": str(os.cpu_count() or 1)})
+    return Program((str(build.binary()),), {"GOMAXPROCS": str(os.cpu_count() or 1)})
 
 
 def _free_ports(count: int) -> list[int]:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.upgrade import installation, photo, samples
+from testbed import operator_installation as installation
+from tests.upgrade import photo, samples
 from tests.upgrade.builds import BUILDS, Build, need
 from tests.upgrade.lab import Lab
 
@@ -22,8 +23,8 @@ def test_alpha_3_elects_no_leader_whatever_its_configuration_says(tmp_path: Path
     JSON name, and names are compared exactly, so ``leaderElection`` in the configuration is not read.
     """
     need(ALPHA_3.name)
-    with Lab(tmp_path / "lab", leader_election=True) as lab:
-        lab.install(ALPHA_3, lease_rights=False)
+    with Lab(tmp_path / "lab") as lab:
+        lab.install(ALPHA_3)  # its chart switches leader election on, and grants no rights on Leases
         assert lab.client.list("coordination.k8s.io/v1", "Lease", installation.NAMESPACE) == []
 
 

@@ -13,12 +13,12 @@ from typing import Final
 import yaml
 
 from scripts import render_manifests
+from testbed import operator_installation as installation
 from testbed.controlplane import crds
 from testbed.controlplane.client import Object, eventually, job_end
 from testbed.controlplane.options import Ready
 from tests.support.paths import ROOT
 from tests.support.watch import DELETED
-from tests.upgrade import installation
 from tests.upgrade.builds import Build
 from tests.upgrade.cluster import Cluster, Ran, is_of
 from tests.upgrade.kind import pods
@@ -33,7 +33,7 @@ _PUBLISHED: Final = Charts()
 _JOB_SECONDS: Final = 1900  # a little more than its activeDeadlineSeconds
 _LOOK_SECONDS: Final = 0.5
 _ADMINISTRATOR: Final = "grove-migrator-e2e"
-_METRICS: Final = f"/api/v1/namespaces/{_NAMESPACE}/services/{installation.DEPLOYMENT}:metrics/proxy/metrics"
+_METRICS: Final = f"/api/v1/namespaces/{_NAMESPACE}/services/{installation.NAME}:metrics/proxy/metrics"
 #: Build arguments of the Dockerfile that the environment decides.
 _BUILD_ARGUMENTS: Final = ("BUILD_BASE", "RUNTIME_BASE", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST")
 
@@ -129,7 +129,7 @@ class KindCluster(Cluster):
 
     def _note(self, change: str, pod: Object) -> None:
         super()._note(change, pod)
-        if change == DELETED and installation.SELECTOR.items() <= (pod["metadata"].get("labels") or {}).items():
+        if change == DELETED and installation.LABELS.items() <= (pod["metadata"].get("labels") or {}).items():
             self._ended[pod["spec"]["containers"][0]["image"]] = time.monotonic()
 
     def _metrics(self) -> str:
@@ -138,7 +138,7 @@ class KindCluster(Cluster):
 
     def _log(self) -> str:
         try:
-            return self._kubectl("logs", f"deployment/{installation.DEPLOYMENT}", "--tail=100")
+            return self._kubectl("logs", f"deployment/{installation.NAME}", "--tail=100")
         except CommandError as error:
             return str(error)
 
