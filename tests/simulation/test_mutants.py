@@ -1,4 +1,4 @@
-"""The suite has teeth: with one thing wrong in the product, a check of it fails."""
+"""With one thing wrong in the product, a check of the suite fails."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _points() -> None:
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_mutant_is_seen(mutant: Mutant) -> None:
-    """The check that is named for it fails once this is wrong, by what it asserts and not by accident."""
+    """The check of a mutant fails by an assertion of its own."""
     with mutant.wrong, mutant.also, pytest.raises(AssertionError):
         mutant.check()
     record("mutants", 1)
@@ -30,5 +30,5 @@ def test_a_mutant_is_seen(mutant: Mutant) -> None:
     "mutant", [m for m in MUTANTS if getattr(m.check, "func", None) is history], ids=lambda mutant: mutant.name
 )
 def test_without_it_all_is_well(mutant: Mutant) -> None:
-    """The histories that are told here only, and nowhere else as tests, pass with the product as it is."""
+    """The histories of mutants, which are not tests elsewhere, pass with the product as it is."""
     mutant.check()

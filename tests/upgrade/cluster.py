@@ -10,7 +10,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -21,10 +21,9 @@ from testbed import operator_installation as installation
 from testbed.controlplane.client import Client, Object, eventually
 from testbed.controlplane.options import Ready, tls
 from tests.support.paths import ROOT
-from tests.support.watch import Watch
+from tests.support.watch import ADDED, DELETED, Watch
 from tests.upgrade import photo
 from tests.upgrade.builds import REPOSITORY, Build
-from tests.upgrade.diary import PodDiary
 from tests.upgrade.photo import Photo
 
 WORKLOADS: Final = "serving"
@@ -43,6 +42,24 @@ class Ran:
     out: str
     err: str
     seconds: float
+
+
+@dataclass(slots=True)
+class PodDiary:
+    """What happened to pods of sets since it was opened: which were created, and which deleted."""
+
+    created: list[str] = field(default_factory=list)
+    deleted: list[str] = field(default_factory=list)
+    _leaving: set[str] = field(default_factory=set)
+
+    def note(self, change: str, pod: Object) -> None:
+        """Write a change down; a pod that is asked to go counts as deleted from then on, and once."""
+        metadata = pod["metadata"]
+        if change == ADDED:
+            self.created.append(metadata["name"])
+        if (change == DELETED or metadata.get("deletionTimestamp")) and metadata["uid"] not in self._leaving:
+            self._leaving.add(metadata["uid"])
+            self.deleted.append(metadata["name"])
 
 
 class Cluster(ABC):
@@ -223,6 +240,12 @@ class Cluster(ABC):
                 found.note(change, pod)
 
     # The tool.
+
+    def migrate(self, target: Build, *more: str) -> Ran:
+        """A run to a build that comes next, which must succeed."""
+        done = self.tool("run", *more, *target.target, "--stop-operator")
+        assert done.code == 0, done.err
+        return done
 
     def from_here(self, *arguments: str, kubeconfig: Path | None = None) -> Ran:
         """Run the tool on this machine to its end, as the administrator or as whose kubeconfig is given."""

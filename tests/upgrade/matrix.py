@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from testbed.controlplane.client import Object
 from tests.support import counts
@@ -197,30 +197,6 @@ def _rolled(cluster: Cluster, wanted: set[str]) -> Photo:
         time.sleep(1)
 
 
-def with_tool(cluster: Cluster, pair: Pair) -> tuple[Photo, Photo, Mapping[str, Any]]:
-    """Upgrade with the tool, and judge it; returns the state before and after, and the run's own figures."""
-    source, target = pair.builds
-    before = prepare(cluster, source)
-    if pair.crds_first:
-        cluster.apply_crds(target.crds)
-    with cluster.diary() as diary:
-        run = cluster.tool("run", *target.target, "--stop-operator")
-        assert run.code == 0, run.err
-        cluster.install(target)
-        downtime = cluster.answering - cluster.ended(source)
-        after = cluster.settle()
-        time.sleep(soak())
-        after = cluster.settle()
-    assert diary.deleted == []
-    assert diary.created == []
-    assert after.pods() == before.pods()
-    compare(before, after, target)
-    verified = cluster.tool("verify", *target.target, "--after-upgrade", "--settle", "30s")
-    summary = next(found for found in map(json.loads, run.err.splitlines()) if found["event"] == "summary")
-    assert verified.code == 0, verified.out + verified.err
-    return before, after, {"patches": summary["patches"], "run": run.seconds, "downtime": downtime}
-
-
 def compare(before: Photo, after: Photo, target: Build) -> None:
     """No update has begun, and as many replicas are updated as before; ``target`` is the operator that came after."""
     # CRDs of alpha.9 forget rollingUpdateProgress, so an update of before may be missing.
@@ -272,18 +248,34 @@ def upgrade_twice(pair: Pair, new: Callable[[str], AbstractContextManager[Cluste
 
 
 def upgrade(pair: Pair, cluster: Cluster) -> Result:
-    """Upgrade with the tool, and go on."""
-    before, after, figures = with_tool(cluster, pair)
+    """Upgrade with the tool, judge it, and go on."""
+    source, target = pair.builds
+    before = prepare(cluster, source)
+    if pair.crds_first:
+        cluster.apply_crds(target.crds)
+    with cluster.diary() as diary:
+        run = cluster.migrate(target)
+        cluster.install(target)
+        downtime = cluster.answering - cluster.ended(source)
+        cluster.settle()
+        time.sleep(soak())
+        after = cluster.settle()
+    assert (diary.deleted, diary.created) == ([], [])
+    assert after.pods() == before.pods()
+    compare(before, after, target)
+    verified = cluster.tool("verify", *target.target, "--after-upgrade", "--settle", "30s")
+    assert verified.code == 0, verified.out + verified.err
     scale_out_rolls_nobody(cluster, pair, after)
     a_change_rolls_what_it_should(cluster, pair)
+    summary = next(found for found in map(json.loads, run.err.splitlines()) if found["event"] == "summary")
     return Result(
         sets=len(before.of(photo.SET)),
         pods=len(before.pods()),
         without=None,
         with_tool=len(before.pods().keys() - after.pods().keys()),
-        patches=figures["patches"],
-        run_seconds=figures["run"],
-        downtime_seconds=figures["downtime"],
+        patches=summary["patches"],
+        run_seconds=run.seconds,
+        downtime_seconds=downtime,
         soak_seconds=soak(),
     )
 

@@ -26,14 +26,12 @@ def test_a_migration_back_beside_the_record_of_the_first_costs_no_pod(tmp_path: 
             lab.create_set(pcs)
         before = lab.settle(lambda now: len(now.of(photo.SET)) == 2)
         with lab.diary() as diary:
-            there = lab.tool("run", *new.target, "--stop-operator")
-            assert there.code == 0, there.err
+            lab.migrate(new)
             lab.install(new)
             between = lab.settle()
             planned = lab.tool("plan", "--detailed-exitcode", *old.target)
             assert planned.code == _PENDING, planned.out + planned.err
-            back = lab.tool("run", *old.target, "--stop-operator")
-            assert back.code == 0, back.err
+            lab.migrate(old)
             lab.install(old)
             after = lab.settle()
         assert (diary.deleted, diary.created) == ([], [])

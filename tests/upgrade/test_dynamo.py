@@ -24,8 +24,7 @@ def test_a_dynamo_graph_keeps_its_pods(tmp_path: Path, *, migrated: bool) -> Non
         dynamo_cluster.fill(lab)
         before = _pods(lab)
         if migrated:
-            done = lab.tool("run", *target.target, "--stop-operator")
-            assert done.code == 0, done.err
+            lab.migrate(target)
         else:
             lab.stop_operator()
         lab.install(target)

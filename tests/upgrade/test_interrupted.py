@@ -31,9 +31,7 @@ def test_after_a_kill_nothing_rolls(pair: Pair, tmp_path: Path, *, reverted: boo
         before = prepare(lab, source)
         with lab.diary() as diary:
             _kill_in_mid_run(lab, before, target)
-            again = ("run", "--from", source.scheme, *target.target, "--stop-operator")
-            done = lab.tool(*again, *(["--revert"] if reverted else []))
-            assert done.code == 0, done.err
+            lab.migrate(target, "--from", source.scheme, *(["--revert"] if reverted else []))
             if reverted:
                 assert _hashes(lab.photo()) == _hashes(before)
             lab.install(source if reverted else target)

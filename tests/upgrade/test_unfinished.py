@@ -95,8 +95,7 @@ def test_what_never_ends_refuses_nothing_and_costs_no_pod(tmp_path: Path) -> Non
         assert {tree["state"] for tree in planned["trees"]} == {"migrate"}
         assert {w["code"] for w in planned["warnings"] if w["name"] in lagging} == {"GM-109"}
         with lab.diary() as diary:
-            run = lab.tool("run", *target.target, "--stop-operator")
-            assert run.code == 0, run.err
+            lab.migrate(target)
             lab.install(target)
             quiet(lab, lambda now: now.of(photo.SET))
             time.sleep(soak())
@@ -132,8 +131,7 @@ def test_an_update_in_flight_between_releases_that_hash_alike_refuses_nothing(tm
         planned = json.loads(lab.tool("plan", *target.target, "-o", "json").out)
         assert (planned["refusals"], [tree["state"] for tree in planned["trees"]]) == ([], ["done"])
         assert "GM-301" in {advice["id"] for advice in planned["advisories"]}
-        run = lab.tool("run", *target.target, "--stop-operator")
-        assert run.code == 0, run.err
+        lab.migrate(target)
         with lab.diary() as diary:
             lab.install(target)
             after = quiet(lab, lambda now: now.of(photo.SET))
