@@ -26,7 +26,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 TABLE = Path(__file__).resolve().parent.parent / "migrator" / "hashing" / "releases.json"
 
@@ -52,16 +52,6 @@ class Build:
 
     go_mod: str
     commit: str | None
-
-
-class Source(Protocol):
-    """Where Grove's releases are read from."""
-
-    def releases(self) -> frozenset[str]:
-        """Every release there is."""
-
-    def read(self, release: str) -> Build:
-        """The go.mod of one release, or of a ``main-`` build."""
 
 
 def run(command: Sequence[str], cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -139,6 +129,10 @@ class GoModules:
             raise ReadError(refusal(f"{module}@{version}", answer.get("Error") or done.stderr))
         commit = (answer.get("Origin") or {}).get("Hash")
         return Build(Path(answer["GoMod"]).read_text(encoding="utf-8"), commit)
+
+
+#: Where Grove's releases are read from.
+Source = GitClone | GoModules
 
 
 def refusal(what: str, message: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from testbed.helm import PROGRAMS
 from tests.node import images
 from tests.node.cluster import Machine
-from tests.node.programs import NODE
+from tests.node.real import NODE
 from tests.upgrade.builds import REPOSITORY, Build
 from tests.upgrade.kind.commands import run
 from tests.upgrade.kind.stand_in import write_kubeconfig

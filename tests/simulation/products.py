@@ -99,22 +99,12 @@ class Tally:
 def prepared(command: Command) -> World:
     """A cluster in which the command makes sense, and whose operators must know what they see when they are awake."""
     world = World()
-    before, after = world.before, world.after
     if command != "forward":
         assert world.run().code == DONE
     if command == "verify":
         world.deploy(replicas=1, image=cluster.NEW_IMAGE)
         world.advance(60)
-
-    looked: set[tuple[str, str]] = set()
-
-    def awake(image: str) -> None:
-        known = before if image == cluster.OLD_IMAGE else after
-        if (image, world.store.version) not in looked:
-            looked.add((image, world.store.version))
-            assert world.grove() == known, f"{image} is awake beside hashes that it does not know"
-
-    world.on_awake = awake
+    world.forbid_unknown_hashes()
     return world
 
 

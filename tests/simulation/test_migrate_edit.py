@@ -19,12 +19,7 @@ Objects = dict[cluster.Key, Object]
 
 def edit(world: World, name: str, clique: str) -> None:
     """Change the image of one clique, as a user does."""
-
-    def change(body: Object) -> None:
-        template = next(c for c in body["spec"]["template"]["cliques"] if c["name"] == clique)
-        template["spec"]["podSpec"]["containers"][0]["image"] = f"{clique}:2"
-
-    world.store.edit(resources.POD_CLIQUE_SETS, "default", name, change)
+    world.store.edit(resources.POD_CLIQUE_SETS, "default", name, lambda pcs: cluster.edit(pcs, clique))
 
 
 def labels(objects: Objects, prefix: str) -> dict[str, str]:

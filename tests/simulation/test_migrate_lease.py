@@ -8,23 +8,9 @@ from migrator import resources
 from migrator.run.leases import DURATION, OWN_LEASE, QUIET, RENEW_EVERY
 from tests.simulation.points import CHOICE, of_trees, tree_points
 from tests.simulation.process import MOMENTS, Moment, Step, do_at, kill_at
-from tests.simulation.truth import DONE, LOST, STUCK, lies
+from tests.simulation.truth import DONE, LOST, STUCK, half_migrated, lies
 from tests.simulation.world import World
 from tests.support.counts import record
-
-
-def half_done(world: World) -> bool:
-    """Whether any set is neither as before nor migrated."""
-    found = world.grove()
-    return any(
-        {key for key in found if _set(key) == name and found[key] != world.before[key]}
-        not in (set(), {key for key in found if _set(key) == name and world.after[key] != world.before[key]})
-        for name in ("web", "disagg", "patient")
-    )
-
-
-def _set(key: tuple[str, str, str]) -> str:
-    return key[2].partition("-")[0]
 
 
 @CHOICE
@@ -44,7 +30,7 @@ def test_a_pause_longer_than_the_lease_ends_the_run(moment: Moment, *, every: bo
         last = max(step.write for step in process.writes if step.resource != resources.LEASES)
         assert last == number, "one write was under way when the process was paused; no other may follow"
         untouched = world.grove() == world.before
-        assert ending.code == (STUCK if half_done(world) else LOST), str(ending)
+        assert ending.code == (STUCK if half_migrated(world) else LOST), str(ending)
         assert str(ending).count("run again") == 1, str(ending)
         assert lies(world, ending) == []
         assert (world.replicas, world.holder) == (0, "another_1"), untouched

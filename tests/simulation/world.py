@@ -95,6 +95,18 @@ class World:
         run = Recorder(self.store, cluster.NAMESPACE).load().run
         return run.state if run is not None else None
 
+    def forbid_unknown_hashes(self) -> None:
+        """From now on, an operator that is awake beside hashes that it does not know raises ``AssertionError``."""
+        known: set[tuple[str, str]] = set()
+
+        def awake(image: str) -> None:
+            if (image, self.store.version) not in known:
+                right = self.before if image == cluster.OLD_IMAGE else self.after
+                assert self.grove() == right, f"{image} is awake beside hashes that it does not know"
+                known.add((image, self.store.version))
+
+        self.on_awake = awake
+
     def lease(self, name: str = cluster.LEASE) -> JSONObject:
         """A Lease, the operator's unless another is named; empty if there is none."""
         try:

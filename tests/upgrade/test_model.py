@@ -88,7 +88,8 @@ def test_the_model_replaces_the_pods_that_the_operator_replaces(
         after = lab.settle(lambda _: len(diary.deleted) >= len(model.deleted))
     # alpha.3 was seen to replace a pod that it had just made as well; the model speaks of those that were there.
     assert set(before.pods().values()) & set(diary.deleted) == set(model.deleted)
-    assert _begun(before, after) == _begun_by(model, before)
+    modelled = Photo({(kind, name): item for (kind, _, name), item in model.objects.items()})
+    assert _begun(before, after) == _begun(before, modelled)
 
 
 def _modelled(found: Photo, build: Build) -> Operator:
@@ -108,18 +109,6 @@ def _begun(before: Photo, after: Photo) -> set[str]:
     """The sets of which an update has begun."""
     old = before.updates()
     return {name for (kind, name), at in after.updates().items() if kind == photo.SET and old.get((kind, name)) != at}
-
-
-def _begun_by(model: Operator, before: Photo) -> set[str]:
-    """The sets of which the model has begun an update."""
-    old = before.updates()
-    return {
-        name
-        for (kind, _, name), item in model.objects.items()
-        if kind == photo.SET
-        and item["status"].get("updateProgress")
-        and old.get((kind, name)) != item["status"]["updateProgress"]["updateStartedAt"]
-    }
 
 
 def _with_progress(clique: Object, status: Object) -> Object:
