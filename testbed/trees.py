@@ -1,7 +1,6 @@
-"""Grove's objects as an operator leaves them: a PodCliqueSet and everything that it owns, as plain JSON.
+"""A PodCliqueSet and everything that it owns, as plain JSON, as an operator leaves them.
 
-Names, labels and owner references follow ``operator/api/common/namegen.go`` and ``labels.go``. There is no operator
-here: hashes come from whatever function the caller passes in.
+Names, labels and owner references follow ``operator/api/common/namegen.go`` and ``labels.go``.
 """
 
 from __future__ import annotations

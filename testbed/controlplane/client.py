@@ -1,7 +1,4 @@
-"""A small client of the API server for the tests, apart from the product's own: proof must not depend on that.
-
-Objects are plain JSON. What a kind's path is, and what can be done with it, comes from discovery.
-"""
+"""A small client of the API server for the tests, apart from the product's own; objects are plain JSON."""
 
 from __future__ import annotations
 
@@ -111,10 +108,7 @@ class Client:
         return Answer(answer.status, json.loads(text) if is_json else text, answer.headers)
 
     def call(self, method: str, path: str, body: object = None, **options: Any) -> Any:
-        """Send a request until the server is not too busy, and return the answer's body.
-
-        Raises AnswerError for every code from 400 on.
-        """
+        """Send a request until the server is not too busy; return the body, or raise AnswerError from 400 on."""
         for _ in range(100):
             answer = self.request(method, path, body, **options)
             if answer.status != _TOO_MANY_REQUESTS:

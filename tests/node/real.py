@@ -57,10 +57,7 @@ _CNI: Final = """\
 
 
 class Node:
-    """The programs of a node, each of which can be ended and started again. Lives in namespaces of tests.node.inside.
-
-    ``stop`` ends everything on the node, containers too, as a loss of power does.
-    """
+    """The programs of a node in the namespaces of tests.node.inside; each can be ended and started again."""
 
     def __init__(self, server: ControlPlane, home: Path, archives: Sequence[Path]) -> None:
         self._server, self._home, self._archives = server, home, list(archives)

@@ -1,8 +1,7 @@
 """The clusters that faults are injected into: what is in them, and what they must be afterwards.
 
-A standalone set that was never updated, one with a scaling group and the progress of a finished update, and one under
-OnDelete with leftovers. A few values are the target's already, as other tools or an earlier, forgotten run may have
-left them: a revert must not touch those.
+A standalone set that was never updated, one with a scaling group and a finished update, and one under OnDelete with
+outdated pods. A few values are the target's from the beginning: a revert must not touch those.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One migrator process: every request and sleep of it is a step, at which it may be killed, disturbed or overtaken."""
+"""One migrator process: each request and sleep is a step, at which it can be killed, disturbed or overtaken."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LATENCY: Final = 0.3
 
 
 class Killed(BaseException):
-    """The process is dead: no code of it runs any more, handlers of errors least of all."""
+    """The process is dead: no more code of it runs, not even handlers of errors."""
 
 
 @dataclass(frozen=True, slots=True)

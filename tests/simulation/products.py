@@ -1,4 +1,4 @@
-"""Every mishap, and every whole second command, at every step of a first one: requests, reads, renewals and sleeps."""
+"""A mishap, or a whole second command, at each step of a first command: requests, renewals and sleeps."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Tally:
 
 
 def prepared(command: Command) -> World:
-    """A cluster in which the command makes sense, and whose operators must know what they see when they are awake."""
+    """A cluster in which the command makes sense, and in which awake operators must know the hashes that they see."""
     world = World()
     if command != "forward":
         assert world.run().code == DONE
@@ -178,7 +178,7 @@ def truthful(world: World, process: Process, command: Command, ending: Ending) -
 
 
 def put_right(world: World, command: Command, *, back: bool) -> list[Ending]:
-    """After anything a rerun, or the way back, ends well; nothing is ever left that neither can mend."""
+    """A rerun or a revert ends well, whatever happened before."""
     if command == "verify":
         ending = world.start().verify()
         assert ending.code in {DONE, NO_RECORD}, str(ending)
@@ -200,7 +200,7 @@ def _reverted(world: World) -> Ending:
 
 
 def _last_look(command: Command) -> int:
-    """The last step at which the command sees anything but Leases; after it, it only lets go and reports."""
+    """The last step at which the command reads anything but Leases; after it, it only releases them and reports."""
     looks = (step for step in steps(command) if step.kind == "read" and not step.target.startswith(LEASES.plural))
     return max(step.number for step in looks)
 

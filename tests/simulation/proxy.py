@@ -1,8 +1,7 @@
 """A reverse proxy between one migrator and the real API server: it numbers requests, and does harm by a schedule.
 
-Towards the migrator it speaks plain HTTP on 127.0.0.1, towards the API server TLS. A *fault*, a function of the
-:class:`Exchange`, decides what becomes of a request; without one it is passed on and answered. Faults and schedules
-are in :mod:`tests.simulation.harm`.
+A *fault*, a function of the :class:`Exchange`, decides what becomes of a request; :mod:`tests.simulation.harm` has
+faults and schedules. Without a fault the request is passed on and answered.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whatever happens at whatever step: the exit code is the cluster's state, no operator sees what it does not know."""
+"""Mishaps at every step: the exit code agrees with the cluster, and no operator sees hashes that it does not know."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_two_signals_once_the_record_is_closed_take_nothing_away(command: Comman
 
 
 @pytest.mark.parametrize(("first", "second"), [("forward", "revert"), ("revert", "forward")])
-def test_who_has_let_go_is_undone_by_the_next(first: Command, second: Command) -> None:
+def test_a_run_that_has_released_its_leases_can_be_undone(first: Command, second: Command) -> None:
     """A run reports what it last saw; a second one that begins after that is free to undo it."""
     tally = Tally()
     release = max(step.number for step in products.steps(first) if step.target.startswith("leases/"))

@@ -1,4 +1,4 @@
-"""What must hold whatever happens, found without the product's help: by the words of each spec that a set ever had."""
+"""What must hold whatever happens, found without the product, by the hashes of each spec that a set ever had."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def all_spots(objects: Objects) -> dict[Spot, str]:
 
 @dataclass
 class Witness:
-    """Looks at every write of the migrators: what it may not be is kept in ``wrongs``."""
+    """Checks every write of the migrators, and keeps what is wrong in ``wrongs``."""
 
     world: World
     lexicon: Lexicon
@@ -110,7 +110,7 @@ class Witness:
     _before: dict[str, Object | None] = field(default_factory=dict)
 
     def arrive(self, write: Step) -> None:
-        """Before a write: only the holder of our Lease writes at all, and to sets only who has the operator's too."""
+        """Before a write: its process must hold our Lease, and to write to Grove's objects also the operator's."""
         if write.resource in {resources.LEASES, resources.EVENTS}:
             return
         holder = (self.world.lease(OWN_LEASE).get("spec") or {}).get("holderIdentity")
@@ -120,11 +120,11 @@ class Witness:
             self.wrongs.append(f"{write.process.name} writes {write.target}, and {self.world.holder!r} has the Lease")
 
     def stash(self, write: Step) -> None:
-        """Right before it is applied, after whatever else happened at that moment."""
+        """Right before the write is applied, and after other events of that moment."""
         self._before[write.process.name] = self._read(write)
 
     def applied(self, write: Step) -> None:
-        """After it: hashes were translated, this way or that, by words of this very field; nothing else changed."""
+        """After a write: only hashes changed, from the old one of that field to its new one or back."""
         if write.resource not in GROVE:
             return
         before, after = self._before.pop(write.process.name), self._read(write)
@@ -192,7 +192,7 @@ def translated(objects: Objects, without: Objects, lexicon: Lexicon) -> dict[Spo
 
 
 def hidden(objects: Objects) -> list[str]:
-    """Pods that do not run what their set's template says, although an operator was through: a rollout was hidden."""
+    """Pods that do not run their template after an operator has worked to its end: a rollout was hidden."""
     templates = {
         (key[2], template["name"]): containers_of(template["spec"])
         for key, pcs in objects.items()

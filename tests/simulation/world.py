@@ -1,7 +1,6 @@
-"""A cluster in memory in which time passes, an operator is started and stopped, and migrators live and die.
+"""A cluster in memory in which time passes, an operator is started and stopped, and migrators run.
 
-Nothing runs by itself: time moves with requests and sleeps only, and the renewal of a Lease, which is a thread of its
-own in the product, happens at the next request or sleep. So a schedule gives one history.
+Time moves with requests and sleeps only, and Leases are renewed at these, so that a schedule gives one history.
 """
 
 from __future__ import annotations
