@@ -253,10 +253,6 @@ class Scene:
         """All Jobs."""
         return self.client.list("batch/v1", "Job", NAMESPACE)
 
-    def operator_is_back(self) -> bool:
-        """Whether the operator has as many replicas as before."""
-        return self.site.replicas() == 1
-
     def runs_operators(self, replicas: int) -> None:
         """Wait until so many pods of the operator run."""
 

@@ -74,7 +74,7 @@ def test_an_unknown_release_fails_the_job_at_once(scene: Scene) -> None:
     [pod] = scene.ends()
     assert (pod.code, pod.reason) == (2, "Error")
     assert "v9.9.9" in pod.message
-    assert scene.operator_is_back()
+    assert scene.site.replicas() == 1
 
 
 def test_a_refusal_fails_the_job_at_once(scene: Scene) -> None:
@@ -87,7 +87,7 @@ def test_a_refusal_fails_the_job_at_once(scene: Scene) -> None:
     [refused] = scene.ends()
     assert (refused.code, refused.reason) == (3, "Error")
     assert refused.summary["code"] == "refused"
-    assert scene.operator_is_back()
+    assert scene.site.replicas() == 1
 
 
 def test_a_killed_container_is_followed_by_one_that_finishes(scene: Scene) -> None:

@@ -208,16 +208,12 @@ class Cluster(ABC):
                 reason = left or "it keeps changing"
                 raise TimeoutError(f"no rest after {self.settle_seconds:g} s: {reason}\n{self._log()[-3000:]}")
 
-    def patch_set(self, name: str, patch: object) -> None:
-        """Patch a PodCliqueSet, through the operator's webhooks."""
-        self.patch(photo.SET, name, patch)
-
     def scale(self, kind: str, name: str, replicas: int) -> None:
         """Scale a PodCliqueScalingGroup or a PodClique, as an autoscaler does."""
         self.patch(kind, name, {"spec": {"replicas": replicas}})
 
     def patch(self, kind: str, name: str, patch: object, *, subresource: str | None = None) -> None:
-        """Patch an object of Grove's."""
+        """Patch an object of Grove's, through the operator's webhooks."""
         item = self.client.get(photo.GROVE, kind, name, WORKLOADS)
         answer = self.client.patch({"apiVersion": photo.GROVE, "kind": kind, **item}, patch, subresource=subresource)
         if answer.status != 200:
@@ -247,11 +243,11 @@ class Cluster(ABC):
         assert done.code == 0, done.err
         return done
 
-    def from_here(self, *arguments: str, kubeconfig: Path | None = None) -> Ran:
-        """Run the tool on this machine to its end, as the administrator or as whose kubeconfig is given."""
+    def from_here(self, *arguments: str) -> Ran:
+        """Run the tool on this machine to its end, as the administrator."""
         began = time.monotonic()
         done = subprocess.run(
-            self.command(*arguments, kubeconfig=kubeconfig),
+            self.command(*arguments),
             cwd=ROOT,
             capture_output=True,
             text=True,
@@ -260,9 +256,9 @@ class Cluster(ABC):
         )
         return Ran(done.returncode, done.stdout, done.stderr, time.monotonic() - began)
 
-    def command(self, *arguments: str, kubeconfig: Path | None = None) -> list[str]:
+    def command(self, *arguments: str) -> list[str]:
         """The command line of the tool on this machine for this cluster."""
-        return [sys.executable, "-m", "migrator", *arguments, "--kubeconfig", str(kubeconfig or self.kubeconfig)]
+        return [sys.executable, "-m", "migrator", *arguments, "--kubeconfig", str(self.kubeconfig)]
 
     def hashes(self, scheme: str) -> dict[str, Object]:
         """What ``grove-migrator hash`` says of the sets as the API server returns them, byte for byte, by name."""

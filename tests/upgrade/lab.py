@@ -140,9 +140,9 @@ class Lab(Cluster):
         """Create a PodCliqueSet as it is: here nodes can run anything."""
         self.client.create(pcs)
 
-    def tool(self, *arguments: str, kubeconfig: Path | None = None) -> Ran:
-        """Run the tool to its end, as a user does: the administrator, or whose kubeconfig is given."""
-        return self.from_here(*arguments, kubeconfig=kubeconfig)
+    def tool(self, *arguments: str) -> Ran:
+        """Run the tool to its end, as an administrator does."""
+        return self.from_here(*arguments)
 
     def _metrics(self) -> str:
         url = f"http://127.0.0.1:{self._ports[2]}/metrics"

@@ -24,9 +24,7 @@ SOAK_SECONDS: Final = 60.0
 #: A file that results are added to; compatibility.py makes docs/compatibility.md of the one beside this module.
 RESULTS: Final = "GROVE_UPGRADE_RESULTS"
 
-ROUND: Final = "example.test~1round"  # an annotation in JSON Pointer's spelling
-
-
+_ROUND: Final = "example.test~1round"  # an annotation in JSON Pointer's spelling
 # An update that has replaced no pod for so long has stalled.
 _STALLED_SECONDS: Final = 180.0
 
@@ -131,7 +129,7 @@ def prepare(cluster: Cluster, build: Build) -> Photo:
         cluster.create_set(pcs)
     first = cluster.settle(lambda now: len(now.of(photo.SET)) == len(sets))
     for name in ("gang", "busybox"):
-        cluster.patch_set(name, _round(0, "1"))
+        change_template(cluster, name, 0, "1")
     cluster.settle(lambda now: {(photo.SET, name) for name in ("gang", "busybox")} <= now.updates().keys())
     if build.on_delete:
         _replace_one(cluster)
@@ -151,14 +149,12 @@ def _replace_one(cluster: Cluster) -> None:
 
 def change_template(cluster: Cluster, name: str, clique: int, value: str) -> None:
     """Change the template of one clique, by its place in the set."""
-    cluster.patch_set(name, _round(clique, value))
-
-
-def _round(clique: int, value: str) -> list[Object]:
-    annotations = f"/spec/template/cliques/{clique}/annotations"
+    path = f"/spec/template/cliques/{clique}/annotations"
     if clique == 0 and value == "1":
-        return [{"op": "add", "path": annotations, "value": {"example.test/round": value}}]
-    return [{"op": "add", "path": f"{annotations}/{ROUND}", "value": value}]
+        patch: Object = {"op": "add", "path": path, "value": {"example.test/round": value}}
+    else:
+        patch = {"op": "add", "path": f"{path}/{_ROUND}", "value": value}
+    cluster.patch(photo.SET, name, [patch])
 
 
 def without_tool(cluster: Cluster, pair: Pair) -> tuple[Photo, set[str], set[str]]:

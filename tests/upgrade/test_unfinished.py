@@ -68,7 +68,7 @@ def unfinished(lab: Lab) -> Photo:
         change_template(lab, name, 0, "1")
     now = quiet(lab, lambda now: all(in_flight(now, name) for name in ("zero", "frozen", "both")))
     assert not in_flight(now, "behind")
-    lab.patch_set("frozen", {"spec": {"updateStrategy": {"type": "OnDelete"}}})
+    lab.patch(photo.SET, "frozen", {"spec": {"updateStrategy": {"type": "OnDelete"}}})
     _latch(lab, "latched-0-idle")
     return quiet(lab, lambda now: in_flight(now, "frozen"))
 
