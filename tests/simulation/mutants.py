@@ -323,7 +323,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a revert changes values that were the target's before the run",
-        mock.patch.object(revert, "without_kept", lambda changes, _table: changes),
+        mock.patch.object(revert, "written_by", lambda _table, changes: changes),
         partial(_killed, back=True),
     ),
     Mutant(

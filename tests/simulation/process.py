@@ -15,7 +15,7 @@ from migrator.planning.options import PlanOptions
 from migrator.resources import LEASES, Resource
 from migrator.run import loop, verify
 from migrator.run.context import Context, RunOptions
-from migrator.run.operator import Flags
+from migrator.run.operator import OperatorFlags
 from migrator.run.verify import VerifyOptions
 from migrator.store import Deadline, DryRun
 from tests.simulation import cluster
@@ -108,7 +108,7 @@ class Process:
         """``grove-migrator run --stop-operator``, with these options."""
         of_plan = {name: more.pop(name) for name in ("allow", "skip_refused", "selection") if name in more}
         plan = PlanOptions(source=source, target=target, **of_plan)
-        flags = Flags(lease_name=more.pop("lease_name", None))
+        flags = OperatorFlags(lease_name=more.pop("lease_name", None))
         store = _Connection(self).in_dry_run(more.pop("dry_run", DryRun.NONE))
         options = RunOptions(plan=plan, stop_operator=more.pop("stop_operator", True), flags=flags, **more)
         return self._ended(lambda: loop.run(store, options, self._context(timeout)))
