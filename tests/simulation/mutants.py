@@ -82,12 +82,11 @@ def _taken_as_success(kind: type[MigratorError]) -> AbstractContextManager[objec
 def _also_changes(verdict: Verdict, place: Place) -> AbstractContextManager[object]:
     """Plan the target's hash also over values of that verdict."""
 
-    def changes_of(right: Any, stored: Iterable[StoredHash], pair: Pair, others: Any = None) -> tuple[Change, ...]:
-        changes = right(stored, pair, others)
-        met = (item for item in (others or {}).get(verdict, ()) if item.place is place)
-        new = pair.target
-        more = (Change(item.ref, item.place, item.field, item.value, str(new.of(item)), item.identity) for item in met)
-        return (*more, *changes)
+    def changes_of(right: Any, stored: Iterable[StoredHash], pair: Pair, *others: Any) -> tuple[Change, ...]:
+        items = tuple(stored)
+        met = (item for item in items if item.place is place and pair.verdict(item) is verdict)
+        more = (Change(i.ref, i.place, i.field, i.value, str(pair.target.of(i)), i.identity) for i in met)
+        return (*more, *right(items, pair, *others))
 
     return _instead(planner, "changes_of", changes_of)
 
@@ -265,7 +264,7 @@ MUTANTS: Final = (
     Mutant("the commit record is written first (state machine)", _ROOT_FIRST, found_by_itself),
     Mutant(
         "hashes of finished updates are not migrated",
-        mock.patch.object(places, "_progress", return_value=()),
+        _instead(places, "_in_status", lambda right, ref, status, found, *of: right(ref, status, {"": found[""]}, *of)),
         partial(history, Machine.finish),
     ),
     Mutant(
