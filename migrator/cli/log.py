@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import os
 import sys
-import threading
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO, cast
 
 from migrator.cli.options import session
 from migrator.render.text import printable
@@ -33,23 +33,31 @@ _ONLY_AT_DEBUG: Final = frozenset(
 _FINDINGS: Final = 3
 
 
-class LineWriter:
-    """Writes whole lines, and never fails: a migration must not stop because its log has no reader."""
+class Unbreakable:
+    """A stream whose errors are ignored: a migration must not stop because nobody reads its log."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._lock = threading.Lock()
 
-    def write(self, line: str) -> None:
-        """Write one line and flush it; a closed or full stream is ignored."""
-        with self._lock:
-            try:
-                self._stream.write(line + "\n")
-                self._stream.flush()
-            except (OSError, ValueError):
-                return
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - the stream's
+        return getattr(self._stream, name)
 
-    msg = debug = info = warning = error = critical = fatal = exception = log = write
+    def write(self, text: str) -> None:
+        """Write it."""
+        with suppress(OSError, ValueError):
+            self._stream.write(text)
+
+    def flush(self) -> None:
+        """Flush it."""
+        with suppress(OSError, ValueError):
+            self._stream.flush()
+
+
+def write_line(stream: TextIO, line: str) -> None:
+    """Write one line and flush it."""
+    unbreakable = Unbreakable(stream)
+    unbreakable.write(line + "\n")
+    unbreakable.flush()
 
 
 def wants_colour(stream: TextIO, environ: Mapping[str, str] | None = None) -> bool:
@@ -71,10 +79,7 @@ def configure(
     form: str = "auto",
     known: set[tuple[object, ...]] | None = None,
 ) -> FilteringBoundLogger:
-    """Send every structlog event of at least ``level`` to ``stream``, with ``run_id`` on it.
-
-    Findings in ``known`` (code, object, field and message) are not shown to people again. Returns the logger.
-    """
+    """Log every event of at least ``level`` to ``stream``; people do not see the ``known`` findings again."""
     import logging  # noqa: PLC0415 - structlog costs 0.3 s, and --help needs none of it
 
     import structlog  # noqa: PLC0415
@@ -98,15 +103,15 @@ def configure(
             _for_people,
             console,
         )
-    writer = LineWriter(stream)
+    logger = structlog.WriteLogger(cast("TextIO", Unbreakable(stream)))
     structlog.configure(
         processors=processors,
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
-        logger_factory=lambda *_: writer,
+        logger_factory=lambda *_: logger,
         cache_logger_on_first_use=False,
     )
-    logger: FilteringBoundLogger = structlog.get_logger().bind()  # else each event would bind it anew
-    return logger
+    bound: FilteringBoundLogger = structlog.get_logger().bind()  # else each event would bind it anew
+    return bound
 
 
 def write_failure(code: str, exit_code: int, message: str, stream: TextIO | None = None, form: str = "") -> None:
@@ -126,7 +131,7 @@ def _write(stream: TextIO, level: str, event: str, values: EventDict, form: str)
         line = f"{level}: {printable(values['message'])}"
     else:
         line = _json_line(level, {"event": event, **values})
-    LineWriter(stream).write(line)
+    write_line(stream, line)
 
 
 class _Terse:

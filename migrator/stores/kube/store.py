@@ -16,7 +16,7 @@ from urllib.parse import quote, urlencode
 from migrator import exact_json
 from migrator.errors import ClusterError, Conflict, LostReply, MigratorError, NotFound, Unreachable
 from migrator.exact_json import JSONObject
-from migrator.gc_paused import uncollected
+from migrator.gc_paused import gc_paused
 from migrator.resources import LEASES, POD_CLIQUES, PODS, Op, Resource
 from migrator.store import FIELD_MANAGER, PAGE_SIZE, Deadline, DryRun, Listing, Look, Write, in_turn
 from migrator.stores.kube.kubeconfig import api_client
@@ -150,7 +150,7 @@ class KubeStore:
         )
         for _ in range(MAX_LIST_STARTS):
             try:
-                with uncollected():
+                with gc_paused():
                     return self._listing(request, resource, project, look)
             except ListMovedError:
                 continue
