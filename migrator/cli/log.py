@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 #: The longest text of an event: an API server's message may quote a whole object, which a log must not hold.
 MAX_TEXT: Final = 1000
 
-_FIRST_KEYS: Final = ("ts", "level", "event", "run_id")
-
 #: Events that people see at the debug level only: they repeat the progress or the last sentence, or there is one for
 #: each object.
 _ONLY_AT_DEBUG: Final = frozenset(
@@ -86,34 +84,28 @@ def configure(
 
     import structlog  # noqa: PLC0415
 
-    def name_run(_logger: object, _method: str, event: EventDict) -> EventDict:
-        event["run_id"] = run_id
-        return event
+    def line(_logger: object, level: str, event: EventDict) -> str:
+        return _json_line(level, {"event": event.pop("event"), "run_id": run_id, **_shorten(event)})
 
-    first: tuple[Any, ...] = ()
+    processors: tuple[Any, ...] = (structlog.processors.format_exc_info, line)
     if is_console(stream, form):
-        time_format = "%H:%M:%S"
         console = structlog.dev.ConsoleRenderer(
             colors=wants_colour(stream),
             timestamp_key="ts",
             sort_keys=False,
             exception_formatter=structlog.dev.plain_traceback,
         )
-        first = () if level == "debug" else (_Terse(set() if known is None else known),)
-        last: tuple[Any, ...] = (_for_people, console)
-    else:
-        time_format, last = "iso", (_render_json,)
+        processors = (
+            *(() if level == "debug" else (_Terse(set() if known is None else known),)),
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=True, key="ts"),
+            structlog.processors.format_exc_info,
+            _for_people,
+            console,
+        )
     logger = structlog.WriteLogger(cast("TextIO", Unbreakable(stream)))
     structlog.configure(
-        processors=[
-            *first,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt=time_format, utc=True, key="ts"),
-            name_run,
-            structlog.processors.format_exc_info,
-            _shorten,
-            *last,
-        ],
+        processors=processors,
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
         logger_factory=lambda *_: logger,
         cache_logger_on_first_use=False,
@@ -138,8 +130,7 @@ def _write(stream: TextIO, level: str, event: str, values: EventDict, form: str)
     if is_console(stream, form):
         line = f"{level}: {printable(values['message'])}"
     else:
-        ts = datetime.now(UTC).isoformat().replace("+00:00", "Z")
-        line = _render_json(None, level, {"ts": ts, "level": level, "event": event, **values})
+        line = _json_line(level, {"event": event, **values})
     write_line(stream, line)
 
 
@@ -168,7 +159,7 @@ class _Terse:
         return event
 
 
-def _shorten(_logger: object, _method: str, event: EventDict) -> EventDict:
+def _shorten(event: EventDict) -> EventDict:
     for key, value in event.items():
         if isinstance(value, str) and len(value) > MAX_TEXT and key != "exception":
             event[key] = f"{value[:MAX_TEXT]}... ({len(value)} characters)"
@@ -176,16 +167,15 @@ def _shorten(_logger: object, _method: str, event: EventDict) -> EventDict:
 
 
 def _for_people(_logger: object, _method: str, event: EventDict) -> EventDict:
-    """Drop the run's id and absent values, and escape control characters; JSON escapes them by itself."""
-    event.pop("run_id", None)
-    shown = ((key, value) for key, value in event.items() if value is not None)
+    """Drop absent values, and escape control characters; JSON escapes them by itself."""
+    shown = ((key, value) for key, value in _shorten(event).items() if value is not None)
     return {key: printable(value) if isinstance(value, str) and key != "exception" else value for key, value in shown}
 
 
-def _render_json(_logger: object, _method: str, event: EventDict) -> str:
-    ordered = {key: event[key] for key in _FIRST_KEYS if key in event}
-    ordered.update(event)
-    return _JSON.encode(ordered)
+def _json_line(level: str, event: EventDict) -> str:
+    """One line with what every event has first; a run leaves one for each of its patches."""
+    ts = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+    return _JSON.encode({"ts": ts, "level": level, **event})
 
 
 def _plain(value: object) -> object:

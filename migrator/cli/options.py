@@ -246,8 +246,8 @@ def arguments(ctx: click.Context) -> dict[str, Any]:
             if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
                 raise UsageError(f"-f reads a file and --{name} names a cluster: leave one of them out")
     if "lease_name" in given:
-        from migrator.run.operator import Flags  # noqa: PLC0415 - --help needs none of it
+        from migrator.run.operator import OperatorFlags  # noqa: PLC0415 - --help needs none of it
 
         names = ("operator_namespace", "operator_deployment", "lease_name")
-        given["operator"] = Flags(*(given.pop(name) for name in names))
+        given["operator"] = OperatorFlags(*(given.pop(name) for name in names))
     return given

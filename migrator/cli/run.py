@@ -20,7 +20,7 @@ from migrator.render.text import printable
 from migrator.run import loop
 from migrator.run.context import Context, RunOptions, RunResult
 from migrator.run.observation import look_ahead
-from migrator.run.operator import Flags
+from migrator.run.operator import OperatorFlags
 from migrator.store import DryRun, Store
 
 _DRY: Final = "\ndry run: nothing was written\n"
@@ -84,7 +84,7 @@ def _options(
     *,
     allow: tuple[str, ...],
     skip_refused: bool,
-    operator: Flags,
+    operator: OperatorFlags,
     **more: Any,  # noqa: ANN401 - the fields of RunOptions with these names
 ) -> RunOptions:
     plan = PlanOptions(

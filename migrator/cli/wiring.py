@@ -100,7 +100,7 @@ def selection(cluster: ClusterFlags) -> Selection:
 def adopt_recorded(cluster: ClusterFlags) -> None:
     """Make the layouts in the cluster's record known, if it has any."""
     store = connect(cluster, dry_run=DryRun.CLIENT)
-    found = operator.find(store, operator.Flags(), everywhere=False)
+    found = operator.find(store, operator.OperatorFlags(), everywhere=False)
     record.Recorder(store, found.home or own_namespace() or DEFAULT_NAMESPACE).load()
 
 
