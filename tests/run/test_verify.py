@@ -199,8 +199,10 @@ def test_a_missing_pod_is_counted_and_events_tell_how_it_ended(migrated: Site) -
 
 
 def test_events_of_other_pods_do_not_explain_a_missing_one(migrated: Site) -> None:
-    """Neither a pod that still lives nor one of a PodClique whose name begins alike tells how a pod ended."""
-    migrated.replaced()
+    """Neither a living pod, one of a PodClique whose name begins alike, nor the pod's own start tells how it ended."""
+    lost = migrated.replaced()
+    for reason in ("Scheduled", "Pulling", "Pulled", "Created", "Started"):
+        migrated.event(reason, lost)
     migrated.event("Unhealthy", "disagg-0-frontend-young")
     migrated.event("Preempted", "disagg-0-frontend-two-abcde")
     migrated.fails("are missing; Events of its pods: none")
