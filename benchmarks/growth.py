@@ -24,7 +24,7 @@ from migrator import resources
 from migrator import store as seam
 from migrator.errors import NotFound
 from migrator.exact_json import JSONObject
-from migrator.gc_paused import uncollected
+from migrator.gc_paused import gc_paused
 from migrator.planning.options import PlanOptions
 from migrator.planning.patches import forward
 from migrator.planning.planner import make_plan
@@ -150,7 +150,7 @@ def main(pods: int) -> None:
     """Take a snapshot, make the plan and the patches; print seconds of CPU and the peak of memory."""
     store = _Lists(pods)
     began = process_time()
-    with uncollected():  # as the store on a cluster does for its lists, and a run for its plan
+    with gc_paused():  # as the store on a cluster does for its lists, and a run for its plan
         snapshot = take(store)  # type: ignore[arg-type]
         seen = process_time()
         plan = make_plan(snapshot, PlanOptions(source=SOURCE, target=TARGET))

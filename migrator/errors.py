@@ -10,6 +10,12 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 
+def first_of(texts: Sequence[str], limit: int) -> str:
+    """The first ``limit`` texts in one line, and how many more there are."""
+    more = [f"and {len(texts) - limit} more"] if len(texts) > limit else []
+    return "; ".join([*texts[:limit], *more])
+
+
 class MigratorError(Exception):
     """The end of a command; ``str(error)`` is one clear sentence for a person.
 

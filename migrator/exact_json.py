@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from dataclasses import dataclass
+from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ def integer(value: object, default: int = 0) -> int:
 
 def dumps(value: Any, *, sort_keys: bool = False) -> str:  # noqa: ANN401
     """Print compact JSON with every :class:`JSONNumber` as it was spelt."""
+    if isinstance(value, str):
+        return encode_basestring(value)
     if not sort_keys:
         with suppress(TypeError):
             return _COMPACT.encode(value)

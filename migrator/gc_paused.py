@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """Pause the collector of cycles for as long as the block lasts.
 
     JSON and the values made from it have no cycles. The collector would still walk through all of them again and

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from migrator.exact_json import JSONObject
+from migrator.exact_json import dumps
 
 #: The namespace of an object that names none, as kubectl applies it.
 DEFAULT_NAMESPACE: Final = "default"
@@ -64,16 +64,15 @@ def pointer(*steps: object) -> str:
     return "".join(f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in steps)
 
 
-@dataclass(frozen=True, slots=True)
-class Op:
+class Op(NamedTuple):
     """One JSON Patch operation (RFC 6902). A ``test`` that a path is absent has ``value=None``."""
 
     op: str  # "test" | "replace" | "add" | "remove"
     path: str
     value: Any = None
 
-    def as_json(self) -> JSONObject:
-        """The operation as it is sent: with a value, without which the API server's handler panics or writes null."""
-        if self.op == "remove":
-            return {"op": self.op, "path": self.path}
-        return {"op": self.op, "path": self.path, "value": self.value}
+    @property
+    def text(self) -> str:
+        """Its JSON, with a value, without which the API server's handler panics or writes null."""
+        op, path, value = self
+        return f'{{"op":"{op}","path":{dumps(path)}{"" if op == "remove" else f""","value":{dumps(value)}"""}}}'

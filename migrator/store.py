@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from migrator.errors import MigratorError
 from migrator.exact_json import JSONObject
@@ -48,8 +48,7 @@ class Listing(Generic[T]):
     resource_version: str
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(NamedTuple):
     """One JSON Patch of a stream."""
 
     resource: Resource

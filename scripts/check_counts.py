@@ -2,10 +2,9 @@
 
     python -m scripts.check_counts COUNTS [NAME=REASON]...
 
-COUNTS is the file that GROVE_MIGRATOR_COUNTS named during the run: JSON lines {"name", "n"}, a name's count
-being their sum. Prints all of them as one JSON line; exits with 1 if one is below tests/required_counts.json, where
-{minor} in a name stands for every minor of k8s.io/api that has a layout. A name whose REASON is given is one that this
-machine cannot count: the line has the reason, and nothing is required.
+COUNTS, which GROVE_MIGRATOR_COUNTS named during the run, has JSON lines {"name", "n"}. Prints the sums by name as one
+JSON line; exits with 1 if one is below tests/required_counts.json, where {minor} stands for every minor of k8s.io/api
+that has a layout. What has a REASON cannot be counted here: the line has the reason, and nothing is required.
 """
 
 from __future__ import annotations

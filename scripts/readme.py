@@ -1,8 +1,4 @@
-"""Put the real output of examples/demo.sh into README.md, between its two marks.
-
-python -m scripts.readme            write README.md
-python -m scripts.readme --check    exit with 1 if it is not current
-"""
+"""Put the real output of examples/demo.sh into README.md, between its two marks: ``python -m scripts.readme``."""
 
 from __future__ import annotations
 
@@ -41,15 +37,10 @@ def rendered(text: str, shown: str) -> str:
     return put(text, "demo", f"```\n{shown.strip()}\n```")
 
 
-def main() -> int:
-    """Write, or compare."""
-    text = README.read_text(encoding="utf-8")
-    wanted = rendered(text, demo())
-    if sys.argv[1:] == ["--check"]:
-        return int(wanted != text)
-    README.write_text(wanted, encoding="utf-8")
-    return 0
+def main() -> None:
+    """Write README.md; a test checks that it is current."""
+    README.write_text(rendered(README.read_text(encoding="utf-8"), demo()), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

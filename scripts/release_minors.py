@@ -1,19 +1,13 @@
 #!/usr/bin/env python3
 """Read each Grove release's k8s.io/api minor from that release's own go.mod.
 
-The release table, ``migrator/hashing/releases.json``, is one JSON object per line, oldest build first.
-Two kinds of columns meet in it:
+The release table, ``migrator/hashing/releases.json``, is one JSON object per line, oldest build first. People write
+``release``, ``algorithm`` and the flags (``dev``, ``acceptsLegacy``, ``hashInNames``, ``podGangMaps``), having read the
+release's source; this script writes ``minor``, ``module`` and ``commit``. A build that is not a release is named
+``main-`` and its commit. A release that exists upstream and has no line is an error that names it.
 
-* by hand, from reading the release's source: ``release``, ``algorithm`` and the flags ``dev``,
-  ``acceptsLegacy``, ``hashInNames``, ``podGangMaps``;
-* by this script, never typed: ``minor``, ``module`` and ``commit``.
-
-So adding a release is one line, ``{"release": "v0.1.0-alpha.9", "algorithm": "legacy"}``, and one run with
-``--write``. A build that is not a release is named ``main-`` and its commit. A release that exists upstream and
-has no line is an error that names it: what it does must be read before it can be in the table.
-
-Go modules are read as the environment configures it; ``--git DIR`` reads a clone of Grove instead. On any
-failure the table stays as it is and the exit code is 1.
+Go modules are read as the environment configures it; ``--git DIR`` reads a clone of Grove instead. On any failure the
+table stays as it is and the exit code is 1.
 
     scripts/release_minors.py                       print the table as it should be
     scripts/release_minors.py --check               exit 1 if the table differs from that
@@ -32,7 +26,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 TABLE = Path(__file__).resolve().parent.parent / "migrator" / "hashing" / "releases.json"
 
@@ -58,16 +52,6 @@ class Build:
 
     go_mod: str
     commit: str | None
-
-
-class Source(Protocol):
-    """Where Grove's releases are read from."""
-
-    def releases(self) -> frozenset[str]:
-        """Every release there is."""
-
-    def read(self, release: str) -> Build:
-        """The go.mod of one release, or of a ``main-`` build."""
 
 
 def run(command: Sequence[str], cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -145,6 +129,10 @@ class GoModules:
             raise ReadError(refusal(f"{module}@{version}", answer.get("Error") or done.stderr))
         commit = (answer.get("Origin") or {}).get("Hash")
         return Build(Path(answer["GoMod"]).read_text(encoding="utf-8"), commit)
+
+
+#: Where Grove's releases are read from.
+Source = GitClone | GoModules
 
 
 def refusal(what: str, message: str) -> str:

@@ -1,19 +1,12 @@
-"""Make the templates of charts/grove-migrator from manifests/base and manifests/planner.
+"""Write the templates of charts/grove-migrator: ``python -m scripts.render_chart``; a test holds them current.
 
-Chart and manifests cannot differ.
-
-python -m scripts.render_chart            write the templates
-python -m scripts.render_chart --check    exit with 1 if one of them is not current
-
-The text of the base is kept, comments included. Namespaces, names and the Job's settings become values, and the
-annotations of the two kinds of hook are put in. Each replacement must fit exactly as often as it is meant to, or
-nothing is written.
+They are the text of manifests/base and manifests/planner, comments included, with values for namespaces, names and the
+Job's settings, and with the annotations of the two kinds of hook. A replacement that does not fit is an error.
 """
 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -297,21 +290,11 @@ def _parametrised(text: str) -> str:
     )
 
 
-def main(arguments: list[str]) -> int:
-    """Write every template, or with ``--check`` print which are not current."""
-    stale = []
+def main() -> None:
+    """Write every template."""
     for name, text in templates().items():
-        path = TEMPLATES / name
-        if path.exists() and path.read_text(encoding="utf-8") == text:
-            continue
-        stale.append(name)
-        if "--check" not in arguments:
-            path.write_text(text, encoding="utf-8")
-    if stale and "--check" in arguments:
-        print(f"not current: {', '.join(stale)}; run python -m scripts.render_chart")
-        return 1
-    return 0
+        (TEMPLATES / name).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main()

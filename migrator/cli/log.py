@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import os
 import sys
-import threading
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO, cast
 
 from migrator.cli.options import session
 from migrator.render.text import printable
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 #: The longest text of an event: an API server's message may quote a whole object, which a log must not hold.
 MAX_TEXT: Final = 1000
 
-_FIRST_KEYS: Final = ("ts", "level", "event", "run_id")
-
 #: Events that people see at the debug level only: they repeat the progress or the last sentence, or there is one for
 #: each object.
 _ONLY_AT_DEBUG: Final = frozenset(
@@ -35,23 +33,31 @@ _ONLY_AT_DEBUG: Final = frozenset(
 _FINDINGS: Final = 3
 
 
-class LineWriter:
-    """Writes whole lines, and never fails: a migration must not stop because its log has no reader."""
+class Unbreakable:
+    """A stream whose errors are ignored: a migration must not stop because nobody reads its log."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._lock = threading.Lock()
 
-    def write(self, line: str) -> None:
-        """Write one line and flush it; a closed or full stream is ignored."""
-        with self._lock:
-            try:
-                self._stream.write(line + "\n")
-                self._stream.flush()
-            except (OSError, ValueError):
-                return
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - the stream's
+        return getattr(self._stream, name)
 
-    msg = debug = info = warning = error = critical = fatal = exception = log = write
+    def write(self, text: str) -> None:
+        """Write it."""
+        with suppress(OSError, ValueError):
+            self._stream.write(text)
+
+    def flush(self) -> None:
+        """Flush it."""
+        with suppress(OSError, ValueError):
+            self._stream.flush()
+
+
+def write_line(stream: TextIO, line: str) -> None:
+    """Write one line and flush it."""
+    unbreakable = Unbreakable(stream)
+    unbreakable.write(line + "\n")
+    unbreakable.flush()
 
 
 def wants_colour(stream: TextIO, environ: Mapping[str, str] | None = None) -> bool:
@@ -73,48 +79,39 @@ def configure(
     form: str = "auto",
     known: set[tuple[object, ...]] | None = None,
 ) -> FilteringBoundLogger:
-    """Send every structlog event of at least ``level`` to ``stream``, with ``run_id`` on it.
-
-    Findings in ``known`` (code, object, field and message) are not shown to people again. Returns the logger.
-    """
+    """Log every event of at least ``level`` to ``stream``; people do not see the ``known`` findings again."""
     import logging  # noqa: PLC0415 - structlog costs 0.3 s, and --help needs none of it
 
     import structlog  # noqa: PLC0415
 
-    def name_run(_logger: object, _method: str, event: EventDict) -> EventDict:
-        event["run_id"] = run_id
-        return event
+    def line(_logger: object, level: str, event: EventDict) -> str:
+        return _json_line(level, {"event": event.pop("event"), "run_id": run_id, **_shorten(event)})
 
-    first: tuple[Any, ...] = ()
+    processors: tuple[Any, ...] = (structlog.processors.format_exc_info, line)
     if is_console(stream, form):
-        time_format = "%H:%M:%S"
         console = structlog.dev.ConsoleRenderer(
             colors=wants_colour(stream),
             timestamp_key="ts",
             sort_keys=False,
             exception_formatter=structlog.dev.plain_traceback,
         )
-        first = () if level == "debug" else (_Terse(set() if known is None else known),)
-        last: tuple[Any, ...] = (_for_people, console)
-    else:
-        time_format, last = "iso", (_render_json,)
-    writer = LineWriter(stream)
-    structlog.configure(
-        processors=[
-            *first,
+        processors = (
+            *(() if level == "debug" else (_Terse(set() if known is None else known),)),
             structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt=time_format, utc=True, key="ts"),
-            name_run,
+            structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=True, key="ts"),
             structlog.processors.format_exc_info,
-            _shorten,
-            *last,
-        ],
+            _for_people,
+            console,
+        )
+    logger = structlog.WriteLogger(cast("TextIO", Unbreakable(stream)))
+    structlog.configure(
+        processors=processors,
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
-        logger_factory=lambda *_: writer,
+        logger_factory=lambda *_: logger,
         cache_logger_on_first_use=False,
     )
-    logger: FilteringBoundLogger = structlog.get_logger().bind()  # else each event would bind it anew
-    return logger
+    bound: FilteringBoundLogger = structlog.get_logger().bind()  # else each event would bind it anew
+    return bound
 
 
 def write_failure(code: str, exit_code: int, message: str, stream: TextIO | None = None, form: str = "") -> None:
@@ -133,9 +130,8 @@ def _write(stream: TextIO, level: str, event: str, values: EventDict, form: str)
     if is_console(stream, form):
         line = f"{level}: {printable(values['message'])}"
     else:
-        ts = datetime.now(UTC).isoformat().replace("+00:00", "Z")
-        line = _render_json(None, level, {"ts": ts, "level": level, "event": event, **values})
-    LineWriter(stream).write(line)
+        line = _json_line(level, {"event": event, **values})
+    write_line(stream, line)
 
 
 class _Terse:
@@ -163,7 +159,7 @@ class _Terse:
         return event
 
 
-def _shorten(_logger: object, _method: str, event: EventDict) -> EventDict:
+def _shorten(event: EventDict) -> EventDict:
     for key, value in event.items():
         if isinstance(value, str) and len(value) > MAX_TEXT and key != "exception":
             event[key] = f"{value[:MAX_TEXT]}... ({len(value)} characters)"
@@ -171,16 +167,15 @@ def _shorten(_logger: object, _method: str, event: EventDict) -> EventDict:
 
 
 def _for_people(_logger: object, _method: str, event: EventDict) -> EventDict:
-    """Drop the run's id and absent values, and escape control characters; JSON escapes them by itself."""
-    event.pop("run_id", None)
-    shown = ((key, value) for key, value in event.items() if value is not None)
+    """Drop absent values, and escape control characters; JSON escapes them by itself."""
+    shown = ((key, value) for key, value in _shorten(event).items() if value is not None)
     return {key: printable(value) if isinstance(value, str) and key != "exception" else value for key, value in shown}
 
 
-def _render_json(_logger: object, _method: str, event: EventDict) -> str:
-    ordered = {key: event[key] for key in _FIRST_KEYS if key in event}
-    ordered.update(event)
-    return _JSON.encode(ordered)
+def _json_line(level: str, event: EventDict) -> str:
+    """One line with what every event has first; a run leaves one for each of its patches."""
+    ts = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+    return _JSON.encode({"ts": ts, "level": level, **event})
 
 
 def _plain(value: object) -> object:

@@ -37,10 +37,9 @@ def directions(
 ) -> Directions:
     """Take ``--from``, ``--to`` and both binaries out of a command's parameters, and read the binaries.
 
-    A layout that is not shipped is looked up in the record of the ``cluster``, if there is one. Raises
-    :class:`~migrator.errors.UsageError` for a name or an image that contradicts its binary, and for a missing target
-    that is ``required``. If the command ``migrates``, it raises :class:`~migrator.errors.Refused` for an operator that
-    cannot be migrated.
+    A layout that is not shipped is looked up in the record of the ``cluster``, if there is one. Raises ``UsageError``
+    for a name or an image that contradicts its binary, and for a missing target that is ``required``; and ``Refused``,
+    if the command ``migrates``, for an operator that cannot be migrated.
     """
     names = ("source", "target", "from_binary", "to_binary")
     source, target, from_binary, to_binary = (given.pop(name) for name in names)
@@ -70,14 +69,14 @@ def directions(
 def _agreed(flag: str, name: str | None, path: str, *, migrates: bool) -> OperatorScheme:
     found = known(path)
     # A name without a known scheme cannot contradict the binary.
-    if name is not None and schemes.unread_release(name) is None and not name == schemes.CANONICAL == found.algorithm:
+    if name is not None and schemes.unread_release(name) is None:
         named = name if name == schemes.CANONICAL else schemes.resolve(name).name
-        if named != found.scheme.name:
+        if named not in {found.scheme.name, found.scheme.algorithm}:
             raise UsageError(
                 f"{flag} {name} is {named}, but {flag}-binary {path} is {found.scheme.name}: they are two different "
                 "operators; leave one out"
             )
-    if migrates and found.hash_in_names:
+    if migrates and found.recognised.hash_in_names:
         raise Refused(
             f"{flag}-binary {path}: this operator puts the hash into object names, so it cannot be migrated; "
             "only `hash` and `explain` accept it"
@@ -97,8 +96,8 @@ def known(path: str) -> OperatorScheme:
 def read(path: str, *, image: str | None = None) -> OperatorScheme:
     """Read an operator, or the scheme.json that was made from one.
 
-    Raises :class:`~migrator.errors.InputError` for an unreadable file, and :class:`~migrator.errors.Refused` for an
-    operator that is understood but cannot be migrated to; both name the path.
+    Raises ``InputError`` for an unreadable file, and ``Refused`` for an operator that is understood but cannot be
+    migrated to; both name the path.
     """
     try:
         if Path(path).is_dir():

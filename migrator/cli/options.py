@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
@@ -12,8 +12,6 @@ from click.core import ParameterSource
 
 from migrator import durations
 from migrator.errors import UsageError
-
-Decorator = Callable[[Any], Any]
 
 #: ``-h`` works everywhere, and help is as wide as a terminal usually is.
 CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
@@ -98,51 +96,40 @@ class ClusterFlags:
     request_timeout: float | None
 
 
-def all_of(*declared: Decorator) -> Decorator:
-    """Several options as one, in this order."""
-
-    def declare(command: Any) -> Any:  # noqa: ANN401 - a function that Click knows
-        for option in reversed(declared):
-            command = option(command)
-        return command
-
-    return declare
-
-
-def option(spelling: str, meaning: str, *name: str, **more: Any) -> Decorator:  # noqa: ANN401 - Click's
+def option(spelling: str, meaning: str, *name: str, **more: Any) -> click.Option:  # noqa: ANN401 - Click's
     """A flag as the help spells it, ``-f, --filename FILE``; one without a value has no such word at its end.
 
     The command receives it by its long spelling, or as ``name``.
     """
     *flags, last = spelling.replace(",", "").split()
     if last.startswith("-"):
-        return click.option(*flags, last, *name, is_flag=True, help=meaning, **more)
-    return click.option(*flags, *name, metavar=last, help=meaning, **more)
+        return click.Option([*flags, last, *name], is_flag=True, help=meaning, **more)
+    return click.Option([*flags, *name], metavar=last, help=meaning, **more)
 
 
-def duration(flag: str, meaning: str, default: str | None = None) -> Decorator:
+def duration(flag: str, meaning: str, default: str | None = None) -> click.Option:
     """A flag with a duration, in seconds."""
-    return click.option(flag, type=Seconds(), default=default, show_default=default is not None, help=meaning)
+    return click.Option([flag], type=Seconds(), default=default, show_default=default is not None, help=meaning)
 
 
-def one_of(words: Sequence[str], *names: str, meaning: str, default: bool = True, **more: Any) -> Decorator:  # noqa: ANN401
+def one_of(words: Sequence[str], *names: str, meaning: str, default: bool = True, **more: Any) -> click.Option:  # noqa: ANN401
     """A flag with one of these words. The first one is the default, unless ``default`` is false."""
     first = words[0] if default else None
-    return click.option(*names, type=Choice(words), default=first, show_default=default, help=meaning, **more)
+    return click.Option(names, type=Choice(words), default=first, show_default=default, help=meaning, **more)
 
 
-def output(*forms: str, meaning: str = "Output format.", default: bool = True) -> Decorator:
+def output(*forms: str, meaning: str = "Output format.", default: bool = True) -> click.Option:
     """``-o``; the command receives it as ``form``."""
     return one_of(forms, "-o", "--output", "form", meaning=meaning, default=default)
 
 
-def source(meaning: str) -> Decorator:
+def source(meaning: str) -> click.Option:
     """``--from``; the command receives it as ``source``."""
     more = {"default": "auto", "show_default": True, "shell_complete": complete_scheme}
     return option("--from SCHEME|RELEASE|auto", meaning, "source", **more)
 
 
-def target(meaning: str) -> Decorator:
+def target(meaning: str) -> click.Option:
     """``--to``; the command receives it as ``target``, ``None`` without the flag."""
     return option("--to SCHEME|RELEASE|canonical", meaning, "target", shell_complete=complete_scheme)
 
@@ -189,7 +176,7 @@ def _remember(ctx: click.Context, param: click.Parameter, value: bool | str | No
 _REMEMBERED: Final[dict[str, Any]] = {"expose_value": False, "callback": _remember}
 
 #: The flags of every command; the session remembers them.
-LOG: Final = all_of(
+LOG: Final = (
     option(
         "-v, --verbose",
         "Show debug events, on a terminal a line for each patch, and a traceback if there is a bug.",
@@ -213,13 +200,13 @@ LOG: Final = all_of(
 )
 
 _BINARY: Final = "Read what {} from its own binary, its image in a file, or a scheme.json."
-BINARIES: Final = all_of(
+BINARIES: Final = (
     option("--to-binary BINARY|IMAGE|scheme.json", _BINARY.format("the next operator expects")),
     option("--from-binary BINARY|IMAGE|scheme.json", _BINARY.format("the operator stores now")),
 )
 
 #: The flags about the operator.
-OPERATOR: Final = all_of(
+OPERATOR: Final = (
     option("--operator-namespace NAMESPACE", "The operator's namespace; default: found by its labels."),
     option("--operator-deployment NAME", "The operator's Deployment; default: found by its labels."),
     option("--lease-name NAME", "The operator's Lease; default: read from its configuration."),
@@ -227,7 +214,7 @@ OPERATOR: Final = all_of(
 )
 
 #: The flags of kubectl.
-CLUSTER: Final = all_of(
+CLUSTER: Final = (
     option(
         "--kubeconfig FILE",
         "Path to the kubeconfig file; default: $KUBECONFIG, ~/.kube/config, then in-cluster configuration.",
@@ -247,8 +234,7 @@ CLUSTER: Final = all_of(
 def arguments(ctx: click.Context) -> dict[str, Any]:
     """The parameters of a command, with the flags about the cluster and about the operator as one value each.
 
-    Raises :class:`~migrator.errors.UsageError` for a file together with a cluster. A variable that names a cluster
-    does not contradict a file.
+    Raises ``UsageError`` for a file together with a cluster, which a variable may name nevertheless.
     """
     given = dict(ctx.params)
     if "kubeconfig" in given:
@@ -260,8 +246,8 @@ def arguments(ctx: click.Context) -> dict[str, Any]:
             if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
                 raise UsageError(f"-f reads a file and --{name} names a cluster: leave one of them out")
     if "lease_name" in given:
-        from migrator.run.operator import Flags  # noqa: PLC0415 - --help needs none of it
+        from migrator.run.operator import OperatorFlags  # noqa: PLC0415 - --help needs none of it
 
         names = ("operator_namespace", "operator_deployment", "lease_name")
-        given["operator"] = Flags(*(given.pop(name) for name in names))
+        given["operator"] = OperatorFlags(*(given.pop(name) for name in names))
     return given

@@ -17,10 +17,7 @@ class ReaderGone(Exception):
 
 
 def write(text: str) -> None:
-    """Write data to stdout.
-
-    Raises :class:`ReaderGone` for a closed pipe and :class:`~migrator.errors.OutputError` for a full disk.
-    """
+    """Write data to stdout; raises :class:`ReaderGone` for a closed pipe, and ``OutputError`` for a full disk."""
     with _guarded():
         sys.stdout.write(text)
 

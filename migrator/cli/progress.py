@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import itertools
 import os
-import threading
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from typing import Any, Final, Self, TextIO, TypeVar, cast
 
 from rich.console import Console, RenderableType
@@ -18,16 +17,14 @@ from rich.progress import BarColumn, SpinnerColumn, Task, TaskID, TextColumn, Ti
 from rich.progress import Progress as Bars
 from rich.text import Text
 
+from migrator.cli.log import Unbreakable
 from migrator.errors import MigratorError
 from migrator.exact_json import JSONObject
-from migrator.resources import POD_CLIQUES, POD_GANGS, PODS, Resource
+from migrator.resources import Resource
 from migrator.store import DryRun, Listing, Store, Write
 
 K = TypeVar("K")
 T = TypeVar("T")
-
-#: Patches of these groups are counted, and those of pods.
-_GROUPS: Final = frozenset({POD_CLIQUES.group, POD_GANGS.group})
 
 _PATCHES: Final = {
     DryRun.NONE: "patches sent",
@@ -53,8 +50,8 @@ class Progress:
         self.stream = stream if bars is None else cast("TextIO", _Above(bars))
         self.expected = 0
         self._bars = bars
-        self._patches: tuple[TaskID, Iterator[int]] | None = None
-        self._lock = threading.Lock()
+        self._patches: TaskID | None = None
+        self._patched = 0
 
     def __enter__(self) -> Self:
         if self._bars is not None:
@@ -80,27 +77,26 @@ class Progress:
             bars.remove_task(task)
 
     def watch(self, store: Store) -> Store:
-        """The same store, whose reading and writing is shown."""
+        """The same store, whose lists and streams of patches are shown."""
         return store if self._bars is None else cast("Store", _Watched(store, self))
 
     def patched(self, mode: DryRun) -> None:
-        """Count a patch of that mode; several threads send them."""
+        """Count a patch of that mode."""
         if self._bars is None:
             return
-        with self._lock:
-            if self._patches is None:
-                self._patches = (self._bars.add_task("", total=self.expected or None), itertools.count(1))
-            task, numbers = self._patches
-            number = next(numbers)
-            of = f" of {self.expected:,}" if number <= self.expected else ""
-            self._bars.update(task, description=f"{_PATCHES[mode]} {number:,}{of}", completed=number)
+        if self._patches is None:
+            self._patches = self._bars.add_task("", total=self.expected or None)
+        self._patched += 1
+        of = f" of {self.expected:,}" if self._patched <= self.expected else ""
+        text = f"{_PATCHES[mode]} {self._patched:,}{of}"
+        self._bars.update(self._patches, description=text, completed=self._patched)
 
 
 def shown(stream: TextIO, environ: Mapping[str, str] | None = None, *, quiet: bool = False) -> Progress:
     """Progress on this stream; nothing is shown where nobody watches."""
     if quiet or not wanted(stream, environ):
         return Progress(stream)
-    console = Console(file=cast("TextIO", _Unbreakable(stream)))
+    console = Console(file=cast("TextIO", Unbreakable(stream)))
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), _KnownBar(), TimeElapsedColumn())
     # stdout is data, so that rich must not redirect it.
     return Progress(
@@ -113,23 +109,6 @@ class _KnownBar(BarColumn):
 
     def render(self, task: Task) -> RenderableType:  # type: ignore[override] # what a Progress takes
         return super().render(task) if task.total else Text("")
-
-
-class _Unbreakable:
-    """A terminal for rich; if it goes away, writing is not an error."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self.encoding = stream.encoding
-        self.isatty = stream.isatty
-
-    def write(self, text: str) -> None:
-        with suppress(OSError, ValueError):
-            self._stream.write(text)
-
-    def flush(self) -> None:
-        with suppress(OSError, ValueError):
-            self._stream.flush()
 
 
 class _Above:
@@ -147,10 +126,7 @@ class _Above:
 
 
 class _Watched:
-    """A store that reports lists and patches to a :class:`Progress`; the rest is the store's own.
-
-    The transport's ``on_request`` would not do: it sees attempts, but neither objects nor the mode of a patch.
-    """
+    """A store that reports its lists and its streams of patches to a :class:`Progress`; the rest is the store's own."""
 
     def __init__(self, store: Store, progress: Progress) -> None:
         self._store = store
@@ -158,11 +134,6 @@ class _Watched:
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - the store's
         return getattr(self._store, name)
-
-    def in_dry_run(self, mode: DryRun) -> Store:
-        found = self._store.in_dry_run(mode)
-        # Probes that a run sends beside its own patches are not progress.
-        return self._progress.watch(found) if mode is self._store.dry_run else found
 
     def within(self, left: Callable[[], float]) -> Store:
         return self._progress.watch(self._store.within(left))
@@ -175,12 +146,6 @@ class _Watched:
     ) -> Listing[T]:
         with self._progress.stage(f"reading {resource.plural}") as count:
             return self._store.list(resource, lambda raw: (count(), project(raw))[1], **options)
-
-    def patch(self, resource: Resource, *what: Any, **options: Any) -> JSONObject:  # noqa: ANN401 - the store's
-        done = self._store.patch(resource, *what, **options)
-        if resource == PODS or resource.group in _GROUPS:  # not the Lease, which is renewed all the time
-            self._progress.patched(self._store.dry_run)
-        return done
 
     def patches(
         self, take: Callable[[], tuple[K, Write] | None], *, concurrency: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import sys
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ from migrator.render.text import printable
 from migrator.run import loop
 from migrator.run.context import Context, RunOptions, RunResult
 from migrator.run.observation import look_ahead
-from migrator.run.operator import Flags
+from migrator.run.operator import OperatorFlags
 from migrator.store import DryRun, Store
 
 _DRY: Final = "\ndry run: nothing was written\n"
@@ -58,7 +59,10 @@ def main(
                     result = loop.run(shown.watch(store), options, context)
                 else:
                     with shown.stage(f"migrating {printable(str(dump))}"):
-                        result = _run_on_dump(str(dump), out, mode, options, context)
+                        held = wiring.read_dump(str(dump), dry_run=mode)
+                        result = loop.run(held, options, context)
+                        if out is not None and mode is DryRun.NONE:
+                            held.write(out)
         except MigratorError as error:
             log.write_failure(error.code, error.exit_code, str(error))
             if context is not None:
@@ -80,7 +84,7 @@ def _options(
     *,
     allow: tuple[str, ...],
     skip_refused: bool,
-    operator: Flags,
+    operator: OperatorFlags,
     **more: Any,  # noqa: ANN401 - the fields of RunOptions with these names
 ) -> RunOptions:
     plan = PlanOptions(
@@ -105,30 +109,19 @@ def _check_files(dump: str | None, out: str | None, *, writes: bool) -> None:
 def _announce(
     store: Store, options: RunOptions, context: Context, shown: Progress, cluster: ClusterFlags, *, yes: bool
 ) -> None:
-    """On a terminal: show where the run takes place and what it will do, and ask.
-
-    Raises the errors of reading, and :class:`~migrator.errors.LostRace` if the answer is no.
-    """
+    """On a terminal: show where the run takes place and what it will do, and ask; raises ``LostRace`` for a no."""
     if not screens.can_ask(in_a_pod=context.namespace is not None) or (session().quiet and yes):
         return
     with shown, shown.stage("reading"):
         ahead = look_ahead(shown.watch(store), options, context)
     where = (getattr(store, "name", None), wiring.context_of(cluster))
-    log.LineWriter(sys.stderr).write(screens.describe(ahead, options, store.dry_run, where).removesuffix("\n"))
+    log.write_line(sys.stderr, screens.describe(ahead, options, store.dry_run, where).removesuffix("\n"))
     session().shown.update(screens.findings_in(ahead))
     shown.expected = len(ahead.patches)
     if context.stop.is_set():
         raise Interrupted("interrupted before anything was written")
     if store.dry_run is DryRun.NONE and ahead.writes and not yes:
         screens.ask("Revert?" if options.revert else "Migrate?")
-
-
-def _run_on_dump(dump: str, out: str | None, mode: DryRun, options: RunOptions, context: Context) -> RunResult:
-    store = wiring.read_dump(dump, dry_run=mode)
-    result = loop.run(store, options, context)
-    if out is not None and mode is DryRun.NONE:
-        store.write(out)
-    return result
 
 
 def _print_if_read(result: RunResult, form: str, mode: DryRun, *, revert: bool, ending: Ending | None) -> None:
@@ -187,14 +180,10 @@ def _summarise(context: Context, result: RunResult, dry: Mapping[str, str]) -> N
         trees=result.trees,
         patches=result.patches,
         seconds=result.seconds,
-        **{_snake(key): value for key, value in summary.summary(result.plan).items()},
+        **{re.sub("([A-Z])", r"_\1", key).lower(): value for key, value in summary.summary(result.plan).items()},
     )
 
 
 def _leave(left: Mapping[str, Any]) -> None:
     """Write a summary for ``kubectl describe pod``, if this process runs in a pod."""
     termination.write(left, termination.path(in_a_pod=wiring.own_namespace() is not None))
-
-
-def _snake(name: str) -> str:
-    return "".join(f"_{c.lower()}" if c.isupper() else c for c in name)

@@ -32,13 +32,14 @@ def _rows(found: OperatorScheme) -> Iterator[tuple[str, str]]:
         yield "layout", f"not one of ours, {layouts.digest(found.layout)}; against {layouts.title(nearest)}:"
         for sentence in layout.differences(layouts.load(nearest), found.layout):
             yield "", sentence
-    yield "algorithm", f"{found.algorithm}, recognised by {len(found.recognised_by)} functions:"
-    for name in found.recognised_by:
+    shown = found.recognised
+    yield "algorithm", f"{shown.algorithm}, recognised by {len(shown.by)} functions:"
+    for name in shown.by:
         yield "", name
     flags = {
-        "accepts legacy hashes": found.accepts_legacy,
-        "puts the hash into object names": found.hash_in_names,
-        "keeps PodGangMaps": found.pod_gang_maps,
+        "accepts legacy hashes": shown.accepts_legacy,
+        "puts the hash into object names": shown.hash_in_names,
+        "keeps PodGangMaps": shown.pod_gang_maps,
     }
     yield "flags", ", ".join(name for name, is_set in flags.items() if is_set) or "none"
     for platform in found.platforms:

@@ -41,10 +41,7 @@ def can_ask(*, in_a_pod: bool) -> bool:
 
 
 def describe(ahead: Observation, options: RunOptions, mode: DryRun, where: tuple[str | None, str | None]) -> str:
-    """The cluster, the operator, the sets, what the run will do, and its findings: one block of text.
-
-    ``where`` is the cluster's address and the kubeconfig context.
-    """
+    """What the run will do, to what, and its findings; ``where`` is the cluster's address and the context."""
     cluster, context = where
     parts = [
         ("cluster", f"{cluster or 'unknown'}{f' (context {context})' if context else ''}"),
@@ -66,7 +63,7 @@ def findings_in(ahead: Observation) -> set[tuple[object, ...]]:
 
 
 def ask(question: str) -> None:
-    """Ask on stderr; meanwhile a signal ends us at once. The answer no raises :class:`~migrator.errors.LostRace`."""
+    """Ask on stderr; meanwhile a signal ends us at once. The answer no raises ``LostRace``."""
     with wiring.default_signals():
         try:
             answer = click.confirm(question, err=True)

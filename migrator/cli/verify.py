@@ -18,8 +18,8 @@ from migrator.render.summary import object_json
 from migrator.render.text import printable
 from migrator.run import verify as core
 from migrator.run.context import Context
-from migrator.run.operator import Flags
-from migrator.run.verify import Closing, VerifyOptions, VerifyResult
+from migrator.run.operator import OperatorFlags
+from migrator.run.verify import VerifyOptions, VerifyResult
 from migrator.store import DryRun, Store
 
 
@@ -29,7 +29,7 @@ def main(
     close: bool,
     yes: bool,
     form: str,
-    operator: Flags,
+    operator: OperatorFlags,
     cluster: ClusterFlags,
     **given: Any,  # noqa: ANN401 - those of directions and VerifyOptions
 ) -> None:
@@ -52,14 +52,14 @@ def main(
                 store = shown.watch(wiring.open_store(cluster, *filter(None, [dump]), dry_run=writes))
             with shown.stage("verifying"):
                 if close:
-                    closing = core.closing(store, options, namespace=namespace)
+                    home, gives_up = core.closing(store, options, namespace=namespace)
                 else:
                     try:
                         result = core.verify(store, options, context, namespace=namespace)
                     except VerificationFailed as error:
                         failure = error
         if close:
-            _close(store, closing, context, yes=yes)
+            _close(store, home, gives_up, context, yes=yes)
             return
     problems = failure.problems if failure else ()
     if form == "json":
@@ -70,12 +70,12 @@ def main(
         raise failure
 
 
-def _close(store: Store, found: Closing, context: Context, *, yes: bool) -> None:
-    for what in found.gives_up:
+def _close(store: Store, home: str, gives_up: Sequence[str], context: Context, *, yes: bool) -> None:
+    for what in gives_up:
         output.write(f"gives up {what}\n")
     if not yes and sys.stdin.isatty() and not click.confirm("Remove the record?", err=True):
         raise LostRace("declined: the record stays, and nothing was touched")
-    core.close(store, found.home, context)
+    core.close(store, home, context)
     output.write("the record is removed\n")
 
 

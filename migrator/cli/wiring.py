@@ -72,10 +72,7 @@ def context(
     concurrency: int | None = None,
     stream: TextIO | None = None,
 ) -> Context:
-    """Real clocks, a real log, and an identity that no other process has; ``timeout`` is in seconds.
-
-    The log goes to ``stream``, or else to stderr.
-    """
+    """Real clocks, a log to ``stream`` or else to stderr, and an identity of our own; ``timeout`` is in seconds."""
     run_id = uuid.uuid4().hex[:12]
     return Context(
         clock=monotonic,
@@ -103,7 +100,7 @@ def selection(cluster: ClusterFlags) -> Selection:
 def adopt_recorded(cluster: ClusterFlags) -> None:
     """Make the layouts in the cluster's record known, if it has any."""
     store = connect(cluster, dry_run=DryRun.CLIENT)
-    found = operator.find(store, operator.Flags(), everywhere=False)
+    found = operator.find(store, operator.OperatorFlags(), everywhere=False)
     record.Recorder(store, found.home or own_namespace() or DEFAULT_NAMESPACE).load()
 
 

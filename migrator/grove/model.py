@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 LABEL_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 LABEL_PART_OF: Final = "app.kubernetes.io/part-of"
@@ -50,6 +50,8 @@ class Place(StrEnum):
     GANG_LABEL = "H9b"  # PodGang label, beside PodGangMaps
 
 
+CLIQUE_STATUS_PLACES: Final = frozenset({Place.CLIQUE_TEMPLATE, Place.CLIQUE_GENERATION, Place.CLIQUE_PROGRESS})
+GROUP_PLACES: Final = frozenset({Place.GROUP_GENERATION, Place.GROUP_PROGRESS})
 #: Under OnDelete these may hold hashes of older templates on purpose.
 LEFTOVER_PLACES: Final = frozenset(
     {
@@ -59,8 +61,7 @@ LEFTOVER_PLACES: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class StoredHash:
+class StoredHash(NamedTuple):  # tens of thousands are made, and none is kept
     """One (object, field) that holds a hash: of the template of ``clique``, or the generation hash if that is ``None``.
 
     ``identity`` is what else a patch must test where ``field`` goes by position: (JSON Pointer, value).
@@ -102,7 +103,7 @@ class Pod:
 
 @dataclass(frozen=True, slots=True)
 class PodClique:
-    """A PodClique without its pod spec and unread labels.
+    """A PodClique without its pod spec. Of its labels it has those that decisions need, each ``None`` if absent.
 
     ``clique`` is its name in the PodCliqueSet's template, or ``None`` if the labels do not name it.
     """
@@ -110,7 +111,11 @@ class PodClique:
     ref: Ref
     clique: str | None
     owner_uid: str | None
-    labels: Mapping[str, str]
+    template_hash: str | None
+    part_of: str | None
+    set_index: str | None
+    group: str | None
+    group_index: str | None
     generation: int
     terminating: bool
     spec: Mapping[str, Any]  # without podSpec
@@ -121,7 +126,7 @@ class PodClique:
     @property
     def standalone(self) -> bool:
         """Whether it belongs to the PodCliqueSet directly, not to a scaling group."""
-        return LABEL_SCALING_GROUP not in self.labels
+        return self.group is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +135,7 @@ class PodCliqueScalingGroup:
 
     ref: Ref
     owner_uid: str | None
-    labels: Mapping[str, str]
+    set_index: str | None
     generation: int
     terminating: bool
     spec: Mapping[str, Any]
@@ -143,7 +148,7 @@ class PodGangMap:
 
     ref: Ref
     owner_uid: str | None
-    labels: Mapping[str, str]
+    set_index: str | None
     terminating: bool
     spec: Mapping[str, Any]
 
@@ -204,6 +209,11 @@ class PodCliqueSet:
         return bool((self.spec.get("updateStrategy") or {}).get("type") == "OnDelete")
 
 
+def pod_spec_of(clique: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The pod spec of a clique in a PodCliqueSet's template."""
+    return (clique.get("spec") or {}).get("podSpec") or {}
+
+
 @dataclass(frozen=True, slots=True)
 class Tree:
     """A PodCliqueSet with everything that it owns, found by owner references."""
@@ -218,6 +228,11 @@ class Tree:
     def ref(self) -> Ref:
         """The PodCliqueSet's own reference."""
         return self.pcs.ref
+
+    @property
+    def children(self) -> tuple[PodClique | PodCliqueScalingGroup, ...]:
+        """Its PodCliques and scaling groups."""
+        return (*self.pod_cliques, *self.scaling_groups)
 
 
 @dataclass(frozen=True, slots=True)

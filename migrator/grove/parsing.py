@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import marshal
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from migrator.errors import InputError
 from migrator.exact_json import JSONObject, integer
@@ -31,22 +31,11 @@ from migrator.grove.model import (
 )
 from migrator.resources import DEFAULT_NAMESPACE
 
-Check = Callable[[object], bool]
-
 #: By these a pod names the pod group of another scheduler (Grove issue 837).
 GANG_ANNOTATIONS: Final = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name", "pod-group-name")
 
-_CLIQUE_LABELS: Final = (
-    *(LABEL_PART_OF, LABEL_POD_TEMPLATE_HASH, LABEL_SET_REPLICA_INDEX),
-    *(LABEL_SCALING_GROUP, LABEL_SCALING_GROUP_REPLICA_INDEX),
-)
-
 #: The version of marshal in which equal values have equal bytes, whether or not other objects share parts of them.
 _WITHOUT_REFERENCES: Final = 2
-
-
-def _is_object(value: object) -> bool:
-    return isinstance(value, dict)
 
 
 def _are_objects(value: object) -> bool:
@@ -57,91 +46,98 @@ def _are_strings(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
-def _are_updating(value: object) -> bool:
-    return _is_object(value) or _are_objects(value)
+#: The shape of a part, its name, and the shapes of the parts of that object, or of every object in that list.
+_Shape: TypeAlias = tuple[Callable[[object], bool], str, Mapping[str, Any]]
 
 
-_OBJECT: Final = (_is_object, "an object")
-_OBJECTS: Final = (_are_objects, "a list of objects")
-_STRINGS: Final = (_are_strings, "a list of strings")
-_UPDATING: Final = (_are_updating, "an object or a list of objects")
+def _object(**parts: _Shape) -> _Shape:
+    return lambda value: isinstance(value, dict), "an object", parts
 
-#: What must have which shape where it is set; a path goes through objects and through every item of a list.
-_STATUS: Final = {
-    "status.conditions": _OBJECTS,
-    "status.lastErrors": _OBJECTS,
-    "status.updateProgress": _OBJECT,
-    "status.rollingUpdateProgress": _OBJECT,
-}
+
+def _objects(**parts: _Shape) -> _Shape:
+    return _are_objects, "a list of objects", parts
+
+
+_STRINGS: Final[_Shape] = _are_strings, "a list of strings", {}
+_UPDATING: Final[_Shape] = (
+    lambda value: isinstance(value, dict) or _are_objects(value),
+    "an object or a list of objects",
+    {},
+)
+_CONTAINERS: Final = _objects(resources=_object(limits=_object(), requests=_object()))
+_POD_SPEC: Final = _object(containers=_CONTAINERS, initContainers=_CONTAINERS)
+
+
+def _status(**parts: _Shape) -> _Shape:
+    progress = _object(**parts)
+    found = {"conditions": _objects(), "lastErrors": _objects()}
+    return _object(**found, updateProgress=progress, rollingUpdateProgress=progress)
+
+
+#: What must have which shape where it is set, by kind; :func:`_check` goes through it.
 _SET: Final = {
-    "spec.updateStrategy": _OBJECT,
-    "spec.template": _OBJECT,
-    "spec.template.cliques": _OBJECTS,
-    "spec.template.cliques.spec": _OBJECT,
-    "spec.template.cliques.spec.podSpec": _OBJECT,
-    "spec.template.cliques.spec.podSpec.containers": _OBJECTS,
-    "spec.template.cliques.spec.podSpec.containers.resources": _OBJECT,
-    "spec.template.cliques.spec.podSpec.containers.resources.limits": _OBJECT,
-    "spec.template.cliques.spec.podSpec.containers.resources.requests": _OBJECT,
-    "spec.template.cliques.spec.podSpec.initContainers": _OBJECTS,
-    "spec.template.cliques.spec.podSpec.initContainers.resources": _OBJECT,
-    "spec.template.cliques.spec.podSpec.initContainers.resources.limits": _OBJECT,
-    "spec.template.cliques.spec.podSpec.initContainers.resources.requests": _OBJECT,
-    "spec.template.podCliqueScalingGroups": _OBJECTS,
-    "spec.template.podCliqueScalingGroups.cliqueNames": _STRINGS,
-    **_STATUS,
-    "status.updateProgress.currentlyUpdating": _UPDATING,
-    "status.rollingUpdateProgress.currentlyUpdating": _UPDATING,
+    "spec": _object(
+        updateStrategy=_object(),
+        template=_object(
+            cliques=_objects(spec=_object(podSpec=_POD_SPEC)), podCliqueScalingGroups=_objects(cliqueNames=_STRINGS)
+        ),
+    ),
+    "status": _status(currentlyUpdating=_UPDATING),
 }
-_GROUP: Final = {"spec.cliqueNames": _STRINGS, **_STATUS}
-_GANG_MAP: Final = {"spec.entries": _OBJECTS}
+_GROUP: Final = {"spec": _object(cliqueNames=_STRINGS), "status": _status()}
+_CLIQUE: Final = {"spec": _object(), "status": _status()}
+_GANG_MAP: Final = {"spec": _object(entries=_objects())}
 
 
 def pod_clique_set(raw: JSONObject) -> PodCliqueSet:
     """Keep what a PodCliqueSet's hashes and guards need."""
     meta = _metadata(raw)
-    _check(raw, _SET)
+    _check(raw, raw, _SET)
     return PodCliqueSet(
         ref=_ref(raw, meta),
         labels=_strings(raw, meta, "labels"),
         annotations=_strings(raw, meta, "annotations"),
         generation=integer(meta.get("generation")),
-        terminating=_terminating(meta),
-        spec=_part(raw, "spec"),
-        status=_part(raw, "status"),
+        terminating=bool(meta.get("deletionTimestamp")),
+        spec=raw.get("spec") or {},
+        status=raw.get("status") or {},
     )
 
 
 def scaling_group(raw: JSONObject) -> PodCliqueScalingGroup:
     """Keep what a scaling group's hashes and guards need."""
     meta = _metadata(raw)
-    _check(raw, _GROUP)
+    _check(raw, raw, _GROUP)
     return PodCliqueScalingGroup(
         ref=_ref(raw, meta),
         owner_uid=_controller(meta),
-        labels=_strings(raw, meta, "labels"),
+        set_index=_strings(raw, meta, "labels").get(LABEL_SET_REPLICA_INDEX),
         generation=integer(meta.get("generation")),
-        terminating=_terminating(meta),
-        spec=_part(raw, "spec"),
-        status=_part(raw, "status"),
+        terminating=bool(meta.get("deletionTimestamp")),
+        spec=raw.get("spec") or {},
+        status=raw.get("status") or {},
     )
 
 
 def pod_clique(raw: JSONObject) -> PodClique:
     """Keep what a PodClique's hashes and guards need: not its pod spec, which is never hashed, nor other labels."""
     meta = _metadata(raw)
-    _check(raw, _STATUS)
+    _check(raw, raw, _CLIQUE)
     labels, ref = _strings(raw, meta, "labels"), _ref(raw, meta, shared=True)  # its pods have its name and UID as well
     return PodClique(
         ref=ref,
         clique=_clique(ref.name, labels),
         owner_uid=_shared(_controller(meta)),
-        labels={name: _shared(labels[name]) for name in _CLIQUE_LABELS if name in labels},
+        template_hash=_shared(labels.get(LABEL_POD_TEMPLATE_HASH)),
+        part_of=_shared(labels.get(LABEL_PART_OF)),
+        set_index=_shared(labels.get(LABEL_SET_REPLICA_INDEX)),
+        group=_shared(labels.get(LABEL_SCALING_GROUP)),
+        group_index=_shared(labels.get(LABEL_SCALING_GROUP_REPLICA_INDEX)),
         generation=integer(meta.get("generation")),
-        terminating=_terminating(meta),
-        spec=_shared({key: value for key, value in _part(raw, "spec").items() if key != "podSpec"}),
-        status=_shared(_part(raw, "status")),
-        created=_created(meta),
+        terminating=bool(meta.get("deletionTimestamp")),
+        spec=_shared({key: value for key, value in (raw.get("spec") or {}).items() if key != "podSpec"}),
+        status=_shared(raw.get("status") or {}),
+        created=sys.intern(str(meta.get("creationTimestamp") or "")),
     )
 
 
@@ -153,7 +149,7 @@ def pod(raw: JSONObject) -> Pod:
         ref=_ref(raw, meta),
         owner_uid=_shared(_controller(meta)),
         template_hash=_shared(labels.get(LABEL_POD_TEMPLATE_HASH)) or None,
-        terminating=_terminating(meta),
+        terminating=bool(meta.get("deletionTimestamp")),
         pod_clique_label=_shared(labels.get(LABEL_POD_CLIQUE)),
         phase=_phase(raw),
         gang_annotation=_gang_annotation(meta),
@@ -163,13 +159,13 @@ def pod(raw: JSONObject) -> Pod:
 def pod_gang_map(raw: JSONObject) -> PodGangMap:
     """Keep a PodGangMap's entries."""
     meta = _metadata(raw)
-    _check(raw, _GANG_MAP)
+    _check(raw, raw, _GANG_MAP)
     return PodGangMap(
         ref=_ref(raw, meta),
         owner_uid=_controller(meta),
-        labels=_strings(raw, meta, "labels"),
-        terminating=_terminating(meta),
-        spec=_part(raw, "spec"),
+        set_index=_strings(raw, meta, "labels").get(LABEL_SET_REPLICA_INDEX),
+        terminating=bool(meta.get("deletionTimestamp")),
+        spec=raw.get("spec") or {},
     )
 
 
@@ -180,25 +176,20 @@ def pod_gang(raw: JSONObject) -> PodGang:
         ref=_ref(raw, meta),
         owner_uid=_controller(meta),
         labels=_strings(raw, meta, "labels"),
-        terminating=_terminating(meta),
+        terminating=bool(meta.get("deletionTimestamp")),
     )
 
 
-def _check(raw: JSONObject, shapes: Mapping[str, tuple[Check, str]]) -> None:
-    for path, (holds, shape) in shapes.items():
-        for value in _at(raw, *path.split(".")):
-            if not holds(value):
-                raise InputError(f"{_describe(raw)}: {path} is not {shape}")
-
-
-def _at(value: object, step: str = "", *steps: str) -> Iterable[object]:
-    """All values at a path; the objects and lists along it were checked before."""
-    if isinstance(value, list) and step:
-        return [found for item in value for found in _at(item, step, *steps)]
-    if not step:
-        return [value]
-    inner = value.get(step) if isinstance(value, dict) else None
-    return () if inner is None else _at(inner, *steps)
+def _check(raw: JSONObject, holder: JSONObject, shapes: Mapping[str, _Shape], path: str = "") -> None:
+    for key, (holds, shape, parts) in shapes.items():
+        part = holder.get(key)
+        if part is None:
+            continue
+        if not holds(part):
+            raise InputError(f"{_describe(raw)}: {path}{key} is not {shape}")
+        if parts:
+            for item in part if isinstance(part, list) else (part,):
+                _check(raw, item, parts, f"{path}{key}.")
 
 
 def _shared(value: Any) -> Any:  # noqa: ANN401 - any JSON value
@@ -256,15 +247,6 @@ def _metadata(raw: JSONObject) -> Mapping[str, Any]:
     return meta
 
 
-def _part(raw: JSONObject, key: str) -> Mapping[str, Any]:
-    value = raw.get(key)
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise InputError(f"{_describe(raw)}: {key} is not an object")
-    return value
-
-
 def _strings(raw: JSONObject, meta: Mapping[str, Any], key: str) -> Mapping[str, str]:
     value = meta.get(key)
     if value is None:
@@ -293,17 +275,8 @@ def _gang_annotation(meta: Mapping[str, Any]) -> str | None:
     return next((name for name in GANG_ANNOTATIONS if name in annotations), None)
 
 
-def _terminating(meta: Mapping[str, Any]) -> bool:
-    return bool(meta.get("deletionTimestamp"))
-
-
-def _created(meta: Mapping[str, Any]) -> str:
-    return sys.intern(str(meta.get("creationTimestamp") or ""))
-
-
 def _controller(meta: Mapping[str, Any]) -> str | None:
-    owners: Iterable[Any] = meta.get("ownerReferences") or ()
-    for owner in owners:
+    for owner in meta.get("ownerReferences") or ():
         if isinstance(owner, dict) and owner.get("controller") is True:
             uid = owner.get("uid")
             return uid if isinstance(uid, str) else None

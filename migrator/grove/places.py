@@ -6,23 +6,10 @@ Grove: ``operator/api/core/v1alpha1/{podcliqueset,podclique,scalinggroup}.go`` a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from functools import cache
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
-from migrator.grove.model import (
-    LABEL_GENERATION_HASH,
-    LABEL_POD_TEMPLATE_HASH,
-    POINTER_TEMPLATE_HASH_LABEL,
-    Place,
-    PodClique,
-    PodCliqueScalingGroup,
-    PodGangMap,
-    Ref,
-    StoredHash,
-    Tree,
-)
+from migrator.grove.model import LABEL_GENERATION_HASH, POINTER_TEMPLATE_HASH_LABEL, Place, Ref, StoredHash, Tree
 from migrator.resources import pointer
 
 #: ``updateProgress`` since alpha.7, ``rollingUpdateProgress`` up to alpha.8; an object may have both.
@@ -33,18 +20,36 @@ POINTER_SET_GENERATION: Final = "/status/currentGenerationHash"
 #: Stands for the clique of a PodClique whose labels do not name it; a template never has this name.
 UNKNOWN_CLIQUE: Final = ""
 
-_LABELS: Final = ("metadata", "labels")
-_STATUS: Final = ("status",)
+_OF_TEMPLATE: Final = frozenset({"currentPodTemplateHash", "podTemplateHash"})
 _GENERATION: Final = "podCliqueSetGenerationHash"
-#: The keys of hashes of a clique's template; all others are of generation hashes.
-_OF_TEMPLATE: Final = frozenset({LABEL_POD_TEMPLATE_HASH, "currentPodTemplateHash", "podTemplateHash"})
-_CLIQUE_STATUS: Final = {
-    "currentPodTemplateHash": Place.CLIQUE_TEMPLATE,
-    "currentPodCliqueSetGenerationHash": Place.CLIQUE_GENERATION,
-}
-_CLIQUE_UPDATE: Final = {"podTemplateHash": Place.CLIQUE_PROGRESS, _GENERATION: Place.CLIQUE_PROGRESS}
-_GROUP_STATUS: Final = {"currentPodCliqueSetGenerationHash": Place.GROUP_GENERATION}
-_GROUP_UPDATE: Final = {_GENERATION: Place.GROUP_PROGRESS}
+_POINTER_GANG_LABEL: Final = pointer("metadata", "labels", LABEL_GENERATION_HASH)
+
+#: The fields of a status that hold hashes, by progress field (empty for none): the key, JSON Pointer and place of each,
+#: and whether it holds a template hash; all others hold generation hashes.
+_Fields: TypeAlias = Mapping[str, Sequence[tuple[str, str, Place, bool]]]
+
+
+def _status(current: Mapping[str, Place], update: Mapping[str, Place]) -> _Fields:
+    """The current hashes, and those of an update, even of a finished one: the operator copies the latter back."""
+    return {
+        name: [
+            (key, pointer(*filter(None, ("status", name, key))), place, key in _OF_TEMPLATE)
+            for key, place in (update if name else current).items()
+        ]
+        for name in ("", *PROGRESS_FIELDS)
+    }
+
+
+_CLIQUE: Final = _status(
+    {
+        "currentPodTemplateHash": Place.CLIQUE_TEMPLATE,
+        "currentPodCliqueSetGenerationHash": Place.CLIQUE_GENERATION,
+    },
+    {"podTemplateHash": Place.CLIQUE_PROGRESS, _GENERATION: Place.CLIQUE_PROGRESS},
+)
+_GROUP: Final = _status(
+    {"currentPodCliqueSetGenerationHash": Place.GROUP_GENERATION}, {_GENERATION: Place.GROUP_PROGRESS}
+)
 
 
 def stored_hashes(tree: Tree) -> Iterator[StoredHash]:
@@ -59,53 +64,37 @@ def stored_hashes(tree: Tree) -> Iterator[StoredHash]:
             if pod.template_hash and not pod.terminating:
                 yield StoredHash(pod.ref, Place.POD_LABEL, POINTER_TEMPLATE_HASH_LABEL, pod.template_hash, name)
     for clique in tree.pod_cliques:
-        label = {LABEL_POD_TEMPLATE_HASH: Place.CLIQUE_LABEL}
-        yield from _held(clique.ref, clique.labels, _LABELS, label, clique.clique or UNKNOWN_CLIQUE)
+        if value := clique.template_hash:
+            name = clique.clique or UNKNOWN_CLIQUE
+            yield StoredHash(clique.ref, Place.CLIQUE_LABEL, POINTER_TEMPLATE_HASH_LABEL, value, name)
     for clique in tree.pod_cliques:
-        yield from _in_status(clique, _CLIQUE_STATUS, _CLIQUE_UPDATE, clique.clique or UNKNOWN_CLIQUE)
+        yield from _in_status(clique.ref, clique.status, _CLIQUE, clique.clique or UNKNOWN_CLIQUE)
     for group in tree.scaling_groups:
-        yield from _in_status(group, _GROUP_STATUS, _GROUP_UPDATE)
+        yield from _in_status(group.ref, group.status, _GROUP)
+    yield from _in_gangs(tree)
+    if (value := tree.pcs.generation_hash) is not None:
+        yield StoredHash(tree.ref, Place.SET_GENERATION, POINTER_SET_GENERATION, value, None)
+
+
+def _in_status(ref: Ref, status: Mapping[str, Any], found: _Fields, clique: str | None = None) -> Iterator[StoredHash]:
+    for progress, fields in found.items():
+        holder = (status.get(progress) or {}) if progress else status
+        for key, field, place, of_template in fields if holder else ():
+            value = holder.get(key)
+            if value and isinstance(value, str):
+                yield StoredHash(ref, place, field, value, clique if of_template else None)
+
+
+def _in_gangs(tree: Tree) -> Iterator[StoredHash]:
+    """The entries of PodGangMaps, which are addressed by position and identified by ``epoch``; and labels."""
     for gang_map in tree.pod_gang_maps:
-        yield from _in_entries(gang_map)
+        for index, entry in enumerate(gang_map.spec.get("entries") or ()):
+            value, epoch, place = entry.get(_GENERATION), entry.get("epoch"), Place.GANG_MAP_ENTRY
+            identity = (pointer("spec", "entries", index, "epoch"), epoch) if epoch and isinstance(epoch, str) else None
+            if value and isinstance(value, str):
+                field = pointer("spec", "entries", index, _GENERATION)
+                yield StoredHash(gang_map.ref, place, field, value, None, identity)
     for gang in tree.pod_gangs:
-        if not gang.terminating:
-            yield from _held(gang.ref, gang.labels, _LABELS, {LABEL_GENERATION_HASH: Place.GANG_LABEL})
-    yield from _held(tree.pcs.ref, tree.pcs.status, _STATUS, {"currentGenerationHash": Place.SET_GENERATION})
-
-
-def _in_entries(gang_map: PodGangMap) -> Iterator[StoredHash]:
-    """The hash of each entry of a PodGangMap, which is addressed by position and identified by ``epoch``."""
-    for index, entry in enumerate(gang_map.spec.get("entries") or ()):
-        path, epoch = ("spec", "entries", index), entry.get("epoch")
-        identity = (pointer(*path, "epoch"), epoch) if isinstance(epoch, str) and epoch else None
-        for stored in _held(gang_map.ref, entry, path, {_GENERATION: Place.GANG_MAP_ENTRY}):
-            yield replace(stored, identity=identity)
-
-
-def _in_status(
-    item: PodClique | PodCliqueScalingGroup, current: Mapping[str, Place], update: Mapping[str, Place], clique: str = ""
-) -> Iterator[StoredHash]:
-    """The current hashes, and those of a finished update: the operator copies the latter back."""
-    yield from _held(item.ref, item.status, _STATUS, current, clique)
-    for name, progress in _progress(item.status):
-        yield from _held(item.ref, progress, (*_STATUS, name), update, clique)
-
-
-def _held(
-    ref: Ref, holder: Mapping[str, Any], path: tuple[str | int, ...], places: Mapping[str, Place], clique: str = ""
-) -> Iterator[StoredHash]:
-    """The hashes of one holder by their keys; ``clique`` is the one whose template hash it has."""
-    for key, place in places.items():
-        value = holder.get(key)
-        if isinstance(value, str) and value:
-            yield StoredHash(ref, place, _pointer(*path, key), value, clique if key in _OF_TEMPLATE else None)
-
-
-_pointer: Final = cache(pointer)  # thousands of objects share each
-
-
-def _progress(status: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    for name in PROGRESS_FIELDS:
-        progress = status.get(name)
-        if isinstance(progress, Mapping):
-            yield name, progress
+        value = gang.labels.get(LABEL_GENERATION_HASH)
+        if value and not gang.terminating:
+            yield StoredHash(gang.ref, Place.GANG_LABEL, _POINTER_GANG_LABEL, value, None)

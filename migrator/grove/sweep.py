@@ -7,18 +7,13 @@ A hash is 64 bits wide, so a string that equals a hash is one. A hash outside th
 from __future__ import annotations
 
 import marshal
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from migrator.exact_json import JSONObject, dumps
-from migrator.grove.model import (
-    LABEL_GENERATION_HASH,
-    LABEL_PART_OF,
-    LABEL_POD_TEMPLATE_HASH,
-    Ref,
-    Sighting,
-)
+from migrator.grove.model import LABEL_GENERATION_HASH, LABEL_PART_OF, LABEL_POD_TEMPLATE_HASH, Ref, Sighting
 from migrator.grove.places import PROGRESS_FIELDS
+from migrator.resources import pointer
 
 #: The API groups whose objects are searched; of a pod it is the metadata.
 GROUPS: Final = ("grove.io", "scheduler.grove.io")
@@ -81,16 +76,13 @@ class Sweep:
         """Search the values of one object's fields; of a pod only the metadata."""
         kind, meta = str(raw.get("kind")), raw["metadata"]
         searched = {"metadata": {key: value for key, value in meta.items() if key != "managedFields"}}
-        found: list[tuple[tuple[str, ...], str]] = []
-        _search(searched if kind == "Pod" else raw | searched, (), found)
-        for path, value in found:
+        for path, value in _hashes(searched if kind == "Pod" else raw | searched):
             if path[-1] in _KNOWN.get(kind, {}).get(path[:-1], ()) or (kind == "PodGangMap" and _is_entry(path)):
                 continue
             namespace, name = str(meta.get("namespace") or ""), str(meta.get("name"))
             ref = Ref(kind, namespace, name, str(meta.get("uid") or ""))
-            pointer = "".join(f"/{step.replace('~', '~0').replace('/', '~1')}" for step in path)
-            part_of = (meta.get("labels") or {}).get(LABEL_PART_OF)
-            self._found[kind, namespace, name, pointer] = Sighting(ref, pointer, value, part_of)
+            part_of, field = (meta.get("labels") or {}).get(LABEL_PART_OF), pointer(*path)
+            self._found[kind, namespace, name, field] = Sighting(ref, field, value, part_of)
 
 
 def _beginnings(text: bytes) -> int:
@@ -121,9 +113,7 @@ def _known_hashes(raw: JSONObject) -> int:
         holder: Any = raw
         for step in path:
             holder = holder.get(step) or {}
-        for name in fields:
-            if name in holder and _may_be_hash(holder[name]):
-                number += 1
+        number += sum(_may_be_hash(holder.get(name)) for name in fields)
     return number
 
 
@@ -135,14 +125,10 @@ def _is_entry(path: tuple[str, ...]) -> bool:
     return len(path) == len(_ENTRY) and (*path[:2], "", path[3]) == _ENTRY
 
 
-def _search(node: object, path: tuple[str, ...], found: list[tuple[tuple[str, ...], str]]) -> None:
+def _hashes(node: object, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
     """Every string below ``node`` that looks like a hash, with its path."""
-    if isinstance(node, str):
-        if _may_be_hash(node):
-            found.append((path, node))
-    elif isinstance(node, dict):
-        for key, value in node.items():
-            _search(value, (*path, str(key)), found)
-    elif isinstance(node, list):
-        for index, value in enumerate(node):
-            _search(value, (*path, str(index)), found)
+    if isinstance(node, str) and _may_be_hash(node):
+        yield path, node
+    elif isinstance(node, dict | list):
+        for key, part in node.items() if isinstance(node, dict) else enumerate(node):
+            yield from _hashes(part, (*path, str(key)))

@@ -144,6 +144,10 @@ class _Map(Elements):
         out.append("]" if value else f"{lead}map[]")
 
 
+#: Layouts share the texts between fields, and so the sums of these texts.
+_fixed: Final = cache(Fixed)
+
+
 class Struct:
     """A Go struct, embedded ones included: fixed text with a place for each JSON field."""
 
@@ -156,7 +160,6 @@ class Struct:
         self._numbers = {key: number for number, key in enumerate(self.fields)}
         self._zeros = [printer.zero for printer in self.fields.values()]
         self.zero = self._text(-1, len(self._zeros))
-        self._fixed: dict[tuple[str, int, int], Fixed] = {}
         self._plans: dict[tuple[str, ...], Plan] = {}
 
     def emit(self, value: Any, out: list[Piece], lead: str = "") -> None:  # noqa: ANN401
@@ -190,18 +193,12 @@ class Struct:
         lead, last = keys[0], -1
         for number, key in sorted([(self._numbers[key], key) for key in keys[1:] if key in self._numbers]):
             emit = self.fields[key].emit
-            steps.append((key, self._between(lead, last, number), None if emit == _STRING.emit else emit))
+            steps.append((key, _fixed(lead + self._text(last, number)), None if emit == _STRING.emit else emit))
             lead, last = "", number
-        plan = steps, self._between(lead, last, len(self._zeros))
+        plan = steps, _fixed(lead + self._text(last, len(self._zeros)))
         if len(self._plans) < _PLANS:
             self._plans[keys] = plan
         return plan
-
-    def _between(self, lead: str, last: int, number: int) -> Fixed:
-        """The text between two fields as a piece."""
-        if (lead, last, number) not in self._fixed:
-            self._fixed[lead, last, number] = Fixed(lead + self._text(last, number))
-        return self._fixed[lead, last, number]
 
     def _text(self, last: int, number: int) -> str:
         """The text between two fields: those that are not set, and what introduces the second or ends the struct."""
@@ -280,31 +277,31 @@ class Types:
     _signatures: ClassVar[dict[object, int]] = {}
 
     def __init__(self, layout: Layout) -> None:
-        self._layout = layout
+        self.layout = layout
         self._known: dict[str, int] = {}
 
     def printer(self, kind: str, *, part: bool = False) -> Printer:
         """The printer of a Go type, compiled at its first use; ``part`` for what stands in a struct that has parts."""
-        signature = self._signature(kind), part
+        signature = self.signature(kind), part
         if signature not in self._shared:
             self._shared[signature] = self._compile(kind, part=part)
         return self._shared[signature]
 
     def fields(self, kind: str) -> Sequence[Field]:
         """The fields of a struct."""
-        if isinstance(fields := self._layout[kind], str):
+        if isinstance(fields := self.layout[kind], str):
             raise TypeError(f"{kind} is not a struct")
         return fields
 
     def _compile(self, kind: str, *, part: bool) -> Printer:  # noqa: PLR0911 - one return for each kind of type
         if kind in _CUSTOM:
             return _CUSTOM[kind]
-        definition = self._layout.get(kind)
+        definition = self.layout.get(kind)
         if isinstance(definition, str):
             return self.printer(definition, part=part)
         if definition is not None:
             struct = Struct(kind, definition, self)
-            return Remembered(struct, self._signature(kind)) if part and kind not in _PARTED else struct
+            return Remembered(struct, self.signature(kind)) if part and kind not in _PARTED else struct
         if kind.startswith("*"):
             return _Pointer(partial(self.printer, kind[1:], part=part))
         if kind.startswith("[]"):
@@ -316,27 +313,33 @@ class Types:
             return _Scalar("0", partial(_integer, kind, range(2 * half) if kind[0] == "u" else range(-half, half)))
         raise TypeError(f"the layout has no type {kind}")
 
-    def _signature(self, kind: str) -> int:
+    def signature(self, kind: str) -> int:
         """A number that two types share only if they print alike all the way down."""
         if kind not in self._known:
             parts: tuple[object, ...] = (kind,)
-            definition = self._layout.get(kind, ())
+            definition = self.layout.get(kind, ())
             if match := _MAP.fullmatch(kind):
-                parts += (self._signature(match[2]),)
+                parts += (self.signature(match[2]),)
             elif kind.startswith(("*", "[]")):
-                parts += (self._signature(kind.removeprefix("*").removeprefix("[]")),)
+                parts += (self.signature(kind.removeprefix("*").removeprefix("[]")),)
             elif isinstance(definition, str):
-                parts += (self._signature(definition),)
+                parts += (self.signature(definition),)
             else:
-                parts += tuple((go, key, self._signature(child)) for go, key, child in definition)
+                parts += tuple((go, key, self.signature(child)) for go, key, child in definition)
             self._known[kind] = self._signatures.setdefault(parts, len(self._signatures))
         return self._known[kind]
 
 
 @cache
+def types_of(minor: str) -> Types:
+    """The printers of an API minor's layout."""
+    return Types(load(minor))
+
+
+@cache
 def root(minor: str) -> Struct:
     """The printer of ``v1.PodTemplateSpec`` in the layout of an API minor."""
-    printer = Types(load(minor)).printer(ROOT)
+    printer = types_of(minor).printer(ROOT)
     if not isinstance(printer, Struct):
         raise TypeError(f"{ROOT} is not a struct in the layout of {minor}")
     return printer

@@ -8,13 +8,13 @@ function of the operator calls them. The code within a known function is not che
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
 from migrator.errors import InputError, Refused
 from migrator.hashing.schemes import CANONICAL, LEGACY
 from migrator.operators.functions import Function, Functions, plain_name
 from migrator.operators.gotypes import GoTypes
+from migrator.operators.schemefile import Recognised
 
 _UTILS: Final = "/internal/utils/kubernetes."
 #: The package of Grove's helpers for all components: since v0.1.0-alpha.2, and before.
@@ -64,22 +64,11 @@ class NotAnOperatorError(InputError):
     """A Go program without the functions that make a hash, so not a Grove operator."""
 
 
-@dataclass(frozen=True, slots=True)
-class Recognised:
-    """An algorithm, its flags (see :class:`~migrator.hashing.schemes.Release`), and the functions that show it."""
-
-    algorithm: str
-    accepts_legacy: bool
-    hash_in_names: bool
-    pod_gang_maps: bool
-    by: tuple[str, ...]
-
-
 def recognise(functions: Functions, types: GoTypes) -> Recognised:
     """The algorithm of an operator.
 
-    Raises :class:`~migrator.errors.Refused` for an operator with ControllerRevisions, :class:`NotAnOperatorError` for
-    another program, and :class:`~migrator.errors.InputError` for an operator that is not recognised.
+    Raises ``Refused`` for an operator with ControllerRevisions, :class:`NotAnOperatorError` for another program, and
+    ``InputError`` for an operator that is not recognised.
     """
     own = _own(functions)
     found = {plain_name(name) for name in functions.names(own + _UTILS) if name.startswith(own)}
@@ -99,7 +88,11 @@ def recognise(functions: Functions, types: GoTypes) -> Recognised:
     _demand_known(edges, making, asking)
     _demand_path(edges, own + (_COMPONENTS[0] + _CANONICAL_GENERATION if canonical else _GENERATION), own, making)
     if canonical:
-        _demand_hash_input(types)
+        name, wanted = _HASH_INPUT
+        made = types.named(name, "")
+        fields = [f"{field.name.text} {types.at(field.type).text}" for field in made.fields] if made else []
+        if fields != wanted:
+            raise InputError(f"{name} has the fields {fields} instead of {wanted}: {_WAY_OUT}")
     own_names = {plain_name(name) for name in functions.names(own + "/api/common.Generate")}
     return Recognised(
         algorithm=CANONICAL if canonical else LEGACY,
@@ -181,11 +174,3 @@ def _demand_path(edges: set[tuple[str, str]], generation: str, own: str, making:
         missing = sorted({_FOR_HASH, _FNV, _ENCODE} - reached)
         if missing or not reached & making:
             raise InputError(f"no calls lead from {start} to {', '.join(missing)}: {_WAY_OUT}")
-
-
-def _demand_hash_input(types: GoTypes) -> None:
-    name, wanted = _HASH_INPUT
-    made = types.named(name, "")
-    fields = [f"{field.name.text} {types.at(field.type).text}" for field in made.fields] if made else []
-    if fields != wanted:
-        raise InputError(f"{name} has the fields {fields} instead of {wanted}: {_WAY_OUT}")

@@ -58,7 +58,11 @@ class TarFiles:
         try:
             with as_input_error():
                 self._tar = tarfile.open(fileobj=file, mode="r:")  # noqa: SIM115 - the caller owns the file
-                members = {plain_path(one.name): one for one in self._sane()}
+                members = {}
+                for one in self._tar:
+                    if one.size < 0:  # tarfile would read the same bytes again and again
+                        raise InputError("the archive is damaged: a file in it has a negative size")
+                    members[plain_path(one.name)] = one
         except tarfile.TarError as error:
             raise InputError(f"the archive is damaged or cut off ({error}): copy it again") from error
         self._members = {path: one for path, one in members.items() if not one.isdir()}
@@ -67,12 +71,6 @@ class TarFiles:
         rest = file.read(tarfile.BLOCKSIZE)  # a header that makes no sense ends the reading without an error
         if rest.strip(b"\0") or not (rest or sealed):
             raise InputError("the archive is damaged or cut off: copy it again")
-
-    def _sane(self) -> Iterator[tarfile.TarInfo]:
-        for one in self._tar:
-            if one.size < 0:  # tarfile would read the same bytes again and again
-                raise InputError("the archive is damaged: a file in it has a negative size")
-            yield one
 
     def paths(self) -> Iterable[str]:
         """Every file and link, in the archive's order."""
@@ -141,25 +139,20 @@ def unpack(file: BinaryIO, scratch: Scratch) -> BinaryIO:
         )
     if not head.startswith(GZIP):
         return file
-    made = scratch()
-    try:
-        _unzip(file, made)
-    except BaseException:
-        made.close()
-        raise
-    made.seek(0)
+    with ExitStack() as failed:
+        made = failed.enter_context(scratch())
+        try:
+            with gzip.GzipFile(fileobj=file) as unzipped:
+                while chunk := unzipped.read(_CHUNK):
+                    made.write(chunk)
+                    if made.tell() > _LARGEST_UNPACKED:
+                        most = f"{_LARGEST_UNPACKED >> 20} MiB"
+                        raise InputError(f"its gzip data holds more than {most}; no operator does")
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise InputError(f"its gzip data is damaged or cut off ({error}); copy it again") from error
+        made.seek(0)
+        failed.pop_all()
     return made
-
-
-def _unzip(file: BinaryIO, made: BinaryIO) -> None:
-    try:
-        with gzip.GzipFile(fileobj=file) as unzipped:
-            while chunk := unzipped.read(_CHUNK):
-                made.write(chunk)
-                if made.tell() > _LARGEST_UNPACKED:
-                    raise InputError(f"its gzip data holds more than {_LARGEST_UNPACKED >> 20} MiB; no operator does")
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise InputError(f"its gzip data is damaged or cut off ({error}); copy it again") from error
 
 
 def head_of(file: BinaryIO) -> bytes:
@@ -172,12 +165,10 @@ def head_of(file: BinaryIO) -> bytes:
 
 def sha256_of(file: BinaryIO) -> str:
     """The digest of a whole file in hexadecimal digits; the file is left at its start."""
-    made = hashlib.sha256()
     file.seek(0)
-    while chunk := file.read(_CHUNK):
-        made.update(chunk)
+    digest = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type] # every reader of ours has readinto
     file.seek(0)
-    return made.hexdigest()
+    return digest
 
 
 def plain_path(name: str) -> str:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import BinaryIO, Final
 
-from migrator.hashing.layouts import Layout
 from migrator.operators import buildinfo, layout, moduledata
-from migrator.operators.algorithm import Recognised, recognise
+from migrator.operators.algorithm import recognise
 from migrator.operators.archives import as_input_error, sha256_of
 from migrator.operators.elf import Elf
 from migrator.operators.functions import Functions
 from migrator.operators.gotypes import GoTypes
+from migrator.operators.schemefile import OperatorScheme, Platform
 
 _API, _MACHINERY, _SPEW = "k8s.io/api", "k8s.io/apimachinery", "github.com/davecgh/go-spew"
 #: The versions with which our hashes were compared with Go's.
@@ -22,24 +20,8 @@ _TESTED_SPEW: Final = "v1.1.2-0.20180830191138-d8f796af33cc"
 _RELEASE: Final = re.compile(r"[./]version\.gitVersion=([\w.+-]+)")
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorBinary:
-    """The facts about one binary. ``labels`` are only for people: no decision reads them."""
-
-    architecture: str
-    sha256: str
-    layout: Layout
-    recognised: Recognised
-    labels: Mapping[str, str]
-    warnings: tuple[str, ...]
-
-
-def read(file: BinaryIO) -> OperatorBinary:
-    """Read an operator's ELF file.
-
-    Raises :class:`~migrator.errors.InputError` for a file that cannot be read or is not recognised, and
-    :class:`~migrator.errors.Refused` for an operator that cannot be migrated to.
-    """
+def read(file: BinaryIO) -> OperatorScheme:
+    """Read an operator's ELF file; raises ``InputError`` for another file, and as :func:`recognise` does."""
     with as_input_error():
         elf = Elf(file)
         info = buildinfo.read(elf)
@@ -49,25 +31,20 @@ def read(file: BinaryIO) -> OperatorBinary:
         release = _RELEASE.search(info.settings.get("-ldflags", ""))
         labels = {
             "go": info.go,
-            "commit": info.commit or "",
+            "commit": info.commit,
             "release": release[1] if release else "",
             **{name: info.modules.get(name, "") for name in (_API, _MACHINERY, _SPEW)},
         }
-        return OperatorBinary(
-            architecture=elf.architecture,
-            sha256=f"sha256:{sha256_of(file)}",
-            layout=layout.read(types),
+        machinery, spew = (info.modules.get(name, "(unknown)") for name in (_MACHINERY, _SPEW))
+        warnings = []
+        if not _TESTED_MACHINERY.fullmatch(machinery):
+            warnings.append(f"{_MACHINERY} {machinery} is not 0.33 to 0.37, with which our hashes were compared")
+        if spew != _TESTED_SPEW:
+            warnings.append(f"{_SPEW} {spew} is not {_TESTED_SPEW}, with which our hashes were compared")
+        return OperatorScheme(
             recognised=recognised,
+            layout=layout.read(types),
+            platforms=(Platform(f"linux/{elf.architecture}", None, f"sha256:{sha256_of(file)}"),),
             labels={name: text for name, text in labels.items() if text},
-            warnings=tuple(_warnings(info.modules)),
+            warnings=tuple(warnings),
         )
-
-
-def _warnings(modules: Mapping[str, str]) -> list[str]:
-    machinery, spew = modules.get(_MACHINERY, "(unknown)"), modules.get(_SPEW, "(unknown)")
-    found = []
-    if not _TESTED_MACHINERY.fullmatch(machinery):
-        found.append(f"{_MACHINERY} {machinery} is not 0.33 to 0.37, with which our hashes were compared")
-    if spew != _TESTED_SPEW:
-        found.append(f"{_SPEW} {spew} is not {_TESTED_SPEW}, with which our hashes were compared")
-    return found

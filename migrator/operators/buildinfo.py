@@ -36,21 +36,21 @@ class BuildInfo:
     settings: Mapping[str, str]
 
     @property
-    def commit(self) -> str | None:
-        """The operator's commit: from the linker flags of Grove's Makefile, or from the version control system."""
+    def commit(self) -> str:
+        """The commit, from the linker flags of Grove's Makefile or from the version control system; may be empty."""
         found = _COMMIT.search(self.settings.get("-ldflags", ""))
-        return found[1] if found else self.settings.get("vcs.revision")
+        return found[1] if found else self.settings.get("vcs.revision", "")
 
 
 def read(elf: Elf) -> BuildInfo:
     """Read it; raises :class:`~migrator.errors.InputError` if it is absent or of an unknown Go version."""
     for segment in sorted(elf.segments, key=lambda one: not one.writable):
-        for address in elf.find(_MAGIC, segment.address, segment.address + segment.size, step=16):
+        for address in elf.find(_MAGIC, segment.address, segment.end, step=16):
             if elf.read(address + len(_MAGIC) + 1, 1)[0] & _INLINE:
                 version, after = elf.string(address + _HEADER_SIZE, _LONGEST)
                 modinfo, _ = elf.string(after, _LONGEST)
                 return _parse(version.decode("utf-8", "replace"), modinfo[_MARK:-_MARK].decode("utf-8", "replace"))
-    if any(True for one in elf.segments for _ in elf.find(b"UPX!", one.address, one.address + one.size)):
+    if any(True for one in elf.segments for _ in elf.find(b"UPX!", one.address, one.end)):
         raise InputError("it is packed with UPX: unpack it with `upx -d` and give the result")
     raise InputError("it has no Go build information: it is not a Go program, or a packer changed it")
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import struct
+from array import array
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import BinaryIO, Final
 
 from migrator.errors import InputError
@@ -15,9 +15,9 @@ from migrator.errors import InputError
 _MACHINES: Final = {62: ("amd64", 8), 183: ("arm64", 1027)}
 _HEADER: Final = struct.Struct("<16sHHIQQQIHHHHHH")
 _SEGMENT: Final = struct.Struct("<IIQQQQQQ")
-_RELA: Final = struct.Struct("<QQq")
+_RELA_SIZE: Final = 24  # a place, the kind of relocation, and a number
 _LOAD, _DYNAMIC = 1, 2
-_EXECUTABLE, _WRITABLE = 1, 2
+_WRITABLE = 2
 _DT_RELA, _DT_RELASZ = 7, 8
 _CHUNK: Final = 1 << 22
 _LONGEST_VARINT: Final = 5  # of 32 bits
@@ -31,7 +31,11 @@ class Segment:
     offset: int
     size: int
     writable: bool
-    executable: bool
+
+    @property
+    def end(self) -> int:
+        """The address behind it."""
+        return self.address + self.size
 
 
 class Elf:
@@ -39,7 +43,7 @@ class Elf:
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
-        self._length = file.seek(0, 2)
+        length = file.seek(0, 2)
         head = self._at(0, _HEADER.size)
         ident, _, machine, _, _, table, _, _, _, entry_size, count, *_ = _HEADER.unpack(head)
         if ident[:4] != b"\x7fELF":
@@ -49,48 +53,39 @@ class Elf:
         self.architecture, self._relative = _MACHINES[machine]
         rows = list(_SEGMENT.iter_unpack(self._at(table, count * _SEGMENT.size)))
         self.segments = tuple(
-            Segment(row[3], row[2], row[5], bool(row[1] & _WRITABLE), bool(row[1] & _EXECUTABLE))
-            for row in rows
-            if row[0] == _LOAD
+            Segment(row[3], row[2], row[5], bool(row[1] & _WRITABLE)) for row in rows if row[0] == _LOAD
         )
         for segment in self.segments:
-            if segment.offset + segment.size > self._length:
-                missing = segment.offset + segment.size - self._length
+            missing = segment.offset + segment.size - length
+            if missing > 0:
                 raise InputError(f"the file is cut off: {missing} bytes are missing at its end; copy it again")
-        self._relocations = self._read_relocations([row for row in rows if row[0] == _DYNAMIC])
+        self._places, self._pointers = self._relocated([row for row in rows if row[0] == _DYNAMIC])
 
     def holds(self, address: int, size: int) -> bool:
         """Whether one segment of the file holds a whole range of addresses."""
-        return any(one.address <= address and address + size <= one.address + one.size for one in self.segments)
+        return self._segment(address, size) is not None
 
     def read(self, address: int, size: int) -> bytes:
         """The bytes at an address, all of one segment."""
-        for segment in self.segments:
-            if segment.address <= address and address + size <= segment.address + segment.size and size >= 0:
-                return self._at(segment.offset + address - segment.address, size)
-        raise InputError(f"a pointer leads outside the program, to {address:#x}; the file is damaged")
+        segment = self._segment(address, size)
+        if segment is None or size < 0:
+            raise InputError(f"a pointer leads outside the program, to {address:#x}; the file is damaged")
+        return self._at(segment.offset + address - segment.address, size)
 
     def pointer(self, address: int) -> int:
         """The pointer at an address, with the loader's relocation applied for the program's own load address."""
-        table = self._relocations
-        at = bisect_left(range(len(table) // _RELA.size), address, key=lambda index: self._relocation(index)[0])
-        if at * _RELA.size < len(table):
-            place, kind, addend = self._relocation(at)
-            if place == address and kind == self._relative:
-                return addend
+        at = bisect_left(self._places, address)
+        if at < len(self._places) and self._places[at] == address:
+            return self._pointers[at]
         return int.from_bytes(self.read(address, 8), "little")
 
     def string(self, address: int, longest: int) -> tuple[bytes, int]:
         """The string at an address, after its length as a varint, and the address behind it."""
-        size, start = varint(self.read(address, min(_LONGEST_VARINT, self.room(address))), 0)
+        room = max((one.end - address for one in self.segments if one.address <= address < one.end), default=0)
+        size, start = varint(self.read(address, min(_LONGEST_VARINT, room)), 0)
         if size > longest:
             raise InputError(f"the string at {address:#x} is too long; the file is damaged")
         return self.read(address + start, size), address + start + size
-
-    def room(self, address: int) -> int:
-        """The bytes from an address to the end of its segment; none outside all segments."""
-        ends = (one.address + one.size for one in self.segments if one.address <= address < one.address + one.size)
-        return max(ends, default=address) - address
 
     def find(self, needle: bytes, start: int, stop: int, *, step: int = 1) -> Iterator[int]:
         """Every address of the bytes in a range, at multiples of ``step``."""
@@ -104,11 +99,11 @@ class Elf:
         needle = target.to_bytes(8, "little")
         for segment in self.segments:
             if segment.writable:
-                yield from self.find(needle, segment.address, segment.address + segment.size, step=8)
-        for at in occurrences(needle, self._relocations):
-            index, rest = divmod(at, _RELA.size)
-            if rest == _RELA.size - len(needle):
-                yield self._relocation(index)[0]
+                yield from self.find(needle, segment.address, segment.end, step=8)
+        yield from (place for place, pointer in zip(self._places, self._pointers, strict=True) if pointer == target)
+
+    def _segment(self, address: int, size: int) -> Segment | None:
+        return next((one for one in self.segments if one.address <= address and address + size <= one.end), None)
 
     def _at(self, offset: int, size: int) -> bytes:
         self._file.seek(offset)
@@ -117,25 +112,17 @@ class Elf:
             raise InputError("the file is cut off; copy it again")
         return data
 
-    def _relocation(self, index: int) -> tuple[int, int, int]:
-        place, info, addend = _RELA.unpack_from(self._relocations, index * _RELA.size)
-        return place, info & 0xFFFFFFFF, addend
-
-    def _read_relocations(self, dynamic: list[tuple[int, ...]]) -> bytes:
-        """The table of relocations by address, empty for a program that is not position independent.
+    def _relocated(self, dynamic: list[tuple[int, ...]]) -> tuple[array[int], array[int]]:
+        """The places that the loader relocates, sorted, and their pointers; none in a program at fixed addresses.
 
         Packed ones (``DT_RELR``) are not needed: they keep the value where the pointer stands.
         """
-        self._relocations = b""
-        if not dynamic:
-            return b""
-        entries = dict(struct.iter_unpack("<QQ", self._at(dynamic[0][2], dynamic[0][5] // 16 * 16)))
+        entries = dict(struct.iter_unpack("<QQ", self._at(dynamic[0][2], dynamic[0][5] // 16 * 16))) if dynamic else {}
         size = entries.get(_DT_RELASZ, 0)
-        table = self.read(entries[_DT_RELA], size // _RELA.size * _RELA.size) if size else b""
-        places = [place for place, _, _ in _RELA.iter_unpack(table)]
-        if any(one > two for one, two in pairwise(places)):
-            return b"".join(_RELA.pack(*row) for row in sorted(_RELA.iter_unpack(table)))
-        return table
+        words = array("Q", self.read(entries[_DT_RELA], size // _RELA_SIZE * _RELA_SIZE) if size else b"")
+        relative = (at for at in range(0, len(words), 3) if words[at + 1] & 0xFFFFFFFF == self._relative)
+        rows = sorted(relative, key=words.__getitem__)
+        return array("Q", (words[at] for at in rows)), array("Q", (words[at + 2] for at in rows))
 
 
 def occurrences(needle: bytes, data: bytes) -> Iterator[int]:

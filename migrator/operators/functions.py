@@ -79,19 +79,13 @@ class Functions:
     def calls(self, function: Function) -> Iterator[tuple[str, str]]:
         """The calls in the code of a function, as caller and callee, by :func:`plain_name` names."""
         inlined = _Inlined(self._elf, self._module, self._table, function)
-        names = [plain_name(self._name(offset)) for offset, _ in inlined.rows]
-        own = plain_name(function.name)
-
-        def at(place: int) -> str:
-            index = inlined.index_at(place)
-            return own if index < 0 else names[index]
-
-        for name, (_, parent) in zip(names, inlined.rows, strict=True):
-            yield at(parent), name
+        names = [*(plain_name(self._name(offset)) for offset, _ in inlined.rows), plain_name(function.name)]
+        for name, (_, parent) in zip(names, inlined.rows, strict=False):
+            yield names[inlined.index_at(parent)], name
         for place, target in self._branches(function):
             index = bisect_right(self._entries, target - self._module.text) - 1
             if index >= 0 and self._entries[index] == target - self._module.text and index < self._module.count:
-                yield at(place - function.entry), plain_name(self._function(index).name)
+                yield names[inlined.index_at(place - function.entry)], plain_name(self._function(index).name)
 
     def _function(self, index: int) -> Function:
         row = self._rows[index]
@@ -146,9 +140,9 @@ class _Inlined:
         self.rows = [(name, parent) for _, name, parent, _ in _INLINED.iter_unpack(raw)]
 
     def index_at(self, place: int) -> int:
-        """The row of the innermost inlined function at a place in the code, -1 outside all of them."""
+        """The row of the innermost inlined function at a place in the code; -1, the last, outside all of them."""
         at = bisect_right(self._starts, place) - 1
-        return self._values[at] if at >= 0 else -1
+        return max(-1, self._values[at]) if at >= 0 else -1
 
     def _decode(self, data: bytes, quantum: int) -> None:
         """Read a table of runtime.pcvalue: steps of a value, signed, and of a place, as varints."""

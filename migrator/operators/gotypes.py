@@ -31,7 +31,7 @@ _DIRECT_IN_KIND: Final = 1 << 5
 _DIRECT_IN_FLAGS_SINCE: Final = 26
 _LONGEST_NAME: Final = 1 << 14
 _MOST_FIELDS: Final = 1 << 10
-_POINTER_METHODS_AT: Final = 56
+_FLAGS_AT, _POINTER_METHODS_AT = 20, 56
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +113,14 @@ class GoTypes:
 
     def methods(self, address: int) -> tuple[str, frozenset[str]]:
         """The package's import path and the methods of a pointer to the named type at an address."""
-        pointer = self._pointer_to(address)
-        if not self._flags(pointer) & _HAS_UNCOMMON:
+        found = self.at(address)
+        self._demand(found.named and found.pointer > 0, address, f"{found.text} has no type for its pointer")
+        pointer = self.at(found.pointer)
+        agrees = pointer.kind == "pointer" and pointer.parts == (address,)
+        self._demand(agrees, address, f"{pointer.text} is not the pointer to {found.text}")
+        if not self._elf.read(found.pointer + _FLAGS_AT, 1)[0] & _HAS_UNCOMMON:
             return "", frozenset()
-        at = pointer + _POINTER_METHODS_AT
+        at = found.pointer + _POINTER_METHODS_AT
         package, count, exported, offset, _ = _UNCOMMON.unpack(self._elf.read(at, _UNCOMMON.size))
         self._demand(exported <= count < _MOST_FIELDS, address, "its methods make no sense")
         names = set()
@@ -187,18 +191,6 @@ class GoTypes:
         self._demand(align == found.align or not found.fields, found.address, f"{found.text} is misaligned")
         whole = -(-end // align) * align
         self._demand(found.size == whole, found.address, f"{found.text} has {found.size} bytes instead of {whole}")
-
-    def _pointer_to(self, address: int) -> int:
-        found = self.at(address)
-        pointer = found.pointer
-        self._demand(found.named and bool(pointer), address, f"{found.text} has no type for its pointer")
-        made = self.at(pointer)
-        agrees = made.kind == "pointer" and made.parts == (address,)
-        self._demand(agrees, address, f"{made.text} is not the pointer to {found.text}")
-        return pointer
-
-    def _flags(self, address: int) -> int:
-        return self._elf.read(address + 20, 1)[0]
 
     def _offset(self, offset: int) -> int:
         self._demand(0 < offset < self._module.types_end - self._module.types, offset, "an offset that leads outside")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, BinaryIO, Final
 
 from migrator.errors import InputError
@@ -28,8 +29,7 @@ from migrator.operators.archives import (
     sha256_of,
     unpack,
 )
-from migrator.operators.binary import OperatorBinary
-from migrator.operators.schemefile import OperatorScheme, Platform
+from migrator.operators.schemefile import OperatorScheme
 
 _ELF: Final = b"\x7fELF"
 _TAR_MAGIC_AT: Final = 257
@@ -39,14 +39,14 @@ _ATTESTATION: Final = "vnd.docker.reference.type"
 
 
 #: A platform as the image states it, its manifest's digest, and its operator.
-Found = tuple[str | None, str | None, OperatorBinary]
+Found = tuple[str | None, str | None, OperatorScheme]
 
 
 def read_file(file: BinaryIO, scratch: Scratch, *, image: str | None = None) -> OperatorScheme:
     """Read an operator from a file: a binary, or an archive of an image or a root file system.
 
-    ``image`` selects one image of an archive. Raises :class:`~migrator.errors.InputError` for a file that cannot be
-    read, and :class:`~migrator.errors.Refused` for an operator that cannot be migrated to.
+    ``image`` selects one image of an archive. Raises ``InputError`` for a file that cannot be read, and ``Refused`` for
+    an operator that cannot be migrated to.
     """
     with unpack(file, scratch) as plain:
         head = head_of(plain)
@@ -185,7 +185,7 @@ def _not_one(names: list[str], image: str | None) -> InputError:
 
 def _operator_of(
     config: Mapping[str, Any], layers: list[BinaryIO], scratch: Scratch, states: Sequence[str] = ()
-) -> OperatorBinary:
+) -> OperatorScheme:
     """The operator in the layers of one image: its entry point if that is an operator, else the only operator."""
     with layered_files(layers, scratch, states) as files:
         runs = config.get("config") or {}
@@ -198,9 +198,9 @@ def _operator_of(
         return _operator_in(files, paths)
 
 
-def _operator_in(files: Files, paths: Iterable[str]) -> OperatorBinary:
+def _operator_in(files: Files, paths: Iterable[str]) -> OperatorScheme:
     """The operator among the files. Raises :class:`~migrator.errors.InputError` unless there is exactly one."""
-    found: dict[str, tuple[str, OperatorBinary]] = {}
+    found: dict[str, tuple[str, OperatorScheme]] = {}
     failures: list[tuple[str, InputError]] = []
     for path in paths:
         file = files.open(path)
@@ -211,7 +211,7 @@ def _operator_in(files: Files, paths: Iterable[str]) -> OperatorBinary:
                 continue
             try:
                 made = binary.read(file)
-                found[made.sha256] = (path, made)
+                found[made.platforms[0].binary] = (path, made)
             except InputError as error:
                 failures.append((path, error))
     if len(found) > 1:
@@ -232,31 +232,21 @@ def of_binaries(found: Sequence[Found], *, digest: str | None = None, missing: S
     """
     if not found:
         raise InputError(f"none of the image's platforms is in the archive: {', '.join(missing)}")
-    platforms: list[Platform] = []
     first = found[0][2]
-    for name, manifest, made in found:
-        title = f"linux/{made.architecture}"
-        if name not in {None, title}:
-            raise InputError(f"the image states {name}, but its operator is for {title}")
+    platforms = []
+    for stated, manifest, made in found:
+        (platform,) = made.platforms
+        if stated not in {None, platform.name}:
+            raise InputError(f"the image states {stated}, but its operator is for {platform.name}")
         if (made.layout, made.recognised) != (first.layout, first.recognised):
-            raise InputError(f"the operators of {platforms[0].name} and {title} hash differently; give one platform")
-        platforms.append(Platform(title, manifest, made.sha256))
+            both = f"{first.platforms[0].name} and {platform.name}"
+            raise InputError(f"the operators of {both} hash differently; give one platform")
+        platforms.append(replace(platform, manifest=manifest))
     warnings = [*first.warnings]
     warnings += [f"{name} is not in the archive; only the other platforms were read" for name in missing]
     if digest is None and layouts.name_of(first.layout) not in layouts.minors():
         warnings.append("the layout is not one of ours, and no digest proves the file: compare its sha256")
-    return OperatorScheme(
-        algorithm=first.recognised.algorithm,
-        layout=first.layout,
-        accepts_legacy=first.recognised.accepts_legacy,
-        hash_in_names=first.recognised.hash_in_names,
-        pod_gang_maps=first.recognised.pod_gang_maps,
-        image_digest=digest,
-        platforms=tuple(platforms),
-        recognised_by=first.recognised.by,
-        labels=first.labels,
-        warnings=tuple(warnings),
-    )
+    return replace(first, image_digest=digest, platforms=tuple(platforms), warnings=tuple(warnings))
 
 
 def _platform(config: Mapping[str, Any]) -> str:

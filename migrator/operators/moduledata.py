@@ -64,7 +64,7 @@ def find(elf: Elf, go_minor: int) -> ModuleData:
 def _headers(elf: Elf) -> Iterator[int]:
     magic = _MAGIC + bytes((_QUANTA[elf.architecture], _POINTER))
     for segment in elf.segments:
-        yield from elf.find(magic, segment.address, segment.address + segment.size, step=8)
+        yield from elf.find(magic, segment.address, segment.end, step=8)
 
 
 def _read(elf: Elf, address: int, header: int, go_minor: int) -> ModuleData | None:

@@ -26,27 +26,34 @@ class Platform:
 
 
 @dataclass(frozen=True, slots=True)
+class Recognised:
+    """An algorithm, its flags (see :class:`~migrator.hashing.schemes.Release`), and the functions that show it."""
+
+    algorithm: str
+    accepts_legacy: bool
+    hash_in_names: bool
+    pod_gang_maps: bool
+    by: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorScheme:
     """The scheme of an operator; ``image_digest`` is the one of a reference by digest.
 
     ``labels`` and ``warnings`` are only for people: no decision reads them.
     """
 
-    algorithm: str
+    recognised: Recognised
     layout: Layout
-    accepts_legacy: bool
-    hash_in_names: bool
-    pod_gang_maps: bool
-    image_digest: str | None
     platforms: tuple[Platform, ...]
-    recognised_by: tuple[str, ...]
     labels: Mapping[str, str]
     warnings: tuple[str, ...] = ()
+    image_digest: str | None = None
 
     @property
     def scheme(self) -> Scheme:
         """The scheme by name; :func:`~migrator.hashing.layouts.adopt` makes its layout known."""
-        return Scheme(self.algorithm, layouts.name_of(self.layout))
+        return Scheme(self.recognised.algorithm, layouts.name_of(self.layout))
 
     @property
     def digests(self) -> frozenset[str]:
@@ -57,11 +64,12 @@ class OperatorScheme:
 
 def encode(found: OperatorScheme) -> str:
     """The text of the file."""
-    flags = (found.algorithm == CANONICAL, found.accepts_legacy, found.hash_in_names, found.pod_gang_maps)
+    shown = found.recognised
+    flags = (shown.algorithm == CANONICAL, shown.accepts_legacy, shown.hash_in_names, shown.pod_gang_maps)
     document = {
         "formatVersion": FORMAT,
         "scheme": found.scheme.name,
-        "algorithm": found.algorithm,
+        "algorithm": shown.algorithm,
         "layout": {},
         "layoutDigest": layouts.digest(found.layout),
         "flags": dict(zip(_FLAGS, flags, strict=True)),
@@ -70,7 +78,7 @@ def encode(found: OperatorScheme) -> str:
             {"platform": one.name, "manifestDigest": one.manifest, "binaryDigest": one.binary}
             for one in found.platforms
         ],
-        "recognisedBy": list(found.recognised_by),
+        "recognisedBy": list(shown.by),
         "labels": dict(found.labels),
         "warnings": list(found.warnings),
     }
@@ -91,29 +99,25 @@ def decode(text: bytes) -> OperatorScheme:
 
 
 def _decoded(document: Mapping[str, Any]) -> OperatorScheme:
-    flags = document["flags"]
+    algorithm, flags = document["algorithm"], document["flags"]
     if set(flags) != set(_FLAGS) or not all(isinstance(flag, bool) for flag in flags.values()):
         raise ValueError(f"its flags are {sorted(flags)}")
     layout = layouts.parse(document["layout"])
     if layouts.digest(layout) != document["layoutDigest"]:
         raise ValueError("its layout has another digest than it states")
-    algorithm = document["algorithm"]
     if algorithm not in {LEGACY, CANONICAL} or flags["canonical"] != (algorithm == CANONICAL):
         raise ValueError(f"its algorithm is {algorithm}")
+    by = tuple(map(_text, document["recognisedBy"]))
     found = OperatorScheme(
-        algorithm=algorithm,
+        recognised=Recognised(algorithm, flags["acceptsLegacy"], flags["hashInNames"], flags["podGangMaps"], by),
         layout=layout,
-        accepts_legacy=flags["acceptsLegacy"],
-        hash_in_names=flags["hashInNames"],
-        pod_gang_maps=flags["podGangMaps"],
-        image_digest=_optional(document["imageDigest"]),
         platforms=tuple(
             Platform(_text(one["platform"]), _optional(one["manifestDigest"]), _text(one["binaryDigest"]))
             for one in document["platforms"]
         ),
-        recognised_by=tuple(map(_text, document["recognisedBy"])),
         labels={name: _text(text) for name, text in document["labels"].items()},
         warnings=tuple(map(_text, document["warnings"])),
+        image_digest=_optional(document["imageDigest"]),
     )
     # An older version of ours may have given its own name to a layout that is shipped by now.
     if document["scheme"] not in {found.scheme.name, f"{algorithm}-{layouts.digest_name(layout)}"}:

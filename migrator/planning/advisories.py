@@ -9,13 +9,14 @@ import pkgutil
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 from migrator.grove.model import Advice, Plan, Ref, Snapshot, Tree, TreePlan
 from migrator.hashing import schemes
 from migrator.planning import hazards
+from migrator.planning.detect import hashes_of
 from migrator.planning.guards.base import warn
-from migrator.planning.hashes import HashesOf
 from migrator.planning.lineage import builds, builds_of, is_before, speakers
 from migrator.planning.options import AUTO, PlanOptions
 
@@ -39,9 +40,18 @@ class Advisory:
     before: str | None = None
     until: str | None = None
 
-    def concerns(self, target: str) -> bool:
-        """Whether the build is one of the targets."""
-        return not is_before(target, self.since) and (self.until is None or not is_before(self.until, target))
+    def limits(self, sources: Sequence[str], targets: Sequence[str]) -> Sequence[str] | None:
+        """The conditions to name for an upgrade between such builds; ``None`` if the advisory concerns none of them."""
+        older = [name for name in sources if self.before is None or is_before(name, self.before)]
+        newer = [name for name in targets if not is_before(name, self.since)]
+        hit = [name for name in newer if self.until is None or not is_before(self.until, name)]
+        if not hit or not older:
+            return None
+        builds = self.since
+        if self.until != self.since:
+            builds += " or later" if self.until is None else f" to {self.until}"
+        comes = [f"you come from {older[-1]} or older"] if len(older) < len(sources) else []
+        return [*comes, f"you go to {builds}"] if len(hit) < len(targets) else comes
 
 
 ADVISORIES: Final = tuple(
@@ -51,28 +61,19 @@ ADVISORIES: Final = tuple(
 HAZARDS: Final = {advisory.id: advisory.title for advisory in ADVISORIES}
 
 
-def advise(tree: Tree, *, sources: Sequence[str], targets: Sequence[str]) -> Iterator[Advice]:
+def advise(tree: Tree, *, sources: tuple[str, ...], targets: tuple[str, ...]) -> Iterator[Advice]:
     """Every advisory that concerns an upgrade of this tree from one of the builds ``sources`` to one of ``targets``."""
-    for advisory in ADVISORIES:
-        hit = [target for target in targets if advisory.concerns(target)]
-        older = [name for name in sources if advisory.before is None or is_before(name, advisory.before)]
-        if not hit or not older:
-            continue
-        limits = []
-        if len(older) < len(sources):
-            limits.append(f"you come from {older[-1]} or older")
-        if len(hit) < len(targets):
-            limits.append(f"you go to {_range(advisory)}")
-        where = f" (if {' and '.join(limits)})" if limits else ""
+    for advisory, effect in _effects(sources, targets):
         for ref in advisory.predicate(tree):
-            message = f"{ref}: {advisory.effect}{where}"
+            message = f"{ref}: {effect}"
             yield Advice(advisory.id, ref, message, advisory.source, advisory.remedy, advisory.confidence)
 
 
-def _range(advisory: Advisory) -> str:
-    if advisory.until == advisory.since:
-        return advisory.since
-    return f"{advisory.since} or later" if advisory.until is None else f"{advisory.since} to {advisory.until}"
+@cache
+def _effects(sources: tuple[str, ...], targets: tuple[str, ...]) -> Sequence[tuple[Advisory, str]]:
+    """The advisories that concern such an upgrade, and the effect of each with its conditions."""
+    found = [(advisory, advisory.limits(sources, targets)) for advisory in ADVISORIES]
+    return [(a, f"{a.effect} (if {' and '.join(at)})" if at else a.effect) for a, at in found if at is not None]
 
 
 def unknown_target(snapshot: Snapshot, options: PlanOptions, release: str, running: str | None) -> Plan:
@@ -105,6 +106,6 @@ def _sources(tree: Tree, options: PlanOptions, running: str | None, source: str 
         return builds_of(options.source, schemes.by_name(source) if source else None) or builds()
     if source is not None:
         return speakers(schemes.by_name(source)) or builds()
-    hashes = HashesOf(tree.pcs)
+    hashes = hashes_of(tree.pcs)
     found = (s for s in schemes.spoken_schemes() if hashes(s).generation == tree.pcs.generation_hash)
     return tuple(name for scheme in found for name in speakers(scheme)) or builds()

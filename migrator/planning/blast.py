@@ -9,22 +9,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
 
-from migrator.grove.model import (
-    LABEL_POD_TEMPLATE_HASH,
-    LABEL_SCALING_GROUP_REPLICA_INDEX,
-    BlastRadius,
-    Pod,
-    PodClique,
-    Tree,
-)
+from migrator.grove.model import BlastRadius, Pod, PodClique, Tree, pod_spec_of
 from migrator.hashing import quantity
 from migrator.hashing.schemes import CANONICAL, Scheme
 from migrator.planning.detect import Pair
-from migrator.planning.hazards import doomed_pods
+from migrator.planning.hazards import doomed_pods, never_updated
 from migrator.planning.lineage import is_before
 
 _GPU_RESOURCES: Final = frozenset({"nvidia.com/gpu", "amd.com/gpu"})
@@ -38,16 +30,10 @@ _RC1: Final = "v0.1.0-alpha.12-rc1"
 _LARGEST_SCALE: Final = 18  # as large as an int64 gets
 
 
-@dataclass(frozen=True, slots=True)
-class Stakes:
-    """The pods of a tree that the next operator recreates, without and with its migration."""
-
-    without: BlastRadius
-    with_migration: BlastRadius
-
-
-def stakes(tree: Tree, pair: Pair, *, source: Scheme, target: Scheme, builds: Sequence[str] = ()) -> Stakes:
-    """Count the live pods of a tree that an operator of scheme ``target`` recreates, without and with the migration.
+def stakes(
+    tree: Tree, pair: Pair, *, source: Scheme, target: Scheme, builds: Sequence[str] = ()
+) -> tuple[BlastRadius, BlastRadius]:
+    """The live pods of a tree that an operator of scheme ``target`` recreates, without the migration and with it.
 
     ``builds`` are those that the operator may be, oldest first; the one of the least harm counts. GPUs claimed by
     dynamic resource allocation do not count. A canonical operator accepts the legacy hash of its own layout (PR #566),
@@ -55,18 +41,18 @@ def stakes(tree: Tree, pair: Pair, *, source: Scheme, target: Scheme, builds: Se
     """
     pcs = tree.pcs
     if pcs.terminating:
-        return Stakes(BlastRadius(), BlastRadius())
+        return BlastRadius(), BlastRadius()
     ended = list(doomed_pods(tree)) if builds and not is_before(builds[0], _RC1) else []
     if pcs.on_delete and not (builds and is_before(builds[-1], FIRST_ON_DELETE)):
-        return Stakes(_count(tree, ended), _count(tree, ended))
+        return _count(tree, ended), _count(tree, ended)
     current = {None, pair.target.generation}  # an operator that finds no hash stores its own
     if target.algorithm == CANONICAL and source.minor == target.minor:
         current.add(pair.source.generation)
-    sweeps = bool(builds) and set(builds) == {_RC1}
-    swept = list(_stray(tree, pair, migrated=False)) if sweeps else []
-    left = list(_stray(tree, pair, migrated=True)) if sweeps else []
     rolled = () if pcs.generation_hash in current else _rolled(tree, pair)
-    return Stakes(_count(tree, chain(ended, swept, rolled)), _count(tree, chain(ended, left)))
+    if set(builds) != {_RC1}:
+        return _count(tree, ended, rolled), _count(tree, ended)
+    swept, left = _stray(tree, pair, migrated=False), _stray(tree, pair, migrated=True)
+    return _count(tree, ended, swept, rolled), _count(tree, ended, left)
 
 
 def live_pods(tree: Tree) -> int:
@@ -82,10 +68,10 @@ def _rolled(tree: Tree, pair: Pair) -> Iterator[tuple[PodClique, Pod]]:
             expected = _expected(pod_clique, pair)
             yield from ((pod_clique, pod) for pod in pod_clique.pods if pod.template_hash != expected)
         else:
-            index = pod_clique.labels.get(LABEL_SCALING_GROUP_REPLICA_INDEX)
+            index = pod_clique.group_index
             replicas[pod_clique.owner_uid, index].append(pod_clique)
     for members in replicas.values():
-        if any(member.labels.get(LABEL_POD_TEMPLATE_HASH) != _expected(member, pair) for member in members):
+        if any(member.template_hash != _expected(member, pair) for member in members):
             yield from ((member, pod) for member in members for pod in member.pods)
 
 
@@ -94,17 +80,15 @@ def _stray(tree: Tree, pair: Pair, *, migrated: bool) -> Iterator[tuple[PodCliqu
 
     ``migrated``: the source's hash counts as the target's, because the migration replaces it.
     """
-    for clique in tree.pod_cliques:
-        if clique.standalone and not clique.status.get("updateProgress"):
-            kept = {_expected(clique, pair)}
-            if migrated:
-                kept.add(pair.source.templates.get(clique.clique or "", ""))
-            yield from ((clique, pod) for pod in clique.pods if pod.template_hash not in kept)
+    for clique, pod in never_updated(tree):
+        old = pair.source.templates.get(clique.clique or "", "") if migrated else ""
+        if pod.template_hash not in {_expected(clique, pair), old}:
+            yield clique, pod
 
 
 def clique_gpus(clique: Mapping[str, Any]) -> int:
     """GPUs of one pod of a clique: the sum over its containers, or those of its largest init container if more."""
-    pod_spec = (clique.get("spec") or {}).get("podSpec") or {}
+    pod_spec = pod_spec_of(clique)
     containers = sum(_gpus(container) for container in pod_spec.get("containers") or ())
     init = max((_gpus(container) for container in pod_spec.get("initContainers") or ()), default=0)
     return max(containers, init)
@@ -130,17 +114,17 @@ def _expected(pod_clique: PodClique, pair: Pair) -> str:
     return pair.target.templates.get(pod_clique.clique or "", "")
 
 
-def _count(tree: Tree, found: Iterable[tuple[PodClique, Pod]]) -> BlastRadius:
+def _count(tree: Tree, *found: Iterable[tuple[PodClique, Pod]]) -> BlastRadius:
     """The live ones of these pods, each once."""
-    gpus = {str(clique.get("name")): clique_gpus(clique) for clique in tree.pcs.cliques}
-    seen, counts = set[str](), Counter[tuple[int, bool]]()
-    for clique, pod in found:
+    seen, counts = set[str](), Counter[tuple[str, bool]]()
+    for clique, pod in chain(*found):
         if pod.live and pod.ref.uid not in seen:
             seen.add(pod.ref.uid)
-            counts[gpus.get(clique.clique or "", 0), pod.running] += 1
+            counts[clique.clique or "", pod.running] += 1
+    gpus = {str(clique.get("name")): clique_gpus(clique) for clique in tree.pcs.cliques} if counts else {}
     return BlastRadius(
-        pods=counts.total(),
-        gpus=sum(number * each for (each, _), number in counts.items()),
+        pods=len(seen),
+        gpus=sum(number * gpus.get(clique, 0) for (clique, _), number in counts.items()),
         running=sum(number for (_, running), number in counts.items() if running),
     )
 

@@ -9,11 +9,29 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import cache
 
-from migrator.grove.model import LEFTOVER_PLACES, Place, SetHashes, StoredHash
+from migrator.errors import DecodeError, InputError
+from migrator.grove.model import LEFTOVER_PLACES, Place, PodCliqueSet, SetHashes, StoredHash
+from migrator.hashing.podcliqueset import SetHasher
 from migrator.hashing.schemes import Scheme
 
 HashesUnder = Callable[[Scheme], SetHashes]
+
+
+def hashes_of(pcs: PodCliqueSet) -> HashesUnder:
+    """The hashes of a set under any scheme, computed once; raises ``InputError`` for a set that Go could not decode."""
+    hasher = SetHasher({"spec": pcs.spec})
+
+    @cache
+    def under(scheme: Scheme) -> SetHashes:
+        try:
+            found = hasher.under(scheme)
+        except DecodeError as error:
+            raise InputError(f"{pcs.ref}: {error}") from error
+        return SetHashes(found.generation_hash, found.pod_template_hashes)
+
+    return under
 
 
 class Verdict(Enum):
@@ -30,8 +48,8 @@ class Detection:
     """The scheme that explains a tree: all its values but OnDelete's leftovers are the source's or the target's hash.
 
     ``source`` is the target for a tree that is ``done``, and ``None`` if no scheme explains the tree. ``closest``
-    explains most of it, for messages and overrides: the source if there is one, and the target if some values are the
-    target's and none is a candidate's.
+    explains most of it, for messages and overrides. It is the source if there is one. It is the target if values of the
+    target were found, and none of a candidate.
     """
 
     source: Scheme | None

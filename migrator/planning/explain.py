@@ -7,17 +7,19 @@ its struct appears. Values are never shown, because templates hold secrets.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 from migrator.errors import UsageError
+from migrator.grove.model import pod_spec_of
 from migrator.hashing import schemes
 from migrator.hashing.canonical import canonicalize
-from migrator.hashing.layouts import Field, Layout, load
+from migrator.hashing.layouts import Field
 from migrator.hashing.podcliqueset import IN_ORDER, PodCliqueSetHashes, hash_pod_clique_set
 from migrator.hashing.schemes import Scheme
-from migrator.hashing.spew import ROOT, Types
+from migrator.hashing.spew import ROOT, Types, types_of
 from migrator.resources import pointer
 
 #: How many places a line names.
@@ -117,13 +119,11 @@ def explain(pcs: Mapping[str, Any], source: Scheme, target: Scheme) -> Explanati
 
 def field_changes(template: Mapping[str, Any], older: str, newer: str) -> tuple[FieldChange, ...]:
     """The fields that the dumps of a pod template under two minors do not share, in the order of printing."""
-    before, after = load(older), load(newer)
     found: dict[tuple[bool, str, str], list[tuple[str, bool]]] = {}
-    for struct, path, value in _structs(ROOT, template, (), before):
-        for added, field in _of_one(before[struct], after.get(struct, ())):
-            found.setdefault((added, struct, field[0]), []).append((_shown(path), _is_set(value, field)))
+    for added, struct, field, path, is_set in _differences(ROOT, template, (), older, newer):
+        found.setdefault((added, struct, field[0]), []).append((_shown(path), is_set))
     return tuple(
-        _field_change(after if added else before, struct, name, places, added=added)
+        _field_change(types_of(newer if added else older), struct, name, places, added=added)
         for (added, struct, name), places in found.items()
     )
 
@@ -133,15 +133,11 @@ def newer_fields(spec: Mapping[str, Any], older: str, newer: str) -> tuple[str, 
 
     The spec must be one that could be hashed.
     """
-    if older == newer:
-        return ()
-    before, after = load(older), load(newer)
     return tuple(
         pointer("spec", "template", "cliques", number, "spec", "podSpec", *path, field[1])
         for number, clique in enumerate((spec.get("template") or {}).get("cliques") or ())
-        for struct, path, value in _structs("v1.PodSpec", (clique.get("spec") or {}).get("podSpec"), (), before)
-        for added, field in _of_one(before[struct], after.get(struct, ()))
-        if added and _is_set(value, field)
+        for added, _, field, path, is_set in _differences("v1.PodSpec", pod_spec_of(clique), (), older, newer)
+        if added and is_set
     )
 
 
@@ -154,7 +150,7 @@ def _clique(
     clique: Mapping[str, Any], source: Scheme, target: Scheme, old: PodCliqueSetHashes, new: PodCliqueSetHashes
 ) -> CliqueExplanation:
     name = str(clique.get("name") or "")
-    pod_spec = (clique.get("spec") or {}).get("podSpec") or {}
+    pod_spec = pod_spec_of(clique)
     metadata = {key: clique.get(key) for key in ("labels", "annotations")}
     template = {"metadata": metadata, "spec": pod_spec}
     mixed = source.algorithm != target.algorithm
@@ -162,35 +158,55 @@ def _clique(
         name=name,
         old=old.pod_template_hashes[name],
         new=new.pod_template_hashes[name],
-        fields=field_changes(template, source.minor, target.minor) if source.minor != target.minor else (),
+        fields=field_changes(template, source.minor, target.minor),
         moves=moves(pod_spec) if mixed else (),
     )
 
 
-def _structs(kind: str, value: Any, path: Path, layout: Layout) -> Iterator[tuple[str, Path, Any]]:  # noqa: ANN401
-    """Every struct that a dump prints: its type, its place, and its JSON (``None`` if it is not set)."""
-    for inner, item, below in _elements(kind, value, path):
-        definition = layout.get(inner, "")
-        if isinstance(definition, str):
-            continue
-        yield inner, below, item
-        for _, key, field in definition:
-            if key == "":
-                yield from _structs(field, item, below, layout)
-            elif key is not None:
-                yield from _structs(field, item.get(key) if isinstance(item, Mapping) else None, (*below, key), layout)
+def _differences(
+    kind: str,
+    value: Any,  # noqa: ANN401 - any JSON value
+    path: Path,
+    older: str,
+    newer: str,
+) -> Iterator[tuple[bool, str, Field, Path, bool]]:
+    """Every field that the dump of a value has under one minor only.
+
+    Yields whether it is the newer, the struct, the field, the place of the struct, and whether the field is set.
+    """
+    for struct, item, below in _elements(kind, value, path):
+        holder = item if isinstance(item, dict) else {}
+        own, inner = _compared(older, newer, struct)
+        yield from ((added, struct, field, below, holder.get(field[1]) is not None) for added, field in own)
+        for key, child in inner:
+            part, place = (holder.get(key), (*below, key)) if key else (item, below)
+            yield from _differences(child, part, place, older, newer)
+
+
+@cache
+def _compared(older: str, newer: str, struct: str) -> tuple[Sequence[tuple[bool, Field]], Sequence[tuple[str, str]]]:
+    """The fields of a struct that only one minor has, and the keys and types below which the two minors differ."""
+    before, after = types_of(older), types_of(newer)
+    old, new = before.layout.get(struct, ""), after.layout.get(struct, "")
+    if isinstance(old, str):
+        return (), ()
+    inner = [(key, k) for _, key, k in old if key is not None and before.signature(k) != after.signature(k)]
+    if isinstance(new, str):  # a struct that only one minor has stands below a field that only that minor has
+        return (), inner
+    removed, added = [field for field in old if field not in new], [field for field in new if field not in old]
+    return [(False, field) for field in removed] + [(True, field) for field in added], inner
 
 
 def _elements(kind: str, value: Any, path: Path) -> Iterator[tuple[str, Any, Path]]:  # noqa: ANN401
     """The values in a value of a Go type: itself, the one that it points to, or its elements."""
     if kind.startswith("*"):
-        if isinstance(value, Mapping):
+        if isinstance(value, dict):
             yield kind[1:], value, path
     elif kind.startswith("[]"):
         for number, item in enumerate(value if isinstance(value, list) else ()):
             yield from _elements(kind[2:], item, (*path, number))
     elif match := _MAP.fullmatch(kind):
-        for item in value.values() if isinstance(value, Mapping) else ():
+        for item in value.values() if isinstance(value, dict) else ():
             yield from _elements(match[1], item, (*path, "*"))  # keys are the user's, like values
     else:
         yield kind, value, path
@@ -203,22 +219,8 @@ def _shown(path: Path) -> str:
     return "".join(("podSpec" if first == "spec" else str(first), *steps))
 
 
-def _of_one(before: tuple[Field, ...] | str, after: tuple[Field, ...] | str) -> Iterator[tuple[bool, Field]]:
-    """The fields that only one of two layouts of a struct has, and whether it is the second."""
-    if before == after or not after or isinstance(before, str) or isinstance(after, str):
-        return  # a struct that only one minor has stands below a field that only that minor has
-    yield from ((False, field) for field in before if field not in after)
-    yield from ((True, field) for field in after if field not in before)
-
-
-def _is_set(value: object, field: Field) -> bool:
-    return isinstance(value, Mapping) and value.get(field[1] or "") is not None
-
-
-def _field_change(
-    layout: Layout, struct: str, name: str, places: list[tuple[str, bool]], *, added: bool
-) -> FieldChange:
-    fields = [field for field in layout[struct] if not isinstance(field, str)]
+def _field_change(types: Types, struct: str, name: str, places: list[tuple[str, bool]], *, added: bool) -> FieldChange:
+    fields = types.fields(struct)
     number = [field[0] for field in fields].index(name)
     kind = fields[number][2]
     unset = any(not is_set for _, is_set in places)
@@ -227,7 +229,7 @@ def _field_change(
         struct=struct,
         field=name,
         after=fields[number - 1][0] if number else "",
-        text=f"{name}:({kind}){Types(layout).printer(kind).zero if unset else '…'}",
+        text=f"{name}:({kind}){types.printer(kind).zero if unset else '…'}",
         places=tuple(path for path, _ in places),
         set_in=tuple(path for path, is_set in places if is_set),
     )

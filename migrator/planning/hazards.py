@@ -6,16 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from migrator.grove.model import (
-    LABEL_POD_TEMPLATE_HASH,
-    LABEL_SET_REPLICA_INDEX,
-    Pod,
-    PodClique,
-    PodCliqueScalingGroup,
-    PodCliqueSet,
-    Ref,
-    Tree,
-)
+from migrator.grove.model import Pod, PodClique, PodCliqueScalingGroup, PodCliqueSet, Ref, Tree, pod_spec_of
 
 _ANNOTATION_AUTO_MNNVL: Final = "grove.io/auto-mnnvl"
 _KAI: Final = "kai-scheduler"
@@ -38,18 +29,18 @@ def at_zero_beside_live(tree: Tree) -> Iterator[Ref]:
 
 def doomed_pods(tree: Tree) -> Iterator[tuple[PodClique, Pod]]:
     """The live pods of every replica that :func:`at_zero_beside_live` names."""
-    indices = {item.labels.get(LABEL_SET_REPLICA_INDEX) for item in _ending(tree)}
+    indices = {item.set_index for item in _ending(tree)}
     for clique in tree.pod_cliques:
-        if clique.labels.get(LABEL_SET_REPLICA_INDEX) in indices:
+        if clique.set_index in indices:
             yield from ((clique, pod) for pod in clique.pods if pod.live)
 
 
 def _ending(tree: Tree) -> Iterator[PodClique | PodCliqueScalingGroup]:
     with_live_pods = (clique for clique in tree.pod_cliques if any(pod.live for pod in clique.pods))
-    live = {clique.labels.get(LABEL_SET_REPLICA_INDEX) for clique in with_live_pods}
+    live = {clique.set_index for clique in with_live_pods}
     members: tuple[PodClique | PodCliqueScalingGroup, ...] = (*tree.scaling_groups, *tree.pod_cliques)
     for item in members:
-        if item.spec.get("replicas") == 0 and item.labels.get(LABEL_SET_REPLICA_INDEX) in live:
+        if item.spec.get("replicas") == 0 and item.set_index in live:
             age = unscheduled_at(item) if isinstance(item, PodClique) else None
             if age is None or age > INITIAL_SCHEDULE_GRACE:
                 yield item
@@ -95,8 +86,7 @@ def unnamed_topology(tree: Tree) -> Iterator[Ref]:
 
 def kai(tree: Tree) -> Iterator[Ref]:
     """A set whose pods the KAI scheduler places."""
-    pod_specs = ((clique.get("spec") or {}).get("podSpec") or {} for clique in tree.pcs.cliques)
-    if any(pod_spec.get("schedulerName") == _KAI for pod_spec in pod_specs):
+    if any(pod_spec_of(clique).get("schedulerName") == _KAI for clique in tree.pcs.cliques):
         yield tree.ref
 
 
@@ -111,10 +101,16 @@ def kai_without_queue(tree: Tree) -> Iterator[Ref]:
 
 def stray_without_progress(tree: Tree) -> Iterator[Ref]:
     """Pods of another hash under a standalone PodClique that was never updated (Grove issue 400)."""
+    for clique, pod in never_updated(tree):
+        if pod.live and pod.template_hash not in {None, clique.template_hash}:
+            yield pod.ref
+
+
+def never_updated(tree: Tree) -> Iterator[tuple[PodClique, Pod]]:
+    """The pods of standalone PodCliques that store no progress of an update."""
     for clique in tree.pod_cliques:
-        label = clique.labels.get(LABEL_POD_TEMPLATE_HASH)
         if clique.standalone and not clique.status.get("updateProgress"):
-            yield from (pod.ref for pod in clique.pods if pod.live and pod.template_hash not in {None, label})
+            yield from ((clique, pod) for pod in clique.pods)
 
 
 def condition(item: PodCliqueSet | PodClique | PodCliqueScalingGroup, kind: str) -> Mapping[str, Any]:

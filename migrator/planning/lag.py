@@ -9,19 +9,8 @@ status that lags behind (Grove issue 671) starts at most an update that finds no
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
-from migrator.grove.model import (
-    LABEL_POD_TEMPLATE_HASH,
-    LABEL_SCALING_GROUP_REPLICA_INDEX,
-    Place,
-    PodClique,
-    StoredHash,
-    Tree,
-)
-
-_OF_CLIQUE: Final = frozenset({Place.CLIQUE_TEMPLATE, Place.CLIQUE_GENERATION, Place.CLIQUE_PROGRESS})
-_OF_GROUP: Final = frozenset({Place.GROUP_GENERATION, Place.GROUP_PROGRESS})
+from migrator.grove.model import CLIQUE_STATUS_PLACES, GROUP_PLACES, Place, PodClique, StoredHash, Tree
 
 
 def lagging(tree: Tree, foreign: Sequence[StoredHash]) -> frozenset[tuple[str, str]]:
@@ -38,9 +27,9 @@ def lagging(tree: Tree, foreign: Sequence[StoredHash]) -> frozenset[tuple[str, s
 
     def lags(stored: StoredHash) -> bool:
         uid = stored.ref.uid
-        if stored.place in _OF_GROUP:
+        if stored.place in GROUP_PLACES:
             return all(member.ref.uid in settled for member in tree.pod_cliques if member.owner_uid == uid)
-        return uid in (settled if stored.place in _OF_CLIQUE else empty)
+        return uid in (settled if stored.place in CLIQUE_STATUS_PLACES else empty)
 
     return frozenset((stored.ref.uid, stored.field) for stored in foreign if lags(stored))
 
@@ -49,16 +38,16 @@ def _unit(clique: PodClique) -> tuple[str, str | None]:
     """The key of all that is replaced together: a standalone PodClique, or one replica of a scaling group."""
     if clique.standalone:
         return clique.ref.uid, None
-    return clique.owner_uid or "", clique.labels.get(LABEL_SCALING_GROUP_REPLICA_INDEX)
+    return clique.owner_uid or "", clique.group_index
 
 
 def _present(clique: PodClique) -> bool:
-    """Whether it has pods or will have some. A PodClique at zero is made anew before it gets any."""
+    """Whether it has pods or will have some. The operator recreates a PodClique at zero before it gets pods."""
     return bool(clique.spec.get("replicas", 1)) or any(not pod.terminating for pod in clique.pods)
 
 
 def _is_current(clique: PodClique, strange: set[tuple[str, Place]]) -> bool:
     """Whether the labels of a PodClique and of all its pods are there and not foreign."""
-    labels = [(clique.ref.uid, Place.CLIQUE_LABEL, clique.labels.get(LABEL_POD_TEMPLATE_HASH))]
+    labels = [(clique.ref.uid, Place.CLIQUE_LABEL, clique.template_hash)]
     labels += [(pod.ref.uid, Place.POD_LABEL, pod.template_hash) for pod in clique.pods if not pod.terminating]
     return all(value and (uid, place) not in strange for uid, place, value in labels)

@@ -19,6 +19,7 @@ def is_before(build: str, other: str) -> bool:
     return builds().index(build) < builds().index(other)
 
 
+@cache
 def builds_of(requested: str, scheme: Scheme | None) -> tuple[str, ...]:
     """The builds that ``--from`` or ``--to`` may mean: the named release, or all that speak ``scheme``."""
     release = schemes.release_of(requested)
@@ -28,6 +29,7 @@ def builds_of(requested: str, scheme: Scheme | None) -> tuple[str, ...]:
     return speakers(scheme) if scheme is not None else ()
 
 
+@cache
 def speakers(scheme: Scheme) -> tuple[str, ...]:
     """The builds that speak a scheme and can be migrated to."""
     return tuple(release.name for release in schemes.speakers(scheme) if not release.hash_in_names)

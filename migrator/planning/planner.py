@@ -7,7 +7,7 @@ value stays as it is, or is a reason to refuse.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -18,7 +18,6 @@ from migrator.grove.model import (
     Finding,
     Plan,
     PodCliqueSet,
-    SetHashes,
     Severity,
     Sighting,
     Snapshot,
@@ -32,11 +31,10 @@ from migrator.hashing import schemes
 from migrator.hashing.schemes import Scheme
 from migrator.planning import guards
 from migrator.planning.advisories import advise_plan, unknown_target
-from migrator.planning.blast import Stakes, stakes
+from migrator.planning.blast import stakes
 from migrator.planning.cluster_findings import cluster_findings
-from migrator.planning.detect import Detection, Pair, Verdict, detect
+from migrator.planning.detect import Detection, HashesUnder, Pair, Verdict, detect, hashes_of
 from migrator.planning.guards.base import refuse, warn
-from migrator.planning.hashes import HashesOf
 from migrator.planning.lag import lagging
 from migrator.planning.lineage import build_range, builds_of, speakers
 from migrator.planning.options import AUTO, Direction, PlanOptions, check_allowed, direction
@@ -89,17 +87,22 @@ def template_digest(pcs: PodCliqueSet) -> str:
     return hashlib.sha256(dumps(hashed, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def changes_of(stored: Iterable[StoredHash], old: SetHashes, new: SetHashes, *, pair: Pair) -> tuple[Change, ...]:
-    """The substitutions that turn every value of ``old`` into the one of ``new``, in the order of writing."""
-    return _substitutions((item for item in stored if pair.verdict(item) is Verdict.SOURCE), old, new)
+def changes_of(
+    stored: Iterable[StoredHash], pair: Pair, others: Mapping[Verdict, list[StoredHash]] | None = None
+) -> tuple[Change, ...]:
+    """The changes that turn every value of the source into the target's, in the order of writing.
 
-
-def _substitutions(stored: Iterable[StoredHash], old: SetHashes, new: SetHashes) -> tuple[Change, ...]:
-    return tuple(
-        Change(item.ref, item.place, item.field, before, after, item.identity)
-        for item in stored
-        if (before := old.of(item)) is not None and (after := new.of(item)) is not None
-    )
+    The values that are not the source's are added to ``others``, by their origin.
+    """
+    changes = []
+    for item in stored:  # hundreds of thousands, so only what is needed is kept
+        verdict = pair.verdict(item)
+        if verdict is not Verdict.SOURCE:
+            if others is not None:
+                others[verdict].append(item)
+        elif (new := pair.target.of(item)) is not None:
+            changes.append(Change(item.ref, item.place, item.field, item.value, new, item.identity))
+    return tuple(changes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,15 +115,14 @@ class _Planner:
 
     def plan_tree(self, tree: Tree) -> TreePlan:
         """Decide one tree."""
-        hashes, skipped = HashesOf(tree.pcs), _why_skipped(tree)
+        hashes, skipped = hashes_of(tree.pcs), _why_skipped(tree)
         if skipped is not None:
             target = self.way.target_of(self.way.candidates[-1])
             return TreePlan(tree, None, target.name, TreeState.SKIPPED, findings=(skipped,))
         table = self.tables.get(tree.ref.uid)
         if table is not None and not is_of(table, self.way):
             table = None
-        recorded = table.source if table is not None else None
-        first = (schemes.by_name(recorded),) if recorded is not None else ()  # what is recorded decides first
+        first = (schemes.by_name(table.source),) if table is not None else ()  # what is recorded decides first
 
         def under(candidates: Sequence[Scheme], target_of: Callable[[Scheme], Scheme]) -> Detection:
             stored, on_delete = stored_hashes(tree), tree.pcs.on_delete
@@ -133,34 +135,19 @@ class _Planner:
                 return self._misnamed(tree, hashes, found.target, other)
         if table is not None and _unfinished(tree.pcs, table, hashes):
             # No override helps here: it would leave hashes that only the recorded table can translate.
-            decided = self._decide(tree, hashes, found, recorded=recorded, allow=frozenset())
+            decided = self._decide(tree, hashes, found, table, allow=frozenset())
             back = _restore(decided, table)
             if decided.state is TreeState.REFUSED and back.changes:
                 return back
-        return self._decide(tree, hashes, found, recorded=recorded, allow=self.options.allow)
+        return self._decide(tree, hashes, found, table, allow=self.options.allow)
 
     def _decide(
-        self,
-        tree: Tree,
-        hashes: HashesOf,
-        found: Detection,
-        *,
-        recorded: str | None,
-        allow: frozenset[str],
+        self, tree: Tree, hashes: HashesUnder, found: Detection, table: Table | None, *, allow: frozenset[str]
     ) -> TreePlan:
         pair = Pair(hashes(found.closest), hashes(found.target), tree.pcs.on_delete)
-        others: dict[Verdict, list[StoredHash]] = {verdict: [] for verdict in Verdict}
-
-        def of_source() -> Iterator[StoredHash]:
-            for item in stored_hashes(tree):  # hundreds of thousands, so only what is needed is kept
-                verdict = pair.verdict(item)
-                if verdict is Verdict.SOURCE:
-                    yield item
-                else:
-                    others[verdict].append(item)
-
         # A refused tree shows the changes that it would have without the refusals, even if no scheme explains it all.
-        changes = _substitutions(of_source(), pair.source, pair.target)
+        others: Mapping[Verdict, list[StoredHash]] = {verdict: [] for verdict in Verdict}
+        changes = changes_of(stored_hashes(tree), pair, others)
         foreign = others[Verdict.FOREIGN]
         certain = self.options.source != AUTO or tree.pcs.generation_hash == pair.target.generation
         case = guards.Case(
@@ -174,7 +161,7 @@ class _Planner:
             others=others,
             lagging=lagging(tree, foreign),
             unchanged=found.done or (pair.source == pair.target and certain),
-            recorded=recorded,
+            recorded=table.source if table is not None else None,
             sightings=self.sightings,
             now=self.now,
             downtime=self.options.downtime,
@@ -184,41 +171,25 @@ class _Planner:
         source = found.source
         if source is None and foreign and not refused:
             source = found.closest  # every foreign value lags behind or was allowed, and stays
-        at_stake = self._stakes(tree, pair, found.closest, found.target)
-        return TreePlan(
-            tree=tree,
-            source=source.name if source else None,
-            target=found.target.name,
-            state=state_of(refused=refused, changes=changes),
-            changes=changes,
-            findings=findings,
-            blast=at_stake.without,
-            rest=at_stake.with_migration,
-            source_hashes=pair.source,
-            target_hashes=pair.target,
-        )
+        blast, rest = self._stakes(tree, pair, found.closest, found.target)
+        state = TreeState.REFUSED if refused else TreeState.MIGRATE if changes else TreeState.DONE
+        name = source.name if source else None
+        return TreePlan(tree, name, found.target.name, state, changes, findings, blast, rest, pair.source, pair.target)
 
-    def _misnamed(self, tree: Tree, hashes: HashesOf, target: Scheme, other: Scheme) -> TreePlan:
+    def _misnamed(self, tree: Tree, hashes: HashesUnder, target: Scheme, other: Scheme) -> TreePlan:
         """The plan of a tree whose hashes are not those of ``--from``: no change and one finding."""
         pair = Pair(hashes(other), hashes(target), tree.pcs.on_delete)
         message = (
             f"{tree.ref} holds the hashes of {other.name} ({build_range(speakers(other))}), not those of --from "
             f"{self.options.source}; leave out --from, or give --from {other.name}"
         )
-        blast = self._stakes(tree, pair, other, target).without
+        findings = (refuse("GM-135", tree.ref, POINTER_SET_GENERATION, message),)
+        blast, _ = self._stakes(tree, pair, other, target)
         return TreePlan(
-            tree=tree,
-            source=None,
-            target=target.name,
-            state=TreeState.REFUSED,
-            findings=(refuse("GM-135", tree.ref, POINTER_SET_GENERATION, message),),
-            blast=blast,
-            rest=blast,
-            source_hashes=pair.source,
-            target_hashes=pair.target,
+            tree, None, target.name, TreeState.REFUSED, (), findings, blast, blast, pair.source, pair.target
         )
 
-    def _stakes(self, tree: Tree, pair: Pair, source: Scheme, target: Scheme) -> Stakes:
+    def _stakes(self, tree: Tree, pair: Pair, source: Scheme, target: Scheme) -> tuple[BlastRadius, BlastRadius]:
         return stakes(tree, pair, source=source, target=target, builds=builds_of(self.options.target, target))
 
 
@@ -236,29 +207,27 @@ def _restore(decided: TreePlan, table: Table) -> TreePlan:
     """Bring a tree back whose spec changed after its first write: by its table, from target to source."""
     tree = decided.tree
     pair = Pair(table.target_hashes, table.source_hashes, tree.pcs.on_delete)
-    changes = changes_of(stored_hashes(tree), table.target_hashes, table.source_hashes, pair=pair)
     message = (
         f"{tree.ref} was edited after its migration had begun at generation {table.generation}: its old hashes are "
         "restored; start the old operator, let it roll the edit out, and run again"
     )
-    finding = refuse("GM-130", tree.ref, "/spec/template", message)
     return replace(
         decided,
         source=table.target,
         target=table.source,
         state=TreeState.REFUSED,
-        changes=without_kept(changes, table),
-        findings=(finding,),
+        changes=written_by(table, changes_of(stored_hashes(tree), pair)),
+        findings=(refuse("GM-130", tree.ref, "/spec/template", message),),
         rest=decided.blast,
         source_hashes=table.target_hashes,
         target_hashes=table.source_hashes,
     )
 
 
-def _unfinished(pcs: PodCliqueSet, table: Table, hashes: HashesOf) -> bool:
+def _unfinished(pcs: PodCliqueSet, table: Table, hashes: HashesUnder) -> bool:
     """Whether the tree was edited before its migration ended: its commit record is still the source's.
 
-    If source and target have the same generation hash, nothing is unfinished: no unedited clique has two hashes.
+    Nothing is unfinished if source and target give the same generation hash: then no clique has two hashes.
     """
     if table.template_digest == template_digest(pcs):
         return False
@@ -273,15 +242,10 @@ def is_of(table: Table, way: Direction) -> bool:
     return source in way.candidates and way.target_of(source).name == table.target
 
 
-def without_kept(changes: tuple[Change, ...], table: Table) -> tuple[Change, ...]:
-    """The changes that revert writes of the table's run; values that were the target's before it are left out."""
-    kept = {(entry.uid, entry.field) for entry in table.kept}
+def written_by(table: Table, changes: tuple[Change, ...]) -> tuple[Change, ...]:
+    """The changes of a way back, without the values that were the target's before the table's run."""
+    kept = {(entry.ref.uid, entry.field) for entry in table.kept}
     return tuple(c for c in changes if (c.ref.uid, c.field) not in kept)
-
-
-def state_of(*, refused: bool, changes: tuple[Change, ...]) -> TreeState:
-    """The state of a tree that is not skipped."""
-    return TreeState.REFUSED if refused else TreeState.MIGRATE if changes else TreeState.DONE
 
 
 def _skipped(plan: TreePlan) -> TreePlan:

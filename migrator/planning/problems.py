@@ -10,8 +10,7 @@ from migrator.grove.model import PodClique, PodCliqueScalingGroup, PodCliqueSet,
 from migrator.grove.places import stored_hashes
 from migrator.hashing import layouts, schemes
 from migrator.planning.baseline import newest_update, pod_id, replicas_of
-from migrator.planning.detect import Pair, Verdict, detect
-from migrator.planning.hashes import HashesOf
+from migrator.planning.detect import Pair, Verdict, detect, hashes_of
 from migrator.planning.lag import lagging
 from migrator.planning.options import Direction
 from migrator.planning.planner import template_digest
@@ -64,7 +63,7 @@ def problems_of(
 
 
 def _values(tree: Tree, way: Direction) -> Iterator[Problem]:
-    hashes = HashesOf(tree.pcs)
+    hashes = hashes_of(tree.pcs)
     stored = tuple(stored_hashes(tree))
     if not stored:
         return

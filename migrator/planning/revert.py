@@ -8,15 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from migrator.errors import UsageError
-from migrator.grove.model import Plan, Snapshot, Tree, TreePlan
+from migrator.grove.model import Plan, Snapshot, Tree, TreePlan, TreeState
 from migrator.grove.places import stored_hashes
 from migrator.hashing import schemes
 from migrator.planning import guards
-from migrator.planning.detect import Pair, Verdict
+from migrator.planning.detect import Pair, Verdict, hashes_of
 from migrator.planning.guards.base import warn
-from migrator.planning.hashes import HashesOf
 from migrator.planning.options import AUTO, Direction, PlanOptions, direction
-from migrator.planning.planner import changes_of, is_of, state_of, without_kept
+from migrator.planning.planner import changes_of, is_of, written_by
 from migrator.planning.tables import Table
 
 
@@ -39,16 +38,12 @@ def make_revert(snapshot: Snapshot, options: PlanOptions, *, tables: Mapping[str
 def _turn_back(tree: Tree, way: Direction, table: Table | None) -> TreePlan:
     first = schemes.by_name(table.source) if table is not None else way.candidates[0]
     then = way.target_of(first)
-    hashes = HashesOf(tree.pcs)
+    hashes = hashes_of(tree.pcs)
     pairs = [Pair(hashes(then), hashes(first), tree.pcs.on_delete)]
     if table is not None:
         pairs.append(Pair(table.target_hashes, table.source_hashes, tree.pcs.on_delete))
     stored = tuple(stored_hashes(tree))
-    found = {
-        (change.ref.uid, change.field): change
-        for pair in reversed(pairs)
-        for change in changes_of(stored, pair.source, pair.target, pair=pair)
-    }
+    found = {(change.ref.uid, change.field): change for pair in reversed(pairs) for change in changes_of(stored, pair)}
     order = (found.get((item.ref.uid, item.field)) for item in stored)
     changes = tuple(change for change in order if change is not None)
     findings = tuple(
@@ -62,14 +57,6 @@ def _turn_back(tree: Tree, way: Direction, table: Table | None) -> TreePlan:
         if all(pair.verdict(item) in {Verdict.FOREIGN, Verdict.LEFTOVER} for pair in pairs)
     )
     if table is not None:
-        changes = without_kept(changes, table)
-    return TreePlan(
-        tree=tree,
-        source=then.name,
-        target=first.name,
-        state=state_of(refused=False, changes=changes),
-        changes=changes,
-        findings=findings,
-        source_hashes=pairs[0].source,
-        target_hashes=pairs[0].target,
-    )
+        changes = written_by(table, changes)
+    state, old, new = TreeState.MIGRATE if changes else TreeState.DONE, pairs[0].source, pairs[0].target
+    return TreePlan(tree, then.name, first.name, state, changes, findings, source_hashes=old, target_hashes=new)

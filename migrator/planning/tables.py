@@ -46,11 +46,6 @@ class AlreadyNew:
     field: str  # JSON Pointer
     value: str
 
-    @property
-    def uid(self) -> str:
-        """The object's uid."""
-        return self.ref.uid
-
 
 @dataclass(frozen=True, slots=True)
 class Table:
@@ -73,8 +68,8 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Was:
-    """The operator's Deployment as it was."""
+class OperatorBefore:
+    """The operator's Deployment before the run."""
 
     replicas: int
     image: str
@@ -96,8 +91,8 @@ class RunRecord:
     finished: datetime | None
     state: str
     revert: bool = False
-    operator: Was | None = None
-    stopped: Was | None = None
+    operator: OperatorBefore | None = None
+    stopped: OperatorBefore | None = None
     counts: Mapping[str, int] = field(default_factory=dict)
     layouts: Mapping[str, Any] = field(default_factory=dict)
 

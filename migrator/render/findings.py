@@ -1,4 +1,4 @@
-"""Findings grouped for people: by code, with a count, a few names and the remedies. Pure.
+"""Findings and changes grouped for people: with counts, a few names and the remedies. Pure.
 
 A guard reports one sentence for each object: ``<object> <finding>; <remedy>``. Nobody reads four hundred such
 sentences about four hundred pods; the JSON of a plan has them all.
@@ -7,11 +7,11 @@ sentences about four hundred pods; the JSON of a plan has them all.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
-from migrator.grove.model import Advice, Finding, Ref, Severity
+from migrator.grove.model import Advice, Finding, Ref, Severity, TreePlan
 from migrator.planning.advisories import HAZARDS
 from migrator.planning.guards import CATALOGUE
 
@@ -31,31 +31,23 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class FindingGroup:
-    """All findings of one code and severity.
+    """All findings of one code that refuse, or that warn; ``title`` is the guard's.
 
-    ``title`` is the guard's; ``remedies`` are the texts after the first semicolon of the messages, each once.
-    ``consequences`` counts, by code, the findings that follow from this one in the same sets.
+    ``remedies`` are the texts after the first semicolon of the messages. ``consequences`` counts, by code, the findings
+    that follow from this one in the same sets.
     """
 
     code: str
-    severity: Severity
+    refuses: bool
     title: str
     findings: tuple[Finding, ...]
     statements: tuple[Statement, ...]
     remedies: tuple[str, ...]
-    consequences: tuple[tuple[str, int], ...] = ()
-
-    @property
-    def refuses(self) -> bool:
-        """Whether this forbids the migration."""
-        return self.severity is Severity.REFUSAL
+    consequences: tuple[tuple[str, int], ...]
 
 
 def grouped(findings: Iterable[Finding]) -> list[FindingGroup]:
-    """Findings by code, refusals first; objects keep their order.
-
-    A finding that follows from another one is only counted there.
-    """
+    """Findings by code, refusals first; one that follows from another is only counted there."""
     by_code: dict[tuple[bool, str], list[Finding]] = {}
     follow: dict[str, Counter[str]] = {}
     for finding in findings:
@@ -63,13 +55,9 @@ def grouped(findings: Iterable[Finding]) -> list[FindingGroup]:
             by_code.setdefault((finding.severity is Severity.WARNING, finding.code), []).append(finding)
         else:
             follow.setdefault(finding.follows, Counter())[finding.code] += 1
-    groups = [_group(members) for _, members in sorted(by_code.items())]
     # Only a refusal has consequences, not a warning of the same code in other sets.
     return [
-        replace(group, consequences=tuple(sorted(follow.pop(group.code, Counter()).items())))
-        if group.refuses
-        else group
-        for group in groups
+        _group(members, {} if warns else follow.get(code, {})) for (warns, code), members in sorted(by_code.items())
     ]
 
 
@@ -108,10 +96,7 @@ def line(group: FindingGroup) -> str:
 
 
 def names(refs: tuple[Ref, ...], namespace: str = "") -> str:
-    """The objects of a list, or the first few and the number of the others; a kind is printed where it changes.
-
-    ``namespace`` is left out of names.
-    """
+    """The first few objects, without their ``namespace``, and how many more; a kind is printed where it changes."""
     shown, kind = [], ""
     for ref in refs if len(refs) <= NAMED + 1 else refs[:NAMED]:
         path = f"{ref.namespace}/{ref.name}" if ref.namespace not in {"", namespace} else ref.name
@@ -121,33 +106,60 @@ def names(refs: tuple[Ref, ...], namespace: str = "") -> str:
     return ", ".join(shown) + (f" and {left:,} more" if left else "")
 
 
-def _group(findings: list[Finding]) -> FindingGroup:
+@dataclass(frozen=True, slots=True)
+class ChangeGroup:
+    """Changes of one tree that replace the same value by the same value; ``kinds`` counts objects by kind."""
+
+    what: str
+    old: str
+    new: str
+    kinds: Counter[str]
+
+
+def change_groups(tree: TreePlan) -> list[ChangeGroup]:
+    """The changes of a tree, grouped by old and new value: generation hash first, then clique by clique."""
+    groups: dict[tuple[bool, str, str], set[Ref]] = {}
+    for change in tree.changes:
+        # The last step of every pointer to a generation hash contains the word (currentGenerationHash,
+        # podCliqueSetGenerationHash, podcliqueset-generation-hash); all others are template hashes.
+        is_template = "generation" not in change.field.rsplit("/", 1)[-1].lower()
+        groups.setdefault((is_template, change.old, change.new), set()).add(change.ref)
+    return [
+        ChangeGroup(
+            what=_cliques(tree, new) if template else "generation hash",
+            old=old,
+            new=new,
+            kinds=Counter(ref.kind for ref in refs),
+        )
+        for (template, old, new), refs in sorted(groups.items(), key=lambda item: item[0])
+    ]
+
+
+def _cliques(tree: TreePlan, new: str) -> str:
+    known = tree.target_hashes.templates if tree.target_hashes else {}
+    names = [name for name, value in known.items() if value == new]
+    return f"pod template of {', '.join(names)}" if names else "pod template"
+
+
+def _group(findings: list[Finding], consequences: Mapping[str, int]) -> FindingGroup:
     statements: dict[str, dict[Ref, None]] = {}
     remedies: dict[str, None] = {}
     for finding in findings:
-        found, remedy = _split(finding)
-        objects = statements.setdefault(found, {})
+        message = finding.message
         if finding.ref is not None:
-            objects[finding.ref] = None
-        if remedy:
-            remedies[remedy] = None
+            message = message.removeprefix(str(finding.ref)).lstrip(": ") or message
+        found, _, remedy = message.partition(_BREAK)
+        if found.startswith("holds ") and finding.field:
+            found = f"{finding.field} {found}"  # a value without its field does not show where to look
+        statements.setdefault(found, {}).update({finding.ref: None} if finding.ref is not None else {})
+        remedies |= {remedy: None} if remedy else {}
     first = findings[0]
     return FindingGroup(
         code=first.code,
-        severity=first.severity,
+        refuses=first.severity is Severity.REFUSAL,
         title=CATALOGUE[first.code].title,
         findings=tuple(findings),
         statements=tuple(Statement(found, tuple(refs)) for found, refs in statements.items()),
         remedies=tuple(remedies),
+        consequences=tuple(sorted(consequences.items())),
     )
-
-
-def _split(finding: Finding) -> tuple[str, str]:
-    """The finding and its remedy."""
-    message = finding.message
-    if finding.ref is not None:
-        message = message.removeprefix(str(finding.ref)).lstrip(": ") or message
-    found, _, remedy = message.partition(_BREAK)
-    if found.startswith("holds ") and finding.field:
-        found = f"{finding.field} {found}"  # a value without its field does not show where to look
-    return found, remedy

@@ -6,19 +6,21 @@ or dark setting. Jinja2 escapes every value; the page shows names and hashes, ne
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from migrator.grove.model import Plan, Ref, TreePlan, TreeState
 from migrator.hashing import layouts, schemes
-from migrator.planning.explain import Explanation, as_text, explain
+from migrator.hashing.schemes import Scheme
+from migrator.planning.explain import Explanation, FieldChange, as_text, explain
 from migrator.planning.lineage import build_range
 from migrator.render import figures
 from migrator.render import summary as report
-from migrator.render.changes import change_groups
-from migrator.render.findings import advice_groups, consequences, grouped
-from migrator.render.reasons import reasons
+from migrator.render.findings import advice_groups, change_groups, consequences, grouped
 from migrator.render.text import csv_text
 
 _STATES: Final = {
@@ -49,6 +51,7 @@ def render(
     """
     why = _explained(plan)
     patches = figures.patches(plan)
+    sheet = csv_text(report.CSV_COLUMNS, report.csv_rows(plan))
     return _rendered(
         "page.html",
         reload_seconds,
@@ -71,11 +74,11 @@ def render(
         hazards=advice_groups(plan.advisories),
         shares=_shares(plan, group_by),
         consequences=consequences,
-        reasons=list(reasons(why.values())),
-        trees=_by_weight(plan),
+        reasons=_reasons(why.values()),
+        trees=sorted(plan.trees, key=_weight),
         why=why,
         notes=report.notes(plan),
-        sheet=_sheet(plan),
+        sheet=b64encode(sheet.encode("utf-8", "surrogatepass")).decode(),
     )
 
 
@@ -154,17 +157,9 @@ def _shares(plan: Plan, label: str | None) -> list[tuple[str, list[figures.Share
     return found
 
 
-def _sheet(plan: Plan) -> str:
-    """The sets as CSV, for a link that holds them."""
-    return b64encode(csv_text(report.CSV_COLUMNS, report.csv_rows(plan)).encode("utf-8", "surrogatepass")).decode()
-
-
-def _by_weight(plan: Plan) -> list[TreePlan]:
-    """Refused sets first, and in each state those with most GPUs at stake."""
-    return sorted(
-        plan.trees,
-        key=lambda tree: (_ORDER.index(tree.state), -tree.blast.gpus, -tree.blast.pods, tree.tree.ref),
-    )
+def _weight(tree: TreePlan) -> tuple[object, ...]:
+    """The order of sets: refused ones first, and in each state those with most GPUs at stake."""
+    return _ORDER.index(tree.state), -tree.blast.gpus, -tree.blast.pods, tree.tree.ref
 
 
 def _explained(plan: Plan) -> dict[Ref, Explanation]:
@@ -174,3 +169,49 @@ def _explained(plan: Plan) -> dict[Ref, Explanation]:
         for tree in plan.trees
         if tree.changes and tree.source is not None
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """The differences between two schemes' dumps of some sets.
+
+    ``fields`` are fields that only one dump prints; their places are left out. ``lists`` are lists that the canonical
+    order moves. Each comes with the number of sets that have it.
+    """
+
+    source: Scheme
+    target: Scheme
+    sets: int
+    fields: tuple[tuple[FieldChange, int], ...]
+    lists: tuple[tuple[str, int], ...]
+
+
+def _reasons(explanations: Iterable[Explanation]) -> list[Reason]:
+    """One reason for each pair of schemes, in table order."""
+    pairs: dict[tuple[Scheme, Scheme], list[Explanation]] = {}
+    for explanation in explanations:
+        pairs.setdefault((explanation.source, explanation.target), []).append(explanation)
+    order = schemes.all_schemes()
+    return [
+        _reason(source, target, members)
+        for (source, target), members in sorted(pairs.items(), key=lambda item: tuple(map(order.index, item[0])))
+    ]
+
+
+def _reason(source: Scheme, target: Scheme, members: list[Explanation]) -> Reason:
+    fields: Counter[tuple[str, str]] = Counter()
+    examples: dict[tuple[str, str], FieldChange] = {}
+    lists: Counter[str] = Counter()
+    for explanation in members:
+        found = {(change.struct, change.field): change for c in explanation.cliques for change in c.fields}
+        fields.update(found.keys())
+        examples = {**found, **examples}
+        lists.update({re.sub(r"\[\d+\]", "[]", move.path) for c in explanation.cliques for move in c.moves})
+        lists.update(["cliques"] if explanation.clique_order else [])
+    return Reason(
+        source=source,
+        target=target,
+        sets=len(members),
+        fields=tuple((examples[key], number) for key, number in sorted(fields.items())),
+        lists=tuple(sorted(lists.items())),
+    )

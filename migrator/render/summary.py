@@ -15,7 +15,7 @@ from migrator.hashing import schemes
 from migrator.planning.blast import FIRST_ON_DELETE, live_pods
 from migrator.planning.lineage import builds_of, is_before
 from migrator.planning.outlook import Target
-from migrator.render.figures import recreated_with_migration
+from migrator.render.figures import Share, recreated_with_migration
 
 #: The GPUs that are not counted.
 DRA_NOTE = "GPUs are counted from the limits of containers; those claimed by dynamic resource allocation are not."
@@ -32,10 +32,7 @@ ON_DELETE_NOTE = "Operators before v0.1.0-alpha.7 do not know the update strateg
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where and when a plan was made: the cluster's address or the dump's name, the time, and our version.
-
-    Its fields are keys of the JSON.
-    """
+    """Keys of the JSON: the cluster's address or the dump's name, when a plan was made, and our version."""
 
     cluster: str | None
     time: str
@@ -43,20 +40,14 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class TargetRow:
-    """One possible target of an upgrade, in numbers: the selected sets, and how many of them are refused."""
+class TargetRow(Share):
+    """One possible target of an upgrade, by the name of its scheme: the selected sets, and the whole cluster's pods."""
 
-    scheme: str
     releases: tuple[str, ...]
     running: bool
-    without: BlastRadius
-    with_migration: BlastRadius
-    sets: int
-    refused: int
-    codes: tuple[str, ...]
     advisories: tuple[Advice, ...]
-    remarks: tuple[str, ...] = ()
-    operator: str | None = None
+    remarks: tuple[str, ...]
+    operator: str | None
 
 
 def plan_json(plan: Plan, origin: Origin | None = None) -> dict[str, Any]:
@@ -87,7 +78,7 @@ def target_row(target: Target) -> TargetRow:
     """One target in numbers."""
     plan = target.plan
     return TargetRow(
-        scheme=target.scheme.name,
+        name=target.scheme.name,
         releases=target.releases,
         running=target.running,
         without=plan.cluster_blast,

@@ -13,9 +13,18 @@ from rich.tree import Tree
 from migrator.grove.model import Advice, Plan, Ref, Severity, TreePlan, TreeState
 from migrator.hashing import schemes
 from migrator.planning.lineage import build_range
-from migrator.render.changes import ChangeGroup, change_groups
 from migrator.render.figures import shares
-from migrator.render.findings import NAMED, FindingGroup, advice_groups, consequences, grouped, line, names
+from migrator.render.findings import (
+    NAMED,
+    ChangeGroup,
+    FindingGroup,
+    advice_groups,
+    change_groups,
+    consequences,
+    grouped,
+    line,
+    names,
+)
 from migrator.render.summary import (
     CSV_COLUMNS,
     TargetRow,
@@ -29,29 +38,14 @@ from migrator.render.summary import (
 )
 from migrator.render.text import columns, printable
 
-#: The columns of a table: their titles, and their names in ``plan -o csv``.
-_COLUMNS: Final = {
-    "NAMESPACE": "namespace",
-    "NAME": "name",
-    "STATE": "state",
-    "FROM": "from",
-    "TO": "to",
-    "CHANGES": "changes",
-    "PODS": "pods",
-    "RUNNING": "runningPods",
-    "GPUS": "gpus",
-    "REFUSED BY": "refusals",
-    "WARNINGS": "warnings",
-}
+#: The columns of a table by their names in ``plan -o csv``, and the titles that are not these names in capitals.
+_SHOWN: Final = (
+    *("namespace", "name", "state", "from", "to", "changes"),
+    *("pods", "runningPods", "gpus", "refusals", "warnings"),
+)
+_TITLES: Final = {"runningPods": "RUNNING", "refusals": "REFUSED BY"}
 
-_KINDS: Final = {
-    "PodCliqueSet": "set",
-    "PodCliqueScalingGroup": "scaling group",
-    "PodClique": "PodClique",
-    "PodGangMap": "PodGangMap",
-    "PodGang": "PodGang",
-    "Pod": "pod",
-}
+_KINDS: Final = {"PodCliqueSet": "set", "PodCliqueScalingGroup": "scaling group", "Pod": "pod"}
 
 #: The styles of states, in the order in which sets are shown.
 _STYLES: Final = {
@@ -65,22 +59,15 @@ _WARNING: Final = "yellow"
 
 
 def plan_text(plan: Plan, *, wide: bool = False) -> str:
-    """The plan for a pipe, a file or a log: one line per set and per guard that found something, whatever the width.
-
-    ``wide`` adds the running pods and the codes that warn.
-    """
-    parts = [headline(plan) + "\n"]
-    if plan.trees:
-        parts.append(_table(plan, wide=wide))
-    for title, findings in (("refused", refusals_of(plan)), ("warning", shown_warnings(plan))):
-        if findings:
-            parts.append("".join(f"{title}: {printable(line(group))}\n" for group in grouped(findings)))
-    if plan.advisories:
-        parts.append("".join(f"{line}\n" for line in _advice_lines(plan.advisories)))
-    remarks = [*(("next", step) for step in next_steps(plan)), *(("note", printable(note)) for note in notes(plan))]
-    if remarks:
-        parts.append("".join(f"{title}: {remark}\n" for title, remark in remarks))
-    return "\n".join(parts)
+    """The plan in lines, whatever the width, for a pipe or a log; ``wide`` adds running pods and codes that warn."""
+    return _paragraphs(
+        [headline(plan)],
+        _table(plan, wide=wide).splitlines() if plan.trees else (),
+        (f"refused: {line(group)}" for group in grouped(refusals_of(plan))),
+        (f"warning: {line(group)}" for group in grouped(shown_warnings(plan))),
+        _advice_lines(plan.advisories),
+        (*(f"next: {step}" for step in next_steps(plan)), *(f"note: {note}" for note in notes(plan))),
+    )
 
 
 def print_plan(plan: Plan, stream: TextIO, *, colour: bool) -> None:
@@ -115,7 +102,7 @@ def targets_text(rows: Sequence[TargetRow]) -> str:
         return "nothing to do: no PodCliqueSets\n"
     table = [
         (
-            f"{row.scheme}{' *' if row.running else ''}",
+            f"{row.name}{' *' if row.running else ''}",
             build_range(row.releases),
             f"{row.without.pods}",
             f"{row.without.running}",
@@ -127,27 +114,29 @@ def targets_text(rows: Sequence[TargetRow]) -> str:
         for row in rows
     ]
     header = ("TARGET", "RELEASES", "PODS", "RUNNING", "GPUS", "WITH MIGRATION", "REFUSED", "HAZARDS")
-    parts = ["what an upgrade recreates, by the scheme of the next operator\n", columns(header, table)]
-    if any(row.running for row in rows):
-        parts.append("* the operator that runs now speaks it\n")
-    known: dict[Advice, None] = dict.fromkeys(advice for row in rows for advice in row.advisories)
-    if known:
-        parts.append("".join(f"{line}\n" for line in _advice_lines(known)))
     remarks = dict.fromkeys(remark for row in rows for remark in row.remarks)
-    if remarks:
-        parts.append("".join(f"note: {printable(remark)}\n" for remark in remarks))
-    parts.append("next: plan --to RELEASE shows set by set what a migration changes and what refuses it\n")
     unread = build_range(schemes.unread_releases())
-    parts.append(f"note: the hashes of {unread} are not known; plan --to one of them shows its hazards\n")
-    return "\n".join(parts)
+    return _paragraphs(
+        ["what an upgrade recreates, by the scheme of the next operator"],
+        columns(header, table).splitlines(),
+        ["* the operator that runs now speaks it"] if any(row.running for row in rows) else (),
+        _advice_lines(dict.fromkeys(advice for row in rows for advice in row.advisories)),
+        (f"note: {remark}" for remark in remarks),
+        ["next: plan --to RELEASE shows set by set what a migration changes and what refuses it"],
+        [f"note: the hashes of {unread} are not known; plan --to one of them shows its hazards"],
+    )
+
+
+def _paragraphs(*paragraphs: Iterable[str]) -> str:
+    """Lines in paragraphs, without those that are empty."""
+    texts = ("".join(f"{printable(one)}\n" for one in lines) for lines in paragraphs)
+    return "\n".join(filter(None, texts))
 
 
 def _advice_lines(advisories: Iterable[Advice]) -> Iterator[str]:
     for code, _, advice, refs in advice_groups(advisories):
         more = f" ({len(refs) - 1:,} more like it: {names(refs[1:])})" if len(refs) > 1 else ""
-        yield printable(
-            f"hazard: {code} {advice.message}{more}; {advice.remedy} [{advice.source}; {advice.confidence}]"
-        )
+        yield f"hazard: {code} {advice.message}{more}; {advice.remedy} [{advice.source}; {advice.confidence}]"
 
 
 def _table(plan: Plan, *, wide: bool) -> str:
@@ -159,9 +148,9 @@ def _table(plan: Plan, *, wide: bool) -> str:
     left_out = set() if wide else {"runningPods", "warnings"}
     if not wide and not any(tree.refusals for tree in plan.trees):
         left_out.add("refusals")
-    shown = {title: name for title, name in _COLUMNS.items() if name not in left_out}
-    rows = ([cell(name, str(CSV_COLUMNS[name](tree))) for name in shown.values()] for tree in in_order(plan.trees))
-    return columns(list(shown), rows)
+    shown = [name for name in _SHOWN if name not in left_out]
+    rows = ([cell(name, str(CSV_COLUMNS[name](tree))) for name in shown] for tree in in_order(plan.trees))
+    return columns([_TITLES.get(name, name.upper()) for name in shown], rows)
 
 
 def _branch(plan: TreePlan, arrow: str) -> Tree:
@@ -184,10 +173,7 @@ def _branch(plan: TreePlan, arrow: str) -> Tree:
 
 
 def _finding(group: FindingGroup, arrow: str, namespace: str = "") -> Tree:
-    """The guard's title; below it the objects, the findings and the remedies.
-
-    ``namespace`` is left out of names.
-    """
+    """The guard's title; below it the objects, without their ``namespace``, the findings and the remedies."""
     style = _REFUSAL if group.refuses else _WARNING
     title = Text(f"{group.code} ", style=f"bold {style}")
     node = Tree(title, guide_style="dim")
@@ -231,11 +217,7 @@ def _totals(plan: Plan) -> Table:
     for justify in ("left", "right", "right", "right", "left"):
         table.add_column(justify=justify)
     for share in shares(sorted(plan.trees, key=_needing), lambda tree: tree.state.value):
-        numbers = (
-            count(share.sets, "set"),
-            count(share.without.pods, "pod"),
-            count(share.without.gpus, "GPU"),
-        )
+        numbers = count(share.sets, "set"), count(share.without.pods, "pod"), count(share.without.gpus, "GPU")
         codes = Text(" ".join(share.codes), style=_REFUSAL)
         table.add_row(Text(share.name, style=_STYLES[TreeState(share.name)]), *numbers, codes)
     return table

@@ -11,10 +11,10 @@ from migrator.grove.model import TreePlan
 from migrator.planning.baseline import baseline_of, table_of
 from migrator.planning.patches import Batch, Patch, backward
 from migrator.planning.planner import is_of, template_digest
-from migrator.planning.tables import RunRecord, Was
-from migrator.run import admission, operator, record, rights
+from migrator.planning.tables import OperatorBefore, RunRecord
+from migrator.run import admission, operator, rights
 from migrator.run.context import Context, RunOptions, RunResult
-from migrator.run.decisions import Lease
+from migrator.run.decisions import Lease, Rec
 from migrator.run.execute import Executor, Outcome, TreeConflict
 from migrator.run.leases import OWN_LEASE, QUIET, Leases
 from migrator.run.observation import Observation, foreign, pending
@@ -28,10 +28,7 @@ _LOOK_EVERY: Final = 5.0
 
 
 class Actions:
-    """What a run does, and with what: its Leases, its record, and a store that writes only while the Leases last.
-
-    Every step takes what was observed. What the server applied is counted in ``result``, and no decision asks for it.
-    """
+    """What a run does, and with what: its Leases, its record, and a store that writes only while the Leases last."""
 
     def __init__(self, store: Store, options: RunOptions, context: Context, home: str, result: RunResult) -> None:
         self._options = options
@@ -40,10 +37,10 @@ class Actions:
         self._plain = store
         self._result = result
         self._home = home
-        self._leases = Leases(store, home, context)
-        self._store = store.within(self._leases.left)
+        self.leases = Leases(store, home, context)
+        self._store = store.within(self.leases.left)
         self._recorder = Recorder(self._store, home)
-        context.beats.append(self._leases.renew_if_due)
+        context.beats.append(self.leases.renew_if_due)
 
     @property
     def recorded(self) -> Recorded:
@@ -51,25 +48,19 @@ class Actions:
         return self._recorder.load(again=False)
 
     def observe(self, seen: Observation) -> Observation:
-        """Read Leases and record beside the operators that were found; raises what the store raises.
-
-        While our Lease is ours nobody else writes the record, so what we read or wrote last is what stands there.
-        """
-        own = self._leases.look(OWN_LEASE)
+        """Read Leases and record beside the operators; while our Lease is ours, nobody else writes the record."""
+        own = self.leases.look(OWN_LEASE)
         recorded = self._recorder.load(again=own.standing is not Lease.OURS)
         names = operator.lease_names(seen.operator, self._options.flags)
-        return replace(seen, recorded=recorded, own=own, theirs=tuple(map(self._leases.look, names)))
+        return replace(seen, recorded=recorded, own=own, theirs=tuple(map(self.leases.look, names)))
 
     def take_lease(self, seen: Observation) -> bool:
-        """Take our Lease, once the rights are there for all that follows.
-
-        Returns whether the record has changed: the last holder of the Lease may have finished everything.
-        """
+        """Take our Lease, once we have the rights to all that follows; returns whether the record has changed."""
         if seen.sets.read and seen.own.holder == "":
             needed = rights.of_migration(seen.patches, self._home, seen.operator, self._options)
             rights.check(self._plain, needed, self._log)
-        self._leases.take(OWN_LEASE)
-        if self._leases.look(OWN_LEASE).standing is Lease.FREE:
+        self.leases.take(OWN_LEASE)
+        if self.leases.look(OWN_LEASE).standing is Lease.FREE:
             self._context.sleep(1.0)  # another was faster
         return self._recorder.load() != seen.recorded
 
@@ -86,11 +77,13 @@ class Actions:
                 target=options.plan.target,
                 started=context.now(),
                 finished=None,
-                state=record.STOPPING,
+                state=Rec.STOPPING,
                 revert=options.revert,
             )
             history = (last, *history) if last is not None else history
-        stopped = Was(installed.replicas, installed.image) if installed is not None and installed.replicas else None
+        stopped = None
+        if installed is not None and installed.replicas:
+            stopped = OperatorBefore(installed.replicas, installed.image)
         known = last.operator if last is not None else None
         if options.revert:
             kept = known or stopped
@@ -102,7 +95,7 @@ class Actions:
             self._recorder.save(Recorded(run, history, recorded.tables))
 
     def _prove(self, seen: Observation) -> None:
-        """Dry runs that must end as they should: label patches are accepted, and others denied; the rate is enough."""
+        """By dry runs: label patches are accepted, others are denied, and the rate is enough."""
         patches, context, limit = seen.patches, self._context, self._options.max_downtime
         if not patches:
             return
@@ -127,7 +120,7 @@ class Actions:
         return admission.probe(self._store, patches, clock=clock, sleep=sleep, policies=policies)
 
     def stop_operator(self, seen: Observation) -> None:
-        """Scale it to zero, once the record says what it was; whether its pods are gone is seen later."""
+        """Record what the operator is, then scale it to zero; later observations show whether its pods are gone."""
         self.open_record(seen)
         self._scale(seen, 0)
 
@@ -147,26 +140,26 @@ class Actions:
 
     def take_operator_leases(self, seen: Observation) -> None:
         """Take every Lease that an operator may elect its leader by."""
-        self._leases.left()
+        self.leases.left()
         for lease in seen.theirs:
             if lease.standing is Lease.FREE:
-                self._leases.take(lease.name)
+                self.leases.take(lease.name)
 
     def save_tables(self, seen: Observation) -> None:
-        """Record what a rerun or a revert needs, before the first patch; and prove that patches are accepted."""
+        """Prove that patches are accepted, and record what a rerun or a revert needs."""
         recorded, asked, sets, run = seen.recorded, self._options.plan, seen.sets, seen.recorded.unfinished
         if run is None:
             return
         self._probe(seen.patches)
         if self._options.revert:
-            if run.state != record.REVERTING:
-                self._recorder.save(replace(recorded.origins(), run=replace(run, state=record.REVERTING)))
+            if run.state != Rec.REVERTING:
+                self._recorder.save(replace(recorded.origins(), run=replace(run, state=Rec.REVERTING)))
             return
         tables = recorded.tables
-        if run.state == record.REVERTING:  # it may have written to every set that it had a table of
+        if run.state == Rec.REVERTING:  # it may have written to every set that it had a table of
             tables = tuple(replace(table, run=run.run_id) for table in tables)
-        state = replace(run, state=record.WRITING, source=asked.source, target=asked.target)
-        known = recorded.of_open_run() if run.state == record.WRITING else {}
+        state = replace(run, state=Rec.WRITING, source=asked.source, target=asked.target)
+        known = recorded.of_open_run() if run.state == Rec.WRITING else {}
         begun = {plan.tree.ref.uid for plan in sets.back}
         fresh = [
             plan
@@ -184,12 +177,9 @@ class Actions:
         self._recorder.save(Recorded(state, recorded.history, tables), baselines=baselines.values())
 
     def forward(self, seen: Observation) -> None:
-        """Write what is pending; sets that are begun are finished even if the run is told to end.
-
-        Sets that were edited while they were half-written are brought back first.
-        """
+        """Bring back half-written sets that were edited, then write what is pending. A signal stops no set half-way."""
         if seen.edited:
-            self._bring_back(seen.edited)
+            self.backward(seen.edited)
         clock, held = self._context.clock, [lease.name for lease in seen.theirs]
         due, operators = clock(), None
 
@@ -198,7 +188,7 @@ class Actions:
             if operators is None and (began := clock()) >= due:
                 operators = self._sight(held)
                 due = clock() + max(_LOOK_EVERY, clock() - began)  # where reads hang, half of the time is for writes
-            self._leases.left()
+            self.leases.left()
             if operators is not None:
                 raise ForeignOperator(f"{operators}; stop it, then run again")
 
@@ -214,13 +204,10 @@ class Actions:
             self._log.warning("operator_not_read", error=str(error))
             return None
 
-    def backward(self, seen: Observation) -> None:
+    def backward(self, plans: Sequence[TreePlan]) -> None:
         """Bring sets back to what their tables say."""
-        self._bring_back(seen.to_go_back)
-
-    def _bring_back(self, plans: Sequence[TreePlan]) -> None:
         self._log.warning("reverting", sets=len(plans))
-        self._write([backward(plan) for plan in plans], self._leases.left, lambda: False)
+        self._write([backward(plan) for plan in plans], self.leases.left, lambda: False)
         self._log.info("reverted", sets=len(plans))
 
     def _write(
@@ -251,11 +238,11 @@ class Actions:
         recorded, way, run = seen.recorded, self._options.way, seen.recorded.unfinished
         if run is None:
             return
-        self._leases.left()
+        self.leases.left()
         new = {table.uid for table in recorded.tables if table.run == run.run_id}
         kept = (t for t in recorded.origins().tables if is_of(t, way) and (t.run == run.run_id or t.uid not in new))
         counts = {"trees": self._result.trees, "patches": self._result.patches}
-        done = replace(run, state=record.DONE, finished=self._context.now(), stopped=None, counts=counts)
+        done = replace(run, state=Rec.CLOSED, finished=self._context.now(), stopped=None, counts=counts)
         self._recorder.save(Recorded(done, recorded.history, tuple(kept)))
 
     def forget_record(self, seen: Observation) -> None:
@@ -263,7 +250,7 @@ class Actions:
         recorded, sets, history = seen.recorded, seen.sets, seen.recorded.history
         run, last = recorded.unfinished, recorded.superseded
         if run is not None and self._options.revert and sets.read and not pending(sets.plan):
-            last = replace(run, state=record.DONE, finished=self._context.now(), stopped=None) if sets.remains else None
+            last = replace(run, state=Rec.CLOSED, finished=self._context.now(), stopped=None) if sets.remains else None
             gone = {plan.tree.ref.uid for plan in sets.plan.trees}
             tables = tuple(table for table in recorded.tables if table.uid not in gone)
         elif run is not None and last is not None:
@@ -273,7 +260,3 @@ class Actions:
             self._recorder.delete_all()
         else:
             self._recorder.save(Recorded(last, history, tables))
-
-    def let_go(self, *, park: bool) -> None:
-        """Let go of the Leases; with ``park`` the operator's stay taken by nobody."""
-        self._leases.let_go(park=park)

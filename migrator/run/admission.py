@@ -1,9 +1,7 @@
 """What stands between our patches and the objects: Grove's authorizer webhook, and our own policies.
 
-With ``config.authorizer.enabled`` the chart registers ``authorizer-webhook``, served by the operator with
-``failurePolicy: Fail`` (``operator/charts/templates/authorizer-webhook-config.yaml``). While the operator is at
-zero every label patch of a PodClique or pod then fails closed; status patches do not, because no rule names a
-subresource. Everything here is asked with ``dryRun=All``.
+The authorizer is served by the operator with ``failurePolicy: Fail``, so with the operator at zero it denies every
+label patch; its rules name no subresource (``operator/charts/templates/authorizer-webhook-config.yaml``).
 """
 
 from __future__ import annotations
@@ -76,12 +74,11 @@ def probe(
     sleep: Callable[[float], None],
     policies: bool = False,
 ) -> tuple[int, float]:
-    """Send one planned label patch for each kind and namespace; returns how many were accepted, and how long that took.
+    """Dry-run one label patch for each kind and namespace; returns how many were accepted, and how long that took.
 
-    A patch whose ``test`` fails never reaches a webhook and proves nothing, so the next one is tried. With ``policies``
-    a patch that our own policies must deny is sent too. API servers learn a little later of policies, and that the
-    Lease of the fence is ours, so what is wrong is tried again for some seconds. Raises
-    :class:`~migrator.errors.Refused` where a webhook denies or cannot be called, and GM-206 without policies.
+    A patch whose ``test`` fails never reaches a webhook, so the next one is tried. With ``policies`` a patch that our
+    own policies must deny is sent too. API servers learn of policies and of the Lease's holder with a delay, so a wrong
+    answer is asked for again for some seconds; then :class:`~migrator.errors.Refused` is raised.
     """
     asked = store.in_dry_run(DryRun.SERVER)
     until = clock() + _LATE
@@ -123,10 +120,7 @@ def _accepted(asked: Store, patch: Patch, *, last: bool) -> bool | None:
 
 
 def _unchecked(asked: Store, pods: Iterable[Patch]) -> str | None:
-    """Try to annotate a pod: our own policy must deny that. Returns what is wrong, if anything is.
-
-    What the API server enforces counts, not its version.
-    """
+    """Try to annotate a pod: our own policy must deny that. Returns what is wrong, if anything is."""
     for patch in pods:
         ops = (
             Op("test", "/metadata/uid", patch.ref.uid),

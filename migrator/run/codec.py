@@ -1,7 +1,4 @@
-"""The text form of what a run records: JSON, made from dataclasses and read back by their types.
-
-Names are camelCase, as Kubernetes writes them. What cannot be understood raises ``ValueError``.
-"""
+"""The text form of what a run records: JSON with camelCase names, made from dataclasses and read by their types."""
 
 from __future__ import annotations
 
@@ -16,17 +13,11 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-def to_json(value: object) -> Any:  # noqa: ANN401 - any JSON value
-    """Any recorded value as JSON."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {_camel(field.name): to_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    if isinstance(value, Mapping):
-        return {key: to_json(item) for key, item in value.items()}
-    if isinstance(value, tuple | list):
-        return [to_json(item) for item in value]
+def plain(value: Any) -> Any:  # noqa: ANN401 - any recorded value
+    """What :mod:`json` cannot print by itself: a dataclass as a dict, a moment as text."""
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
-    return value
+    return {_camel(field.name): getattr(value, field.name) for field in dataclasses.fields(value)}
 
 
 def from_json(kind: type[T], raw: object) -> T:

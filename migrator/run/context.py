@@ -13,34 +13,27 @@ import structlog
 from migrator.grove.model import Plan
 from migrator.planning.images import is_target
 from migrator.planning.options import Direction, PlanOptions, direction
-from migrator.run.operator import Flags, Operator
+from migrator.run.operator import Operator, OperatorFlags
 from migrator.store import MAX_CONCURRENCY, Deadline
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Clock, sleep, identity and log, so that tests may give something else.
+    """Clock, sleep, identity and log, so that tests may give something else."""
 
-    ``clock`` is monotonic, in seconds; ``now`` is the wall clock in UTC, for records and for gang termination
-    only. ``identity`` is unique to this process: it is what the Lease names. ``run_id`` is in every log line and
-    in the record. ``stop`` is set by SIGTERM; ``sleep`` ends early then, and ``rest`` does not. ``deadline`` is the
-    run's, shared with its store. ``namespace`` is our own pod's, if we are one. ``concurrency`` is how many patches may
-    be under way. Without ``threads`` what goes on in the background is left in ``beats``, to be called.
-    """
-
-    clock: Callable[[], float]
-    now: Callable[[], datetime]
-    sleep: Callable[[float], None]
-    rest: Callable[[float], None]
-    identity: str
-    run_id: str
+    clock: Callable[[], float]  # monotonic seconds
+    now: Callable[[], datetime]  # the wall clock in UTC, for records and gang termination only
+    sleep: Callable[[float], None]  # ends early if `stop` is set
+    rest: Callable[[float], None]  # does not
+    identity: str  # of this process alone: the Lease names it
+    run_id: str  # in every log line and in the record
     log: structlog.typing.FilteringBoundLogger
-    stop: threading.Event
-    deadline: Deadline
-    concurrency: int = MAX_CONCURRENCY
-    namespace: str | None = None
+    stop: threading.Event  # set by SIGTERM
+    deadline: Deadline  # the run's, shared with its store
+    concurrency: int = MAX_CONCURRENCY  # patches under way
+    namespace: str | None = None  # our own pod's, if we are one
     threads: bool = True
-    beats: list[Callable[[], object]] = field(default_factory=list)
+    beats: list[Callable[[], object]] = field(default_factory=list)  # what is called where there are no threads
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +46,7 @@ class RunOptions:
     wait_for_idle: float | None = None
     max_downtime: float | None = None
     on_conflict: Literal["stop", "skip"] = "stop"
-    flags: Flags = field(default_factory=Flags)
+    flags: OperatorFlags = field(default_factory=OperatorFlags)
     target_image: str | None = None
     target_digests: frozenset[str] = frozenset()
     interval: float = 1.0
@@ -71,15 +64,12 @@ class RunOptions:
 
 @dataclass(slots=True)
 class RunResult:
-    """What a run did. ``seconds`` holds the time of each stage, ``patches`` what the server applied.
-
-    ``operator`` is the installation as it was seen last; a dry run and a run on a file do not say.
-    """
+    """What a run did; only a run that writes to a cluster knows its operator."""
 
     plan: Plan
-    patches: int = 0
+    patches: int = 0  # that the server applied
     trees: int = 0
-    seconds: dict[str, float] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)  # of each stage
     operator_replicas: int | None = None
     operator_image: str | None = None
-    operator: Operator | None = None
+    operator: Operator | None = None  # as it was seen last

@@ -1,8 +1,6 @@
-"""What a run does next: a table over what is seen. Pure.
+"""What a run does next: one table for a first run, a rerun after a crash, and a revert. Pure.
 
-The same table serves a first run, a rerun after a crash, and a revert. The *goal* is to go on, to go back, or to leave;
-the goal and what is seen give the next step. A reason to give up chooses the exit code, and what is seen at the end
-vetoes it.
+What is seen gives the goal, which is to go on, to go back, or to leave; both together give the next step.
 """
 
 from __future__ import annotations
@@ -15,11 +13,11 @@ from typing import Final
 class Step(StrEnum):
     """One action of a run; each is safe to repeat."""
 
-    LOOK = auto()  # read the sets: the phase says for what
+    LOOK = auto()  # at the sets; the phase is the purpose
     WAIT = auto()  # for another holder, for pods to end, for sets to become idle
     TAKE_LEASE = auto()  # ours
     OPEN_RECORD = auto()
-    STOP_OPERATOR = auto()  # once the record says what it is
+    STOP_OPERATOR = auto()  # after it is recorded
     TAKE_OPERATOR_LEASES = auto()
     FORWARD = auto()
     BACKWARD = auto()  # every set that the open run began, or those that are half-written
@@ -30,10 +28,10 @@ class Step(StrEnum):
 
 
 class Rec(StrEnum):
-    """What the record says of a run that did not end; ``CLOSED`` is one that did."""
+    """How far a run got; the record holds these words."""
 
     NONE = auto()
-    CLOSED = auto()
+    CLOSED = "done"
     STOPPING = auto()  # nothing was written to a set
     WRITING = auto()
     REVERTING = auto()
@@ -60,7 +58,7 @@ class Op(StrEnum):
 
 
 class Phase(StrEnum):
-    """For what the sets were read: before anything, behind the fence, or after a write."""
+    """When the sets were read: before anything, behind the fence, or after a write."""
 
     START = auto()
     FENCED = auto()
@@ -74,6 +72,7 @@ class Sets(StrEnum):
     DONE = auto()
     PENDING = auto()
     REFUSED = auto()
+    BUSY = auto()  # refused, but waiting may help
 
 
 class Why(StrEnum):
@@ -83,6 +82,7 @@ class Why(StrEnum):
     REFUSED = auto()  # a guard, wrong flags, a missing right: known before a write
     FAILED = auto()  # errors or rejections that repeat, a bug, time that is up
     CONFLICT = auto()  # somebody else writes to a set
+    SKIP = auto()  # the same, where the user lets the other sets go on
     FOREIGN = auto()  # an operator that does not know what is written
     BUSY = auto()  # somebody else holds what we wait for
     STOPPED = auto()  # asked to end
@@ -101,23 +101,21 @@ class Situation:
     stoppable: bool = True
     sets: Sets = Sets.UNREAD
     phase: Phase = Phase.START
-    begun: bool = False  # something that the open run wrote is in the cluster, or may be
+    begun: bool = False  # the cluster holds a write of the open run, or may hold one
     whole: bool = True  # no set is half-written
     restore_due: bool = False  # the operator is at zero and should come back
     backable: bool = True  # no operator of the target was stopped or runs, so going back is an answer
     tired: bool = False  # what follows a reason to give up failed too often
-    skip: bool = False
-    idle: bool = False  # refusals may go away by waiting
     why: Why = Why.NONE
 
     @property
     def open(self) -> bool:
-        """Whether a run did not end, this one included."""
+        """Whether a run did not end; this one counts too."""
         return self.record in _OPEN
 
     @property
     def live(self) -> bool:
-        """Whether an operator may act, or would without our hold of its Leases."""
+        """Whether an operator may act, or only our hold of its Leases prevents it."""
         return self.operator in {Op.TARGET, Op.LOOSE, Op.OTHER}
 
     @property
@@ -127,7 +125,7 @@ class Situation:
 
     @property
     def foreign(self) -> bool:
-        """Whether an operator is there that does not wait for the Lease, or will act on what it does not know."""
+        """Whether an operator does not wait for the Lease, or does not know the target's hashes."""
         return self.fenced and not self.revert and self.operator in {Op.OTHER, Op.LOOSE}
 
     @property
@@ -136,19 +134,14 @@ class Situation:
         return self.sets is not Sets.UNREAD and self.phase is not Phase.START
 
     @property
-    def may_become_idle(self) -> bool:
-        """Whether what refuses may go away by waiting."""
-        return self.sets is Sets.REFUSED and self.idle and self.phase is Phase.START
-
-    @property
     def achieved(self) -> bool:
-        """Whether all is done but to put operator and record in order: what fails there does not undo anything."""
+        """Whether every value is as it should be, even if operator and record are not in order yet."""
         against = self.foreign or self.why in {Why.ENDS_HERE, Why.FOREIGN}
         return self.sets is Sets.DONE and self.read and not against
 
     @property
     def finished(self) -> bool:
-        """Whether record and operator are in order too, so that a late signal takes nothing away."""
+        """Whether record and operator are in order too: a late signal changes nothing then."""
         in_order = self.record is Rec.NONE and not self.restore_due if self.revert else not self.open
         ours = Lease.LOST not in {self.ours, self.theirs}
         return self.sets is Sets.DONE and self.phase is Phase.WRITTEN and in_order and ours
@@ -174,11 +167,8 @@ def why(seen: Situation) -> Why:
         return seen.why
     if seen.foreign:
         return Why.FOREIGN
-    if (
-        seen.sets is Sets.REFUSED
-        and not seen.may_become_idle
-        and (seen.phase is not Phase.START or seen.record not in _WROTE or seen.revert or not seen.backable)
-    ):
+    may_go_back = seen.phase is Phase.START and seen.record in _WROTE and seen.backable and not seen.revert
+    if seen.sets is Sets.REFUSED and not may_go_back:
         return Why.REFUSED
     if seen.live and not seen.stoppable and not seen.fenced and (seen.begun or seen.ours is Lease.OURS):
         return Why.FOREIGN
@@ -198,7 +188,7 @@ def goal(seen: Situation) -> Goal:  # noqa: PLR0911 - a table
         return Goal.LEAVE
     if seen.live and not seen.stoppable and not seen.fenced:
         return Goal.LEAVE
-    if reason is Why.CONFLICT and seen.skip and seen.read and seen.whole:
+    if reason is Why.SKIP and seen.read and seen.whole:
         return Goal.LEAVE
     return Goal.BACK
 
@@ -209,7 +199,7 @@ def decide(seen: Situation) -> Step:
 
 
 def _onward(seen: Situation) -> Step:  # noqa: PLR0911 - a table
-    if seen.may_become_idle:
+    if seen.sets is Sets.BUSY:
         return Step.WAIT
     if not seen.fenced:
         if seen.sets is Sets.UNREAD and (seen.ours is not Lease.OURS or not seen.open):
@@ -234,7 +224,7 @@ def _is_loose(seen: Situation) -> bool:
 
 
 def _fence(seen: Situation) -> Step | None:
-    """The next step towards holding every Lease with no operator at work; ``None`` once that is so."""
+    """The next step until every Lease is ours and no operator works; ``None`` then."""
     if seen.ours is not Lease.OURS:
         return Step.TAKE_LEASE if seen.ours is Lease.FREE else Step.WAIT
     if seen.fenced:
@@ -277,10 +267,7 @@ class Exit(IntEnum):
 
 
 def exit_code(reason: int, seen: Situation) -> int:
-    """The exit code: the reason chooses, and the last observation vetoes.
-
-    What could not be read counts as begun, and so does a revert that may have written.
-    """
+    """The exit code: the reason chooses, and what was seen last vetoes. A revert that may have written has begun."""
     if reason == Exit.DONE:
         return reason if seen.sets is Sets.DONE and not (seen.revert and seen.restore_due) else Exit.STUCK
     if reason == Exit.LOST and seen.why is Why.BUSY and seen.ours is Lease.HELD:
@@ -293,10 +280,7 @@ def exit_code(reason: int, seen: Situation) -> int:
 
 
 def parks(code: int, seen: Situation) -> bool:
-    """Whether the operator's Leases must keep every operator out after the end.
-
-    They let the target's in, if nothing was written since the fence: it reads what it read before it was stopped.
-    """
+    """Whether every operator must be kept out after the end, except the target's if nothing was written meanwhile."""
     if code == Exit.STUCK:
         return not (seen.operator is Op.TARGET and seen.phase is Phase.FENCED)
     return seen.begun and code != Exit.DONE and seen.operator is not Op.GONE

@@ -3,36 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from migrator.errors import NotAuthorised, UsageError, VerificationFailed
 from migrator.grove.model import Finding, Plan, Snapshot
+from migrator.planning.baseline import table_of
 from migrator.planning.cluster_findings import operator_unseen, record_unseen
 from migrator.planning.options import PlanOptions
 from migrator.planning.outlook import Target, outlook
 from migrator.planning.planner import make_plan
 from migrator.run import events, operator, rights
 from migrator.run.context import Context, RunOptions, RunResult
-from migrator.run.endings import no_home
 from migrator.run.execute import Executor
-from migrator.run.observation import Observation, glance, pending, read_sets, refused
+from migrator.run.observation import Observation, left_of, look_ahead, pending, refused
 from migrator.run.record import Recorder
 from migrator.run.snapshot import take
 from migrator.store import DryRun, Store
 
 
 def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
-    """End as the run with these options would, as far as nothing else happens: no Lease, no record, no Deployment.
+    """End as the run with these options would, but without Lease, record and Deployment.
 
     A file is written; a server-side dry run sends every patch with ``dryRun=All``.
     """
     seconds: dict[str, float] = {}
-    control, until = glance(store, options), context.clock() + (options.wait_for_idle or 0.0)
+    until = context.clock() + (options.wait_for_idle or 0.0)
     while True:
         with events.timed("snapshot", seconds, context):
-            seen = read_sets(store, control, context)
+            seen = look_ahead(store, options, context)
         refusal = refused(seen.plan)
         if refusal is None or context.clock() >= until or context.stop.is_set():
             break
@@ -42,7 +42,7 @@ def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
         raise refusal
     result, batches = RunResult(seen.plan, seconds=seconds), seen.batches
     if store.is_cluster and batches:
-        _check_rights(store, seen, context)
+        rights.check(store, rights.of_migration(seen.patches, seen.home, seen.operator, options), context.log)
     del seen  # what is read again needs the room
     if store.dry_run is DryRun.CLIENT:
         return result
@@ -50,73 +50,52 @@ def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
     executor = Executor(store, check=lambda: None, stopping=stopping, concurrency=concurrency, log=context.log)
     with events.timed("execute", seconds, context):
         outcomes = executor.run(batches)
-    for outcome in outcomes:
-        if outcome.error is not None:
-            raise outcome.error
+    for error in filter(None, (outcome.error for outcome in outcomes)):
+        raise error
     result.patches, result.trees = sum(len(outcome.written) for outcome in outcomes), len(outcomes)
     del batches, outcomes
     if store.dry_run is DryRun.NONE:  # a file: what a dry run sent cannot be read anywhere
         with events.timed("verify", seconds, context):
-            again = pending(read_sets(store, control, context).plan)
+            tables = {tree.tree.ref: table_of(tree) for tree in pending(result.plan)}
+            again = [tree.ref for tree in take(store).trees if tree.ref in tables and left_of(tree, tables[tree.ref])]
         if again:
-            raise VerificationFailed(f"{again[0].tree.ref} is not as it was written")
+            raise VerificationFailed(f"{again[0]} is not as it was written")
     return result
 
 
-def _check_rights(store: Store, seen: Observation, context: Context) -> None:
-    if seen.found.home is None:
-        raise no_home()
-    needed = rights.of_migration(seen.patches, seen.found.home, seen.operator, seen.options)
-    rights.check(store, needed, context.log)
-
-
 def preview(store: Store, options: PlanOptions, *, now: Callable[[], datetime], namespace: str) -> Plan:
-    """Describe what a run would do.
+    """Describe what a run would do; ``namespace`` is where the record is if no operator is found.
 
-    On a cluster the recorded tables count. A live operator, a webhook that refuses label patches, and an operator or
-    a record that may not be read are warnings. ``namespace`` is where the record is if no operator is found. Raises
-    what the store raises, and :class:`~migrator.errors.UsageError` for a cluster that does not know PodCliqueSets.
+    On a cluster the recorded tables count. What only a run would be refused for, or may not be read here, is a warning.
+    Raises what the store raises, and :class:`~migrator.errors.UsageError` for a cluster without Grove's CRDs.
     """
-    seen = _look(store, options, now, namespace)
-    return seen.described(make_plan(seen.snapshot, options, **seen.known))
+    snapshot, known, described = _look(store, options, now, namespace)
+    return described(make_plan(snapshot, options, **known))
 
 
 def preview_targets(
     store: Store, options: PlanOptions, *, now: Callable[[], datetime], namespace: str
 ) -> Iterator[Target]:
     """The same for every scheme that a release speaks."""
-    seen = _look(store, options, now, namespace)
-    for target in outlook(seen.snapshot, options, **seen.known):
-        yield replace(target, plan=seen.described(target.plan))
+    snapshot, known, described = _look(store, options, now, namespace)
+    for target in outlook(snapshot, options, **known):
+        yield replace(target, plan=described(target.plan))
 
 
-@dataclass(frozen=True, slots=True)
-class _Look:
-    """What a plan is made from; ``known`` is what the planner is given beside the snapshot."""
-
-    snapshot: Snapshot
-    known: dict[str, Any] = field(default_factory=dict)
-    findings: tuple[Finding, ...] = ()
-    operator: str | None = None
-
-    def described(self, plan: Plan) -> Plan:
-        """The plan with the operator, and with what forbids its run if it would write anything."""
-        more = self.findings if any(tree.changes for tree in plan.trees) else ()
-        return replace(plan, findings=(*plan.findings, *more), operator=self.operator)
-
-
-def _look(store: Store, options: PlanOptions, now: Callable[[], datetime], namespace: str) -> _Look:
-    """Read everything once."""
+def _look(
+    store: Store, options: PlanOptions, now: Callable[[], datetime], namespace: str
+) -> tuple[Snapshot, dict[str, Any], Callable[[Plan], Plan]]:
+    """Read everything once: the snapshot, what else the planner is given, and what adds the operator to a plan."""
     snapshot = take(store, phases=True, namespace=options.selection.namespace)
     if not store.is_cluster:
-        return _Look(snapshot)
+        return snapshot, {}, lambda plan: plan
     if not snapshot.installed:
         raise UsageError(
             "this API server does not know podcliquesets.grove.io: Grove's CRDs are not installed; is it the cluster "
             "that you mean?"
         )
     if not snapshot.trees:
-        return _Look(snapshot, {"now": now()})
+        return snapshot, {"now": now()}, lambda plan: plan
     seen, unseen = Observation(RunOptions(options)), list[Finding]()
     try:
         seen = replace(seen, found=operator.find(store, seen.options.flags))
@@ -127,5 +106,11 @@ def _look(store: Store, options: PlanOptions, now: Callable[[], datetime], names
     except NotAuthorised as error:
         unseen.append(record_unseen(str(error)))
     known = {"tables": seen.recorded.by_set(), "now": now(), "running": seen.release}
-    described = seen.operator.description if seen.operator else None
-    return _Look(snapshot, known, (*unseen, *seen.findings(looking=True)), described)
+    findings = (*unseen, *seen.findings(looking=True))
+    operators = seen.operator.description if seen.operator else None
+
+    def described(plan: Plan) -> Plan:
+        more = findings if any(tree.changes for tree in plan.trees) else ()
+        return replace(plan, findings=(*plan.findings, *more), operator=operators)
+
+    return snapshot, known, described

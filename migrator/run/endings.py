@@ -1,4 +1,4 @@
-"""Why a run gives up, and the error that says so: its exit code is the cluster's state."""
+"""Why a run gives up, and the error with which it ends; the error's exit code is the cluster's state."""
 
 from __future__ import annotations
 
@@ -6,62 +6,43 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
-from migrator.errors import (
-    ClusterError,
-    ForeignOperator,
-    Interrupted,
-    LeaseLost,
-    LostRace,
-    LostReply,
-    MigratorError,
-    NotAuthorised,
-    NotReverted,
-    Refused,
-    Reverted,
-    UsageError,
-)
+from migrator import errors
 from migrator.run.decisions import Exit, Lease, Op, Rec, Sets, Situation, Step, Why
 from migrator.run.execute import TreeConflict
 from migrator.run.observation import Observation, refused
-from migrator.run.operator import Operator
 
 _REASONS: Final[tuple[tuple[tuple[type[BaseException], ...], Why], ...]] = (
-    ((LeaseLost, KeyboardInterrupt), Why.ENDS_HERE),
-    ((ForeignOperator,), Why.FOREIGN),
-    ((TreeConflict,), Why.CONFLICT),
-    ((Refused, UsageError, NotAuthorised), Why.REFUSED),
-    ((LostRace,), Why.BUSY),
-    ((Interrupted,), Why.STOPPED),
-    ((ClusterError, LostReply), Why.NONE),
+    ((errors.LeaseLost, KeyboardInterrupt), Why.ENDS_HERE),
+    ((errors.ForeignOperator,), Why.FOREIGN),
+    ((errors.Refused, errors.UsageError, errors.NotAuthorised), Why.REFUSED),
+    ((errors.LostRace,), Why.BUSY),
+    ((errors.Interrupted,), Why.STOPPED),
+    ((errors.ClusterError, errors.LostReply), Why.NONE),
 )
 
 
 @dataclass(slots=True)
 class Memory:
-    """All that a run remembers beside its Leases and what it saw last.
+    """All that a run remembers beside its Leases and what it saw last; moments are the clock's."""
 
-    ``failed`` is the step that failed last, and ``times`` how often in a row. ``waiting`` is since when others are
-    waited for, ``idle_until`` until when sets may become idle, ``back_since`` since when sets are brought back.
-    ``tried`` counts the steps that write to sets; ``unseen`` is the step that was tried since the last observation.
-    ``cause`` is why the run gives up.
-    """
-
-    idle_until: float
-    failed: Step | None = None
-    times: int = 0
-    waiting: float | None = None
-    back_since: float | None = None
-    tried: Counter[Step] = field(default_factory=Counter)
-    unseen: Step | None = None
-    cause: BaseException | None = None
+    idle_until: float  # sets may become idle until then
+    failed: Step | None = None  # the step that failed last
+    times: int = 0  # in a row
+    waiting: float | None = None  # since when others are waited for
+    back_since: float | None = None  # since when sets are brought back
+    tried: Counter[Step] = field(default_factory=Counter)  # the steps that write to sets
+    unseen: Step | None = None  # tried since the last observation
+    cause: BaseException | None = None  # of giving up
 
 
-def reason_of(error: BaseException) -> Why:
-    """Why an error ends a run; ``NONE`` for one that may pass."""
+def reason_of(error: BaseException, *, skips: bool) -> Why:
+    """Why an error ends a run; ``NONE`` for one that may pass. ``skips``: a conflict stops its own set only."""
+    if isinstance(error, TreeConflict):
+        return Why.SKIP if skips else Why.CONFLICT
     return next((reason for kinds, reason in _REASONS if isinstance(error, kinds)), Why.FAILED)
 
 
-def cause_of(reason: Why, seen: Observation) -> MigratorError:
+def cause_of(reason: Why, seen: Observation) -> errors.MigratorError:
     """The error that stands for a reason to give up that was seen."""
     installed, refusal = seen.operator, refused(seen.plan)
     if reason is Why.REFUSED and refusal is not None:
@@ -75,32 +56,18 @@ def cause_of(reason: Why, seen: Observation) -> MigratorError:
             said = "runs: scale it to zero, or run with --stop-operator"
         elif seen.op is Op.LOOSE:
             said = "acts without waiting for the Lease: stop it, then run again"
-        return ForeignOperator(f"{_described(installed)} {said}")
-    return LeaseLost("the Lease is not ours any more: nothing more may be written")
+        return errors.ForeignOperator(f"{installed.evidence} {said}")
+    return errors.LeaseLost("the Lease is not ours any more: nothing more may be written")
 
 
-def no_home() -> UsageError:
-    """Nothing says where the Lease and the record are kept."""
-    return UsageError(
-        "no Grove operator was found: give the namespace in which the Lease and the record are kept, with "
-        "--operator-namespace"
-    )
-
-
-def overdue(what: str, seen: Observation) -> LostRace:
+def overdue(what: str, seen: Observation) -> errors.LostRace:
     """What we wait for, by name."""
     if seen.operator is not None and seen.operator.pods and seen.own.standing is Lease.OURS:
-        return LostRace(f"{what}: operator pods still exist: {_described(seen.operator)}; wait until they are gone")
+        return errors.LostRace(f"{what}: {seen.operator.evidence} still exists; wait until it is gone")
     held = [lease for lease in (seen.own, *seen.theirs) if lease.standing is Lease.HELD]
     names = "; ".join(f"Lease {lease.name} is held by {lease.holder}" for lease in held)
     said = "another migration or an operator is running; stop it or wait for its end, then run again"
-    return LostRace(f"{what}: {names}: {said}" if names else f"{what}; run again")
-
-
-def _described(installed: Operator) -> str:
-    if installed.pods:
-        return f"operator pod {installed.pods[0].ref} ({installed.pods[0].image})"
-    return f"{installed} with replicas {installed.replicas} and image {installed.image}"
+    return errors.LostRace(f"{what}: {names}: {said}" if names else f"{what}; run again")
 
 
 def reason_code(memory: Memory, seen: Situation) -> int:
@@ -108,41 +75,43 @@ def reason_code(memory: Memory, seen: Situation) -> int:
     nothing_to_do = seen.sets is Sets.DONE and not seen.begun and not seen.open
     if seen.why is Why.NONE or seen.achieved or seen.finished or (seen.why is Why.STOPPED and nothing_to_do):
         return Exit.DONE
-    if seen.why is Why.CONFLICT and seen.skip and seen.begun:
+    if seen.why is Why.SKIP and seen.begun:
         return Exit.LOST
     if memory.tried[Step.BACKWARD]:
         return Exit.REVERTED
-    code = memory.cause.exit_code if isinstance(memory.cause, MigratorError) else Exit.FAILED
+    code = memory.cause.exit_code if isinstance(memory.cause, errors.MigratorError) else Exit.FAILED
     return code if code in {Exit.USAGE, Exit.REFUSED, Exit.LOST} else Exit.FAILED
 
 
 def error_of(code: int, cause: BaseException | None, seen: Situation) -> BaseException:
-    """The error that says so; its class is the exit code's."""
-    cause = cause or ClusterError("the run ended")
-    if isinstance(cause, KeyboardInterrupt | Interrupted):
-        cause = Interrupted("interrupted before the first write; run again" if code == Exit.FAILED else "interrupted")
+    """The error with this exit code, and with its cause and what to do next in words."""
+    cause = cause or errors.ClusterError("the run ended")
+    if isinstance(cause, KeyboardInterrupt | errors.Interrupted):
+        cause = errors.Interrupted(
+            "interrupted before the first write; run again" if code == Exit.FAILED else "interrupted"
+        )
     if code == Exit.REVERTED:
-        said = "everything was put back"
-        if seen.record is not Rec.NONE:
-            said = "what this run wrote was put back, and what an earlier run migrated stays so: do not start the old "
-            said += "operator"
-        return Reverted(f"{cause}; {said}")
+        earlier = (
+            "the writes of this run were put back, and those of an earlier run stay: do not start the old operator"
+        )
+        said = "everything was put back" if seen.record is Rec.NONE else earlier
+        return errors.Reverted(f"{cause}; {said}")
     if code == Exit.STUCK:
-        return NotReverted(f"{cause}; {_left(seen)}")
-    if code == Exit.LOST and seen.why is Why.CONFLICT and seen.begun:
-        return LostRace(
+        return errors.NotReverted(f"{cause}; {_left(seen)}")
+    if code == Exit.LOST and seen.why is Why.SKIP and seen.begun:
+        return errors.LostRace(
             f"{cause}; that set was brought back to the old hashes, and the other sets are migrated. Run again, or "
             "`run --revert`"
         )
-    if isinstance(cause, MigratorError) and cause.exit_code == code:
-        return LeaseLost(f"{cause}; run again") if isinstance(cause, LeaseLost) else cause
-    return ClusterError(str(cause)) if isinstance(cause, MigratorError) else cause
+    if isinstance(cause, errors.MigratorError) and cause.exit_code == code:
+        return errors.LeaseLost(f"{cause}; run again") if isinstance(cause, errors.LeaseLost) else cause
+    return errors.ClusterError(str(cause)) if isinstance(cause, errors.MigratorError) else cause
 
 
 def _left(seen: Situation) -> str:
     """What is left, and what to do next."""
     if not seen.begun and not seen.restore_due:
-        return "whether the record of the run is closed was not seen: run again"
+        return "it is not known whether the record of the run is closed: run again"
     left = "what was written is still there" if seen.begun else "the operator is at zero and was not given back"
     if seen.begun and not seen.backable:
         start = "" if seen.live else " (start it; docs/upgrade.md has the command that gives up a parked Lease)"

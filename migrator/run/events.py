@@ -1,7 +1,6 @@
-"""One Event per PodCliqueSet, for those who look with kubectl: best effort.
+"""One Event per PodCliqueSet, for those who look with kubectl; a failure to write it is logged and no more.
 
-A failure to write an Event is logged and never fails a run. Limits and required fields are those of
-events.k8s.io/v1 (Kubernetes: ``pkg/apis/core/validation/events.go``).
+Limits and required fields are those of events.k8s.io/v1 (Kubernetes: ``pkg/apis/core/validation/events.go``).
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _INSTANCE_BYTES: Final = 128
 
 
 def migrated(store: Store, plan: Plan, context: Context) -> None:
-    """Write one about every PodCliqueSet that was migrated; call it once that is verified."""
+    """Write one about every PodCliqueSet that was migrated and verified."""
     done = (tree for tree in plan.trees if tree.state is TreeState.MIGRATE)
     said = "stored hashes were migrated from"
     notes = {t.tree.ref: f"{len(t.changes)} {said} {t.source} to {t.target}; no pod was touched" for t in done}

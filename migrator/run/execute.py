@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Final
+from typing import Final, NamedTuple
 
 import structlog
 
 from migrator import resources
 from migrator.errors import Conflict, LostReply, MigratorError, NotFound, TestFailed
+from migrator.gc_paused import gc_paused
 from migrator.grove.model import PodCliqueSet, Ref
 from migrator.planning.patches import RESOURCES, Batch, Patch, value_at
 from migrator.store import Store, Write
@@ -48,8 +49,7 @@ class Outcome:
     due: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Sending:
+class _Sending(NamedTuple):
     """What is left of a patch to write, and how often it was sent, this time included."""
 
     patch: Patch
@@ -104,7 +104,7 @@ class Executor:
         """
         self._waiting, self._keep_going = deque(batches), keep_going
         try:
-            with closing(self._store.patches(self._next, concurrency=self._concurrency)) as answers:
+            with gc_paused(), closing(self._store.patches(self._next, concurrency=self._concurrency)) as answers:
                 for sending, answer in answers:
                     self._under_way -= 1
                     self._answered(sending, answer)
@@ -177,7 +177,7 @@ class Executor:
         if left is None or sending.outcome.error is not None:
             self._end(sending.outcome)
         else:
-            self._ready.appendleft(replace(sending, patch=left, attempt=sending.attempt + 1))
+            self._ready.appendleft(sending._replace(patch=left, attempt=sending.attempt + 1))
 
     def _left(self, sending: _Sending, answer: MigratorError | None) -> Patch | None:
         """What is still to be written after an answer, if anything; raises what stops the tree."""

@@ -1,13 +1,12 @@
 """Who may write: the holder of our own Lease and of every Lease that an operator may use.
 
-* A Lease is free if it names no holder, if it is parked, or if it has not moved for its ``leaseDurationSeconds`` on our
-  monotonic clock since we first saw it so. Times that other machines wrote are never compared.
-* It is taken, renewed, parked and released by compare-and-swap. Ours lasts 60 seconds: client-go obeys the duration in
-  the Lease (``tools/leaderelection/leaderelection.go:tryAcquireOrRenew``).
-* Our hold ends, for good, 40 seconds after the *sending* of the last renewal that was confirmed. Every write carries
-  what is left of the hold as its own time limit, so that nothing is under way once somebody else may take over.
-* It is *parked* when sets are left half-migrated: its holder does not exist, and it lasts an hour. That keeps every
-  operator out, and any of our runs takes it at once.
+A Lease is free if it names no holder, if it is parked, or if it has not moved for its ``leaseDurationSeconds`` on our
+clock; times that other machines wrote are never compared. Ours lasts 60 seconds, and client-go obeys the duration in
+the Lease (``tools/leaderelection/leaderelection.go:tryAcquireOrRenew``). Our hold ends earlier, 40 seconds after the
+*sending* of the last confirmed renewal, and limits every write: none is under way once others may take the Lease.
+
+A *parked* Lease belongs to a holder that does not exist. It keeps every operator out for an hour, and any run of ours
+takes it at once.
 """
 
 from __future__ import annotations
@@ -69,14 +68,9 @@ class LeaseRecord:
         return str(self.spec.get("holderIdentity") or "")
 
     @property
-    def transitions(self) -> int:
-        """``spec.leaseTransitions``."""
-        return integer(self.spec.get("leaseTransitions"))
-
-    @property
     def term(self) -> tuple[str, object, int]:
-        """What stays the same from an acquisition to its end: holder, acquireTime and transitions."""
-        return self.holder, self.spec.get("acquireTime"), self.transitions
+        """What stays the same from an acquisition to its end: holder, acquireTime and leaseTransitions."""
+        return self.holder, self.spec.get("acquireTime"), integer(self.spec.get("leaseTransitions"))
 
     @property
     def seconds(self) -> float:
@@ -87,7 +81,7 @@ class LeaseRecord:
 
 @dataclass(frozen=True, slots=True)
 class LeaseSeen:
-    """A Lease as it was seen. ``wait`` is after how many seconds it may be taken, if it does not move."""
+    """A Lease as it was seen; ``wait`` is in how many seconds it may be taken, if it does not move."""
 
     name: str
     standing: Lease
@@ -97,7 +91,7 @@ class LeaseSeen:
 
 @dataclass(frozen=True, slots=True)
 class _Sighting:
-    """A foreign holder, and since when its Lease has not moved (our clock); ``found`` is ``None`` if it is deleted."""
+    """A foreign holder, and since when its Lease has not moved; ``found`` is ``None`` if it is deleted."""
 
     holder: LeaseRecord
     found: LeaseRecord | None
@@ -106,7 +100,7 @@ class _Sighting:
 
 @dataclass(slots=True)
 class _Term:
-    """A term of ours: what we last read or wrote, and when the last confirmed renewal was sent."""
+    """A term of ours; ``sent`` is when its last confirmed renewal was, and ``due`` when its next one is."""
 
     record: LeaseRecord
     sent: float
@@ -115,10 +109,9 @@ class _Term:
 
 
 class Leases:
-    """The Leases of one namespace that a run holds or waits for.
+    """The Leases of one namespace that a run holds or waits for; only the owner's thread changes which are held.
 
-    The context's ``clock`` should be :func:`monotonic`; its ``now`` is written into a Lease and never compared. Without
-    ``threads`` the owner calls :meth:`renew_if_due`. Only the owner's thread changes which Leases are held.
+    The context's ``clock`` should be :func:`monotonic`. Without ``threads`` the owner calls :meth:`renew_if_due`.
     """
 
     def __init__(self, store: Store, namespace: str, context: Context) -> None:
@@ -128,13 +121,11 @@ class Leases:
         self._clock = context.clock
         self._log = context.log
         self._held: dict[str, _Term] = {}
-        self._asked: dict[str, _Term] = {}  # terms that we asked for
+        self._asked: dict[str, _Term] = {}  # by name, and not answered
         self._sightings: dict[str, _Sighting] = {}
         self._last = datetime.min.replace(tzinfo=UTC)
-        self._beat: Heartbeat | None = None
+        self._end_renewals: Callable[[], None] | None = None
         self.quiet_until = 0.0
-
-    # --- looking ------------------------------------------------------------------------------------------------------
 
     def look(self, name: str) -> LeaseSeen:
         """Read one Lease, unless it is ours; raises what the store raises."""
@@ -162,17 +153,12 @@ class Leases:
         left = seen.since + seen.holder.seconds - began
         return LeaseSeen(name, Lease.FREE if left <= 0 else Lease.HELD, seen.holder.holder, max(left, 0.0))
 
-    # --- taking -------------------------------------------------------------------------------------------------------
-
     def take(self, name: str) -> None:
-        """Take a Lease if it is free. If another is faster, the next :meth:`look` shows that.
-
-        Raises what the store raises where the Lease cannot be read or created.
-        """
+        """Take a Lease if it is free; if another is faster, the next :meth:`look` shows that."""
         began, before = self._clock(), self._read(name)
         if self._judge(name, before, began).standing is not Lease.FREE:
             return
-        sent, transitions = self._clock(), before.transitions + 1 if before else 0
+        sent, transitions = self._clock(), before.term[2] + 1 if before else 0
         spec = self._spec(before, self._context.identity, int(DURATION)) | {"leaseTransitions": transitions}
         self._asked[name] = _Term(LeaseRecord("", spec), sent, sent)
         try:
@@ -188,16 +174,11 @@ class Leases:
             self.quiet_until = max(self.quiet_until, waited.since + waited.holder.seconds + QUIET)
         self._held[name] = _Term(record, sent, sent + RENEW_EVERY)
         self._log.info("lease_held", lease=f"{self._namespace}/{name}", taken_over=waited is not None)
-        if self._context.threads and self._beat is None:
-            self._beat = Heartbeat("lease-renewal", self.renew_if_due, RETRY_EVERY / 2)
-
-    # --- holding ------------------------------------------------------------------------------------------------------
+        if self._context.threads and self._end_renewals is None:
+            self._end_renewals = _again_and_again(self.renew_if_due, RETRY_EVERY / 2)
 
     def left(self) -> float:
-        """Seconds for which every Lease that was taken is certainly ours; local and cheap.
-
-        Raises :class:`~migrator.errors.LeaseLost` where that is over, or there is none. Once lost it stays lost.
-        """
+        """Seconds for which all are certainly ours; raises :class:`~migrator.errors.LeaseLost` once one is not."""
         if OWN_LEASE not in self._held:
             raise LeaseLost(f"Lease {self._namespace}/{OWN_LEASE} was never taken: nothing more may be written")
         terms = self._held.values()
@@ -240,16 +221,11 @@ class Leases:
         term.lost = term.lost or f"Lease {self._namespace}/{name} {why}"
         self._log.error("lease_lost", lease=name, reason=why)
 
-    # --- letting go ---------------------------------------------------------------------------------------------------
-
     def let_go(self, *, park: bool) -> None:
-        """Release every Lease that is ours, the operator's first; with ``park`` those are parked.
-
-        Failures are logged: all that they cost is the next holder's wait.
-        """
-        if self._beat is not None:
-            self._beat.stop()
-            self._beat = None
+        """Release every Lease that is ours, or with ``park`` park the operator's first; a failure is only logged."""
+        if self._end_renewals is not None:
+            self._end_renewals()
+            self._end_renewals = None
         terms, self._held = self._held, {}
         for name in sorted(terms, key=lambda name: name == OWN_LEASE):
             if not self._lost(terms[name]):
@@ -272,8 +248,6 @@ class Leases:
                 if found is None or found.term != record.term:
                     return
                 record = found
-
-    # --- requests -----------------------------------------------------------------------------------------------------
 
     def _read(self, name: str) -> LeaseRecord | None:
         try:
@@ -308,21 +282,18 @@ def _record(raw: JSONObject) -> LeaseRecord:
     return LeaseRecord(str(raw["metadata"].get("resourceVersion", "")), dict(raw.get("spec") or {}))
 
 
-class Heartbeat:
-    """A daemon thread that calls something again and again, ``pause`` seconds apart."""
+def _again_and_again(call: Callable[[], object], pause: float) -> Callable[[], None]:
+    """Call something in a thread, ``pause`` seconds apart; returns the function that ends this."""
+    stop = threading.Event()
 
-    def __init__(self, name: str, beat: Callable[[], object], pause: float) -> None:
-        self._beat = beat
-        self._pause = pause
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
+    def run() -> None:
+        while not stop.wait(pause):
+            call()
 
-    def _run(self) -> None:
-        while not self._stop.wait(self._pause):
-            self._beat()
+    def end() -> None:
+        stop.set()
+        thread.join(RENEW_EVERY)
 
-    def stop(self) -> None:
-        """Let it end, and wait for that as long as one request may take."""
-        self._stop.set()
-        self._thread.join(RENEW_EVERY)
+    thread = threading.Thread(target=run, name="lease-renewal", daemon=True)
+    thread.start()
+    return end

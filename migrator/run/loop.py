@@ -1,7 +1,4 @@
-"""A run: observe, decide, act, until the decision is to end.
-
-Nothing of what was written is remembered: every write makes the newest reading of the sets worthless.
-"""
+"""A run: observe, decide, act, until the decision is to end. What was written is never remembered, but read again."""
 
 from __future__ import annotations
 
@@ -9,15 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from migrator.errors import ClusterError, Interrupted, Rejected
+from migrator.errors import ClusterError, Interrupted, Rejected, UsageError
 from migrator.grove.model import Plan
 from migrator.run import admission, events, operator
 from migrator.run.actions import Actions
 from migrator.run.context import Context, RunOptions, RunResult
-from migrator.run.decisions import Exit, Lease, Phase, Situation, Step, Why, decide, exit_code, parks, why
+from migrator.run.decisions import Exit, Lease, Phase, Sets, Situation, Step, Why, decide, exit_code, parks, why
 from migrator.run.dry_run import rehearse
-from migrator.run.endings import Memory, cause_of, error_of, no_home, overdue, reason_code, reason_of
-from migrator.run.observation import UNREAD, Observation, pending, read_sets, refusals_of
+from migrator.run.endings import Memory, cause_of, error_of, overdue, reason_code, reason_of
+from migrator.run.observation import NO_HOME, UNREAD, Observation, pending, read_sets, refusals_of
 from migrator.store import DryRun, Store
 
 #: How long others are waited for, and how long going back may take, in seconds.
@@ -38,7 +35,7 @@ _STEPS: Final[Mapping[Step, tuple[str, Callable[[Actions, Observation], bool | N
     Step.STOP_OPERATOR: ("stop", Actions.stop_operator),
     Step.TAKE_OPERATOR_LEASES: ("fence", Actions.take_operator_leases),
     Step.FORWARD: ("execute", Actions.forward),
-    Step.BACKWARD: ("revert", Actions.backward),
+    Step.BACKWARD: ("revert", lambda actions, seen: actions.backward(seen.to_go_back)),
     Step.RESTORE_OPERATOR: ("close", Actions.restore_operator),
     Step.CLOSE_RECORD: ("close", Actions.close_record),
     Step.FORGET_RECORD: ("close", Actions.forget_record),
@@ -46,10 +43,7 @@ _STEPS: Final[Mapping[Step, tuple[str, Callable[[Actions, Observation], bool | N
 
 
 def run(store: Store, options: RunOptions, context: Context) -> RunResult:
-    """Migrate, or with ``revert`` undo a migration; returns when every planned value is proven to be there.
-
-    Raises a :class:`~migrator.errors.MigratorError` whose exit code says what state the cluster is in.
-    """
+    """Migrate or revert; returns once every planned value is proven to be there, and raises an error otherwise."""
     _ = options.way  # wrong schemes are answered before anything is read
     if not store.is_cluster or store.dry_run is not DryRun.NONE:
         return rehearse(store, options, context)
@@ -86,7 +80,7 @@ class _Run:
             except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - whatever it is, the cluster is put in order
                 self._failed(step, error)
                 if step is None and self._memory.cause is error:
-                    break  # what cannot be seen cannot be put in order
+                    break  # without an observation there is no next step
         return self._end()
 
     def _observe(self) -> None:
@@ -138,7 +132,7 @@ class _Run:
         elif step is Step.WAIT:
             self._wait(situation)
         elif self._actions is None:
-            raise no_home()
+            raise UsageError(NO_HOME)
         else:
             seen, (stage, do) = self._seen, _STEPS[step]
             if step is Step.FORWARD:
@@ -156,7 +150,7 @@ class _Run:
                     self._unread(seen.phase)
 
     def _unread(self, phase: Phase) -> None:
-        """Forget what was read of the sets; ``phase`` says for what they are read again."""
+        """Forget the sets; they are read again in this phase."""
         self._seen = replace(self._seen, sets=UNREAD, phase=phase)
 
     def _look(self) -> None:
@@ -174,7 +168,7 @@ class _Run:
 
     def _wait(self, situation: Situation) -> None:
         context, memory = self._context, self._memory
-        if situation.may_become_idle:
+        if situation.sets is Sets.BUSY:
             self._log.info("waiting_for_idle")
             context.sleep(self._options.interval)
             self._unread(self._seen.phase)
@@ -199,7 +193,8 @@ class _Run:
         self._log.warning("step_failed", step=step.value if step else "observe", error=str(error), times=memory.times)
         early = step in {None, Step.LOOK} and (self._actions is None or self._seen.own.standing is not Lease.OURS)
         enough = memory.times >= (1 if early else ATTEMPTS - isinstance(error, Rejected))
-        reason, known = reason_of(error), self._seen.why is not Why.NONE
+        skips, known = self._options.on_conflict == "skip", self._seen.why is not Why.NONE
+        reason = reason_of(error, skips=skips)
         if enough and (reason is Why.NONE or known):
             reason = Why.ENDS_HERE if step is None else reason if known else Why.FAILED
         if reason is not Why.NONE and (not known or reason is Why.ENDS_HERE):
@@ -213,12 +208,12 @@ class _Run:
         self._context.deadline.extend(_TIME_TO_LEAVE)
 
     def _end(self) -> RunResult:
-        """Let go of the Leases, write Events, and return or raise what says in which state the cluster is."""
+        """Let go of the Leases, write Events, and return or raise by the state of the cluster."""
         memory, seen = self._memory, self._situation()
         code = exit_code(reason_code(memory, seen), seen)
         try:
             if self._actions is not None:
-                self._actions.let_go(park=parks(code, seen))
+                self._actions.leases.let_go(park=parks(code, seen))
             if code == Exit.REFUSED:
                 events.refused(self._store, self._seen.plan, self._context)
             if code == Exit.DONE and not self._options.revert:

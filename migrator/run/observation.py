@@ -7,19 +7,19 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
-from migrator.errors import Refused
-from migrator.gc_paused import uncollected
+from migrator.errors import Refused, UsageError
+from migrator.gc_paused import gc_paused
 from migrator.grove.model import Change, Finding, Plan, Severity, Snapshot, Tree, TreePlan, TreeState
 from migrator.grove.places import stored_hashes
 from migrator.planning.detect import Pair
 from migrator.planning.guards.base import refuse, warn
 from migrator.planning.images import other_digest, release_in
-from migrator.planning.options import Selection
+from migrator.planning.options import AUTO, Selection
 from migrator.planning.patches import Batch, Patch, backward, forward
 from migrator.planning.planner import changes_of, is_of, make_plan
 from migrator.planning.revert import make_revert
 from migrator.planning.tables import Table
-from migrator.run import operator, record
+from migrator.run import operator
 from migrator.run.context import Context, RunOptions
 from migrator.run.decisions import Lease, Op, Phase, Rec, Sets, Situation, Why
 from migrator.run.leases import OWN_LEASE, LeaseSeen
@@ -28,17 +28,20 @@ from migrator.run.record import Recorded, Recorder
 from migrator.run.snapshot import take
 from migrator.store import Store
 
+NO_HOME: Final = (
+    "no Grove operator was found: give the namespace in which the Lease and the record are kept, with "
+    "--operator-namespace"
+)
 _EDITED: Final = "GM-130"
-_STATES: Final = {record.STOPPING: Rec.STOPPING, record.WRITING: Rec.WRITING, record.REVERTING: Rec.REVERTING}
 _FROM_WORST: Final = (Lease.LOST, Lease.HELD, Lease.FREE, Lease.OURS)
 
 
 @dataclass(frozen=True, slots=True)
 class SetsSeen:
-    """One coherent reading of the sets.
+    """One coherent reading of the sets; ``uids`` are those of all that exist.
 
-    ``back`` is what of the open run would go back, ``half`` that of half-written sets. ``remains``: a revert of a
-    selection leaves other sets migrated. ``uids`` are those of all sets that exist.
+    ``back`` are the open run's sets that can go back, ``half`` those of them that are half-written. ``remains``: sets
+    outside the selection of a revert stay migrated.
     """
 
     plan: Plan
@@ -54,10 +57,7 @@ UNREAD: Final = SetsSeen(Plan("", "", ()), read=False)
 
 @dataclass(frozen=True)
 class Observation:
-    """The newest reading of operators, record and Leases, and of the sets; ``phase`` says for what those are read.
-
-    ``why`` is the reason to give up, once there is one.
-    """
+    """The newest reading of operators, record and Leases, and of the sets; ``why`` is the reason to give up, if any."""
 
     options: RunOptions
     found: Found = field(default_factory=Found)
@@ -72,6 +72,13 @@ class Observation:
     def operator(self) -> Operator | None:
         """The installation, if there is one."""
         return self.found.operator
+
+    @property
+    def home(self) -> str:
+        """Where our Lease and record are kept; raises :class:`~migrator.errors.UsageError` if that is not known."""
+        if self.found.home is None:
+            raise UsageError(NO_HOME)
+        return self.found.home
 
     @property
     def plan(self) -> Plan:
@@ -116,7 +123,7 @@ class Observation:
         return self.own.standing is Lease.OURS is self.their_standing
 
     def situation(self, *, tired: bool, idle: bool, stopping: bool) -> Situation:
-        """What a decision depends on; ``stopping``: the operator may have been stopped since it was seen."""
+        """What a decision depends on. ``idle``: sets may become idle; ``stopping``: the operator may be stopped now."""
         return Situation(
             revert=self.options.revert,
             record=self.rec,
@@ -124,15 +131,13 @@ class Observation:
             theirs=self.their_standing,
             operator=self.op,
             stoppable=self.options.stop_operator and (self.operator is None or bool(self.operator.deployment)),
-            sets=self.to_do,
+            sets=Sets.BUSY if idle and self.to_do is Sets.REFUSED and self.phase is Phase.START else self.to_do,
             phase=self.phase,
             begun=self.begun,
             whole=self.sets.read and not self.sets.half,
             restore_due=stopping or self.replicas_due is not None,
             backable=not self.target_was_running,
             tired=tired,
-            skip=self.options.on_conflict == "skip",
-            idle=idle,
             why=self.why,
         )
 
@@ -144,7 +149,7 @@ class Observation:
             return Rec.NONE
         if run.finished is not None:
             return Rec.CLOSED
-        state, way = _STATES.get(run.state, Rec.OTHER), self.options.way
+        state, way = Rec(run.state) if run.state in {*Rec} else Rec.OTHER, self.options.way
         ours = all(is_of(table, way) for table in self.recorded.of_open_run().values())
         return state if ours or state is Rec.STOPPING else Rec.OTHER
 
@@ -154,7 +159,7 @@ class Observation:
         if self.operator is None or self.operator.gone:
             return Op.GONE
         if not self.fenced and self.operator.deployment and not self.operator.replicas:
-            return Op.ENDING  # it is scaled to zero already: its pods will be told to end
+            return Op.ENDING  # it is scaled to zero, so its pods end soon
         targets = all(map(self.options.speaks, self.operator.images))
         if not self.operator.live and (not self.fenced or targets):
             return Op.ENDING
@@ -181,13 +186,12 @@ class Observation:
 
     @property
     def to_go_back(self) -> tuple[TreePlan, ...]:
-        """The sets of the open run that go back: all, or after a conflict those that are half-written and skipped."""
-        skips = self.why is Why.CONFLICT and self.options.on_conflict == "skip"
-        return self.sets.half if skips else self.sets.back
+        """The sets of the open run that go back: all, or only the half-written ones where conflicts are skipped."""
+        return self.sets.half if self.why is Why.SKIP else self.sets.back
 
     @cached_property
     def begun(self) -> bool:
-        """Whether something that the open run wrote is in the cluster, or may be."""
+        """Whether the cluster holds a write of the open run, or may hold one."""
         if self.rec not in {Rec.WRITING, Rec.REVERTING}:
             return self.rec is Rec.OTHER
         if not self.sets.read or self.phase is Phase.START:
@@ -198,10 +202,7 @@ class Observation:
 
     @property
     def replicas_due(self) -> int | None:
-        """The replicas that the operator should get back now: it is the one that was stopped, and reads what is there.
-
-        The target's reads what was written by an earlier run, and had read it when this one stopped it.
-        """
+        """The replicas that we stopped and should give back now, because the operator reads what is there."""
         run, installed, options = self.recorded.run, self.operator, self.options
         if run is None or installed is None or not installed.deployment or installed.replicas:
             return None
@@ -227,15 +228,13 @@ class Observation:
         return any(map(self.options.speaks, images))
 
     def findings(self, *, looking: bool = False) -> list[Finding]:
-        """What of operators, webhooks and the record forbids a run, or should be known.
-
-        For those who are only ``looking`` a live operator is a warning: a run can stop it.
-        """
+        """What operators, webhooks and the record have against a run; only warnings for those who are ``looking``."""
         found = [*self.found.findings, *self._of_operator(stops=looking or self.options.stop_operator)]
         run, installed = self.recorded.unfinished, self.operator
         if self.rec is Rec.OTHER and run is not None:
-            said = f"a migration from {run.source} to {run.target} did not end: finish it with `run --to {run.target}`"
-            found.append(refuse("GM-205", None, None, f"{said}, or undo it with `run --revert --to {run.target}`"))
+            flags = f"--to {run.target}" if run.source == AUTO else f"--from {run.source} --to {run.target}"
+            said = f"an earlier migration to {run.target} did not end: finish it with `run {flags}`"
+            found.append(refuse("GM-205", None, None, f"{said}, or undo it with `run --revert {flags}`"))
         if not looking:
             return found
         found = [f if f.code in {"GM-203", "GM-205"} else replace(f, severity=Severity.WARNING) for f in found]
@@ -250,10 +249,8 @@ class Observation:
         if installed is None:
             return
         if not installed.gone and not self.fenced:
-            ref, what = None, f"{installed} has replicas {installed.replicas}"
-            if installed.pods:
-                ref = installed.pods[0].ref
-                what = f"operator pod {ref} ({installed.pods[0].image}) exists"
+            pod = next(iter(installed.pods), None)
+            ref, what = (pod.ref, f"{pod} exists") if pod else (None, f"{installed} has replicas {installed.replicas}")
             if not stops:
                 said = "a live operator that sees other hashes starts a rolling update; scale it to zero, or run with"
                 yield refuse("GM-122", ref, None, f"{what}: {said} --stop-operator")
@@ -262,15 +259,7 @@ class Observation:
         for pod in installed.pods:
             other = other_digest(pod.digests, options.target_digests)
             if other is not None and options.speaks(pod.image):
-                yield refuse("GM-122", pod.ref, None, f"operator pod {pod.ref} ({pod.image}) {other}")
-
-
-def glance(store: Store, options: RunOptions) -> Observation:
-    """Read operators and record only, for a command that takes no Lease."""
-    if not store.is_cluster:
-        return Observation(options)
-    found = operator.find(store, options.flags)
-    return Observation(options, found, Recorder(store, found.home).load() if found.home else Recorded())
+                yield refuse("GM-122", pod.ref, None, f"{pod} {other}")
 
 
 def read_sets(store: Store, seen: Observation, context: Context) -> Observation:
@@ -278,7 +267,7 @@ def read_sets(store: Store, seen: Observation, context: Context) -> Observation:
     snapshot, options, recorded, way = take(store), seen.options, seen.recorded, seen.options.way
     everything = replace(options.plan, selection=Selection())
     plan, remains = Plan(options.plan.source, options.plan.target, ()), False
-    with uncollected():
+    with gc_paused():
         tables = {uid: table for uid, table in recorded.of_open_run().items() if is_of(table, way)}
         trees = tuple(tree for tree in snapshot.trees if tree.ref.uid in tables)
         undo = make_revert(Snapshot(trees), everything, tables=tables).trees
@@ -300,22 +289,24 @@ def read_sets(store: Store, seen: Observation, context: Context) -> Observation:
 
 
 def look_ahead(store: Store, options: RunOptions, context: Context) -> Observation:
-    """Read what a run would read first; raises what the run would raise."""
-    return read_sets(store, glance(store, options), context)
+    """Read what a run reads first, without a Lease; raises what the run would raise."""
+    found = operator.find(store, options.flags) if store.is_cluster else Found()
+    recorded = Recorder(store, found.home).load() if found.home else Recorded()
+    return read_sets(store, Observation(options, found, recorded), context)
 
 
 def _before_its_tables(seen: Observation) -> bool:
     """Whether the run that a revert undoes died before it recorded a table, and so before its first patch."""
     run, plan = seen.recorded.unfinished, seen.options.plan
-    if run is None or run.revert or run.state != record.STOPPING or seen.recorded.tables:
+    if run is None or run.revert or run.state != Rec.STOPPING or seen.recorded.tables:
         return False
     return (run.source, run.target) == (plan.source, plan.target)
 
 
 def left_of(tree: Tree, table: Table) -> tuple[Change, ...]:
-    """What of a tree is still the source's, by its recorded table."""
+    """What of a tree is still the source's, by its table."""
     pair = Pair(table.source_hashes, table.target_hashes, tree.pcs.on_delete)
-    return changes_of(tuple(stored_hashes(tree)), table.source_hashes, table.target_hashes, pair=pair)
+    return changes_of(stored_hashes(tree), pair)
 
 
 def refusals_of(plan: Plan) -> list[Finding]:
@@ -340,8 +331,7 @@ def pending(plan: Plan) -> list[TreePlan]:
 
 
 def foreign(installed: Operator | None, held: Iterable[str]) -> str | None:
-    """An operator that acts although these Leases are ours; its description."""
+    """An operator that acts although these Leases are ours, in words."""
     if installed is None or not installed.live or operator.kept_out(installed, held):
         return None
-    names = ", ".join(f"{pod.ref.namespace}/{pod.ref.name} ({pod.image})" for pod in installed.pods)
-    return f"{installed} elects no leader by a Lease that we hold, and runs: {names or installed.image}"
+    return f"{installed.evidence} runs, and elects no leader by a Lease that we hold"

@@ -1,14 +1,13 @@
 """Find the operator's installation, and scale it.
 
 An operator is a Deployment with the chart's labels or container name (``operator/charts/values.yaml:deployment``), a
-Deployment that the Service of Grove's validating webhook selects, at zero too, or a pod of one of these. The operator
-serves the whole cluster, so two of them are one too many. A pod elsewhere with only the labels is somebody else's.
+Deployment behind the Service of Grove's validating webhook, or a pod of one of these. It serves the whole cluster.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from migrator.errors import LostRace, LostReply, NotAuthorised, NotFound, Refused, TestFailed, UsageError
@@ -43,8 +42,8 @@ _SCALE_ATTEMPTS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Flags:
-    """The user's flags about the operator."""
+class OperatorFlags:
+    """``--operator-namespace``, ``--operator-deployment`` and ``--lease-name``."""
 
     namespace: str | None = None
     deployment: str | None = None
@@ -53,30 +52,28 @@ class Flags:
 
 @dataclass(frozen=True, slots=True)
 class OperatorPod:
-    """A pod of an operator: its operator container's image, and the digests by which its images were pulled."""
+    """A pod of an operator; ``digests`` are those by which its images were pulled."""
 
     ref: Ref
     image: str
     terminating: bool
     digests: frozenset[str] = frozenset()
 
+    def __str__(self) -> str:
+        return f"operator pod {self.ref} ({self.image})"
+
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """An installation, as it was found.
-
-    ``deployment`` is empty where operator pods run without one. ``lease_name`` is the Lease that it elects its leader
-    by, ``None`` where it elects none. ``settled`` is false while the Deployment controller has not seen the newest
-    replicas and could still create a pod.
-    """
+    """An installation, as it was found."""
 
     namespace: str
-    deployment: str
+    deployment: str  # empty where pods run without one
     replicas: int
     image: str
     pods: tuple[OperatorPod, ...]
-    lease_name: str | None
-    settled: bool = True
+    lease_name: str | None  # by which it elects its leader, if it does
+    settled: bool = True  # false while the Deployment controller has not seen the newest replicas
 
     def __str__(self) -> str:
         return f"Deployment {self.namespace}/{self.deployment}" if self.deployment else f"pods in {self.namespace}"
@@ -86,6 +83,11 @@ class Operator:
         """What it is, its replicas and its image."""
         noun = "replica" if self.replicas == 1 else "replicas"
         return f"{self}, {self.replicas} {noun} of {self.image or 'an unknown image'}"
+
+    @property
+    def evidence(self) -> str:
+        """What shows that it is there: a pod by name, or else its description."""
+        return str(self.pods[0]) if self.pods else self.description
 
     @property
     def live(self) -> bool:
@@ -120,13 +122,11 @@ class _Service:
     selector: Mapping[str, Any] = field(default_factory=dict)
 
 
-def find(store: Store, flags: Flags, *, everywhere: bool = True) -> Found:
-    """Find the installation.
+def find(store: Store, flags: OperatorFlags, *, everywhere: bool = True) -> Found:
+    """Find the installation; without ``everywhere`` other namespaces are searched by the chart's labels only.
 
-    Without ``everywhere`` Deployments of other namespaces are found by the chart's labels only, which is cheap, and
-    pods there are not warned of. Raises :class:`~migrator.errors.UsageError` for a named Deployment that does not
-    exist, and :class:`~migrator.errors.NotAuthorised` where a right is missing: an operator that may not be seen is
-    never taken for absent.
+    Raises :class:`~migrator.errors.UsageError` for a named Deployment that does not exist, and
+    :class:`~migrator.errors.NotAuthorised` where a right is missing: what may not be seen is not taken for absent.
     """
     configurations = store.list(VALIDATING_WEBHOOK_CONFIGURATIONS, lambda raw: raw).items
     service, behind = _service(store, configurations)
@@ -152,23 +152,18 @@ def kept_out(operator: Operator, held: Iterable[str]) -> bool:
     return operator.lease_name is not None and operator.lease_name in held
 
 
-def lease_names(operator: Operator | None, flags: Flags) -> tuple[str, ...]:
+def lease_names(operator: Operator | None, flags: OperatorFlags) -> tuple[str, ...]:
     """The Leases that an operator may elect its leader by: its own, the one that the user names, and the default."""
     names = {operator.lease_name if operator is not None else None, flags.lease_name, DEFAULT_LEASE_NAME}
     return tuple(sorted(name for name in names if name))
 
 
 def scale(store: Store, operator: Operator, replicas: int) -> None:
-    """Set the Deployment's replicas through its ``scale`` subresource; nothing else of it is ever written.
+    """Set the Deployment's replicas to zero, or back from zero, through its ``scale`` subresource.
 
-    To zero, or back from zero: both leave no field owner on ``spec.replicas``, so that Helm's server-side apply can set
-    it again (measured; a Scale has no field for zero). A Deployment that has replicas already is left as it is. Raises
-    :class:`~migrator.errors.LostRace` if others keep changing the replicas, and :class:`~migrator.errors.Refused`
-    without a Deployment.
+    Both leave no field owner on ``spec.replicas``, so that Helm's server-side apply can set it again (measured). Raises
+    :class:`~migrator.errors.LostRace` if others keep changing the replicas.
     """
-    if not operator.deployment:
-        names = ", ".join(f"{p.ref.namespace}/{p.ref.name}" for p in operator.pods)
-        raise Refused(f"operator pods without a Deployment cannot be scaled: stop {names} yourself, then run again")
     current = operator.replicas
     for _ in range(_SCALE_ATTEMPTS):
         if current == replicas or (current > 0 and replicas > 0):
@@ -211,7 +206,7 @@ def _service(store: Store, configurations: Sequence[JSONObject]) -> tuple[_Servi
     return _Service(namespace, {"matchLabels": (raw.get("spec") or {}).get("selector")}), []
 
 
-def _deployments(store: Store, flags: Flags, service: _Service, *, everywhere: bool) -> list[JSONObject]:
+def _deployments(store: Store, flags: OperatorFlags, service: _Service, *, everywhere: bool) -> list[JSONObject]:
     """The Deployments that look like an operator, or have the name that the user gives."""
 
     def listed(namespace: str | None = None, labels: str | None = None) -> list[JSONObject]:
@@ -236,7 +231,7 @@ def _deployments(store: Store, flags: Flags, service: _Service, *, everywhere: b
 
 
 def _choose(
-    deployments: Sequence[JSONObject], flags: Flags, service: _Service
+    deployments: Sequence[JSONObject], flags: OperatorFlags, service: _Service
 ) -> tuple[JSONObject | None, list[Finding]]:
     """The operator's Deployment, and findings about others."""
     chosen = candidates = [raw for raw in deployments if _recognised(raw, service)]
@@ -290,7 +285,7 @@ def _elsewhere(store: Store, places: Collection[str]) -> Iterator[Finding]:
 
 
 def _operator(
-    store: Store, flags: Flags, chosen: JSONObject | None, pods: Sequence[JSONObject]
+    store: Store, flags: OperatorFlags, chosen: JSONObject | None, pods: Sequence[JSONObject]
 ) -> tuple[Operator, list[Finding]]:
     namespace = _place(chosen or pods[0])
     spec = (_template(chosen) if chosen else pods[0]).get("spec") or {}
@@ -304,18 +299,13 @@ def _operator(
             unknown.append(refuse("GM-122", None, None, str(error)))
     if f"v{(image_tag(image) or '').removeprefix('v')}" in _NO_ELECTION:
         lease = None
-    found = sorted(map(_pod, pods), key=lambda pod: pod.ref)
-    operator = Operator(namespace, "", 0, image, tuple(found), lease)
-    if chosen is not None:
-        observed = (chosen.get("status") or {}).get("observedGeneration")
-        # A Deployment without observedGeneration was never reconciled, so no controller makes pods of it.
-        settled = observed is None or observed >= chosen["metadata"].get("generation", 0)
-        name = chosen["metadata"]["name"]
-        operator = replace(operator, deployment=name, replicas=_replicas(chosen), settled=settled)
-    return operator, unknown
-
-
-# --- raw objects ------------------------------------------------------------------------------------------------------
+    found = tuple(sorted(map(_pod, pods), key=lambda pod: pod.ref))
+    if chosen is None:
+        return Operator(namespace, "", 0, image, found, lease), unknown
+    observed = (chosen.get("status") or {}).get("observedGeneration")
+    # A Deployment without observedGeneration was never reconciled, so no controller makes pods of it.
+    settled = observed is None or observed >= chosen["metadata"].get("generation", 0)
+    return Operator(namespace, chosen["metadata"]["name"], _replicas(chosen), image, found, lease, settled), unknown
 
 
 def _place(raw: JSONObject) -> str:

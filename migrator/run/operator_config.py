@@ -1,9 +1,8 @@
-"""Which Lease the operator's leader election uses: read from the configuration that its pods mount.
+"""The Lease of the operator's leader election, from the configuration that its pods mount.
 
-Grove's chart mounts a ConfigMap (``grove-operator-cm-<hash>``) that holds ``config.yaml``, an OperatorConfiguration
-(``operator/charts/templates/deployment.yaml``, ``configmap-operator.yaml``). Its name changes with its contents, so it
-is found through the pod's volumes. The Lease is in the namespace of the operator's pod: the manager never sets another
-(``operator/internal/controller/manager.go``).
+Grove's chart mounts an OperatorConfiguration from a ConfigMap whose name changes with its contents
+(``operator/charts/templates/deployment.yaml``, ``configmap-operator.yaml``), so it is found through the pod's volumes.
+The Lease is in the namespace of the operator's pod (``operator/internal/controller/manager.go``).
 """
 
 from __future__ import annotations
@@ -29,9 +28,8 @@ _CONFIG_VOLUME: Final = "operator-config"
 def elects_by(store: Store, namespace: str, pod_spec: Mapping[str, Any]) -> str | None:
     """The Lease by which the operator whose pods have this spec elects its leader; ``None`` if it elects none.
 
-    Raises :class:`~migrator.errors.Refused` for a configuration that is absent or cannot be understood, because a
-    wrong guess would leave the next operator free to start while we write, and
-    :class:`~migrator.errors.NotAuthorised` where the ConfigMap may not be read.
+    Raises :class:`~migrator.errors.Refused` for a configuration that is absent or cannot be understood: after a wrong
+    guess an operator could start while we write. What may not be read raises what the store raises.
     """
     for name, key in _candidates(pod_spec):
         try:

@@ -1,11 +1,8 @@
 """What is remembered between runs: translation tables, baselines for ``verify``, and who did what when.
 
-The ConfigMap ``grove-migrator-run`` holds the runs as plain JSON, for people, and names the ConfigMaps
-``grove-migrator-tables-<n>`` that hold tables and baselines: gzip streams of JSON, cut into pieces. New pieces are
-written first, then the run record that names them (the commit), then the pieces that nothing names are deleted. So
-after a crash at any moment the tables of before or the new ones are whole.
-
-What cannot be read, or was written by another version, refuses: it is never taken for absent.
+The ConfigMap ``grove-migrator-run`` holds the runs as JSON and names the ConfigMaps ``grove-migrator-tables-<n>``, the
+pieces of gzip streams with tables and baselines. New pieces are written first, then the run record (the commit), then
+old pieces are deleted: after a crash the earlier tables or the new ones are whole. What cannot be read refuses.
 """
 
 from __future__ import annotations
@@ -26,7 +23,8 @@ from migrator.exact_json import JSONObject
 from migrator.hashing import schemes
 from migrator.planning.tables import Baseline, BaselinesDocument, RunDocument, RunRecord, Table, TablesDocument
 from migrator.resources import CONFIG_MAPS, Op
-from migrator.run.codec import from_json, to_json
+from migrator.run.codec import from_json, plain
+from migrator.run.decisions import Rec
 from migrator.store import Store
 
 T = TypeVar("T")
@@ -39,12 +37,6 @@ LABELS: Final = {
     "app.kubernetes.io/component": "record",
     "app.kubernetes.io/managed-by": "grove-migrator",
 }
-
-#: How far a run got: before and after the first patch of a set may have been sent.
-STOPPING: Final = "stopping"
-WRITING: Final = "writing"
-REVERTING: Final = "reverting"
-DONE: Final = "done"
 
 #: Base64 text of one piece: below 900 KiB with all metadata. A ConfigMap may hold 1 MiB.
 PIECE: Final = 880 * 1024
@@ -69,7 +61,7 @@ class Recorded:
 
     @property
     def superseded(self) -> RunRecord | None:
-        """The newest run that ended well before the open one: what it wrote stands."""
+        """The newest run that ended well before the open one; its writes stand."""
         return next((run for run in self.history if run.finished is not None), None)
 
     def of_open_run(self) -> dict[str, Table]:
@@ -77,22 +69,19 @@ class Recorded:
         run = self.unfinished
         if run is None:
             return {}
-        return {t.uid: t for t in self.tables if run.state == REVERTING or t.run == run.run_id}
+        return {t.uid: t for t in self.tables if run.state == Rec.REVERTING or t.run == run.run_id}
 
     def by_set(self) -> dict[str, Table]:
         """One table for each PodCliqueSet, by uid: the open run's, or else the newest one."""
         return {table.uid: table for table in self.tables} | self.of_open_run()
 
     def origins(self) -> Recorded:
-        """The same with one table for each set and pair of schemes, which keeps only what every run found there.
-
-        What an earlier run wrote was not there before all runs: a revert of everything turns it back.
-        """
+        """The same with one table for each set and pair of schemes; a revert leaves only what every run found there."""
         run, found = self.unfinished, dict[tuple[str, str, str], Table]()
         for table in sorted(self.tables, key=lambda table: run is not None and table.run == run.run_id):
             key = (table.uid, table.source, table.target)
-            older = {(kept.uid, kept.field) for kept in found.get(key, table).kept}
-            kept = tuple(kept for kept in table.kept if (kept.uid, kept.field) in older)
+            older = {(kept.ref.uid, kept.field) for kept in found.get(key, table).kept}
+            kept = tuple(kept for kept in table.kept if (kept.ref.uid, kept.field) in older)
             found[key] = replace(table, kept=kept)
         return replace(self, tables=tuple(found.values()))
 
@@ -108,7 +97,7 @@ class _Current:
 
 def encode(document: object) -> bytes:
     """Compress a document; equal ones give equal bytes."""
-    text = json.dumps({"format": FORMAT, **to_json(document)}, separators=(",", ":"), sort_keys=True)
+    text = json.dumps({"format": FORMAT, **plain(document)}, default=plain, separators=(",", ":"), sort_keys=True)
     return gzip.compress(text.encode(), mtime=0)
 
 
@@ -132,8 +121,8 @@ def _parse(kind: type[T], text: str) -> T:
 class Recorder:
     """Reads and writes the record in one namespace; ``piece`` is the most base64 text that one ConfigMap gets.
 
-    Every method raises what the store raises, and :class:`~migrator.errors.Refused` for a record that cannot be
-    understood. Of two writers the slower one gets :class:`~migrator.errors.LostRace`.
+    A record that cannot be understood raises :class:`~migrator.errors.Refused`, a second writer's
+    :class:`~migrator.errors.LostRace`.
     """
 
     def __init__(self, store: Store, namespace: str, *, piece: int = PIECE) -> None:
@@ -144,11 +133,7 @@ class Recorder:
         self._loaded = Recorded()
 
     def load(self, *, again: bool = True) -> Recorded:
-        """Read the runs and the tables; empty where nothing was ever recorded.
-
-        Without ``again`` what was read or written last is enough. Tables are read only where the run record has
-        changed, and anew if it changes meanwhile.
-        """
+        """Read the runs, and the tables if the runs have changed; without ``again`` only what was never read."""
         if self._known is not None and not again:
             return self._loaded
         current = self._current()
@@ -202,8 +187,6 @@ class Recorder:
         self._known, self._loaded = _Current(), Recorded()
         self._sweep(())
 
-    # --- reading ------------------------------------------------------------------------------------------------------
-
     def _current(self) -> _Current:
         try:
             raw = self._store.get(CONFIG_MAPS, self._namespace, RUN_NAME)
@@ -242,10 +225,8 @@ class Recorder:
                 f"delete it: kubectl -n {self._namespace} delete configmap {RUN_NAME}"
             ) from error
 
-    # --- writing ------------------------------------------------------------------------------------------------------
-
     def _commit(self, current: _Current, document: RunDocument) -> None:
-        text = json.dumps(to_json(document), indent=2)
+        text = json.dumps(document, default=plain, indent=2)
         if text == current.text:
             return
         self._known = None  # unknown until the write has returned
@@ -282,7 +263,8 @@ class Recorder:
 
     def _write_piece(self, free: Iterator[str], piece: bytes) -> str:
         content = {"binaryData": {_TABLES_KEY: base64.b64encode(piece).decode()}}
-        for name in free:
+        while True:
+            name = next(free)
             try:
                 _repeated(partial(self._create, name, content))
             except AlreadyExists:  # after a lost reply it is ours; else a crash left it, and the next sweep takes it
@@ -291,7 +273,6 @@ class Recorder:
                         return name
             else:
                 return name
-        raise AssertionError("there are always more numbers")
 
     def _create(self, name: str, content: JSONObject) -> JSONObject:
         metadata = {"name": name, "namespace": self._namespace, "labels": dict(LABELS)}

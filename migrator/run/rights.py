@@ -1,27 +1,26 @@
-"""Whether we may do all that a run is going to do: asked before anything is disturbed.
+"""Whether we have the rights to a whole run, asked before the operator is stopped.
 
-A right that is missing would otherwise show in the middle of a run, with the operator stopped and half of a set
-written. Asked are SelfSubjectAccessReviews, which every authenticated user may create
-(kubernetes.io/docs/reference/access-authn-authz/rbac, ``system:basic-user``).
+Every authenticated user may create SelfSubjectAccessReviews (kubernetes.io/docs/reference/access-authn-authz/rbac,
+``system:basic-user``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import structlog
 
 from migrator import resources
-from migrator.errors import ApiError, LostReply, NotAuthorised
-from migrator.planning.patches import RESOURCES, Patch
+from migrator.errors import ApiError, LostReply, NotAuthorised, first_of
+from migrator.planning.patches import RANKS, RESOURCES, Patch
 from migrator.resources import Resource
 from migrator.run import record
 from migrator.run.admission import ask
 from migrator.run.context import RunOptions
 from migrator.run.leases import OWN_LEASE
-from migrator.run.operator import Flags, Operator, lease_names
+from migrator.run.operator import Operator, OperatorFlags, lease_names
 from migrator.store import Store
 
 _REVIEWS: Final = Resource(
@@ -29,21 +28,6 @@ _REVIEWS: Final = Resource(
 )
 _NAMED: Final = 8
 _BLIND: Final = "it is not seen whether an operator runs, and what refuses label changes (GM-122, GM-202)"
-
-#: What a run patches: an object, or its status.
-_PATCHED: Final = (
-    (resources.PODS, ""),
-    (resources.POD_CLIQUES, ""),
-    (resources.POD_CLIQUES, "status"),
-    (resources.POD_CLIQUE_SCALING_GROUPS, "status"),
-    (resources.POD_GANG_MAPS, ""),
-    (resources.POD_GANGS, ""),
-    (resources.POD_CLIQUE_SETS, "status"),
-)
-#: Kinds without which nothing is known of a set, by their qualified names; PodGangs where there are PodGangMaps.
-_NEEDED: Final = frozenset(
-    {"podcliquesets.grove.io", "podcliquescalinggroups.grove.io", "podcliques.grove.io", "podgangmaps.grove.io"}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +39,7 @@ class Right:
     subresource: str = ""
     namespace: str = ""
     name: str = ""
+    without: str = field(default="", compare=False)  # the effect of its absence; empty where nothing works then
 
     def __str__(self) -> str:
         what = "/".join(filter(None, (self.resource.plural, self.subresource)))
@@ -64,35 +49,24 @@ class Right:
         return f"{self.verb} {what}{group}{named}{where}"
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
-    """A right, and what goes on without it; ``without`` is empty where nothing does."""
-
-    right: Right
-    without: str = ""
-
-
-def of_plan(kinds: Iterable[Resource], home: str, namespace: str | None = None) -> tuple[Need, ...]:
-    """What ``plan`` takes; ``kinds`` are all of Grove's, ``home`` is the operator's namespace.
-
-    With a ``namespace`` these are the rights to plan its sets alone, and what is not seen otherwise.
-    """
+def of_plan(kinds: Collection[Resource], home: str, namespace: str | None = None) -> tuple[Right, ...]:
+    """What ``plan`` takes for all sets, or those of a ``namespace``; ``kinds`` are Grove's, ``home`` the operator's."""
     recorded = "it is not seen what an earlier run recorded, and by which Lease the operator elects (GM-205, GM-122)"
     return (
         *_lists(kinds, namespace or ""),
-        *((Need(Right("list", resources.PODS), _BLIND),) if namespace else ()),
+        *((Right("list", resources.PODS, without=_BLIND),) if namespace else ()),
         _service(home),
-        Need(Right("get", resources.CONFIG_MAPS, namespace=home), recorded),
+        Right("get", resources.CONFIG_MAPS, namespace=home, without=recorded),
     )
 
 
-def of_run(kinds: Iterable[Resource], home: str, operator: Operator | None, flags: Flags) -> tuple[Need, ...]:
+def of_run(
+    kinds: Collection[Resource], home: str, operator: Operator | None, flags: OperatorFlags
+) -> tuple[Right, ...]:
     """What ``run`` takes, with ``--stop-operator`` and whatever the sets are."""
-    known = tuple(kinds)
-    patched = ((kind, part, "") for kind, part in _PATCHED if not kind.group or kind in known)
-    rights = (*(need.right for need in _lists(known)), *of_writes(patched, home, operator, flags))
-    events = Need(Right("create", resources.EVENTS), "no Events are written about the sets")
-    return (*map(Need, rights), _service(home), events)
+    patched = ((RESOURCES[kind], part, "") for kind, part in RANKS if RESOURCES[kind] in {*kinds, resources.PODS})
+    rights = (*(replace(right, without="") for right in _lists(kinds)), *of_writes(patched, home, operator, flags))
+    return (*rights, _service(home), Right("create", resources.EVENTS, without="no Events are written about the sets"))
 
 
 def of_migration(patches: Iterable[Patch], home: str, operator: Operator | None, options: RunOptions) -> list[Right]:
@@ -105,14 +79,11 @@ def of_writes(
     patched: Iterable[tuple[Resource, str, str]],
     home: str,
     operator: Operator | None,
-    flags: Flags,
+    flags: OperatorFlags,
     *,
     stops_it: bool = True,
 ) -> list[Right]:
-    """What is written: kinds, subresources and namespaces that are patched, Leases, record and operator.
-
-    Each object is read again after a conflict. Leases and record are in ``home``.
-    """
+    """To patch kinds, subresources and namespaces, and to read them again; to write Leases, record and operator."""
     found: dict[Right, None] = {}
     for kind, part, namespace in patched:
         found |= dict.fromkeys((Right("patch", kind, part, namespace), Right("get", kind, "", namespace)))
@@ -130,41 +101,35 @@ def of_writes(
     return rights
 
 
-def _lists(kinds: Iterable[Resource], where: str = "") -> Iterator[Need]:
+def _lists(kinds: Collection[Resource], where: str = "") -> Iterator[Right]:
     """What shows the sets, and what stands in the way of a run."""
-    known = tuple(kinds)
-    needed = _NEEDED | ({resources.POD_GANGS.qualified_name} if resources.POD_GANG_MAPS in known else set())
-    for kind in known:
-        unseen = (
-            "" if kind.qualified_name in needed else "it is not seen whether an operator keeps hashes there (GM-137)"
-        )
-        yield Need(Right("list", kind, namespace=where if kind.namespaced else ""), unseen)
-    yield Need(Right("list", resources.PODS, namespace=where))
-    yield Need(Right("list", resources.DEPLOYMENTS), _BLIND)
-    yield Need(Right("list", resources.VALIDATING_WEBHOOK_CONFIGURATIONS), _BLIND)
+    maps = resources.POD_GANG_MAPS in kinds  # without them the hashes in PodGangs are not known ones
+    needed = {kind.qualified_name for kind in resources.HOLDERS if maps or kind != resources.POD_GANGS}
+    unseen = "it is not seen whether an operator keeps hashes there (GM-137)"
+    for kind in kinds:
+        without = "" if kind.qualified_name in needed else unseen
+        yield Right("list", kind, namespace=where if kind.namespaced else "", without=without)
+    yield Right("list", resources.PODS, namespace=where)
+    yield Right("list", resources.DEPLOYMENTS, without=_BLIND)
+    yield Right("list", resources.VALIDATING_WEBHOOK_CONFIGURATIONS, without=_BLIND)
 
 
-def _service(home: str) -> Need:
-    right = Right("get", resources.SERVICES, namespace=home, name="grove-operator")
-    return Need(right, "an operator under labels of its own is not seen (GM-122)")
+def _service(home: str) -> Right:
+    unseen = "an operator under labels of its own is not seen (GM-122)"
+    return Right("get", resources.SERVICES, namespace=home, name="grove-operator", without=unseen)
 
 
 def check(store: Store, rights: Sequence[Right], log: structlog.typing.FilteringBoundLogger) -> None:
-    """Raise :class:`~migrator.errors.NotAuthorised` naming every right that is missing.
-
-    Where the API server does not answer such questions nothing is raised: the run finds out by itself.
-    """
+    """Raise :class:`~migrator.errors.NotAuthorised` for missing rights; without an answer the run finds out later."""
     try:
         missing = sorted(map(str, _missing(store, rights)))
     except (ApiError, NotAuthorised, LostReply) as error:
         log.info("rights_not_asked", error=str(error))
         return
     if missing:
-        named = "; ".join(missing[:_NAMED])
-        more = f"; and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
         raise NotAuthorised(
-            f"nothing was begun, because we may not {named}{more}: grant it (manifests/base/rbac.yaml has all that a "
-            "run needs), then run again"
+            f"nothing was begun, because we may not {first_of(missing, _NAMED)}: grant it (manifests/base/rbac.yaml "
+            "has all that a run needs), then run again"
         )
 
 

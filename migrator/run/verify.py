@@ -1,8 +1,4 @@
-"""Reading back: every verdict derives from one coherent snapshot.
-
-After an upgrade what is there is compared with what should be there now: an owner's edit, scale-in or deletion is
-reported and does not fail. What cannot be read is not verified.
-"""
+"""Reading back: every verdict derives from one snapshot. An owner's edit, scale-in or deletion is not a failure."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ from functools import cache, partial
 from itertools import count
 from typing import Final
 
-from migrator.errors import LostRace, MigratorError, NotAuthorised, NotFound, Refused, UsageError, VerificationFailed
+from migrator import errors
 from migrator.exact_json import JSONObject
 from migrator.grove.model import Ref, Snapshot
 from migrator.grove.places import stored_hashes
@@ -33,7 +29,6 @@ from migrator.run.record import Recorded, Recorder
 from migrator.run.snapshot import take
 from migrator.store import Store
 
-#: How many problems are named in one sentence; all of them are in the result.
 _NAMED: Final = 3
 
 #: Events of a pod's life, not of its end.
@@ -50,16 +45,13 @@ class VerifyOptions(RunOptions):
 
 @dataclass(frozen=True, slots=True)
 class VerifyResult:
-    """The last snapshot's verdict, and how many attempts it took. ``noticed`` is what owners did since.
-
-    ``compared``: a record had the pods and updates of before.
-    """
+    """The last snapshot's verdict, and how many attempts it took."""
 
     attempts: int
     trees: int
     stored: int
-    compared: bool
-    noticed: tuple[Problem, ...] = ()
+    compared: bool  # with a record
+    noticed: tuple[Problem, ...] = ()  # what owners did since
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,24 +65,22 @@ class _Known:
 
 
 def verify(store: Store, options: VerifyOptions, context: Context, *, namespace: str | None = None) -> VerifyResult:
-    """Check that every stored hash is the target's, or an OnDelete leftover; until it is, or time is up.
+    """Wait until every stored hash is the target's or an OnDelete leftover; raises ``VerificationFailed`` at the end.
 
-    With ``after_upgrade`` also that an operator of the target runs and, by the record, that no update has begun since
-    the migration, that no ``updatedReplicas`` lags behind, and that no pod of before is missing; then the record has
-    served and goes. Without a record only what can be seen is checked. ``namespace`` is where the record is if no
-    operator is found. Raises :class:`~migrator.errors.VerificationFailed` with the problems of the last snapshot, and
-    :class:`~migrator.errors.UsageError` if the record is of another migration.
+    With ``after_upgrade`` an operator of the target must run too, and by the record no update may have begun since the
+    migration, no ``updatedReplicas`` lag behind, and no earlier pod be missing; then the record is removed. The record
+    is in ``namespace`` if no operator is found; one of another migration raises :class:`~migrator.errors.UsageError`.
     """
     known = _read(store, options, namespace)
     run = known.recorded.run
     if options.after_upgrade and not known.tables:
         if run is not None:
-            raise UsageError(
+            raise errors.UsageError(
                 f"the record in {known.home} is of a run from {run.source} to {run.target} and has no table for one "
                 f"from {options.plan.source} to {options.plan.target}: verify that one, or give its record up with "
                 "`verify --close`"
             )
-        context.log.warning("no_record", consequence="pods and updates of before are unknown and not compared")
+        context.log.warning("no_record", consequence="earlier pods and updates are not known, so they are not compared")
     deadline = context.clock() + options.settle
     for attempts in count(1):
         snapshot = take(store)
@@ -106,13 +96,12 @@ def verify(store: Store, options: VerifyOptions, context: Context, *, namespace:
         context.log.warning("changed_by_its_owner", object=str(problem.ref), what=problem.message)
     if problems:
         problems = tuple(_with_events(store, problems, snapshot))
-        named = "; ".join(problem.message for problem in problems[:_NAMED])
-        more = f"; and {len(problems) - _NAMED} more" if len(problems) > _NAMED else ""
-        raise VerificationFailed(f"verification failed after {attempts} snapshots: {named}{more}", problems)
+        named = errors.first_of([problem.message for problem in problems], _NAMED)
+        raise errors.VerificationFailed(f"verification failed after {attempts} snapshots: {named}", problems)
     if options.after_upgrade and known.home is not None and run is not None:
         try:
             close(store, known.home, context)
-        except MigratorError as error:  # verified all the same
+        except errors.MigratorError as error:  # verified all the same
             context.log.warning("record_not_removed", error=str(error))
     stored = sum(1 for tree in snapshot.trees for _ in stored_hashes(tree))
     return VerifyResult(attempts, len(snapshot.trees), stored, bool(known.tables), noticed)
@@ -128,7 +117,7 @@ def _read(store: Store, options: VerifyOptions, namespace: str | None) -> _Known
         recorded = recorder.load()
         tables = {uid: table for uid, table in recorded.by_set().items() if is_of(table, options.way)}
         return _Known(home, recorded, tables, recorder.baselines() if options.after_upgrade else {})
-    except (NotAuthorised, Refused, UsageError):
+    except (errors.NotAuthorised, errors.Refused, errors.UsageError):
         if options.after_upgrade:
             raise
         return _Known()
@@ -137,7 +126,7 @@ def _read(store: Store, options: VerifyOptions, namespace: str | None) -> _Known
 def _found(store: Store, snapshot: Snapshot, known: _Known, options: VerifyOptions) -> Iterator[Problem]:
     after = options.after_upgrade
     yield from problems_of(snapshot, options.way, known.tables, known.baselines, after_upgrade=after)
-    if store.is_cluster and not snapshot.trees:  # proof of nothing where the record names sets, or CRDs are missing
+    if store.is_cluster and not snapshot.trees:  # without a set nothing is proven
         ref = Ref("PodCliqueSet", "", "")
         if known.tables:
             said = f"there is no PodCliqueSet, and the record names {len(known.tables)}: is this the cluster?"
@@ -148,26 +137,12 @@ def _found(store: Store, snapshot: Snapshot, known: _Known, options: VerifyOptio
         yield from _no_operator(store, options)
 
 
-# --- closing the record -----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Closing:
-    """What ``verify --close`` gives up, and where the record is."""
-
-    home: str
-    gives_up: tuple[str, ...]
-
-
-def closing(store: Store, options: VerifyOptions, *, namespace: str | None = None) -> Closing:
-    """What is lost with the record; raises :class:`~migrator.errors.Refused` where sets are half-migrated.
-
-    Raises :class:`~migrator.errors.UsageError` where there is no record.
-    """
+def closing(store: Store, options: VerifyOptions, *, namespace: str | None = None) -> tuple[str, list[str]]:
+    """Where the record is, and what is lost with it; refuses where sets are half-migrated, or there is no record."""
     known = _read(store, options, namespace)
     run = known.recorded.run
     if known.home is None or run is None:
-        raise UsageError("there is no record of a run in the operator's namespace")
+        raise errors.UsageError("there is no record of a run in the operator's namespace")
     trees, written = {tree.ref.uid: tree for tree in take(store).trees}, 0
     for table in known.recorded.tables:
         tree, way = trees.get(table.uid), PlanOptions(source=table.source, target=table.target)
@@ -175,7 +150,7 @@ def closing(store: Store, options: VerifyOptions, *, namespace: str | None = Non
         if tree is None or not any(plan.changes for plan in back.trees):
             continue
         if left_of(tree, table):
-            raise Refused(
+            raise errors.Refused(
                 f"{tree.ref} is half-migrated from {table.source} to {table.target}, and only the record can translate "
                 f"it: run `run --to {table.target}` or `run --revert` first"
             )
@@ -183,7 +158,7 @@ def closing(store: Store, options: VerifyOptions, *, namespace: str | None = Non
     gives_up = [f"the way back of {written} PodCliqueSets ({run.source} to {run.target}, {run.started:%Y-%m-%d})"]
     if run.operator is not None:
         gives_up.append(f"what the operator was: {run.operator.replicas} replicas of {run.operator.image}")
-    return Closing(known.home, tuple(gives_up))
+    return known.home, gives_up
 
 
 def close(store: Store, home: str, context: Context) -> None:
@@ -193,7 +168,9 @@ def close(store: Store, home: str, context: Context) -> None:
         leases.take(OWN_LEASE)
     seen = leases.look(OWN_LEASE)
     if seen.standing is not Lease.OURS:
-        raise LostRace(f"Lease {home}/{OWN_LEASE} is held by {seen.holder}: a migration is at work, or died just now")
+        raise errors.LostRace(
+            f"Lease {home}/{OWN_LEASE} is held by {seen.holder}: a migration is at work, or died just now"
+        )
     try:
         recorder = Recorder(store.within(leases.left), home)
         recorder.load()
@@ -202,20 +179,17 @@ def close(store: Store, home: str, context: Context) -> None:
         leases.let_go(park=False)
 
 
-# --- beside the hashes ------------------------------------------------------------------------------------------------
-
-
 def _no_operator(store: Store, options: VerifyOptions) -> Iterator[Problem]:
-    """Before an operator of the target has run there is no "after the upgrade"; nor if it is another build of it."""
+    """The upgrade is not done while no operator of the target runs, or another build of it."""
     installed = operator.find(store, options.flags).operator
     pods = installed.pods if installed is not None else ()
     for pod in pods:
         other = other_digest(pod.digests, options.target_digests)
         if other is not None:
-            yield Problem(pod.ref, None, f"operator pod {pod.ref} ({pod.image}) {other}")
+            yield Problem(pod.ref, None, f"{pod} {other}")
     if any(options.speaks(pod.image) for pod in pods if not pod.terminating):
         return
-    seen = f"{installed} has replicas {installed.replicas} of {installed.image}" if installed else "there is none"
+    seen = installed.description if installed else "there is none"
     said = f"no operator of {options.plan.target} runs ({seen}): upgrade first, or name its image with --target-image"
     yield Problem(Ref("Deployment", installed.namespace if installed else "", "grove-operator"), None, said)
 
@@ -223,8 +197,7 @@ def _no_operator(store: Store, options: VerifyOptions) -> Iterator[Problem]:
 def _with_events(store: Store, problems: Iterable[Problem], snapshot: Snapshot) -> Iterator[Problem]:
     """Add to missing pods how they ended by their Events: an eviction or a lost node is not a deletion by the operator.
 
-    A missing pod is the PodClique's if its name is the PodClique's and a suffix that the API server made
-    (``generateName``), which holds no dash.
+    A pod's name is its PodClique's and a suffix without a dash (``generateName``).
     """
     present = {(pod.ref.namespace, pod.ref.name) for tree in snapshot.trees for c in tree.pod_cliques for pod in c.pods}
     events = cache(partial(_pod_events, store))
@@ -243,7 +216,7 @@ def _with_events(store: Store, problems: Iterable[Problem], snapshot: Snapshot) 
 
 
 def _pod_events(store: Store, namespace: str) -> tuple[tuple[str, str], ...]:
-    """(pod, reason) of the Events of a namespace; no pod where one is of something else, and none if not readable."""
+    """(pod, reason) of the Events of a namespace; the pod is empty for Events of something else."""
 
     def project(raw: JSONObject) -> tuple[str, str]:
         regarding = raw.get("regarding") or {}
@@ -251,5 +224,5 @@ def _pod_events(store: Store, namespace: str) -> tuple[tuple[str, str], ...]:
 
     try:
         return store.list(EVENTS, project, namespace=namespace).items
-    except (NotAuthorised, NotFound):
+    except (errors.NotAuthorised, errors.NotFound):
         return ()

@@ -13,9 +13,7 @@ import urllib.request
 from pathlib import Path
 from typing import Final
 
-import yaml
-
-from testbed.controlplane.options import READY_SECONDS, STOP_SECONDS, Options, Ready, tail, tls
+from testbed.controlplane.options import READY_SECONDS, STOP_SECONDS, Options, Ready, kubeconfig, tail, tls
 
 _NAMES: Final = "IP:127.0.0.1,IP:10.96.0.1,DNS:localhost,DNS:kubernetes.default.svc"
 _AUDIT_POLICY: Final = (
@@ -38,12 +36,14 @@ class Assets:
         port = port or _free_port()
         etcd = options.etcd or f"http://127.0.0.1:{_free_port()}"
         self.ready = Ready(f"https://127.0.0.1:{port}", token, pki / "ca.crt", etcd)
-        kubeconfig = _write_kubeconfig(directory, self.ready)
+        config = directory / "kubeconfig"
+        cluster = {"server": self.ready.url, "certificate-authority": str(self.ready.ca)}
+        config.write_text(kubeconfig(cluster, token), encoding="utf-8")
         try:
             self._start_servers(directory, pki, options, port)
             self._wait_until_ready()
             if options.controller_manager:
-                self._run("kube-controller-manager", *_controller_flags(pki, kubeconfig, options))
+                self._run("kube-controller-manager", *_controller_flags(pki, config, options))
         except BaseException:
             self.stop(kill=True)
             raise
@@ -130,20 +130,6 @@ def _ensure_pki(pki: Path) -> Path:
     return pki
 
 
-def _write_kubeconfig(directory: Path, ready: Ready) -> Path:
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "tests", "cluster": {"server": ready.url, "certificate-authority": str(ready.ca)}}],
-        "users": [{"name": "admin", "user": {"token": ready.token}}],
-        "contexts": [{"name": "tests", "context": {"cluster": "tests", "user": "admin"}}],
-        "current-context": "tests",
-    }
-    path = directory / "kubeconfig"
-    path.write_text(yaml.safe_dump(config), encoding="utf-8")
-    return path
-
-
 def _apiserver_flags(directory: Path, pki: Path, options: Options, port: int) -> list[str]:
     flags = [
         f"--secure-port={port}",
@@ -176,9 +162,9 @@ def _apiserver_flags(directory: Path, pki: Path, options: Options, port: int) ->
     return [*flags, *options.apiserver_args]
 
 
-def _controller_flags(pki: Path, kubeconfig: Path, options: Options) -> list[str]:
+def _controller_flags(pki: Path, config: Path, options: Options) -> list[str]:
     flags = [
-        f"--kubeconfig={kubeconfig}",
+        f"--kubeconfig={config}",
         "--leader-elect=false",
         "--secure-port=0",
         "--use-service-account-credentials=true",

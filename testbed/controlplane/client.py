@@ -1,7 +1,4 @@
-"""A small client of the API server for the tests, apart from the product's own: proof must not depend on that.
-
-Objects are plain JSON. What a kind's path is, and what can be done with it, comes from discovery.
-"""
+"""A small client of the API server for the tests, apart from the product's own; objects are plain JSON."""
 
 from __future__ import annotations
 
@@ -111,10 +108,7 @@ class Client:
         return Answer(answer.status, json.loads(text) if is_json else text, answer.headers)
 
     def call(self, method: str, path: str, body: object = None, **options: Any) -> Any:
-        """Send a request until the server is not too busy, and return the answer's body.
-
-        Raises AnswerError for every code from 400 on.
-        """
+        """Send a request until the server is not too busy; return the body, or raise AnswerError from 400 on."""
         for _ in range(100):
             answer = self.request(method, path, body, **options)
             if answer.status != _TOO_MANY_REQUESTS:
@@ -254,6 +248,14 @@ class Client:
         # Nobody else takes the finalizer "kubernetes" away where no kube-controller-manager runs.
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}, "spec": {"finalizers": []}}
         self.request("PUT", f"{path}/finalize", body)
+
+
+def job_end(job: Object) -> tuple[str, str] | None:
+    """How a Job has ended: Complete or Failed, and the reason; None while it has not."""
+    for condition in job.get("status", {}).get("conditions") or ():
+        if condition["type"] in {"Complete", "Failed"} and condition["status"] == "True":
+            return condition["type"], condition.get("reason", "")
+    return None
 
 
 def eventually(condition: Callable[[], object], *, what: str, seconds: float = 60, every: float = 0.02) -> None:

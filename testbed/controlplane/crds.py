@@ -16,10 +16,7 @@ _GROUPS: Final = ("grove.io", "scheduler.grove.io")
 
 
 def apply_crds(control_plane: ControlPlane, line: str) -> None:
-    """Apply a line's CRDs server-side and wait until the server serves them.
-
-    Whatever of Grove the line lacks (the PodGangMap of a newer one) is removed with its objects.
-    """
+    """Apply a line's CRDs, wait until they are served, and remove those of Grove that the line lacks."""
     client = control_plane.client()
     state = (line, os.environ.get("GROVE_CRDS_DIR"))
     if control_plane.crds != (*state, _generations(client)):

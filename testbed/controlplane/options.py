@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import yaml
 
 READY_SECONDS: Final = 120
 STOP_SECONDS: Final = 30
@@ -40,6 +43,19 @@ class Ready:
     token: str
     ca: Path
     etcd: str = ""
+
+
+def kubeconfig(cluster: Mapping[str, str], token: str) -> str:
+    """A kubeconfig that leads to a cluster by its settings there (``server`` and others), as who has the token."""
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "tests", "cluster": dict(cluster)}],
+        "users": [{"name": "admin", "user": {"token": token}}],
+        "contexts": [{"name": "tests", "context": {"cluster": "tests", "user": "admin"}}],
+        "current-context": "tests",
+    }
+    return yaml.safe_dump(content)
 
 
 def tls(ca: Path) -> ssl.SSLContext:

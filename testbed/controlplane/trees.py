@@ -29,7 +29,7 @@ def plant(
 ) -> list[Object]:
     """Create a PodCliqueSet and all that its operator would make of it, and return everything as it then is.
 
-    ``hashes`` gets the set as the API server returns it, with what its CRD defaults: that is what an operator hashes.
+    ``hashes`` gets the set as the API server returns it, defaults included: that is what an operator hashes.
     """
     created = client.create({key: value for key, value in pcs.items() if key != "status"})
     stored = {key: value for key, value in created.items() if key != "status"}

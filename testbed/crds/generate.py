@@ -1,7 +1,6 @@
-"""Generate the CRDs of all lines with controller-gen: ``python -m testbed.crds.generate``.
+"""Generate the CRDs of all lines with controller-gen, as Grove's own are made: ``python -m testbed.crds.generate``.
 
-This is how Grove's own CRDs come to be, so the schema of podSpec, its defaults and what gets pruned are the real
-ones. Descriptions are left out, they are most of the size.
+The schema of podSpec, its defaults and pruning are therefore the real ones. Descriptions are left out.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""The release lines of Grove's API, and their CustomResourceDefinitions.
+"""The release lines of Grove's API, each named after a release, and their CustomResourceDefinitions.
 
-A line is named after a release that has it. Releases in between have one of these sets, or differ from it only in
-what no test needs: alpha.1 and alpha.2 are like alpha.3, alpha.4 and alpha.5 like alpha.6, alpha.7 like alpha.8 (but
-for list types and resource sharing), alpha.10 like alpha.11. The builds with canonical hashes have the sets of
-alpha.9 (94a0105c) and alpha.11 (d7cb1bc2). ``podgangmap`` is alpha.11 and the PodGangMap of alpha.12 and later.
+As far as tests need, alpha.1 and alpha.2 are like alpha.3, alpha.4 and alpha.5 like alpha.6, alpha.7 like alpha.8,
+alpha.10 and main at d7cb1bc2 like alpha.11, main at 94a0105c like alpha.9. ``podgangmap`` adds the PodGangMap of
+alpha.12 and later to alpha.11.
 """
 
 from __future__ import annotations

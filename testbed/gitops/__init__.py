@@ -1,7 +1,4 @@
-"""The CRDs of Argo CD and Flux, to check the examples against them.
-
-Argo CD's are files of its Go module. Flux's are made by controller-gen from the types of its API, as Flux makes them.
-"""
+"""The CRDs of Argo CD (files of its Go module) and Flux (made of its types by controller-gen, as Flux does it)."""
 
 from __future__ import annotations
 

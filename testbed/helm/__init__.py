@@ -1,8 +1,4 @@
-"""Real helm and kustomize, built from their Go modules.
-
-Each has a go.mod of ours in testbed/helm, which names the program as its tool and, with its go.sum,
-every module that goes into it.
-"""
+"""Real helm and kustomize, each built by a go.mod of ours, which names the program as its tool."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from migrator.grove.model import (
     TreeState,
 )
 from migrator.planning.patches import Patch
-from migrator.planning.tables import AlreadyNew, Baseline, CliqueBaseline, Replicas, RunRecord, Table, Was
+from migrator.planning.tables import AlreadyNew, Baseline, CliqueBaseline, OperatorBefore, Replicas, RunRecord, Table
 from migrator.resources import (
     CONFIG_MAPS,
     DEPLOYMENTS,
@@ -185,8 +185,9 @@ def baseline(uid: str, cliques: int) -> Baseline:
     return Baseline(uid, "run-1", found)
 
 
+STOPPED = OperatorBefore(1, "o:1<&>")
 RUN = RunRecord(
-    "run-1", "we_1", "auto", "legacy-1.35", datetime(2026, 1, 2, tzinfo=UTC), None, "stopping", stopped=Was(1, "o:1<&>")
+    "run-1", "we_1", "auto", "legacy-1.35", datetime(2026, 1, 2, tzinfo=UTC), None, "stopping", stopped=STOPPED
 )
 
 
@@ -227,7 +228,7 @@ def test_a_record_written_meanwhile_is_not_overwritten(store: KubeStore, namespa
 
 def again(store: KubeStore, namespace: str) -> operator.Operator:
     """The installation as it is now."""
-    found = operator.find(store, operator.Flags(namespace, "grove-operator")).operator
+    found = operator.find(store, operator.OperatorFlags(namespace, "grove-operator")).operator
     assert found is not None
     return found
 
@@ -333,7 +334,7 @@ def context() -> Context:
 
 def test_the_authorizer_is_seen_and_proven(store: KubeStore, webhook: str, label_patch: Patch) -> None:
     """With nothing behind it, it is found by its configuration, and a dry run of a label patch is refused."""
-    findings = operator.find(store, operator.Flags()).findings
+    findings = operator.find(store, operator.OperatorFlags()).findings
     assert any(finding.code == "GM-202" and webhook in finding.message for finding in findings)
 
     def denied() -> bool:

@@ -15,7 +15,7 @@ from migrator.hashing import podcliqueset, schemes
 from migrator.planning.options import PlanOptions
 from migrator.run import loop
 from migrator.run.context import RunOptions, RunResult
-from migrator.run.operator import Flags
+from migrator.run.operator import OperatorFlags
 from migrator.store import DryRun
 from migrator.stores.kube import store as kube_store
 from migrator.stores.kube.store import KubeStore
@@ -57,7 +57,9 @@ class Cluster:
     def run(self, source: str, target: str, *, revert: bool = False, mode: DryRun = DryRun.NONE) -> RunResult:
         """A run as the command line starts it."""
         self.requests.clear()
-        options = RunOptions(plan=PlanOptions(source=source, target=target), revert=revert, flags=Flags("default"))
+        options = RunOptions(
+            plan=PlanOptions(source=source, target=target), revert=revert, flags=OperatorFlags("default")
+        )
         return loop.run(
             self.store().in_dry_run(mode),
             options,

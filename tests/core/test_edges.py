@@ -92,7 +92,7 @@ def test_a_patch_through_a_scalar_changes_nothing() -> None:
     """A pointer that leads through a text or a number in a list fails, and the document stays as it was."""
     document = {"a": [1, "x"]}
     with pytest.raises(TestFailed):
-        patching.patched(document, [Op("replace", "/a/0/b", 1)])
+        patching.replaced_strings(document, [Op("replace", "/a/0/b", "c")])
     assert document == {"a": [1, "x"]}
 
 

@@ -6,23 +6,23 @@ import gc
 
 import pytest
 
-from migrator.gc_paused import uncollected
+from migrator.gc_paused import gc_paused
 
 
 def test_the_collector_rests_inside_and_works_again_afterwards() -> None:
     """No cycle is looked for inside the block, and after it as before, whatever happened in it."""
     assert gc.isenabled()
-    with uncollected():
+    with gc_paused():
         assert not gc.isenabled()
     assert gc.isenabled()
-    with pytest.raises(KeyError), uncollected():
+    with pytest.raises(KeyError), gc_paused():
         raise KeyError
     assert gc.isenabled()
 
 
 def test_a_collector_that_was_off_stays_off() -> None:
     """A block within a block, or a caller who switched it off, does not find it on."""
-    with uncollected():
-        with uncollected():
+    with gc_paused():
+        with gc_paused():
             pass
         assert not gc.isenabled()

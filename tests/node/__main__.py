@@ -18,7 +18,7 @@ from typing import Final
 from testbed.controlplane.build import CONTROL_PLANE
 from testbed.go_programs import GoProgramError
 from tests.node import images, machine, traces
-from tests.node.programs import CONTAINERD, NODE
+from tests.node.real import CONTAINERD, NODE
 
 #: The kernel ends all of it when this process ends, however that happens.
 _NAMESPACES: Final = (

@@ -18,12 +18,12 @@ import yaml
 
 from migrator.hashing import podcliqueset, schemes
 from testbed import workloads
-from testbed.controlplane.client import Object, eventually
+from testbed.controlplane.client import Object, eventually, job_end
 from testbed.controlplane.options import Options
 from testbed.controlplane.server import ControlPlane
-from testbed.controlplane.trees import load
+from testbed.controlplane.trees import plant
 from testbed.gangs import MAPPED
-from testbed.trees import State, grow
+from testbed.trees import State
 from tests.cluster.manifests.site import NAMESPACE, NEW, OLD, WORKLOADS, Site, documents, of_kind
 from tests.node import images, traces
 from tests.node.real import IMAGE_VOLUME, SANDBOX, Node
@@ -33,6 +33,8 @@ from tests.support.watch import Watch
 JOB: Final = "grove-migrator"
 #: Nobody binds pods of the sets: they are as an operator leaves them, and no container of theirs runs.
 SCHEDULER: Final = "nobody"
+#: So that a run can be caught among its writes.
+SLOW: Final = ("--qps=15",)
 _OPERATOR: Final = "example.test/grove-operator"
 # Pods of the sets are on nodes that do not exist; the collector would delete them.
 _CONTROLLERS: Final = "*,-pod-garbage-collector-controller"
@@ -65,13 +67,11 @@ class Machine:
             ends.callback(self.server.kill)
             ends.callback(self.node.stop)
             self.node.start()
-            ends.pop_all()
+            self._ends = ends.pop_all()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.node.stop()
-        self.server.kill()
-        self._home.cleanup()
+        self._ends.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,19 +124,12 @@ class Scene:
 
     def plant(self) -> None:
         """Create sets as an operator of alpha.9 leaves them."""
+        scheme, state = schemes.resolve(OLD), State(MAPPED, updated=True, pod_gangs=True, scheduler=SCHEDULER)
         for number in range(_SETS):
-            self._plant(workloads.disaggregated(f"set-{number}", namespace=WORKLOADS))
+            pcs = workloads.disaggregated(f"set-{number}", namespace=WORKLOADS)
+            plant(self.client, pcs, lambda created: podcliqueset.hash_pod_clique_set(created, scheme), state)
         self.remark = ""
         self._seen.clear()
-
-    def _plant(self, pcs: Object) -> None:
-        created = self.client.create(pcs)
-        hashes = podcliqueset.hash_pod_clique_set(created, schemes.resolve(OLD))
-        state = State(MAPPED, updated=True, pod_gangs=True)
-        objects = grow({key: value for key, value in created.items() if key != "status"}, hashes, state)
-        for pod in of_kind(objects, "Pod"):
-            pod["spec"]["schedulerName"] = SCHEDULER
-        load(self.client, objects, present={objects[0]["metadata"]["uid"]: created})
 
     def delete_jobs(self) -> None:
         """Delete all Jobs with their pods."""
@@ -209,18 +202,13 @@ class Scene:
 
     def result(self, name: str = JOB) -> tuple[str, str]:
         """Wait for the Job's end: the condition that says so, and its reason."""
-        found: list[Object] = []
-
-        def ended() -> bool:
-            conditions = self.job(name).get("status", {}).get("conditions") or ()
-            found[:] = [c for c in conditions if c["type"] in {"Complete", "Failed"} and c["status"] == "True"]
-            return bool(found)
-
         try:
-            eventually(ended, what=f"the Job {name} does not end", seconds=_SECONDS)
+            eventually(lambda: job_end(self.job(name)), what=f"the Job {name} does not end", seconds=_SECONDS)
         except TimeoutError as error:
             raise TimeoutError(f"{error}: {[pod['status'] for pod in self.pods(name)]}") from error
-        return found[0]["type"], found[0].get("reason", "")
+        found = job_end(self.job(name))
+        assert found is not None
+        return found
 
     def ends(self, name: str = JOB) -> list[Ended]:
         """The Job's pods that have ended, the oldest first."""
@@ -244,6 +232,13 @@ class Scene:
         assert _differences(self.site.objects(), self.site.expected(before, OLD, NEW)) == []
 
     @contextmanager
+    def in_mid_write(self) -> Iterator[Object]:
+        """A run that has written some of the hashes and not all, and its pod; the block unharmed."""
+        with self.unharmed():
+            self.run(more=SLOW)
+            yield self.writing()
+
+    @contextmanager
     def frozen(self) -> Iterator[None]:
         """Nothing of the sets changes in the block."""
         before = self.site.objects()
@@ -258,10 +253,6 @@ class Scene:
         """All Jobs."""
         return self.client.list("batch/v1", "Job", NAMESPACE)
 
-    def operator_is_back(self) -> bool:
-        """Whether the operator has as many replicas as before."""
-        return self.site.replicas() == 1
-
     def runs_operators(self, replicas: int) -> None:
         """Wait until so many pods of the operator run."""
 
@@ -275,14 +266,14 @@ class Scene:
         """What a scenario has shown."""
         pods = sorted(self._seen.values(), key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
         found = [ended(pod) for pod in pods]
-        jobs = [(job["metadata"]["name"], job["status"]) for job in self.jobs()]
+        jobs = [(job_end(job) or ("runs", ""), job["status"].get("failed", 0)) for job in self.jobs()]
         written, total, replicas = self.written(), len(self.pods_of_sets()), self.site.replicas()
         state = {0: "every hash is the old one", total: "every hash is the new one"}
         return Row(
             f"{title} ({self.remark})" if self.remark else title,
             [_end(one) for one in found],
             ", ".join(_gist(one.message) for one in found) or "none",
-            ", ".join(f"{_over(status)}, {status.get('failed', 0)} failed" for _, status in jobs) or "none",
+            ", ".join(f"{' '.join(filter(None, end))}, {failed} failed" for end, failed in jobs) or "none",
             ", ".join(f"{count} {reason}" for reason, count in sorted(Counter(self.events()).items())) or "none",
             f"{state.get(written, f'{written} of {total} pods have the new hash')}; operator: {replicas} replicas",
         )
@@ -310,11 +301,6 @@ def _gist(message: str) -> str:
     except ValueError:
         return "log lines" if message else "none"
     return str(found.get("code") or found.get("outcome") or "a log line")
-
-
-def _over(status: Object) -> str:
-    found = [c for c in status.get("conditions") or () if c["type"] in {"Complete", "Failed"} and c["status"] == "True"]
-    return " ".join(filter(None, (found[0]["type"], found[0].get("reason")))) if found else "runs"
 
 
 def ended(pod: Object) -> Ended:

@@ -124,10 +124,7 @@ def base() -> Path:
 
 
 def ours() -> Path:
-    """Our image, built from the unchanged Dockerfile by buildah if it is not kept from before.
-
-    What is in namespaces takes the one that was built for it, whatever has become of the sources since.
-    """
+    """Our image: the one that the environment names, one kept from before, or built from the Dockerfile by buildah."""
     if VARIABLE in os.environ:
         return Path(os.environ[VARIABLE])
     kept = home() / f"ours-{_key()}.tar"
@@ -145,10 +142,7 @@ def ours() -> Path:
 
 
 def rehearse() -> Path:
-    """Build an image of a few lines, whose one command fetches a package; returns the base.
-
-    Raises CalledProcessError where our image cannot be built either, whatever its Dockerfile says.
-    """
+    """Build an image whose one command fetches a package; CalledProcessError where ours cannot be built either."""
     with tempfile.TemporaryDirectory(dir=home()) as scratch:
         context = Path(scratch) / "context"
         context.mkdir()

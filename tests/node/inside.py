@@ -1,7 +1,6 @@
-"""The first process of a cluster's namespaces: gives them a network, runs a command, and takes in orphans.
+"""The first process of a cluster's namespaces, which gives them a network: ``python -m tests.node.inside COMMAND...``.
 
-``python -m tests.node.inside COMMAND...``: when this process ends, the kernel ends every other one in here, and with
-the last of them go the mounts, the links and the rules.
+When it ends, the kernel ends every other process in there, and mounts, links and rules go with the last one.
 """
 
 from __future__ import annotations

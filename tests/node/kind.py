@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import base64
 import subprocess
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-import yaml
-
-from testbed.controlplane.server import ControlPlane
 from testbed.helm import PROGRAMS
 from tests.node import images
 from tests.node.cluster import Machine
-from tests.node.programs import NODE
+from tests.node.real import NODE
 from tests.upgrade.builds import REPOSITORY, Build
 from tests.upgrade.kind.commands import run
+from tests.upgrade.kind.stand_in import write_kubeconfig
 
 INITC = "grove-initc"
 
@@ -33,7 +30,7 @@ class OwnNode:
         match argv:
             case ("kind", "create", "cluster", *rest):
                 machine = self._ends.enter_context(Machine([images.ours(), *self._archives()]))
-                self._write(machine.server, Path(rest[rest.index("--kubeconfig") + 1]))
+                write_kubeconfig(machine.server, rest)
             case ("kind", "delete", *_):
                 self._ends.close()
             case ("kind", "load", *_):
@@ -51,8 +48,6 @@ class OwnNode:
         found = []
         for build in self._builds:
             binary = build.binary()
-            if binary is None:
-                raise ValueError(f"there is no binary of {build.name}")
             named = {REPOSITORY: build.name, INITC: _version(binary)}
             for name, tag in named.items():
                 program = f"/{name}"
@@ -60,21 +55,6 @@ class OwnNode:
                 image = f"docker.io/library/{name}:{tag}"
                 found.append(images.of_program(archive, [image], binary.parent / name, program, [program]))
         return found
-
-    @staticmethod
-    def _write(server: ControlPlane, kubeconfig: Path) -> None:
-        """What kind writes: a kubeconfig with the authority's certificate in it."""
-        authority = base64.b64encode(server.ca.read_bytes()).decode()
-        cluster = {"server": server.url, "certificate-authority-data": authority}
-        content = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "kind", "cluster": cluster}],
-            "users": [{"name": "kind", "user": {"token": server.token}}],
-            "contexts": [{"name": "kind", "context": {"cluster": "kind", "user": "kind"}}],
-            "current-context": "kind",
-        }
-        kubeconfig.write_text(yaml.safe_dump(content), encoding="utf-8")
 
 
 def _version(binary: Path) -> str:

@@ -14,12 +14,19 @@ from urllib.parse import urlsplit
 
 import yaml
 
+from testbed.controlplane.build import CONTROL_PLANE
 from testbed.controlplane.client import Client, eventually
 from testbed.controlplane.options import tail
 from testbed.controlplane.server import ControlPlane
+from testbed.go_programs import GoProgram
 from tests.node import inside, traces
-from tests.node.programs import CONTAINERD, NODE
 
+#: kubelet and kube-scheduler, from the module of the control plane.
+NODE: Final = GoProgram("node", CONTROL_PLANE.directory, "./node", ldflags=CONTROL_PLANE.ldflags)
+#: Debian's containerd 1.6 cannot mount an image into a container (an image volume); 2.1 and later can.
+CONTAINERD: Final = GoProgram(
+    "containerd", Path(__file__).resolve().parent / "containerd", "github.com/containerd/containerd/v2/cmd/containerd"
+)
 NAME: Final = "grove-node"
 #: On by default from Kubernetes 1.35 on.
 IMAGE_VOLUME: Final = "ImageVolume"
@@ -50,10 +57,7 @@ _CNI: Final = """\
 
 
 class Node:
-    """The programs of a node, each of which can be ended and started again. Lives in namespaces of tests.node.inside.
-
-    ``stop`` ends everything on the node, containers too, as a loss of power does.
-    """
+    """The programs of a node in the namespaces of tests.node.inside; each can be ended and started again."""
 
     def __init__(self, server: ControlPlane, home: Path, archives: Sequence[Path]) -> None:
         self._server, self._home, self._archives = server, home, list(archives)

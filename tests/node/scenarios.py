@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from tests.support import counts
 
 #: A file that rows are added to; docs/compatibility.md is made of the one beside this module.
 VARIABLE: Final = "GROVE_NODE_SCENARIOS"
@@ -33,13 +33,7 @@ class Row:
 
 def record(name: str, row: Row) -> None:
     """Add a scenario's row, by the name of its test, to the file that the environment names, if it names one."""
-    named = os.environ.get(VARIABLE)
-    if not named:
-        return
-    path = Path(named)
-    rows = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    rows[name] = asdict(row)
-    path.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+    counts.keep(VARIABLE, name, asdict(row))
 
 
 def table(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:

@@ -11,11 +11,10 @@ import pytest
 
 from testbed.controlplane.client import MERGE_PATCH, eventually
 from tests.cluster.manifests.site import ACCOUNT, NAMESPACE, WORKLOADS, documents
-from tests.node.cluster import Ended, Scene
+from tests.node.cluster import SLOW, Ended, Scene
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(600)]
 
-SLOW = ("--qps=15",)  # so that a run can be caught among its writes
 SECONDS = 120
 MEMORY_STEP = 8  # MiB
 FENCE = "grove-migrator-fence"
@@ -75,7 +74,7 @@ def test_an_unknown_release_fails_the_job_at_once(scene: Scene) -> None:
     [pod] = scene.ends()
     assert (pod.code, pod.reason) == (2, "Error")
     assert "v9.9.9" in pod.message
-    assert scene.operator_is_back()
+    assert scene.site.replicas() == 1
 
 
 def test_a_refusal_fails_the_job_at_once(scene: Scene) -> None:
@@ -88,14 +87,12 @@ def test_a_refusal_fails_the_job_at_once(scene: Scene) -> None:
     [refused] = scene.ends()
     assert (refused.code, refused.reason) == (3, "Error")
     assert refused.summary["code"] == "refused"
-    assert scene.operator_is_back()
+    assert scene.site.replicas() == 1
 
 
 def test_a_killed_container_is_followed_by_one_that_finishes(scene: Scene) -> None:
     """SIGKILL in mid-write: the pod fails with 137, and the Job's next pod finishes."""
-    with scene.unharmed():
-        scene.run(more=SLOW)
-        scene.writing()
+    with scene.in_mid_write():
         os.kill(scene.machine.node.main_process(container_id(scene)), signal.SIGKILL)
         eventually(scene.ends, what="the killed pod has not ended", seconds=SECONDS)
         scene.site.shorten()
@@ -105,9 +102,7 @@ def test_a_killed_container_is_followed_by_one_that_finishes(scene: Scene) -> No
 
 def test_a_deleted_pod_is_followed_by_one_that_finishes(scene: Scene) -> None:
     """The pod is deleted in mid-write: the run is asked to end, and the Job's next pod finishes."""
-    with scene.unharmed():
-        scene.run(more=SLOW)
-        pod = scene.writing()
+    with scene.in_mid_write() as pod:
         scene.client.call("DELETE", f"/api/v1/namespaces/{NAMESPACE}/pods/{pod['metadata']['name']}")
         *_, last = finish(scene)
     assert last.code == 0
@@ -116,9 +111,8 @@ def test_a_deleted_pod_is_followed_by_one_that_finishes(scene: Scene) -> None:
 
 def test_an_evicted_pod_is_not_counted_and_another_finishes(scene: Scene) -> None:
     """Eviction in mid-write, as kubectl drain asks for it: no failure is counted, and the next pod finishes."""
-    with scene.unharmed():
-        scene.run(more=SLOW)
-        name = scene.writing()["metadata"]["name"]
+    with scene.in_mid_write() as pod:
+        name = pod["metadata"]["name"]
         eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": NAMESPACE}}
         scene.client.call("POST", f"/api/v1/namespaces/{NAMESPACE}/pods/{name}/eviction", eviction)
         *_, last = finish(scene)
@@ -155,9 +149,7 @@ def test_too_little_memory_is_a_failure_that_is_tried_again(scene: Scene) -> Non
 
 def test_the_run_outlives_kubelet(scene: Scene) -> None:
     """Kubelet is killed in mid-write and started again: the container goes on, and its end is reported."""
-    with scene.unharmed():
-        scene.run(more=SLOW)
-        scene.writing()
+    with scene.in_mid_write():
         scene.machine.node.kill_kubelet()
         eventually(lambda: scene.written() == len(scene.pods_of_sets()), what="the run stopped", seconds=SECONDS)
         scene.machine.node.start_kubelet()
@@ -167,9 +159,7 @@ def test_the_run_outlives_kubelet(scene: Scene) -> None:
 
 def test_a_node_that_crashes_is_followed_by_a_pod_that_finishes(scene: Scene) -> None:
     """Everything on the node ends at once in mid-write: when it is back, the pod has failed and the next finishes."""
-    with scene.unharmed():
-        scene.run(more=SLOW)
-        scene.writing()
+    with scene.in_mid_write():
         scene.machine.node.crash()
         written = scene.written()
         scene.site.expire()
@@ -181,9 +171,7 @@ def test_a_node_that_crashes_is_followed_by_a_pod_that_finishes(scene: Scene) ->
 
 def test_a_restart_of_the_api_server_is_waited_out(scene: Scene) -> None:
     """The API server ends in mid-write and comes back: the run ends with 0, in its pod or in the next one."""
-    with scene.unharmed():
-        scene.run(more=SLOW)
-        scene.writing()
+    with scene.in_mid_write():
         scene.machine.server.restart()
         eventually(scene.ends, what="the run goes on for ever", seconds=SECONDS)
         if scene.ends()[0].code:
@@ -194,9 +182,7 @@ def test_a_restart_of_the_api_server_is_waited_out(scene: Scene) -> None:
 
 def test_two_jobs_do_no_more_than_one(scene: Scene) -> None:
     """A second Job beside the first: it waits or gives way, one of them migrates, and no value is wrong."""
-    with scene.unharmed():
-        scene.run(more=SLOW)
-        scene.writing()
+    with scene.in_mid_write():
         scene.run(name="second")
         *_, first = finish(scene)
         assert scene.result("second")[0] == "Complete"
@@ -245,9 +231,7 @@ def test_the_fence_knows_a_pod_by_its_token(scene: Scene) -> None:
     try:
         for item in fence:
             scene.client.apply(item)
-        with scene.unharmed():
-            scene.run(more=SLOW)
-            scene.writing()
+        with scene.in_mid_write():
             eventually(denied, what="another pod of the account may write", seconds=SECONDS)
             [job] = finish(scene)
     finally:

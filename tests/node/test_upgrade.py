@@ -9,30 +9,29 @@ import pytest
 
 from tests.node import images
 from tests.node.kind import OwnNode
-from tests.node.pairs import BY_CHART, PAIRS
 from tests.support import counts
 from tests.upgrade import builds
-from tests.upgrade.kind.charts import Local
+from tests.upgrade.kind.charts import Charts
 from tests.upgrade.kind.cluster import KindCluster
-from tests.upgrade.matrix import Pair, record, upgrade, upgrade_twice
+from tests.upgrade.matrix import BY_CHART, ON_A_NODE, Pair, record, upgrade, upgrade_twice
 
 pytestmark = [pytest.mark.node, pytest.mark.upgrade, pytest.mark.timeout(3600)]
 
 
-pairs = pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
+pairs = pytest.mark.parametrize("pair", ON_A_NODE, ids=lambda pair: pair.name)
 New = Callable[..., KindCluster]
 
 
 @pytest.fixture
 def cluster(pair: Pair, namespaces: None, tmp_path: Path) -> New:  # noqa: ARG001 - it only skips
     """Makes clusters on a node that has the operators of a pair."""
-    home = builds.directory()
-    if home is None or pair.missing() or not all((home / "charts" / build.name).is_dir() for build in pair.builds):
+    charts = Charts((builds.directory() or Path()) / "charts")
+    if not all(build.runs for build in pair.builds):
         pytest.skip(f"{builds.VARIABLE} names no directory with binaries and charts of {pair.name}")
 
     def new(name: str, *, by_chart: bool = False) -> KindCluster:
         own = OwnNode(pair.builds, tmp_path / "images")
-        return KindCluster(tmp_path / name, images.OURS, run=own, source=Local(home / "charts"), by_chart=by_chart)
+        return KindCluster(tmp_path / name, images.OURS, run=own, source=charts, by_chart=by_chart)
 
     return new
 

@@ -25,11 +25,7 @@ class CannotAddError(Exception):
 
 
 def add(minor: str, *, newest: str, directory: Path = HERE) -> Path:
-    """Write the oracle of `minor` beside that of `newest`, from which it is made; returns its directory.
-
-    Raises CannotAddError for what is not a minor, for one that exists, without Go, and where the modules of that minor
-    cannot be had.
-    """
+    """Make the oracle of `minor` from that of `newest`, beside it; returns its directory, or raises CannotAddError."""
     named = MINOR.fullmatch(minor)
     if named is None:
         raise CannotAddError(f"{minor} is not a minor of Kubernetes; they are written like 1.37")

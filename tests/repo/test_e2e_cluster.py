@@ -18,13 +18,12 @@ from tests.support.paths import ROOT
 from tests.upgrade import samples
 from tests.upgrade.builds import BUILDS, Build
 from tests.upgrade.cluster import Cluster
-from tests.upgrade.kind import job, pods
-from tests.upgrade.kind.charts import Published
-from tests.upgrade.kind.cluster import KindCluster, build_image
+from tests.upgrade.kind import pods
+from tests.upgrade.kind.charts import Charts
+from tests.upgrade.kind.cluster import KindCluster, build_image, manifest
 from tests.upgrade.kind.commands import CommandError, lacking, lacking_charts
-from tests.upgrade.kind.pairs import PAIRS
 from tests.upgrade.lab import Lab
-from tests.upgrade.matrix import Pair
+from tests.upgrade.matrix import ON_KIND, Pair
 
 ALPHA_3, ALPHA_9 = BUILDS["v0.1.0-alpha.3"], BUILDS["v0.1.0-alpha.9"]
 
@@ -44,16 +43,11 @@ class Recorder:
         return self._answer
 
 
-def both_as_clusters(lab: Lab, kind: KindCluster) -> tuple[Cluster, Cluster]:
-    """Where mypy compares the types of both with the Protocol."""
-    return lab, kind
-
-
 @pytest.mark.parametrize("cluster", [Lab, KindCluster])
 def test_a_cluster_can_do_what_the_bodies_ask(cluster: type[Any]) -> None:
-    """Each method of the Protocol is there and takes every argument that the bodies may give it, by the same name."""
-    asked = {name: found for name, found in vars(Cluster).items() if not name.startswith("_") and callable(found)}
-    assert {"install", "tool", "settle", "create_set"} <= asked.keys()
+    """Each abstract method is there and takes every argument that the bodies may give it, by the same name."""
+    asked = {name: getattr(Cluster, name) for name in Cluster.__abstractmethods__}
+    assert {"install", "tool", "ended", "create_set"} <= asked.keys()
     for name, wanted in asked.items():
         own = inspect.signature(getattr(cluster, name)).parameters
         for parameter in inspect.signature(wanted).parameters.values():
@@ -130,7 +124,7 @@ def test_what_has_no_chart_is_not_installed(tmp_path: Path) -> None:
 def test_the_job_is_the_manifest_with_another_image_and_target() -> None:
     """Two lines differ from manifests/job.yaml: the image, and --to."""
     before = (ROOT / "manifests" / "job.yaml").read_text(encoding="utf-8").splitlines()
-    after = job.manifest("grove-migrator:e2e-1", "v0.1.0-alpha.9").splitlines()
+    after = manifest("grove-migrator:e2e-1", "v0.1.0-alpha.9").splitlines()
     changed = [line for line in difflib.ndiff(before, after) if line[0] in "+-"]
     assert [f"{line[0]} {line[2:].strip()}" for line in changed] == [
         f"- image: {IMAGE}",
@@ -157,7 +151,7 @@ def test_an_engine_that_does_not_answer_is_named() -> None:
 
 def test_a_chart_that_cannot_be_had_skips_only_what_needs_it() -> None:
     """Charts are asked for by the pair: those of others do not matter."""
-    failing = Recorder("helm", "show", "chart", *Published().reference(ALPHA_3.name))
+    failing = Recorder("helm", "show", "chart", *Charts().reference(ALPHA_3.name))
     assert lacking_charts([ALPHA_3.name, ALPHA_9.name], run=failing) == "Grove's charts cannot be had: it failed"
     assert lacking_charts([ALPHA_9.name], run=failing) is None
 
@@ -182,7 +176,7 @@ def test_a_small_set_is_the_same_set_for_the_operator(pcs: Object) -> None:
         assert container.get("readinessProbe", {}).get("httpGet", pods.HEALTH) == pods.HEALTH
 
 
-@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
+@pytest.mark.parametrize("pair", ON_KIND, ids=lambda pair: pair.name)
 def test_each_small_set_hashes_otherwise_after_the_upgrade(pair: Pair) -> None:
     """The upgrade without the tool has something to recreate in every set, and both ends of it are releases."""
     source, target = pair.builds

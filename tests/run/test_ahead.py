@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 from migrator.planning.options import PlanOptions
 from migrator.planning.tables import RunRecord
 from migrator.run import loop
 from migrator.run.context import Context, RunOptions
+from migrator.run.decisions import Rec
 from migrator.run.observation import look_ahead
-from migrator.run.record import STOPPING, Recorded, Recorder
+from migrator.run.record import Recorded, Recorder
+from migrator.stores.dump.store import DumpStore
+from tests.support.builders import World
 from tests.support.memory_site import NEW, Site
 from tests.support.small_cluster import context_of
 
@@ -45,7 +50,24 @@ def test_a_run_that_did_not_end_is_gone_on_with() -> None:
     """With an open record there is something to do, refused or not: to finish, or to put back."""
     site = Site()
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    opened = RunRecord("dead", "dead", "auto", NEW, started=now, finished=None, state=STOPPING)
+    opened = RunRecord("dead", "dead", "auto", NEW, started=now, finished=None, state=Rec.STOPPING)
     Recorder(site.store, "grove-system").save(Recorded(opened))
     ahead = look_ahead(site.store, replace(OPTIONS, stop_operator=False), context())
     assert (ahead.continues, ahead.writes) == (True, True)
+
+
+def test_a_file_is_proven_by_its_own_tables(tmp_path: Path) -> None:
+    """A status that lags behind with a third scheme's hash stays as it is, and the file is written all the same."""
+    world, clique = World().grow(), "web-0-front"
+    third = World().grow(scheme="legacy-1.33").of("PodClique", clique)["status"]["currentPodTemplateHash"]
+    world.put("PodClique", clique, "/status/currentPodTemplateHash", third)
+    dump = tmp_path / "dump.json"
+    dump.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": world.objects}), encoding="utf-8")
+    store = DumpStore.read(str(dump))
+    assert loop.run(store, RunOptions(PlanOptions(target=NEW)), context()).patches > 0
+    store.write(str(tmp_path / "out.json"))
+    written = {(o["kind"], o["metadata"]["name"]): o for o in json.loads((tmp_path / "out.json").read_text())["items"]}
+    status = written["PodClique", clique]["status"]
+    later = World().grow(scheme="legacy-1.35").of("PodCliqueSet", "web")["status"]["currentGenerationHash"]
+    assert status["currentPodTemplateHash"] == third
+    assert written["PodCliqueSet", "web"]["status"]["currentGenerationHash"] == later

@@ -49,11 +49,9 @@ def every() -> Iterator[Situation]:
             ):
                 if tired and reason is Why.NONE:
                     continue
-                for whole, backable, skip, idle in product(
+                for whole, backable in product(
                     BOTH if begun and sets is not Sets.UNREAD else (True,),
                     BOTH if begun and kept in WROTE else (True,),
-                    BOTH if reason is Why.CONFLICT else (False,),
-                    BOTH if sets is Sets.REFUSED and phase is Phase.START else (False,),
                 ):
                     yield Situation(
                         revert=revert,
@@ -69,8 +67,6 @@ def every() -> Iterator[Situation]:
                         restore_due=restore_due,
                         backable=backable,
                         tired=tired,
-                        skip=skip,
-                        idle=idle,
                         why=reason,
                     )
 
@@ -179,7 +175,7 @@ def test_no_circle_costs_nothing() -> None:
     """Whatever is seen next, steps that succeed lead to the end, or to one that lowers a bounded counter."""
     finished: set[Situation] = set()
     for start in every():
-        if start in finished or start.tired or start.skip:
+        if start in finished or start.tired or start.why is Why.SKIP:
             continue
         path: list[tuple[Situation, Iterator[Situation]]] = [(start, after(start, decide(start)))]
         on_path = {start}

@@ -13,7 +13,7 @@ from testbed import operator_installation as installation
 from testbed.trees import Object
 from tests.simulation import cluster
 from tests.simulation.points import GROVE, first, of_trees
-from tests.simulation.process import KILLED, Ending, Process, Step, Write, do_at, kill_at, raise_at
+from tests.simulation.process import KILLED, Ending, Process, Step, do_at, kill_at, raising
 from tests.simulation.truth import DONE, FAILED, LOST, REFUSED, REVERTED, STUCK, lies
 from tests.simulation.world import World
 
@@ -47,11 +47,11 @@ def test_a_run_that_another_overtook_never_starts_the_old_operator(*, stopped: b
         world = World()
         seen: list[Ending] = []
 
-        def overtake(write: Write, world: World = world, seen: list[Ending] = seen, number: int = number) -> None:
-            if write.number == number and write.moment == "after" and not seen:
+        def overtake(step: Step, world: World = world, seen: list[Ending] = seen, number: int = number) -> None:
+            if step.write == number and step.moment == "after" and not seen:
                 seen.append(world.run())
                 if stopped:
-                    write.process.stop.set()
+                    step.process.stop.set()
 
         ending = world.run(overtake)
         if not seen:
@@ -82,7 +82,7 @@ def test_the_replicas_of_the_last_stop_come_back() -> None:
     assert world.run(kill_at(first("deployments", "scale"), "after")).code == KILLED
     world.advance(30)
     world.deploy(replicas=2)
-    ending = world.run(do_at(1, "after", lambda _write: begin_update(world)))
+    ending = world.run(do_at(1, "after", lambda _: begin_update(world)))
     assert (ending.code, world.replicas, world.records) == (REFUSED, 2, []), str(ending)
 
 
@@ -90,7 +90,7 @@ def test_pods_that_are_not_told_to_end_at_once_do_not_hide_what_was_stopped() ->
     """The controller acts 5 s after the scale-down: a run that is refused behind the fence gives the replicas back."""
     world = World()
     world.lag = 5.0
-    ending = world.run(do_at(first("deployments", "scale"), "after", lambda _write: begin_update(world)))
+    ending = world.run(do_at(first("deployments", "scale"), "after", lambda _: begin_update(world)))
     assert (ending.code, world.replicas, world.records) == (REFUSED, 1, []), str(ending)
 
 
@@ -109,7 +109,7 @@ def test_replicas_that_somebody_else_set_to_zero_stay(*, late: bool) -> None:
     world = World(replicas=0)
     if not late:
         begin_update(world)
-    ending = world.run(do_at(1, "after", lambda _write: begin_update(world)) if late else None)
+    ending = world.run(do_at(1, "after", lambda _: begin_update(world)) if late else None)
     assert (ending.code, world.replicas) == (REFUSED, 0), str(ending)
 
 
@@ -120,12 +120,12 @@ def test_told_to_end_when_all_is_written_it_does_not_let_the_old_operator_in() -
     def awake(image: str) -> None:
         assert image != cluster.OLD_IMAGE or world.grove() == world.before, "the old operator is awake"
 
-    def restore(write: Write) -> None:
+    def restore(step: Step) -> None:
         world.deploy(replicas=1)
-        write.process.stop.set()
+        step.process.stop.set()
 
     world.on_awake = awake
-    ending = world.run(do_at(of_trees()[-1].number, "after", restore))
+    ending = world.run(do_at(of_trees()[-1].write, "after", restore))
     assert ending.code == STUCK, str(ending)
     world.advance(300)
 
@@ -149,7 +149,7 @@ def test_an_operator_without_election_stops_the_run(image: str, code: int) -> No
     without_election(world)
     number = first("pods") + 1
 
-    def start(_write: Write) -> None:
+    def start(_: Step) -> None:
         world.store.put(installation.pod(image, name="early"))
         world.advance(6)
 
@@ -171,8 +171,8 @@ def test_slow_reads_of_operators_do_not_hold_up_the_patches() -> None:
                 world.advance(1)
                 step.process.renew()
 
-    def note(write: Write) -> None:
-        if write.moment == "after" and write.resource in GROVE:
+    def note(step: Step) -> None:
+        if step.moment == "after" and step.resource in GROVE:
             steps.append("patch")
 
     assert world.start(fault=note, at=slow).run().code == DONE
@@ -211,7 +211,7 @@ def test_an_operator_under_its_own_labels_is_seen() -> None:
 def test_no_exception_hides_what_was_written(kind: type[BaseException]) -> None:
     """An exception that is not ours, in the middle of the writes: the exit code is the cluster's state all the same."""
     world = World()
-    ending = world.run(raise_at(first("pods") + 2, "after", kind))
+    ending = world.run(do_at(first("pods") + 2, "after", raising(kind)))
     assert ending.code in {REVERTED, STUCK}, str(ending)
     assert lies(world, ending) == []
     assert world.run().code == DONE
@@ -256,9 +256,9 @@ def test_an_operator_that_waits_for_the_lease_never_gets_it_half_way() -> None:
     def awake(_image: str) -> None:
         assert world.grove() in (world.before, world.after), "an operator is awake beside half-migrated sets"
 
-    def restore(write: Write) -> None:
+    def restore(step: Step) -> None:
         world.deploy(replicas=1)
-        write.process.stop.set()
+        step.process.stop.set()
 
     world.on_awake = awake
     ending = world.run(do_at(number, "before", restore))
@@ -272,17 +272,17 @@ def test_two_runs_exclude_each_other_whatever_their_flags() -> None:
     world = World()
     seen: list[tuple[Ending, Process]] = []
 
-    def meanwhile(write: Write) -> None:
+    def meanwhile(step: Step) -> None:
         def sleep(seconds: float) -> None:
             world.advance(seconds)
-            write.process.renew()
+            step.process.renew()
 
         other = world.start(sleep=sleep)
         seen.append((other.run(revert=True, source=cluster.SOURCE, lease_name="another"), other))
 
-    ending = world.run(do_at(of_trees()[1].number, "after", meanwhile))
+    ending = world.run(do_at(of_trees()[1].write, "after", meanwhile))
     assert seen[0][0].code == LOST, str(seen[0][0])
-    assert not [write for write in seen[0][1].writes if write.resource in GROVE]
+    assert not [step for step in seen[0][1].writes if step.resource in GROVE]
     assert ending.code == DONE, str(ending)
 
 
@@ -315,9 +315,9 @@ def test_a_run_whose_token_is_void_ends() -> None:
     void: list[int] = []
     reads = count(1)
 
-    def refuse(write: Write) -> None:
-        if write.number > first("pods") and write.moment == "before":
-            void.append(write.number)
+    def refuse(step: Step) -> None:
+        if step.write > first("pods") and step.moment == "before":
+            void.append(step.write)
             raise NotAuthorised("HTTP 401 Unauthorized")
 
     def look(step: Step) -> None:

@@ -11,8 +11,8 @@ import yaml
 from migrator import resources
 from migrator.resources import Resource
 from migrator.run import rights
-from migrator.run.operator import Flags, Operator
-from migrator.run.rights import Need
+from migrator.run.operator import Operator, OperatorFlags
+from migrator.run.rights import Right
 from tests.support.paths import ROOT
 
 HOME: Final = "grove-system"
@@ -44,8 +44,8 @@ def granted(file: str) -> set[Granted]:
     }
 
 
-def needed(needs: Iterable[Need]) -> set[Granted]:
-    """The same of needs."""
+def needed(needs: Iterable[Right]) -> set[Granted]:
+    """The same of rights that are needed."""
     return {
         (
             right.namespace,
@@ -54,13 +54,13 @@ def needed(needs: Iterable[Need]) -> set[Granted]:
             "/".join(filter(None, (right.resource.plural, right.subresource))),
             right.name,
         )
-        for right in (need.right for need in needs)
+        for right in needs
     }
 
 
 def test_the_manifests_grant_what_a_run_needs_and_no_more() -> None:
     """manifests/base/rbac.yaml against the list that `check run` asks for, in both directions."""
-    assert needed(rights.of_run(KINDS, HOME, OPERATOR, Flags())) == granted("base/rbac.yaml")
+    assert needed(rights.of_run(KINDS, HOME, OPERATOR, OperatorFlags())) == granted("base/rbac.yaml")
 
 
 def test_the_planners_roles_grant_what_a_plan_needs_and_no_more() -> None:
@@ -71,12 +71,12 @@ def test_the_planners_roles_grant_what_a_plan_needs_and_no_more() -> None:
 def test_a_plan_of_a_namespace_needs_rights_there_alone() -> None:
     """Without a right outside the namespace the plan goes on."""
     needs = rights.of_plan(KINDS, HOME, "team")
-    assert {need.right.namespace for need in needs if not need.without} == {"team"}
+    assert {right.namespace for right in needs if not right.without} == {"team"}
 
 
 @pytest.mark.parametrize("maps", [True, False])
 def test_pod_gangs_are_needed_where_there_are_maps(*, maps: bool) -> None:
     """Without PodGangMaps a PodGang holds no hash that must be known."""
     kinds = [kind for kind in KINDS if maps or kind != resources.POD_GANG_MAPS]
-    needs: dict[Any, Need] = {need.right.resource: need for need in rights.of_plan(kinds, HOME)}
+    needs: dict[Any, Right] = {right.resource: right for right in rights.of_plan(kinds, HOME)}
     assert (not needs[resources.POD_GANGS].without) is maps

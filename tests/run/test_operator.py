@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from migrator.errors import NotAuthorised, Refused, Unreachable, UsageError
+from migrator.errors import NotAuthorised, Unreachable, UsageError
 from migrator.grove.model import Severity
+from migrator.planning.options import PlanOptions
 from migrator.resources import DEPLOYMENTS, PODS, SERVICES
 from migrator.run import operator
+from migrator.run.context import RunOptions
+from migrator.run.observation import Observation
 from testbed import operator_installation as installation
 from testbed.operator_installation import NAMESPACE
 from tests.support.installed import CONFIG, IMAGE, cluster_of, deployment, found_in, installed, look, pod, refusals
@@ -179,12 +182,12 @@ def test_deployments_of_one_namespace_are_enough_where_that_is_named() -> None:
 
 
 def test_pods_without_a_deployment_are_an_operator() -> None:
-    """In the namespace that the user names they are found with their Lease, and cannot be scaled."""
+    """In the namespace that the user names they are found with their Lease, and refuse a run that cannot stop them."""
     cluster = cluster_of(pod("bare"), installation.config_map())
     found = found_in(cluster, namespace=NAMESPACE)
     assert (found.namespace, found.deployment, found.lease_name) == (NAMESPACE, "", "grove-operator-leader-election")
-    with pytest.raises(Refused, match="grove-system/bare"):
-        operator.scale(cluster, found, 0)
+    seen = Observation(RunOptions(PlanOptions(), stop_operator=True), operator.Found(NAMESPACE, found))
+    assert ["without a Deployment: stop it yourself" in finding.message for finding in seen.findings()] == [True]
     assert look(cluster).operator is None
 
 

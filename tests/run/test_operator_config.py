@@ -24,7 +24,7 @@ def test_the_lease_is_the_configured_one(config: str, lease: str | None) -> None
     """Its name comes from the mounted configuration, with the operator's own default; none without election."""
     found = found_in(installed(config=f"kind: OperatorConfiguration\n{config}\n"))
     assert found.lease_name == lease
-    names = operator.lease_names(found, operator.Flags())
+    names = operator.lease_names(found, operator.OperatorFlags())
     assert names == tuple(sorted({lease or "grove-operator-leader-election", "grove-operator-leader-election"}))
     assert operator.kept_out(found, names) is (lease is not None)
 

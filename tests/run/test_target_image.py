@@ -8,8 +8,9 @@ import pytest
 
 from migrator.planning.images import other_digest, pulled_digests
 from migrator.planning.options import PlanOptions
-from migrator.run import observation
+from migrator.run import operator
 from migrator.run.context import RunOptions
+from migrator.run.observation import Observation
 from testbed import operator_installation as installation
 from tests.simulation import cluster
 from tests.support.memory_store import MemoryStore
@@ -50,6 +51,7 @@ def test_a_run_refuses_another_build_of_the_target(image: str, digest: str) -> N
     ):
         store.put(item)
     options = RunOptions(PlanOptions(target=cluster.TARGET), stop_operator=True, target_digests=frozenset({READ}))
-    said = [finding.message for finding in observation.glance(store, options).findings() if READ in finding.message]
+    seen = Observation(options, operator.find(store, options.flags))
+    said = [finding.message for finding in seen.findings() if READ in finding.message]
     assert len(said) == (image == cluster.NEW_IMAGE and digest == OTHER)
     assert all(OTHER in one and "read the deployed image" in one for one in said)

@@ -16,7 +16,7 @@ from migrator.resources import Resource
 from migrator.run import loop
 from migrator.run.context import RunOptions
 from migrator.run.leases import OWN_LEASE
-from migrator.run.operator import Flags
+from migrator.run.operator import OperatorFlags
 from migrator.run.record import RUN_NAME, Recorder
 from migrator.run.verify import VerifyOptions, VerifyResult, close, closing, verify
 from testbed import operator_installation as installation
@@ -98,7 +98,7 @@ def migrated() -> Site:
     ):
         for item in grow(pcs, podcliqueset.hash_pod_clique_set(pcs, schemes.by_name(SOURCE)), state):
             site.put(item)
-    loop.run(site, RunOptions(plan=PLAN, flags=Flags(NAMESPACE)), site.context)
+    loop.run(site, RunOptions(plan=PLAN, flags=OperatorFlags(NAMESPACE)), site.context)
     for item in (*cluster.operator(image=cluster.NEW_IMAGE), installation.pod(cluster.NEW_IMAGE, name="new-1")):
         site.put(item)
     return site
@@ -322,8 +322,8 @@ def test_an_empty_cluster_beside_a_record_is_another_cluster(migrated: Site) -> 
 def test_a_record_can_always_be_closed(migrated: Site) -> None:
     """Closing says what is given up, and refuses where only the record can translate a set."""
     options = VerifyOptions(PLAN)
-    found = closing(migrated, options)
-    assert "the way back of 2 PodCliqueSets" in found.gives_up[0]
+    home, gives_up = closing(migrated, options)
+    assert (home, "the way back of 2 PodCliqueSets" in gives_up[0]) == (NAMESPACE, True)
     before = migrated.read(resources.POD_CLIQUES, "default", "disagg-0-frontend")
     table = next(t for t in Recorder(migrated, NAMESPACE).load().tables if t.name == "disagg")
     old = table.source_hashes.templates["frontend"]
@@ -331,7 +331,7 @@ def test_a_record_can_always_be_closed(migrated: Site) -> None:
     with pytest.raises(Refused, match="half-migrated"):
         closing(migrated, options)
     migrated.put(before)
-    close(migrated, found.home, migrated.context)
+    close(migrated, home, migrated.context)
     assert migrated.records() == []
     with pytest.raises(UsageError):
         closing(migrated, options)
@@ -343,7 +343,7 @@ def test_a_record_is_not_taken_from_a_run_that_is_at_work(migrated: Site) -> Non
     lease["spec"].update(holderIdentity="another_1", leaseDurationSeconds=60)
     migrated.put(lease)
     with pytest.raises(LostRace, match="another_1"):
-        close(migrated, closing(migrated, VerifyOptions(PLAN)).home, migrated.context)
+        close(migrated, closing(migrated, VerifyOptions(PLAN))[0], migrated.context)
     assert migrated.verified().attempts == 1
     assert migrated.records()
 

@@ -1,8 +1,7 @@
 """The clusters that faults are injected into: what is in them, and what they must be afterwards.
 
-A standalone set that was never updated, one with a scaling group and the progress of a finished update, and one under
-OnDelete with leftovers. A few values are the target's already, as other tools or an earlier, forgotten run may have
-left them: a revert must not touch those.
+A standalone set that was never updated, one with a scaling group and a finished update, and one under OnDelete with
+outdated pods. A few values are the target's from the beginning: a revert must not touch those.
 """
 
 from __future__ import annotations
@@ -96,6 +95,12 @@ def operator(*, replicas: int = 1, image: str = OLD_IMAGE, lease_seconds: int = 
         installation.config_map(installation.configuration(lease_seconds=lease_seconds)),
         installation.deployment(image, replicas=replicas),
     ]
+
+
+def edit(pcs: Object, clique: str, image: str = "another:2") -> None:
+    """Give one clique of a set another image, as a user does."""
+    found = next(item for item in pcs["spec"]["template"]["cliques"] if item["name"] == clique)
+    found["spec"]["podSpec"]["containers"][0]["image"] = image
 
 
 def key_of(item: Object) -> Key:

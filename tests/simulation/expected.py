@@ -1,4 +1,4 @@
-"""What must hold in the cluster with migrators, held against the one without: always, and by what an ending claims."""
+"""The invariants of the two clusters, and what the exit code of a run claims about them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from tests.simulation.twins import Twins, committed, none, set_in
 
 
 def look(twins: Twins) -> None:
-    """Look once at all that must always hold.
+    """Check the invariants.
 
-    No pod was deleted by a migrator, no spec changed, nothing created; only hashes were written, by words of their
-    field, under the Lease. No object holds a hash that is neither the old nor the new one, nor what was there; a commit
-    comes last.
+    A migrator deletes no pod, changes no spec and creates nothing; it writes only hashes, the old or the new one of
+    that field, and only under the Lease. No object holds any other hash that was not there before. A commit comes last.
     """
     none("wrong writes", twins.witness.wrongs)
     none("strange values", witness.strange(twins.here, twins.lexicon, twins.others))
@@ -29,7 +28,7 @@ def look(twins: Twins) -> None:
 
 
 def _next_operator_rolls_no_more(twins: Twins) -> None:
-    """At any moment; and nothing at all of what is committed, but for what somebody else wrote there."""
+    """Of a committed set it replaces nothing, except pods that a user gave another hash."""
     here, there = (_rolled(objects, cluster.TARGET, twins.next_line) for objects in (twins.here, twins.there))
     none("replaced by the next operator", witness.more(here, there, lambda name: set_in(name) not in twins.odd))
     safe = {name for name, pcs in twins.sets.items() if witness.is_committed(pcs, twins.lexicon)} - twins.marked
@@ -37,11 +36,11 @@ def _next_operator_rolls_no_more(twins: Twins) -> None:
 
 
 def _old_operator_rolls_no_more(twins: Twins) -> None:
-    """Once all is put back; and before, of each set that is neither committed nor edited in between."""
+    """Of every set once all is reverted; before that, of each set that is neither committed nor edited."""
     here, there = (_rolled(objects, cluster.SOURCE, ALPHA_9) for objects in (twins.here, twins.there))
     dirty = twins.translated()
-    # An update that the old operator has begun goes on beside half-migrated children, committed or not. One that
-    # was cut short here replaces later what it has replaced there.
+    # An update that the old operator has begun continues beside half-migrated children. If it was interrupted here,
+    # it replaces later what it has replaced already in the other cluster.
     going_on = _updating(twins.here) if dirty or twins.meddled else set()
     safe = set(users.NAMES) - twins.odd - going_on - (committed(dirty) | twins.moved if dirty else set())
     none("replaced by the old operator", witness.more(here, there, lambda name: set_in(name) in safe))
@@ -50,9 +49,9 @@ def _old_operator_rolls_no_more(twins: Twins) -> None:
 
 
 def claim(twins: Twins, ending: Ending, *, revert: bool = False) -> None:
-    """What an ending claims must be so."""
+    """Check that what an ending claims is true."""
     assert ending.code in {DONE, FAILED, NO_RECORD, REFUSED, LOST, REVERTED, STUCK, KILLED}, str(ending)
-    # Killed, or robbed of the Lease, when all was done and recorded.
+    # The run was killed or lost the Lease after everything was done and recorded.
     closed = ending.code in {KILLED, LOST} and twins.world.record_state == "done" and twins.translated()
     if (ending.code == DONE or closed) and not revert:
         twins.done, twins.pending = True, False

@@ -123,15 +123,11 @@ def nth(number: int, method: str, start: str) -> Callable[[Seen], bool]:
 
 def burst(number: int, fault: Fault, first: int) -> Schedule:
     """The request of that number suffers the fault, and so do the next ones of its kind, so many in all."""
-    suffered: list[tuple[str, str]] = []
-    lock = threading.Lock()
+    kinds: list[tuple[str, str]] = []
 
-    def schedule(seen: Seen) -> Fault | None:
-        with lock:
-            same = (seen.method, seen.target) in suffered
-            if seen.number == first or (same and len(suffered) < number):
-                suffered.append((seen.method, seen.target))
-                return fault
-        return None
+    def chosen(seen: Seen) -> bool:
+        if seen.number == first:
+            kinds.append((seen.method, seen.target))
+        return (seen.method, seen.target) in kinds
 
-    return schedule
+    return once(fault, chosen, times=number)

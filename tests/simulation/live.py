@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from migrator import resources
 from testbed.controlplane.client import Client
 from testbed.controlplane.crds import apply_crds
 from testbed.controlplane.server import ControlPlane
@@ -31,8 +30,9 @@ _LONGEST_RUN: Final = 180
 _PATIENCE: Final = 4
 _TAIL: Final = 2500
 _WORKLOADS: Final = "default"
-_CONFIG_MAPS: Final = "/api/v1/namespaces/grove-system/configmaps"
-_LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/grove-system/leases"
+_LEASE: Final = ("coordination.k8s.io/v1", "Lease")
+_CONFIG_MAP: Final = ("v1", "ConfigMap")
+_DEPLOYMENT: Final = ("apps/v1", "Deployment")
 
 
 class Migrator:
@@ -121,11 +121,10 @@ class LiveCluster:
 
     def empty(self) -> None:
         """Nothing of Grove's and nothing of ours."""
-        for resource in GROVE:
-            self.client.call("DELETE", f"/{_api(resource)}/namespaces/{_WORKLOADS}/{resource.plural}")
-        for path in (_CONFIG_MAPS, _LEASES, "/apis/apps/v1/namespaces/grove-system/deployments"):
-            self.client.call("DELETE", path)
-        self.client.call("DELETE", f"/apis/events.k8s.io/v1/namespaces/{_WORKLOADS}/events")
+        kinds = [((resource.api_version, resource.kind), _WORKLOADS) for resource in GROVE]
+        kinds += [(kind, cluster.NAMESPACE) for kind in (_CONFIG_MAP, _LEASE, _DEPLOYMENT)]
+        for kind, namespace in (*kinds, (("events.k8s.io/v1", "Event"), _WORKLOADS)):
+            self.client.call("DELETE", self.client.kind(*kind).path(namespace))
 
     def close(self) -> None:
         """Leave nothing behind."""
@@ -160,7 +159,7 @@ class LiveCluster:
 
     def expire(self) -> None:
         """Let the Leases of processes that are gone be over at once: a rerun would wait for a minute."""
-        self.client.call("DELETE", _LEASES)
+        self.client.call("DELETE", self.client.kind(*_LEASE).path(cluster.NAMESPACE))
 
     # --- what is there ------------------------------------------------------------------------------------------
 
@@ -182,28 +181,24 @@ class LiveCluster:
     @property
     def replicas(self) -> int:
         """What the operator's Deployment asks for."""
-        found = self.client.get("apps/v1", "Deployment", cluster.DEPLOYMENT, cluster.NAMESPACE)
+        found = self.client.get(*_DEPLOYMENT, cluster.DEPLOYMENT, cluster.NAMESPACE)
         return int(found["spec"]["replicas"])
 
     @property
     def owners_of_replicas(self) -> list[str]:
         """Who owns ``spec.replicas`` beside the creator of the Deployment."""
-        found = self.client.get("apps/v1", "Deployment", cluster.DEPLOYMENT, cluster.NAMESPACE)
+        found = self.client.get(*_DEPLOYMENT, cluster.DEPLOYMENT, cluster.NAMESPACE)
         entries = found["metadata"]["managedFields"]
         return [entry["manager"] for entry in entries if entry.get("subresource") == "scale"]
 
     @property
     def holder(self) -> str:
         """Who holds the operator's Lease."""
-        leases = {item["metadata"]["name"]: item for item in self.client.call("GET", _LEASES)["items"]}
+        leases = {item["metadata"]["name"]: item for item in self.client.list(*_LEASE, cluster.NAMESPACE)}
         return str(leases.get(cluster.LEASE, {}).get("spec", {}).get("holderIdentity") or "")
 
     @property
     def records(self) -> list[str]:
         """The names of what runs have recorded."""
-        names = [item["metadata"]["name"] for item in self.client.call("GET", _CONFIG_MAPS)["items"]]
+        names = [item["metadata"]["name"] for item in self.client.list(*_CONFIG_MAP, cluster.NAMESPACE)]
         return sorted(name for name in names if name.startswith("grove-migrator"))
-
-
-def _api(resource: resources.Resource) -> str:
-    return f"apis/{resource.api_version}" if resource.group else f"api/{resource.version}"

@@ -1,17 +1,15 @@
-"""A state machine: users, operators and migrators act on one cluster, in any order; what must hold is looked at always.
+"""A state machine: users, operators and migrators act on one cluster in any order, and invariants hold after each step.
 
-Beside it stands another cluster in which the same happens, but no migrator ever runs: what an operator would replace
-here must never be more than there. See :mod:`tests.simulation.twins` for the two clusters,
-:mod:`tests.simulation.expected` for what must hold, :mod:`tests.simulation.mishaps` for what happens to a run, and
-:mod:`tests.simulation.operators` for what operators do.
+The same happens in a second cluster, but no migrator ever runs there: an operator must never replace more pods in the
+first one. :mod:`tests.simulation.expected` has the invariants, :mod:`tests.simulation.mishaps` what happens to a run.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
+from typing import Any
 
 import hypothesis
 from hypothesis import HealthCheck, Phase, settings
@@ -28,8 +26,7 @@ from hypothesis.stateful import (
 from tests.simulation import cluster, expected, users
 from tests.simulation.lines import ALPHA_11, ALPHA_12_RC1, MAIN, Line
 from tests.simulation.mishaps import Mishap, fault, mishaps, numbers
-from tests.simulation.points import GROVE
-from tests.simulation.process import MOMENTS, Ending, Moment, Process
+from tests.simulation.process import MOMENTS, Ending, Moment
 from tests.simulation.truth import DONE, NO_RECORD, REFUSED, REVERTED, STUCK
 from tests.simulation.turns import Turns
 from tests.simulation.twins import Twins, none
@@ -37,21 +34,20 @@ from tests.simulation.world import LONGER_THAN_A_LEASE
 
 
 class Machine(RuleBasedStateMachine):
-    """What may be done to the two clusters.
+    """The steps that the two clusters can take.
 
-    ``looks`` is how often all was looked at, ``writes`` how many writes to Grove's objects were applied, ``ended`` how
-    often a run ended with each code.
+    ``looks`` counts the checks of the invariant, ``ended`` how often a run ended with each code.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.looks = self.writes = 0
+        self.looks = 0
         self.ended: Counter[int] = Counter()
         self.twins = Twins(cluster.grown())
 
     @initialize(planted=st.booleans(), line=st.sampled_from([ALPHA_11, ALPHA_12_RC1, MAIN]))
     def begin(self, line: Line, *, planted: bool) -> None:
-        """The next operator's line; and perhaps a few values of the target's, of which nobody knows whence."""
+        """Choose the next operator's line, and whether some values are the target's from the beginning."""
         if planted:
             self.twins = Twins(users.planted(), planted=True)
         self.twins.next_line = line
@@ -60,13 +56,13 @@ class Machine(RuleBasedStateMachine):
 
     @rule(kind=st.sampled_from(users.USERS), choice=numbers, number=st.integers(1, 3))
     def somebody(self, kind: str, choice: int, number: int) -> None:
-        """Users and nodes do what they do, and no operator notices."""
+        """A user or a node acts, and no operator is awake."""
         self.twins.happens(kind, choice, number)
 
     @precondition(lambda self: not self.twins.upgraded)
     @rule(kind=st.sampled_from(users.USERS), choice=numbers, number=st.integers(1, 3))
     def noticed(self, kind: str, choice: int, number: int) -> None:
-        """They do, and the old operator acts on it."""
+        """A user or a node acts, and the old operator reacts."""
         self.twins.happens(kind, choice, number)
         self.twins.old_operator(None)
 
@@ -75,25 +71,25 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: not self.twins.upgraded)
     @rule(replacing=st.sampled_from([None, 1]))
     def old_operator(self, replacing: int | None) -> None:
-        """The old operator is started, and stopped again perhaps."""
+        """Start the old operator, which works to its end or is stopped after it replaced one pod."""
         self.twins.old_operator(replacing)
 
     @precondition(lambda self: not self.twins.done)
     @rule()
     def new_operator_instead(self) -> None:
-        """Somebody upgrades without us, or after a run that did not end well: no worse than if it had never begun."""
+        """A user upgrades without us, or after a run that failed: no worse than without that run."""
         self.twins.new_operator()
 
     @precondition(lambda self: self.twins.done)
     @rule()
     def new_operator(self) -> None:
-        """The upgrade: what was migrated stays, what was edited is rolled out."""
+        """Upgrade after a run: what was migrated stays, and what was edited is rolled out."""
         self.twins.new_operator()
 
     @precondition(lambda self: self.twins.upgraded)
     @rule()
     def next_cluster(self) -> None:
-        """Everything from the beginning, elsewhere."""
+        """Begin again with two new clusters."""
         self.twins = Twins(cluster.grown(), self.twins.next_line)
 
     # --- migrators --------------------------------------------------------------------------------------------------
@@ -106,7 +102,7 @@ class Machine(RuleBasedStateMachine):
         allowed=st.booleans(),
     )
     def migrate(self, found: list[Mishap], conflict: str, *, skip_refused: bool, allowed: bool) -> None:
-        """A run; whatever happens to it."""
+        """A run with one or two mishaps."""
         more: dict[str, Any] = {"on_conflict": conflict, "skip_refused": skip_refused}
         if allowed:
             more["allow"] = frozenset({"GM-111"})
@@ -115,16 +111,16 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.twins.pending)
     @rule(write=st.integers(1, 55), moment=st.sampled_from(MOMENTS))
     def die(self, write: int, moment: Moment) -> None:
-        """A run that is killed."""
+        """A run that is killed at a write."""
         self._run([Mishap("kill", write, moment, 0)])
 
     @precondition(lambda self: self.twins.pending)
     @rule()
     def finish(self) -> None:
-        """A run that nothing disturbs: everything is migrated, or nothing is written and what was is put back.
+        """A run that nothing disturbs migrates everything, or writes nothing and reverts what was written before.
 
-        Beside the next operator a run that was begun cannot go back. What is refused then, such as an edit that this
-        operator has not seen, ends with 6 and is left to it; the advice says so.
+        Beside the next operator an unfinished run cannot be reverted. A refusal then ends with 6, and the advice is to
+        let that operator run first.
         """
         dirty, here = bool(self.twins.translated()), self.twins.here
         ending = self._run(())
@@ -138,13 +134,13 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: not self.twins.upgraded)
     @rule(found=st.lists(mishaps, min_size=1, max_size=2))
     def revert(self, found: list[Mishap]) -> None:
-        """A revert; whatever happens to it."""
+        """A revert with one or two mishaps."""
         self._run(found, revert=True)
 
     @precondition(lambda self: not self.twins.upgraded)
     @rule()
     def undo(self) -> None:
-        """A revert that nothing disturbs: everything is as without us."""
+        """A revert that nothing disturbs leaves the cluster as it is without us."""
         ending = self._run((), revert=True)
         assert ending.code in {DONE, NO_RECORD}, str(ending)
         none(f"left by a revert that ended with {ending}", self.twins.left())
@@ -152,40 +148,38 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.twins.pending and not self.twins.upgraded)
     @rule(seed=st.integers(0, 99), found=mishaps, second=st.booleans())
     def two_migrators(self, seed: int, found: Mishap, *, second: bool) -> None:
-        """Two runs at once, or a run and a revert, under one Lease; one of them with a mishap."""
+        """Two runs, or a run and a revert, at the same time; the first with a mishap."""
         turns = Turns(self.twins.world, seed, pauses=(*[0.0] * 60, LONGER_THAN_A_LEASE))
-        processes = [turns.start(fault=fault(self.twins, each)) for each in ((found,), ())]
+        for mishaps_of_one in ((found,), ()):
+            turns.start(fault=fault(self.twins, mishaps_of_one))
         reverts = (False, second)
         endings = turns.run(*({"revert": revert} for revert in reverts))
-        for process, ending, revert in zip(processes, endings, reverts, strict=True):
-            self._note(process, ending, revert=revert)
+        for ending, revert in zip(endings, reverts, strict=True):
+            self._note(ending, revert=revert)
 
     def _run(self, found: Sequence[Mishap], **options: Any) -> Ending:
         self.twins.restored = self.twins.restored and self.twins.world.replicas > 0
-        process = self.twins.world.start(fault=fault(self.twins, found))
-        ending = process.run(**options)
-        self._note(process, ending, revert=options.get("revert", False))
+        ending = self.twins.world.run(fault(self.twins, found), **options)
+        self._note(ending, revert=options.get("revert", False))
         return ending
 
-    def _note(self, process: Process, ending: Ending, *, revert: bool) -> None:
+    def _note(self, ending: Ending, *, revert: bool) -> None:
         self.ended[ending.code] += 1
-        self.writes += sum(write.resource in GROVE for write in process.applied)
         expected.claim(self.twins, ending, revert=revert)
 
     @invariant()
-    def what_always_holds_does(self) -> None:
-        """The migrators have done nothing that they may not do, and no operator replaces more than without them."""
+    def what_must_hold(self) -> None:
+        """The migrators did nothing that they may not do, and no operator replaces more pods than without them."""
         self.looks += 1
         expected.look(self.twins)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class Tally:
-    """What was tried: runs by exit code, writes to Grove's objects, and steps."""
+    """What was tried: runs by exit code, and steps."""
 
-    endings: Counter[int]
-    writes: int
-    steps: int
+    endings: Counter[int] = field(default_factory=Counter)
+    steps: int = 0
 
 
 def explore(*, examples: int, steps: int, seed: int | None = None, shrink: bool = True) -> Tally:
@@ -193,16 +187,12 @@ def explore(*, examples: int, steps: int, seed: int | None = None, shrink: bool 
 
     Without a ``seed`` the examples are the same every time. ``shrink`` finds the shortest history that fails.
     """
+    tally = Tally()
 
     class Tallied(Machine):
-        endings: ClassVar[Counter[int]] = Counter()
-        writes = 0
-        steps = 0
-
         def teardown(self) -> None:
-            Tallied.endings += self.ended
-            Tallied.writes += self.writes
-            Tallied.steps += self.looks
+            tally.endings += self.ended
+            tally.steps += self.looks
 
     machine = Tallied if seed is None else hypothesis.seed(seed)(Tallied)
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
@@ -218,12 +208,12 @@ def explore(*, examples: int, steps: int, seed: int | None = None, shrink: bool 
             suppress_health_check=list(HealthCheck),
         ),
     )
-    return Tally(Tallied.endings, Tallied.writes, Tallied.steps)
+    return tally
 
 
 def history(*steps: Callable[[Machine], object]) -> None:
-    """Let these things happen to the state machine, in this order; after each all must hold that always must."""
+    """Take these steps of the state machine in this order, and check the invariants after each."""
     machine = Machine()
     for step in steps:
         step(machine)
-        machine.what_always_holds_does()
+        machine.what_must_hold()

@@ -8,19 +8,26 @@ from typing import Final
 
 from hypothesis import strategies as st
 
-from migrator.errors import Conflict, LostReply, TestFailed, Unreachable
+from migrator.errors import ApiError, Conflict, LostReply, NotAuthorised, Rejected, TestFailed, Unreachable
 from tests.simulation import users
-from tests.simulation.process import Fault, Moment, Write
+from tests.simulation.process import At, Moment, Step, raising
 from tests.simulation.twins import Twins
 from tests.simulation.world import LONGER_THAN_A_LEASE
 
-#: Errors of the API server, which did nothing.
-_ERRORS: Final[dict[str, Callable[[], BaseException]]] = {
-    "conflict": lambda: Conflict("modified", status=409, reason="Conflict"),
-    "test": lambda: TestFailed("a test does not hold", status=422),
-    "outage": lambda: Unreachable("HTTP 503, 8 times"),
-    "down": lambda: Unreachable("HTTP 503, at every write from here on"),
+#: What the API server, a proxy before it or the network can answer with.
+ERRORS: Final[dict[str, Callable[[], BaseException]]] = {
+    "a lost reply": lambda: LostReply("no answer"),
+    "a conflict": lambda: Conflict("modified", status=409, reason="Conflict"),
+    "a failed test": lambda: TestFailed("a test does not hold", status=422),
+    "a rejection": lambda: Rejected("is invalid: spec: forbidden", status=422, reason="Invalid"),
+    "an outage": lambda: Unreachable("HTTP 503, 8 times"),
+    "a lasting outage": lambda: Unreachable("HTTP 503, at every request"),
+    "a bug of the server": lambda: ApiError("HTTP 400", status=400),
+    "a missing right": lambda: NotAuthorised("HTTP 403"),
+    "a void token": lambda: NotAuthorised("HTTP 401"),
 }
+#: Those of them after which nothing was done, as mishaps of the state machine.
+_REFUSALS: Final = ("a conflict", "a failed test", "an outage", "a lasting outage")
 
 numbers: Final = st.integers(0, 9)
 
@@ -34,14 +41,17 @@ class Mishap:
     moment: Moment
     choice: int
 
-    def strikes(self, write: Write) -> bool:
-        """Whether it happens at that write; an API server that is down stays so."""
-        due = self.write == write.number or (self.kind == "down" and self.write < write.number)
-        return due and self.moment == write.moment
+    def strikes(self, step: Step) -> bool:
+        """Whether it happens at that write."""
+        lasts = self.kind == "a lasting outage" and self.write < step.write
+        return (lasts or self.write == step.write) and self.moment == step.moment
 
 
 #: What leads to endings after a write, and what only a check right before each write sees, comes more often.
-_KINDS: Final = ("kill", "kill", "lose", *_ERRORS, "down", *["steal"] * 4, "pause", "stop", *["restore"] * 3)
+_KINDS: Final = (
+    *("kill", "kill", "a lost reply", *_REFUSALS, "a lasting outage"),
+    *(*["steal"] * 4, "pause", "stop", *["restore"] * 3),
+)
 
 mishaps: Final = st.builds(
     Mishap,
@@ -52,39 +62,31 @@ mishaps: Final = st.builds(
 )
 
 
-def fault(twins: Twins, found: Sequence[Mishap]) -> Fault:
+def fault(twins: Twins, found: Sequence[Mishap]) -> At:
     """The mishaps of one run; each of its writes is witnessed."""
 
-    def strike(write: Write) -> None:
-        due = [mishap for mishap in found if mishap.strikes(write)]
-        if write.moment == "after":
-            twins.witness.applied(write)
+    def strike(step: Step) -> None:
+        due = [mishap for mishap in found if mishap.strikes(step)]
+        if step.moment == "after":
+            twins.witness.applied(step)
         else:
-            twins.witness.arrive(write)
-        ends = [mishap for mishap in due if mishap.kind in {"kill", "lose", *_ERRORS}]
+            twins.witness.arrive(step)
+        ends = [mishap.kind for mishap in due if mishap.kind in {"kill", *ERRORS}]
         for mishap in due:
-            if mishap not in ends:
-                _happen(twins, mishap, write)
-        if write.moment == "before":
-            twins.witness.stash(write)
-        for mishap in ends:
-            _end(mishap, write)
+            if mishap.kind not in ends:
+                _happen(twins, mishap, step)
+        if step.moment == "before":
+            twins.witness.stash(step)
+        for kind in ends:
+            if kind == "kill":
+                step.process.kill()
+            elif kind == "a lost reply" or step.moment == "before":
+                raising(ERRORS[kind])(step)
 
     return strike
 
 
-def _end(mishap: Mishap, write: Write) -> None:
-    """What the process does not survive, or learns of its request."""
-    if mishap.kind == "kill":
-        write.process.kill()
-    elif mishap.kind == "lose":
-        raise LostReply("no answer")
-    elif mishap.moment == "before":
-        error = _ERRORS[mishap.kind]()
-        raise error
-
-
-def _happen(twins: Twins, mishap: Mishap, write: Write) -> None:
+def _happen(twins: Twins, mishap: Mishap, step: Step) -> None:
     """What others do meanwhile."""
     if mishap.kind == "steal":
         twins.world.steal_leases("thief", seconds=15)
@@ -94,6 +96,6 @@ def _happen(twins: Twins, mishap: Mishap, write: Write) -> None:
     elif mishap.kind == "pause":
         twins.world.advance(LONGER_THAN_A_LEASE)
     elif mishap.kind == "stop":
-        write.process.stop.set()
+        step.process.stop.set()
     else:
         twins.happens(mishap.kind, mishap.choice, 1 + mishap.choice % 3, written=True)

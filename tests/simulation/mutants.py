@@ -1,7 +1,6 @@
-"""Our own code with one thing wrong, and the check of the suite that must see it.
+"""Mutants of the product, each with one function replaced, and the check of the suite that must fail with it.
 
-A mutant replaces a function at run time, so what is run is otherwise the product. A check is a test of another module,
-a history of the state machine, or a few histories that it finds itself.
+A check is a test of another module, a history of the state machine, or a search of the state machine for a history.
 """
 
 from __future__ import annotations
@@ -32,12 +31,11 @@ from tests.simulation import (
     cluster,
     products,
     test_machine,
-    test_migrate_crash,
     test_migrate_edit,
-    test_migrate_faults,
     test_migrate_lease,
     test_migrate_operator,
     test_migrate_revert,
+    test_products,
 )
 from tests.simulation.machine import Machine, explore, history
 from tests.simulation.mishaps import Mishap
@@ -46,7 +44,7 @@ from tests.simulation.points import first
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One or two contexts in which something is wrong, and the check that fails in them."""
+    """One or two contexts that make the product wrong, and the check that fails in them."""
 
     name: str
     wrong: AbstractContextManager[object]
@@ -55,7 +53,7 @@ class Mutant:
 
 
 def _instead(owner: Any, name: str, wrong: Callable[..., object]) -> AbstractContextManager[object]:
-    """``wrong`` takes the place of a function, and is given that function and its arguments."""
+    """Replace a function by ``wrong``, which gets the function and its arguments."""
     right = getattr(owner, name)
     return mock.patch.object(owner, name, lambda *given, **options: wrong(right, *given, **options))
 
@@ -102,7 +100,7 @@ def _also_changes(verdict: Verdict, place: Place) -> AbstractContextManager[obje
 
 
 def _one_snapshot() -> AbstractContextManager[object]:
-    """What was planned before the fence is taken for what is there behind it."""
+    """Behind the fence, use the snapshot from before it."""
     read: list[SetsSeen] = []
 
     def read_sets(right: Any, store: object, seen: Observation, context: object) -> Observation:
@@ -124,7 +122,7 @@ def _of_pod_cliques_only(right: Any, *found: Any, **options: Any) -> tuple[Chang
 
 
 def _no_test_of_values(right: Any, patch: Patch, pcs: PodCliqueSet | None) -> tuple[PatchOp, ...]:
-    """Neither the patch nor the re-read compares with what was there."""
+    """Neither the patch nor the read after a lost reply compares the old value."""
     fields = {change.field for change in patch.changes}
     return tuple(op for op in right(patch, pcs) if op.op != "test" or op.path not in fields)
 
@@ -133,12 +131,12 @@ def _no_test_of_values(right: Any, patch: Patch, pcs: PodCliqueSet | None) -> tu
 
 
 def _no_look_at_the_operator() -> AbstractContextManager[object]:
-    """An operator behind the fence is always taken for the target's."""
+    """Take every operator behind the fence for the target's."""
     return _seen_as(Observation, "op", lambda seen, op: Op.TARGET if seen.fenced and op in {Op.OTHER, Op.LOOSE} else op)
 
 
 def _waits_for_ever(right: Any, seen: Situation) -> Goal:
-    """Who waited too long for a living holder still wants to go back, and waits for that."""
+    """A run that waited too long for a living holder wants to go back, and waits for that."""
     busy = seen.why is Why.BUSY
     return Goal.BACK if busy and seen.begun and seen.ours is Lease.HELD else right(seen)
 
@@ -152,14 +150,18 @@ def _given_a_replica(seen: Observation, due: int | None) -> int | None:
 
 
 def found_by_itself() -> None:
-    """Histories of the state machine's own choice, the same every time, until one fails."""
+    """Let the state machine choose histories, the same ones every time, until one fails."""
     explore(examples=600, steps=25, shrink=False)
+
+
+def _killed(*, back: bool) -> None:
+    """A run that is killed after any of its writes, and then a rerun or a revert."""
+    test_products.test_what_a_kill_at_any_write_interrupted_can_be_mended("after", "forward", back=back)
 
 
 def _overtaken() -> None:
     """A second run while the first one writes, and lives."""
-    number = next(s.number for s in products.steps("forward") if s.kind == "write" and s.target.startswith("pods/"))
-    products.overtaken("forward", "forward", number, "after", products.Tally(), alive=True)
+    products.overtaken("forward", "forward", products.first_patch(), "after", products.Tally(), alive=True)
 
 
 def _marked(machine: Machine) -> None:
@@ -171,7 +173,7 @@ def _allowed(machine: Machine) -> None:
 
 
 def _marked_meanwhile(machine: Machine) -> None:
-    """A pod gets a hash of somebody's own right before it is written to."""
+    """A user changes a pod's hash right before the run writes to it."""
     machine.migrate([Mishap("mark", first("pods"), "before", 0)], "stop", skip_refused=False, allowed=False)
 
 
@@ -181,121 +183,121 @@ _THE_REASON_ALONE: Final = mock.patch.object(loop, "exit_code", lambda reason, _
 
 MUTANTS: Final = (
     Mutant(
-        "a Lease that another holds is taken",
+        "the run takes a Lease that another process holds",
         mock.patch.object(Leases, "_judge", lambda _self, name, *_seen: LeaseSeen(name, Lease.FREE)),
         test_holes.test_two_runs_exclude_each_other_whatever_their_flags,
     ),
     Mutant("a second run waits for ever", _instead(decisions, "goal", _waits_for_ever), _overtaken),
     Mutant(
-        "the old operator is let in when all is written",
+        "the old operator may start once everything is written",
         _has(Situation, "foreign", value=False),
         test_holes.test_told_to_end_when_all_is_written_it_does_not_let_the_old_operator_in,
     ),
     Mutant(
-        "operators are known by the chart's labels only",
+        "only the chart's labels identify an operator",
         mock.patch.object(operator, "_matches", lambda _, labels: OPERATOR_LABELS.items() <= labels.items()),
         test_holes.test_an_operator_under_its_own_labels_is_seen,
     ),
     Mutant(
-        "an exception ends with its own exit code",
+        "an exception decides the exit code",
         _THE_REASON_ALONE,
         partial(test_holes.test_no_exception_hides_what_was_written, KeyboardInterrupt),
     ),
     Mutant(
-        "a SIGTERM is a refusal",
+        "SIGTERM counts as a refusal",
         mock.patch.object(loop, "Interrupted", Refused),
         test_holes.test_sigterm_while_waiting_for_idle_is_no_refusal,
     ),
     Mutant(
-        "a dry run does not look at operators",
+        "a dry run ignores operators",
         mock.patch.object(Observation, "findings", return_value=[]),
         test_holes.test_a_dry_run_ends_as_the_run_would,
     ),
     Mutant(
-        "the record of other schemes does not stand in the way",
+        "a record of other schemes is ignored",
         _seen_as(Observation, "rec", lambda _seen, rec: Rec.NONE if rec is Rec.OTHER else rec),
         test_holes.test_a_half_written_migration_of_other_schemes_refuses_before_anything,
     ),
     Mutant(
-        "a run that may not look goes on",
+        "a run that may read nothing never ends",
         mock.patch.object(loop, "ATTEMPTS", 10**6),
         test_holes.test_a_run_whose_token_is_void_ends,
     ),
     Mutant(
-        "what an earlier run wrote is taken for what was there",
+        "values that an earlier run wrote count as original",
         mock.patch.object(Recorded, "origins", lambda recorded: recorded),
         partial(test_machine.test_a_revert_undoes_every_run, killed=False),
     ),
     Mutant(
-        "Leases are let go of beside half-migrated sets",
+        "the run releases its Leases while sets are half migrated",
         mock.patch.object(loop, "parks", return_value=False),
         test_holes.test_an_operator_that_waits_for_the_lease_never_gets_it_half_way,
     ),
     Mutant(
-        "an operator that a dead run stopped is forgotten",
+        "a rerun does not restart the operator that a dead run stopped",
         _has(Observation, "replicas_due", None),
         test_holes.test_a_refused_rerun_gives_back_the_operator_that_a_dead_run_stopped,
     ),
     Mutant(
-        "an operator that somebody else stopped is started",
+        "the run starts an operator that a user stopped",
         _seen_as(Observation, "replicas_due", _given_a_replica),
         partial(test_holes.test_replicas_that_somebody_else_set_to_zero_stay, late=True),
     ),
     Mutant(
-        "a run that was overtaken believes what it remembers",
+        "a run that another one overtook trusts what it read before",
         mock.patch.multiple(Leases, left=lambda _self: 30.0, _lost=lambda *_: ""),
         partial(test_holes.test_a_run_that_another_overtook_never_starts_the_old_operator, stopped=True),
     ),
     Mutant(
-        "what a finished run wrote is brought back when a later one fails",
+        "a run that fails also reverts an earlier one",
         mock.patch.object(Recorded, "of_open_run", lambda recorded: {table.uid: table for table in recorded.tables}),
         test_migrate_revert.test_a_later_run_that_fails_leaves_an_earlier_migration_alone,
     ),
     Mutant(
-        "nobody looks for operators during the writes",
+        "the run does not look for operators while it writes",
         mock.patch.object(actions, "foreign", return_value=None),
         partial(test_holes.test_an_operator_without_election_stops_the_run, cluster.OLD_IMAGE, 5),
         _no_look_at_the_operator(),
     ),
     Mutant(
-        "the exit code is the reason's, whatever is seen",
+        "the exit code ignores the state of the cluster",
         _THE_REASON_ALONE,
         test_holes.test_a_half_written_cluster_never_ends_with_3,
     ),
     Mutant(
         "the commit record is written first",
         _ROOT_FIRST,
-        partial(test_migrate_crash.test_a_rerun_finishes_what_a_kill_interrupted, "after"),
+        partial(_killed, back=False),
     ),
-    Mutant("the commit record is written first, and the machine sees it", _ROOT_FIRST, found_by_itself),
+    Mutant("the commit record is written first (state machine)", _ROOT_FIRST, found_by_itself),
     Mutant(
-        "the hashes of finished updates are forgotten",
+        "hashes of finished updates are not migrated",
         mock.patch.object(places, "_progress", return_value=()),
         partial(history, Machine.finish),
     ),
     Mutant(
-        "nobody asks whether the Lease is still ours",
+        "the run does not check that it still holds the Lease",
         _NO_LEASE_CHECK,
         partial(test_migrate_lease.test_a_pause_longer_than_the_lease_ends_the_run, "before", every=False),
     ),
-    Mutant("nobody asks for the Lease, and the machine sees it", _NO_LEASE_CHECK, found_by_itself),
+    Mutant("the run does not check that it still holds the Lease (state machine)", _NO_LEASE_CHECK, found_by_itself),
     Mutant(
-        "a failed test is taken for success",
+        "a failed test counts as success",
         _taken_as_success(TestFailed),
         partial(test_migrate_edit.test_an_edit_during_the_run_is_never_blessed, "skip", "before", every=False),
     ),
     Mutant(
-        "a lost reply is taken for success",
+        "a lost reply counts as success",
         _taken_as_success(LostReply),
-        partial(test_migrate_faults.test_a_lost_reply_never_ends_a_run, "before", every=False),
+        partial(test_products.test_a_lost_reply_never_ends_a_run, "before", every=False),
     ),
     Mutant(
-        "pods that OnDelete keeps are relabelled",
+        "outdated pods under OnDelete get new labels",
         _also_changes(Verdict.LEFTOVER, Place.POD_LABEL),
         partial(history, Machine.finish),
     ),
     Mutant(
-        "what is planned before the fence is written behind it",
+        "the plan from before the fence is written behind it",
         _one_snapshot(),
         partial(test_migrate_operator.test_a_refusal_behind_the_fence_gives_the_operator_back, "before"),
     ),
@@ -305,14 +307,14 @@ MUTANTS: Final = (
         partial(history, _marked, _allowed),
     ),
     Mutant(
-        "values are not compared when they are replaced",
+        "a patch does not test the old value",
         _instead(Patch, "ops", _no_test_of_values),
         partial(history, _marked_meanwhile),
     ),
     Mutant(
-        "nothing is recorded before the first patch",
+        "the run records nothing before its first patch",
         _instead(Recorder, "save", _no_tables),
-        partial(test_migrate_crash.test_a_revert_undoes_what_a_kill_interrupted, "after"),
+        partial(_killed, back=True),
     ),
     Mutant(
         "a revert restores PodCliques only",
@@ -320,22 +322,22 @@ MUTANTS: Final = (
         partial(history, Machine.finish, Machine.undo),
     ),
     Mutant(
-        "a revert also turns back what was the target's before",
-        mock.patch.object(revert, "without_kept", lambda changes, _table: changes),
-        partial(test_migrate_crash.test_a_revert_undoes_what_a_kill_interrupted, "after"),
+        "a revert changes values that were the target's before the run",
+        mock.patch.object(revert, "written_by", lambda _table, changes: changes),
+        partial(_killed, back=True),
     ),
     Mutant(
-        "a spec that moved is blessed",
+        "a patch does not test the spec",
         _instead(Patch, "ops", lambda right, patch, _pcs: right(patch, None)),
         partial(test_migrate_edit.test_an_edit_during_the_run_is_never_blessed, "stop", "before", every=False),
     ),
     Mutant(
-        "what the target's operator knows is brought back",
+        "a run beside the target's operator reverts its hashes",
         _has(Observation, "target_was_running", value=False),
         partial(test_migrate_operator.test_beside_the_targets_operator_nothing_is_brought_back, late=False),
     ),
     Mutant(
-        "nobody looks for the old operator before the end",
+        "the run does not look for the old operator before it ends",
         _no_look_at_the_operator(),
         partial(test_migrate_operator.test_replicas_that_come_back_undo_everything, "before", every=False),
     ),

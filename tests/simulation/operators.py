@@ -1,10 +1,8 @@
-"""A small model of what an operator does to hashes and pods, rule by rule.
+"""A model of what Grove's operator does to hashes and pods, comparison by comparison (K1 to K15).
 
-K1 to K15 are the comparisons that Grove's operator makes; each is cited as ``file:function`` under
-``operator/internal/controller`` where it is modelled: :mod:`tests.simulation.updates` has what is started and replaced,
-:mod:`tests.simulation.statuses` what is said of it. What depends on no hash (scheduling, gangs, readiness) is left
-out: all pods are ready at once, and a pod that is being deleted is gone. Replicas of a set are updated all at once,
-not one after the other.
+Each is cited as ``file:function`` under ``operator/internal/controller`` where it is modelled, in
+:mod:`tests.simulation.updates` and :mod:`tests.simulation.statuses`. All pods are ready at once, a pod that is being
+deleted is gone, and the replicas of a set are updated all at once.
 """
 
 from __future__ import annotations
@@ -46,11 +44,7 @@ class Operator:
         return self._tree.deleted
 
     def reconcile(self, replacing: int = FOREVER) -> list[str]:
-        """Reconcile everything once, or until so many pods were replaced; returns their names.
-
-        K15 (``register.go``) says what makes an operator reconcile; at its start it reconciles all there is, so here
-        it always does.
-        """
+        """Reconcile everything once, as at a start (K15), or until so many pods were replaced; returns their names."""
         self._tree.left = replacing
         before = len(self.deleted)
         for item in list(self.objects.values()):

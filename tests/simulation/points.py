@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from tests.simulation import cluster
-from tests.simulation.process import Write
+from tests.simulation.process import Step
 from tests.simulation.world import World
 
 GROVE: Final = frozenset(cluster.RESOURCES.values())
@@ -20,24 +20,25 @@ CHOICE: Final = pytest.mark.parametrize(
 
 
 @cache
-def undisturbed() -> tuple[Write, ...]:
+def undisturbed() -> tuple[Step, ...]:
     """The writes of such a run, oldest first."""
     process = World().start()
     assert process.run().code == 0
     return tuple(process.writes)
 
 
-def of_trees() -> list[Write]:
+def of_trees() -> list[Step]:
     """Those to Grove's objects."""
     return [write for write in undisturbed() if write.resource in GROVE]
 
 
 def first(plural: str, subresource: str = "") -> int:
     """The number of the first write to objects of this kind."""
-    return next(w.number for w in undisturbed() if (w.resource.plural, w.subresource) == (plural, subresource))
+    found = (w for w in undisturbed() if w.resource is not None and w.resource.plural == plural)
+    return next(write.write for write in found if write.subresource == subresource)
 
 
-def points(*, every: bool) -> list[Write]:
+def points(*, every: bool) -> list[Step]:
     """All of them, or those that differ in what they write or in what was written before."""
     writes = undisturbed()
     if every:
@@ -47,10 +48,10 @@ def points(*, every: bool) -> list[Write]:
     return [
         write
         for number, write in enumerate(writes)
-        if number == 0 or kinds[number] != kinds[number - 1] or write.number in {second, len(writes)}
+        if number == 0 or kinds[number] != kinds[number - 1] or write.write in {second, len(writes)}
     ]
 
 
-def tree_points(*, every: bool) -> list[Write]:
+def tree_points(*, every: bool) -> list[Step]:
     """Of those, the writes to Grove's objects."""
     return [write for write in points(every=every) if write.resource in GROVE]

@@ -1,4 +1,4 @@
-"""One migrator process: every request and sleep of it is a step, at which it may be killed, disturbed or overtaken."""
+"""One migrator process: each request and sleep is a step, at which it can be killed, disturbed or overtaken."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from migrator.planning.options import PlanOptions
 from migrator.resources import LEASES, Resource
 from migrator.run import loop, verify
 from migrator.run.context import Context, RunOptions
-from migrator.run.operator import Flags
+from migrator.run.operator import OperatorFlags
 from migrator.run.verify import VerifyOptions
 from migrator.store import Deadline, DryRun
 from tests.simulation import cluster
@@ -33,25 +33,15 @@ _LATENCY: Final = 0.3
 
 
 class Killed(BaseException):
-    """The process is dead: no code of it runs any more, handlers of errors least of all."""
-
-
-@dataclass(frozen=True, slots=True)
-class Write:
-    """One write of a process, before or after the cluster applied it; ``number`` counts from 1."""
-
-    number: int
-    moment: Moment
-    resource: Resource
-    name: str
-    subresource: str
-    target: str
-    process: Process
+    """The process is dead: no more code of it runs, not even handlers of errors."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One request or sleep of a process, reads, dry runs and renewals included; ``number`` counts from 1."""
+    """One request or sleep of a process, before or after it happened; ``number`` counts from 1.
+
+    ``write`` counts what changes something, also from 1; it is 0 for reads, dry runs and sleeps.
+    """
 
     number: int
     moment: Moment
@@ -59,9 +49,13 @@ class Step:
     verb: str
     target: str
     process: Process
+    write: int = 0
+    resource: Resource | None = None
+    name: str = ""
+    subresource: str = ""
 
 
-Fault = Callable[[Write], None]
+At = Callable[[Step], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +72,9 @@ class Ending:
 class Process:
     """A migrator: its identity, its clock, its life.
 
-    ``writes`` are those that it sent, ``applied`` those of them that the cluster applied. ``fault`` is called before
-    and after each write, ``at`` before and after each step, and what they raise is what the process meets there.
-    ``gate`` is where it lets others go first; ``sleep`` passes its time. ``skew`` is by how much its wall clock is
-    wrong.
+    ``writes`` are those that it sent, ``applied`` those of them that the cluster applied. ``at`` is called before and
+    after each step, ``fault`` before and after each write; the process meets the error that they raise. ``gate`` is
+    where it lets others go first; ``sleep`` passes its time. ``skew`` is by how much its wall clock is wrong.
     """
 
     _numbers: Final = count(1)
@@ -90,21 +83,21 @@ class Process:
         self,
         world: World,
         *,
-        fault: Fault | None = None,
+        fault: At | None = None,
         gate: Callable[[], None] = lambda: None,
         sleep: Callable[[float], None] | None = None,
-        at: Callable[[Step], None] = lambda _step: None,
+        at: At = lambda _step: None,
     ) -> None:
         self.world = world
         self.name = f"migrator_{next(self._numbers)}"
         self.skew = timedelta()
         self.stop = threading.Event()
-        self.writes: list[Write] = []
-        self.applied: list[Write] = []
+        self.writes: list[Step] = []
+        self.applied: list[Step] = []
         self._beats: list[Callable[[], object]] = []
         self._steps = count(1)
         self._dead = False
-        self._fault = fault or (lambda _write: None)
+        self._fault = fault or (lambda _step: None)
         self._gate = gate
         self._sleep = sleep or world.advance
         self._at = at
@@ -115,7 +108,7 @@ class Process:
         """``grove-migrator run --stop-operator``, with these options."""
         of_plan = {name: more.pop(name) for name in ("allow", "skip_refused", "selection") if name in more}
         plan = PlanOptions(source=source, target=target, **of_plan)
-        flags = Flags(lease_name=more.pop("lease_name", None))
+        flags = OperatorFlags(lease_name=more.pop("lease_name", None))
         store = _Connection(self).in_dry_run(more.pop("dry_run", DryRun.NONE))
         options = RunOptions(plan=plan, stop_operator=more.pop("stop_operator", True), flags=flags, **more)
         return self._ended(lambda: loop.run(store, options, self._context(timeout)))
@@ -147,34 +140,32 @@ class Process:
             yield
             return
         self.world.advance(_LATENCY)
-        if not request.writes:
+        if request.writes:
+            of_write = (len(self.writes) + 1, request.resource, request.name, request.subresource)
+            step = Step(next(self._steps), "before", "write", request.verb, request.target, self, *of_write)
+            self.writes.append(step)
+            self._fault(step)
+        else:
+            kind: Kind = "read" if request.reads else "dry run"
             target = f"{request.resource.plural}/{request.name}"
-            with self._step("read" if request.reads else "dry run", request.verb, target):
-                yield
-            return
-        number, target = len(self.writes) + 1, request.target
-        write = Write(number, "before", request.resource, request.name, request.subresource, target, self)
-        self.writes.append(write)
-        self._fault(write)
-        with self._step("write", request.verb, target):
-            yield
-            self.applied.append(write)
-            self._fault(replace(write, moment="after"))
+            step = Step(next(self._steps), "before", kind, request.verb, target, self)
+        self._at(step)
+        yield
+        after = replace(step, moment="after")
+        if step.write:
+            self.applied.append(step)
+            self._fault(after)
+        self._at(after)
 
     def _rest(self, seconds: float) -> None:
         """Sleep; the Lease is renewed meanwhile."""
         self._live()
-        with self._step("sleep", "sleep", ""):
-            self._sleep(seconds)
-            self._live()
-        self.renew()
-
-    @contextmanager
-    def _step(self, kind: Kind, verb: str, target: str) -> Iterator[None]:
-        step = Step(next(self._steps), "before", kind, verb, target, self)
+        step = Step(next(self._steps), "before", "sleep", "sleep", "", self)
         self._at(step)
-        yield
+        self._sleep(seconds)
+        self._live()
         self._at(replace(step, moment="after"))
+        self.renew()
 
     def _live(self) -> None:
         if self._dead:
@@ -221,25 +212,25 @@ class _Connection(MemoryStore):
             yield sent
 
 
-def do_at(number: int, moment: Moment, action: Callable[[Write], object]) -> Fault:
+def do_at(number: int, moment: Moment, action: Callable[[Step], object]) -> At:
     """Let somebody else act at the process's write of that number."""
 
-    def strike(write: Write) -> None:
-        if write.number == number and write.moment == moment:
-            action(write)
+    def strike(step: Step) -> None:
+        if step.write == number and step.moment == moment:
+            action(step)
 
     return strike
 
 
-def kill_at(number: int, moment: Moment) -> Fault:
+def kill_at(number: int, moment: Moment) -> At:
     """Kill the process at its write of that number."""
-    return do_at(number, moment, lambda write: write.process.kill())
+    return do_at(number, moment, lambda step: step.process.kill())
 
 
-def raise_at(number: int, moment: Moment, error: Callable[[], BaseException]) -> Fault:
-    """Let a write end in an error: before, it was not applied; after, it was."""
+def raising(error: Callable[[], BaseException]) -> Callable[[object], None]:
+    """What lets a step end in an error, and a write unapplied unless it comes after that."""
 
-    def strike(_write: Write) -> None:
+    def strike(_: object) -> None:
         raise error()
 
-    return do_at(number, moment, strike)
+    return strike

@@ -1,4 +1,4 @@
-"""Every mishap, and every whole second command, at every step of a first one: requests, reads, renewals and sleeps."""
+"""A mishap, or a whole second command, at each step of a first command: requests, renewals and sleeps."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from datetime import timedelta
 from functools import cache
 from typing import Final, Literal
 
-from migrator.errors import ApiError, Conflict, LostReply, NotAuthorised, Rejected, TestFailed, Unreachable
 from migrator.resources import LEASES
 from testbed.trees import Object
 from tests.simulation import cluster
+from tests.simulation.mishaps import ERRORS
 from tests.simulation.points import GROVE
-from tests.simulation.process import KILLED, MOMENTS, Ending, Moment, Process, Step
+from tests.simulation.process import KILLED, MOMENTS, At, Ending, Moment, Process, Step, raising
 from tests.simulation.truth import DONE, FAILED, LOST, NO_RECORD, REFUSED, REVERTED, STUCK, lies
 from tests.simulation.world import LONGER_THAN_A_LEASE, World
 
@@ -44,11 +44,8 @@ class Mishap:
         return step.kind in self.kinds and step.moment in self.moments and not patched
 
 
-def _fails(error: Callable[[], BaseException]) -> Callable[[Process], object]:
-    def strike(_process: Process) -> None:
-        raise error()
-
-    return strike
+def _error(name: str, kinds: frozenset[str], *moments: Moment, lasts: bool = False) -> Mishap:
+    return Mishap(name, raising(ERRORS[name]), kinds, moments or ("before",), lasts)
 
 
 def _jump(by: timedelta) -> Callable[[Process], object]:
@@ -59,29 +56,29 @@ def _jump(by: timedelta) -> Callable[[Process], object]:
 
 
 _REQUESTS: Final = frozenset({"read", "dry run", "write"})
-_WRITES: Final = frozenset({"write"})
 _SENT: Final = frozenset({"write", "dry run"})
-MISHAPS: Final = (
+_ALL: Final = (
     Mishap("a kill", Process.kill, moments=MOMENTS),
-    Mishap("a lost reply", _fails(lambda: LostReply("no answer")), _SENT, MOMENTS),
-    Mishap("an outage", _fails(lambda: Unreachable("HTTP 503, 8 times")), _REQUESTS),
-    Mishap("a lasting outage", _fails(lambda: Unreachable("HTTP 503, at every request")), _REQUESTS, lasts=True),
-    Mishap("a bug of the server", _fails(lambda: ApiError("HTTP 400", status=400)), _REQUESTS),
-    Mishap("a missing right", _fails(lambda: NotAuthorised("HTTP 403")), _REQUESTS),
-    Mishap("a void token", _fails(lambda: NotAuthorised("HTTP 401")), _REQUESTS, lasts=True),
-    Mishap("a rejection", _fails(lambda: Rejected("is invalid", status=422, reason="Invalid")), _SENT),
-    Mishap("a failed test", _fails(lambda: TestFailed("a test does not hold", status=422)), _SENT),
-    Mishap("a conflict", _fails(lambda: Conflict("modified", status=409, reason="Conflict")), _WRITES),
-    Mishap("a bug of ours", _fails(lambda: ValueError("timeout"))),
-    Mishap("too little memory", _fails(MemoryError)),
+    _error("a lost reply", _SENT, *MOMENTS),
+    _error("an outage", _REQUESTS),
+    _error("a lasting outage", _REQUESTS, lasts=True),
+    _error("a bug of the server", _REQUESTS),
+    _error("a missing right", _REQUESTS),
+    _error("a void token", _REQUESTS, lasts=True),
+    _error("a rejection", _SENT),
+    _error("a failed test", _SENT),
+    _error("a conflict", frozenset({"write"})),
+    Mishap("a bug of ours", raising(lambda: ValueError("timeout"))),
+    Mishap("too little memory", raising(MemoryError)),
     Mishap("SIGTERM", lambda process: process.stop.set(), moments=MOMENTS),
-    Mishap("two signals", _fails(KeyboardInterrupt), moments=MOMENTS),
+    Mishap("two signals", raising(KeyboardInterrupt), moments=MOMENTS),
     Mishap("a short pause", lambda process: process.world.advance(_SHORTER_THAN_A_HOLD)),
     Mishap("a long pause", lambda process: process.world.advance(LONGER_THAN_A_LEASE)),
     Mishap("a pause in which others take the Leases", lambda process: process.world.steal_leases()),
     Mishap("a clock that jumps ahead", _jump(_YEAR)),
     Mishap("a clock that jumps back", _jump(-_YEAR)),
 )
+MISHAPS: Final = {mishap.name: mishap for mishap in _ALL}
 
 
 @dataclass
@@ -100,24 +97,14 @@ class Tally:
 
 
 def prepared(command: Command) -> World:
-    """A cluster in which the command makes sense, and whose operators must know what they see when they are awake."""
+    """A cluster in which the command makes sense, and in which awake operators must know the hashes that they see."""
     world = World()
-    before, after = world.before, world.after
     if command != "forward":
         assert world.run().code == DONE
     if command == "verify":
         world.deploy(replicas=1, image=cluster.NEW_IMAGE)
         world.advance(60)
-
-    looked: set[tuple[str, str]] = set()
-
-    def awake(image: str) -> None:
-        known = before if image == cluster.OLD_IMAGE else after
-        if (image, world.store.version) not in looked:
-            looked.add((image, world.store.version))
-            assert world.grove() == known, f"{image} is awake beside hashes that it does not know"
-
-    world.on_awake = awake
+    world.forbid_unknown_hashes()
     return world
 
 
@@ -134,13 +121,18 @@ def steps(command: Command) -> tuple[Step, ...]:
     return tuple(found)
 
 
-def chosen(command: Command, mishap: Mishap, *, every: int = 1, first: int = 0) -> Iterator[tuple[int, Moment]]:
+def first_patch() -> int:
+    """The step at which a run sends its first patch of a pod."""
+    return next(step.number for step in steps("forward") if step.write and step.target.startswith("pods/"))
+
+
+def chosen(command: Command, name: str, *, every: int = 1, first: int = 0) -> Iterator[tuple[int, Moment]]:
     """At which steps it happens: at every one, or at one of so many."""
-    able = [(step.number, step.moment) for step in steps(command) if mishap.may(step)]
+    able = [(step.number, step.moment) for step in steps(command) if MISHAPS[name].may(step)]
     yield from able[first % every :: every]
 
 
-def strikes(mishap: Mishap, number: int, moment: Moment) -> Callable[[Step], None]:
+def strikes(mishap: Mishap, number: int, moment: Moment) -> At:
     """The mishap, at that step; afterwards nothing may go on for ever."""
 
     def at(step: Step) -> None:
@@ -153,20 +145,20 @@ def strikes(mishap: Mishap, number: int, moment: Moment) -> Callable[[Step], Non
     return at
 
 
-def suffer(command: Command, mishap: Mishap, number: int, moment: Moment, tally: Tally) -> None:
-    """One history: what the exit code says is so, and what comes next ends well."""
+def suffer(command: Command, name: str, number: int, moment: Moment, tally: Tally, *, back: bool = False) -> None:
+    """One history: what the exit code says is so, and what comes next ends well: a rerun, or with ``back`` a revert."""
     world = prepared(command)
-    process = world.start(at=strikes(mishap, number, moment))
+    process = world.start(at=strikes(MISHAPS[name], number, moment))
     ending = perform(process, command)
     truthful(world, process, command, ending)
     world.free_leases()
-    again = put_right(world, command, back=(number + len(moment)) % 2 == 0)
+    again = put_right(world, command, back=back)
     tally.count(ending, *again)
 
 
 def truthful(world: World, process: Process, command: Command, ending: Ending) -> None:
     """What the exit code of the only command that ran says is so."""
-    wrote = any(write.resource in GROVE for write in process.applied)
+    wrote = any(step.resource in GROVE for step in process.applied)
     found = world.grove()
     if command == "forward":
         assert lies(world, ending) == []
@@ -180,36 +172,35 @@ def truthful(world: World, process: Process, command: Command, ending: Ending) -
             assert ending.code in {LOST, STUCK, KILLED}, str(ending)
     else:
         assert (found == world.after, world.replicas, wrote) == (True, 1, False), str(ending)
-        assert {write.resource.plural for write in process.writes} <= {LEASES.plural, "configmaps"}
+        assert {step.resource.plural for step in process.writes} <= {LEASES.plural, "configmaps"}
     if ending.code in {FAILED, NO_RECORD, REFUSED}:
         assert not wrote, str(ending)
 
 
 def put_right(world: World, command: Command, *, back: bool) -> list[Ending]:
-    """After anything a rerun, or the way back, ends well; nothing is ever left that neither can mend."""
-    endings = []
+    """A rerun or a revert ends well, whatever happened before."""
     if command == "verify":
         ending = world.start().verify()
         assert ending.code in {DONE, NO_RECORD}, str(ending)
         assert (world.grove() == world.after, world.replicas) == (True, 1)
         return [ending]
-    if back:
-        ending = world.run(revert=True)
-        assert ending.code in {DONE, NO_RECORD}, str(ending)
-        assert (world.grove() == world.before, world.replicas) == (True, 1), str(ending)
-        endings.append(ending)
-    ending = world.run()
-    assert (ending.code, world.grove() == world.after, world.replicas) == (DONE, True, 0), str(ending)
-    endings.append(ending)
-    if not back:
-        ending = world.run(revert=True)
-        assert (ending.code, world.grove() == world.before, world.replicas) == (DONE, True, 1), str(ending)
-        endings.append(ending)
-    return endings
+    endings = [_reverted(world)] if back else []
+    endings.append(world.run())
+    assert (endings[-1].code, world.grove() == world.after, world.replicas) == (DONE, True, 0), str(endings[-1])
+    assert "grove-migrator-run" in world.records
+    return endings if back else [*endings, _reverted(world)]
+
+
+def _reverted(world: World) -> Ending:
+    """A revert, which ends well; without a record there is nothing to undo."""
+    code = DONE if "grove-migrator-run" in world.records else NO_RECORD
+    ending = world.run(revert=True)
+    assert (ending.code, world.grove() == world.before, world.replicas) == (code, True, 1), str(ending)
+    return ending
 
 
 def _last_look(command: Command) -> int:
-    """The last step at which the command sees anything but Leases; after it, it only lets go and reports."""
+    """The last step at which the command reads anything but Leases; after it, it only releases them and reports."""
     looks = (step for step in steps(command) if step.kind == "read" and not step.target.startswith(LEASES.plural))
     return max(step.number for step in looks)
 
@@ -237,7 +228,7 @@ def overtaken(first: Command, second: Command, number: int, moment: Moment, tall
         if met[0].code == DONE and second != "verify":
             assert world.grove() == (world.after if second == "forward" else world.before), str(met[0])
         if met[0].code in {FAILED, NO_RECORD, REFUSED}:
-            assert not [write for write in other.applied if write.resource in GROVE], str(met[0])
+            assert not [step for step in other.applied if step.resource in GROVE], str(met[0])
 
     process = world.start(at=at)
     ending = perform(process, first)
@@ -247,7 +238,7 @@ def overtaken(first: Command, second: Command, number: int, moment: Moment, tall
         seen = found[0] if number > _last_look(first) else world.grove()
         assert seen == (world.after if first == "forward" else world.before), (str(ending), str(met[0]))
     if ending.code in {FAILED, NO_RECORD, REFUSED}:
-        assert not [write for write in process.applied if write.resource in GROVE], str(ending)
+        assert not [step for step in process.applied if step.resource in GROVE], str(ending)
     assert ending.code in {DONE, FAILED, NO_RECORD, REFUSED, LOST, REVERTED, STUCK, 7}, str(ending)
     world.advance(LONGER_THAN_A_LEASE)
     last = world.run()

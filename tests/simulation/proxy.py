@@ -1,8 +1,7 @@
 """A reverse proxy between one migrator and the real API server: it numbers requests, and does harm by a schedule.
 
-Towards the migrator it speaks plain HTTP on 127.0.0.1, towards the API server TLS. A *fault*, a function of the
-:class:`Exchange`, decides what becomes of a request; without one it is passed on and answered. Faults and schedules
-are in :mod:`tests.simulation.harm`.
+A *fault*, a function of the :class:`Exchange`, decides what becomes of a request; :mod:`tests.simulation.harm` has
+faults and schedules. Without a fault the request is passed on and answered.
 """
 
 from __future__ import annotations
@@ -22,9 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
-import yaml
-
-from testbed.controlplane.options import tls
+from testbed.controlplane.options import kubeconfig, tls
 from testbed.controlplane.server import ControlPlane
 
 _CHANGING: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
@@ -76,29 +73,53 @@ class Reply:
     body: bytes
 
 
-@dataclass(slots=True)
-class Exchange:
-    """One request on its way; a fault decides what becomes of it. Without an answer the connection is closed."""
+class Exchange(BaseHTTPRequestHandler):
+    """A connection of the migrator, and the request that came last; without an answer the connection is closed."""
 
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server: _Server
     seen: Seen
-    proxy: Proxy
-    _handler: _Handler
-    _body: bytes
+    _body = b""
+    _upstream: http.client.HTTPSConnection | None = None
+    _answered = False
+
+    @property
+    def proxy(self) -> Proxy:
+        """The proxy that it came to."""
+        return self.server.proxy
 
     def forward(self) -> Reply:
-        """Let the API server have it, and return what it says.
-
-        Raises ``OSError`` or ``HTTPException`` if it says nothing.
-        """
-        return self._handler.ask(self.seen, self._body)
+        """Let the API server have the request, and return its reply; ``OSError`` or ``HTTPException`` if none comes."""
+        if self._upstream is None:
+            host, port = self.proxy.upstream
+            self._upstream = http.client.HTTPSConnection(host, port, context=self.proxy.tls, timeout=_SECONDS)
+        headers = {name: value for name, value in self.headers.items() if name.lower() not in _HOP_BY_HOP}
+        url = f"{self.seen.path}?{self.seen.query}" if self.seen.query else self.seen.path
+        try:
+            self._upstream.request(self.seen.method, url, body=self._body or None, headers=headers)
+            response = self._upstream.getresponse()
+            kept = tuple((n, v) for n, v in response.getheaders() if n.lower() not in _HOP_BY_HOP)
+            return Reply(response.status, kept, response.read())
+        except (OSError, http.client.HTTPException):
+            self._upstream.close()
+            self._upstream = None
+            raise
 
     def answer(self, reply: Reply, length: int | None = None) -> None:
         """Let the migrator have a reply, or so many bytes of it."""
-        self._handler.give(reply, length)
+        self._answered = True
+        lines = [f"HTTP/1.1 {reply.status} {http.client.responses.get(reply.status, '')}"]
+        lines += [f"{name}: {value}" for name, value in reply.headers]
+        lines.append(f"Content-Length: {len(reply.body)}")
+        self.wfile.write("\r\n".join([*lines, "", ""]).encode("latin-1") + reply.body[:length])
 
     def reset(self) -> None:
         """Break the connection off."""
-        self._handler.abort()
+        self._answered = self.close_connection = True
+        with contextlib.suppress(OSError):
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ABORT)
+            os.close(self.connection.detach())
 
     def pass_on(self) -> None:
         """What happens to every request without a fault."""
@@ -107,6 +128,32 @@ class Exchange:
     def kill(self) -> None:
         """Kill the migrator; nothing that it sends, or has sent without our forwarding it, reaches the API server."""
         self.proxy.kill()
+
+    def _serve(self) -> None:
+        self._body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self._answered = False
+        with self.proxy.entered(self.command, self.path) as seen:
+            if seen is not None:
+                self.seen = seen
+                fault = self.proxy.schedule(seen)
+                if fault is not None:
+                    self.proxy.faulted.append(seen)
+                with contextlib.suppress(OSError, http.client.HTTPException):
+                    (fault or Exchange.pass_on)(self)
+        if not self._answered:
+            self.reset()
+
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _serve  # noqa: N815 - the names that http.server looks for
+
+    def finish(self) -> None:
+        """The connection is over, and the one to the API server with it."""
+        if self._upstream is not None:
+            self._upstream.close()
+        with contextlib.suppress(OSError):
+            super().finish()
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - as it is called
+        """Print nothing."""
 
 
 Fault = Callable[[Exchange], None]
@@ -128,28 +175,13 @@ class Proxy:
         self._writes = 0
         self._under_way = 0
         self._dead = False
-        self._server = _Server(("127.0.0.1", 0), _Handler)
+        self._server = _Server(("127.0.0.1", 0), Exchange)
         self._server.proxy = self
         self.kubeconfig = directory / f"kubeconfig-{self._server.server_port}"
-        self.kubeconfig.write_text(self._describe(control_plane.token), encoding="utf-8")
+        here = {"server": f"http://127.0.0.1:{self._server.server_port}"}
+        self.kubeconfig.write_text(kubeconfig(here, control_plane.token), encoding="utf-8")
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
         self._thread.start()
-
-    def _describe(self, token: str) -> str:
-        """The kubeconfig that leads to us."""
-        names = {"cluster": "proxied", "user": "admin"}
-        return yaml.safe_dump(
-            {
-                "apiVersion": "v1",
-                "kind": "Config",
-                "clusters": [
-                    {"name": "proxied", "cluster": {"server": f"http://127.0.0.1:{self._server.server_port}"}}
-                ],
-                "users": [{"name": "admin", "user": {"token": token}}],
-                "contexts": [{"name": "proxied", "context": names}],
-                "current-context": "proxied",
-            }
-        )
 
     def close(self) -> None:
         """Stop."""
@@ -209,69 +241,6 @@ class _Server(ThreadingHTTPServer):
 
     def handle_error(self, *_: object) -> None:
         """A migrator that was killed, or that closes a connection, is not an error of the proxy."""
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    server: _Server
-    _upstream: http.client.HTTPSConnection | None = None
-    _answered = False
-
-    def _serve(self) -> None:
-        proxy = self.server.proxy
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        self._answered = False
-        with proxy.entered(self.command, self.path) as seen:
-            if seen is not None:
-                fault = proxy.schedule(seen)
-                if fault is not None:
-                    proxy.faulted.append(seen)
-                exchange = Exchange(seen, proxy, self, body)
-                with contextlib.suppress(OSError, http.client.HTTPException):
-                    (fault or Exchange.pass_on)(exchange)
-        if not self._answered:
-            self.abort()
-
-    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _serve  # noqa: N815 - the names that http.server looks for
-
-    def ask(self, seen: Seen, body: bytes) -> Reply:
-        if self._upstream is None:
-            host, port = self.server.proxy.upstream
-            self._upstream = http.client.HTTPSConnection(host, port, context=self.server.proxy.tls, timeout=_SECONDS)
-        headers = {name: value for name, value in self.headers.items() if name.lower() not in _HOP_BY_HOP}
-        url = f"{seen.path}?{seen.query}" if seen.query else seen.path
-        try:
-            self._upstream.request(seen.method, url, body=body or None, headers=headers)
-            response = self._upstream.getresponse()
-            kept = tuple((n, v) for n, v in response.getheaders() if n.lower() not in _HOP_BY_HOP)
-            return Reply(response.status, kept, response.read())
-        except (OSError, http.client.HTTPException):
-            self._upstream.close()
-            self._upstream = None
-            raise
-
-    def give(self, reply: Reply, length: int | None) -> None:
-        self._answered = True
-        lines = [f"HTTP/1.1 {reply.status} {http.client.responses.get(reply.status, '')}"]
-        lines += [f"{name}: {value}" for name, value in reply.headers]
-        lines.append(f"Content-Length: {len(reply.body)}")
-        self.wfile.write("\r\n".join([*lines, "", ""]).encode("latin-1") + reply.body[:length])
-
-    def abort(self) -> None:
-        self._answered = self.close_connection = True
-        with contextlib.suppress(OSError):
-            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ABORT)
-            os.close(self.connection.detach())
-
-    def finish(self) -> None:
-        if self._upstream is not None:
-            self._upstream.close()
-        with contextlib.suppress(OSError):
-            super().finish()
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - as it is called
-        """Say nothing."""
 
 
 def _changes(method: str, path: str, query: str) -> bool:

@@ -73,7 +73,7 @@ def test_errors_that_last_end_with_6_and_an_old_operator_that_comes_back_with_5(
 
         return run
 
-    history(disturbed("restore", REVERTED), disturbed("down", STUCK), Machine.finish)
+    history(disturbed("restore", REVERTED), disturbed("a lasting outage", STUCK), Machine.finish)
 
 
 @pytest.mark.parametrize("killed", [False, True], ids=["finished", "killed"])

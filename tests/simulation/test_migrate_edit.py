@@ -19,12 +19,7 @@ Objects = dict[cluster.Key, Object]
 
 def edit(world: World, name: str, clique: str) -> None:
     """Change the image of one clique, as a user does."""
-
-    def change(body: Object) -> None:
-        template = next(c for c in body["spec"]["template"]["cliques"] if c["name"] == clique)
-        template["spec"]["podSpec"]["containers"][0]["image"] = f"{clique}:2"
-
-    world.store.edit(resources.POD_CLIQUE_SETS, "default", name, change)
+    world.store.edit(resources.POD_CLIQUE_SETS, "default", name, lambda pcs: cluster.edit(pcs, clique))
 
 
 def labels(objects: Objects, prefix: str) -> dict[str, str]:
@@ -61,9 +56,9 @@ def test_a_run_dies_in_mid_tree_and_the_old_operator_lets_an_edit_through(
     """
     name, clique, untouched = edited
     tried = 0
-    for write in of_trees():
+    for step in of_trees():
         world = World()
-        assert world.run(kill_at(write.number, "after")).code == KILLED
+        assert world.run(kill_at(step.write, "after")).code == KILLED
         found = world.grove()
         if found["PodCliqueSet", "default", name] != world.before["PodCliqueSet", "default", name]:
             continue  # this set is committed: what the old operator does to it then is not in mid-tree any more
@@ -78,10 +73,10 @@ def test_a_run_dies_in_mid_tree_and_the_old_operator_lets_an_edit_through(
         without.operate(cluster.SOURCE, replacing=0)
         ending = world.run(revert=revert)
         assert found != world.before, "some set had been written to, so a rerun brings all of them back"
-        assert ending.code == (DONE if revert else REVERTED), (write.number, str(ending))
+        assert ending.code == (DONE if revert else REVERTED), (step.write, str(ending))
         after = world.grove()
-        assert labels(after, untouched) == labels(world.before, untouched), write.number
-        assert _replaced(after, name) <= _replaced(without.grove(), name), write.number
+        assert labels(after, untouched) == labels(world.before, untouched), step.write
+        assert _replaced(after, name) <= _replaced(without.grove(), name), step.write
         tried += 1
     assert tried > 5
     record("memory_edits", tried)
@@ -101,10 +96,10 @@ def test_an_edit_during_the_run_is_never_blessed(conflict: str, moment: Moment, 
     Only a set that was finished before the edit stays migrated: the next operator rolls the edit out, and no more.
     """
     endings = set()
-    for write in tree_points(every=every):
+    for step in tree_points(every=every):
         world = World()
         ending = world.run(
-            do_at(write.number, moment, lambda _, world=world: edit(world, "web", "router")), on_conflict=conflict
+            do_at(step.write, moment, lambda _, world=world: edit(world, "web", "router")), on_conflict=conflict
         )
         found = world.grove()
         web, rest = of_set(found, "web"), {k: v for k, v in found.items() if cluster.set_of(v) != "web"}
@@ -112,9 +107,9 @@ def test_an_edit_during_the_run_is_never_blessed(conflict: str, moment: Moment, 
             code: {k: v for k, v in objects.items() if cluster.set_of(v) != "web"}
             for code, objects in ((REVERTED, world.before), (LOST, world.after), (DONE, world.after))
         }
-        assert ending.code in others, (write.number, str(ending))
-        assert rest == others[ending.code], write.number
-        assert web == of_set(world.after if ending.code == DONE else world.before, "web"), write.number
+        assert ending.code in others, (step.write, str(ending))
+        assert rest == others[ending.code], step.write
+        assert web == of_set(world.after if ending.code == DONE else world.before, "web"), step.write
         assert world.replicas == (1 if ending.code == REVERTED else 0)
         endings.add(ending.code)
     assert (REVERTED if conflict == "stop" else LOST) in endings

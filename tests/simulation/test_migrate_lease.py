@@ -7,24 +7,10 @@ import pytest
 from migrator import resources
 from migrator.run.leases import DURATION, OWN_LEASE, QUIET, RENEW_EVERY
 from tests.simulation.points import CHOICE, of_trees, tree_points
-from tests.simulation.process import MOMENTS, Moment, Write, do_at, kill_at
-from tests.simulation.truth import DONE, LOST, STUCK, lies
+from tests.simulation.process import MOMENTS, Moment, Step, do_at, kill_at
+from tests.simulation.truth import DONE, LOST, STUCK, half_migrated, lies
 from tests.simulation.world import World
 from tests.support.counts import record
-
-
-def half_done(world: World) -> bool:
-    """Whether any set is neither as before nor migrated."""
-    found = world.grove()
-    return any(
-        {key for key in found if _set(key) == name and found[key] != world.before[key]}
-        not in (set(), {key for key in found if _set(key) == name and world.after[key] != world.before[key]})
-        for name in ("web", "disagg", "patient")
-    )
-
-
-def _set(key: tuple[str, str, str]) -> str:
-    return key[2].partition("-")[0]
 
 
 @CHOICE
@@ -35,16 +21,16 @@ def test_a_pause_longer_than_the_lease_ends_the_run(moment: Moment, *, every: bo
     Exit 4 if every set is whole, 6 if one is not; the operator stays at zero and the other's Lease is left alone.
     """
     codes = set()
-    numbers = [write.number for write in tree_points(every=every)]
+    numbers = [step.write for step in tree_points(every=every)]
     for number in numbers:
         world = World()
 
         process = world.start(fault=do_at(number, moment, lambda _, world=world: world.steal_leases()))
         ending = process.run()
-        last = max(write.number for write in process.writes if write.resource != resources.LEASES)
+        last = max(step.write for step in process.writes if step.resource != resources.LEASES)
         assert last == number, "one write was under way when the process was paused; no other may follow"
         untouched = world.grove() == world.before
-        assert ending.code == (STUCK if half_done(world) else LOST), str(ending)
+        assert ending.code == (STUCK if half_migrated(world) else LOST), str(ending)
         assert str(ending).count("run again") == 1, str(ending)
         assert lies(world, ending) == []
         assert (world.replicas, world.holder) == (0, "another_1"), untouched
@@ -59,14 +45,14 @@ def test_a_pause_longer_than_the_lease_ends_the_run(moment: Moment, *, every: bo
 def test_a_dead_holder_is_waited_for() -> None:
     """A rerun waits out the Lease of a run that was killed, and the time of its last request, and not much longer."""
     world = World()
-    dead = world.start(fault=kill_at(of_trees()[5].number, "after"))
+    dead = world.start(fault=kill_at(of_trees()[5].write, "after"))
     dead.run()
     assert world.holder == dead.name
     begun = world.seconds
     first: list[float] = []
 
-    def note(write: Write) -> None:
-        if write.resource == resources.PODS and not first:
+    def note(step: Step) -> None:
+        if step.resource == resources.PODS and not first:
             first.append(world.seconds)
 
     assert world.run(note).code == DONE

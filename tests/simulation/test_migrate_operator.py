@@ -13,7 +13,7 @@ from testbed import operator_installation as installation
 from testbed.trees import Object
 from tests.simulation import cluster
 from tests.simulation.points import CHOICE, GROVE, first, points, tree_points
-from tests.simulation.process import KILLED, MOMENTS, Moment, Write, do_at, kill_at
+from tests.simulation.process import KILLED, MOMENTS, Moment, Step, do_at, kill_at
 from tests.simulation.truth import DONE, FAILED, REFUSED, REVERTED, STUCK, lies
 from tests.simulation.world import World
 from tests.support.counts import record
@@ -23,12 +23,7 @@ from tests.support.counts import record
 def world() -> World:
     """A cluster whose operator may never be awake beside anything that is migrated."""
     made = World()
-
-    def awake(image: str) -> None:
-        right = made.before if image == cluster.OLD_IMAGE else made.after
-        assert made.grove() == right, f"{image} is awake beside hashes that it does not know"
-
-    made.on_awake = awake
+    made.forbid_unknown_hashes()
     return made
 
 
@@ -41,8 +36,8 @@ def test_the_operator_sleeps_from_before_the_first_write_until_the_end(world: Wo
     """No patch is sent while an operator pod exists, and after success the operator stays at zero."""
     seen: list[int] = []
 
-    def look(write: Write) -> None:
-        if write.resource in GROVE:
+    def look(step: Step) -> None:
+        if step.resource in GROVE:
             pods = [
                 pod for pod in world.store.everything(resources.PODS) if pod["metadata"]["namespace"] == "grove-system"
             ]
@@ -62,7 +57,7 @@ def test_a_refusal_disturbs_nothing(world: World) -> None:
     ending = process.run()
     assert ending.code == REFUSED
     assert "GM-101" in str(ending.error)
-    assert {write.resource for write in process.writes} == {resources.EVENTS}
+    assert {step.resource for step in process.writes} == {resources.EVENTS}
     assert world.replicas == 1
 
 
@@ -71,14 +66,14 @@ def test_a_refusal_behind_the_fence_gives_the_operator_back(moment: Moment) -> N
     """What begins while the operator is being stopped refuses on the second snapshot: exit 3, the replicas are back."""
     world = World()
 
-    def begin(_write: Write) -> None:
+    def begin(_: Step) -> None:
         world.store.edit(resources.POD_CLIQUE_SETS, "default", "web", in_flight)
 
     process = world.start(fault=do_at(first("deployments", "scale"), moment, begin))
     ending = process.run()
     assert ending.code == REFUSED
     assert "GM-101" in str(ending.error)
-    assert not [write for write in process.writes if write.resource in GROVE]
+    assert not [step for step in process.writes if step.resource in GROVE]
     assert (world.replicas, world.records) == (1, [])
     assert process.name != world.holder
 
@@ -88,20 +83,16 @@ def test_a_refusal_behind_the_fence_gives_the_operator_back(moment: Moment) -> N
 def test_replicas_that_come_back_undo_everything(moment: Moment, *, every: bool) -> None:
     """GitOps puts the old operator's replicas back at any write: exit 5, all as before, no operator saw anything."""
     writes = tree_points(every=every)
-    for write in writes:
+    for step in writes:
         world = World()
-        world.on_awake = lambda _image, world=world: _only_before(world)
-        ending = world.run(do_at(write.number, moment, lambda _, world=world: world.deploy(replicas=1)))
+        world.forbid_unknown_hashes()
+        ending = world.run(do_at(step.write, moment, lambda _, world=world: world.deploy(replicas=1)))
         assert ending.code == REVERTED, str(ending)
         assert "--target-image" in str(ending.error)
         assert lies(world, ending) == []
         world.advance(60)
         assert world.holder.startswith("grove-operator-")
     record("memory_faults", len(writes))
-
-
-def _only_before(world: World) -> None:
-    assert world.grove() == world.before
 
 
 def test_an_old_operators_pod_alone_undoes_everything(world: World) -> None:
@@ -136,7 +127,7 @@ def test_a_new_image_at_zero_is_not_given_the_old_replicas(world: World) -> None
     """A run that fails after Helm changed the Deployment under it leaves that at zero: it is not what was stopped."""
     number = first("podcliquesets", "status")
 
-    def upgrade(_write: Write) -> None:
+    def upgrade(_: Step) -> None:
         world.deploy(replicas=0, image=cluster.NEW_IMAGE)
         world.store.put(installation.pod(cluster.OLD_IMAGE, name="sneaky"))
 
@@ -151,9 +142,9 @@ def test_sigterm_at_any_write_ends_the_run_in_order(moment: Moment, *, every: bo
     """Asked to stop at any write: what is begun is finished, the Lease is free, and the exit code tells the truth."""
     writes = points(every=every)
     codes = set()
-    for write in writes:
+    for step in writes:
         world = World()
-        ending = world.run(do_at(write.number, moment, lambda write: write.process.stop.set()))
+        ending = world.run(do_at(step.write, moment, lambda step: step.process.stop.set()))
         assert lies(world, ending) == []
         assert (world.holder == PARKED) == (ending.code == STUCK)
         assert not world.holder.startswith("migrator")
@@ -168,14 +159,14 @@ def test_sigterm_at_any_write_ends_the_run_in_order(moment: Moment, *, every: bo
 def test_sigterm_while_waiting_gives_the_operator_back(world: World) -> None:
     """Asked to stop while the operator's pod is still ending: exit 1, and the replicas are back."""
     scale = first("deployments", "scale")
-    ending = world.run(do_at(scale, "after", lambda write: write.process.stop.set()))
+    ending = world.run(do_at(scale, "after", lambda step: step.process.stop.set()))
     assert (ending.code, world.replicas, world.records) == (FAILED, 1, [])
 
 
 def test_an_operator_that_never_ends_is_given_back(world: World) -> None:
     """A pod of the operator that hangs in its termination ends the run with exit 4 after a while, and is given back."""
 
-    def hang(_write: Write) -> None:
+    def hang(_: Step) -> None:
         pod: dict[str, Any] = installation.pod(cluster.OLD_IMAGE, name="hanging")
         pod["metadata"]["deletionTimestamp"] = "2026-03-01T00:00:00Z"
         world.store.put(pod)
@@ -215,7 +206,7 @@ def test_beside_the_targets_operator_nothing_is_brought_back(*, late: bool) -> N
         world.store.edit(resources.POD_CLIQUE_SETS, "default", "web", in_flight)
     halfway = world.grove()
 
-    def begin(_write: Write) -> None:
+    def begin(_: Step) -> None:
         world.store.edit(resources.POD_CLIQUE_SETS, "default", "web", in_flight)
 
     ending = world.run(do_at(1, "after", begin) if late else None)

@@ -9,7 +9,7 @@ from migrator.errors import Rejected
 from migrator.grove.model import LABEL_POD_TEMPLATE_HASH as HASH
 from migrator.run.record import Recorder
 from tests.simulation import cluster
-from tests.simulation.process import KILLED, MOMENTS, Moment, Write, kill_at
+from tests.simulation.process import MOMENTS, Moment, Step, kill_at
 from tests.simulation.truth import DONE, REVERTED
 from tests.simulation.world import World
 from tests.support.counts import record
@@ -31,38 +31,6 @@ def writes_of_a_revert() -> int:
     process = migrated_world().start()
     assert process.run(revert=True).code == DONE
     return len(process.writes)
-
-
-@pytest.mark.parametrize("moment", MOMENTS)
-def test_a_revert_that_was_killed_can_be_finished(moment: Moment) -> None:
-    """Killed at every write of a revert: another one ends with the very objects of before, and the operator is back."""
-    number = writes_of_a_revert()
-    for k in range(1, number + 1):
-        world = migrated_world()
-        assert world.run(kill_at(k, moment), revert=True).code == KILLED
-        assert world.wrongs == [], k
-        undone = world.grove() == world.before
-        ending = world.run(revert=True)
-        if "grove-migrator-run" not in world.records and ending.code == 2:
-            assert undone, "without a record there must be nothing to undo"
-        else:
-            assert ending.code == DONE, (k, str(ending))
-        assert world.grove() == world.before
-        assert world.replicas == 1, k
-    record("memory_kill_points", number)
-
-
-def test_a_revert_that_was_killed_can_be_taken_back() -> None:
-    """Killed at every write of a revert: a run ends with everything migrated, and then a revert with nothing."""
-    number = writes_of_a_revert()
-    for k in range(1, number + 1):
-        world = migrated_world()
-        assert world.run(kill_at(k, "after"), revert=True).code == KILLED
-        assert world.run().code == DONE
-        assert (world.grove() == world.after, world.replicas) == (True, 0), k
-        ending = world.run(revert=True)
-        assert (ending.code, world.replicas, world.grove() == world.before) == (DONE, 1, True), str(ending)
-    record("memory_kill_points", number)
 
 
 def test_a_revert_gives_the_operator_back_only_if_it_is_the_old_one() -> None:
@@ -131,10 +99,10 @@ def test_a_later_run_that_fails_leaves_an_earlier_migration_alone() -> None:
 
     labels: list[str] = []
 
-    def reject_the_second_label(write: Write) -> None:
-        if write.moment == "before" and write.resource == resources.POD_CLIQUES and not write.subresource:
-            labels.append(write.name)
-            if write.name == max(labels) and len(set(labels)) > 1:
+    def reject_the_second_label(step: Step) -> None:
+        if step.moment == "before" and step.resource == resources.POD_CLIQUES and not step.subresource:
+            labels.append(step.name)
+            if step.name == max(labels) and len(set(labels)) > 1:
                 raise Rejected("is invalid", status=422, reason="Invalid")
 
     ending = world.run(reject_the_second_label)

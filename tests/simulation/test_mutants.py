@@ -1,4 +1,4 @@
-"""The suite has teeth: with one thing wrong in the product, a check of it fails."""
+"""With one thing wrong in the product, a check of the suite fails."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import pytest
 from tests.simulation.machine import history
 from tests.simulation.mutants import MUTANTS, Mutant
 from tests.simulation.points import undisturbed
+from tests.simulation.products import steps
 from tests.support.counts import record
 
 
@@ -14,11 +15,12 @@ from tests.support.counts import record
 def _points() -> None:
     """Count the points at which faults strike in the product as it is."""
     undisturbed()
+    steps("forward")
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_mutant_is_seen(mutant: Mutant) -> None:
-    """The check that is named for it fails once this is wrong, by what it asserts and not by accident."""
+    """The check of a mutant fails by an assertion of its own."""
     with mutant.wrong, mutant.also, pytest.raises(AssertionError):
         mutant.check()
     record("mutants", 1)
@@ -28,5 +30,5 @@ def test_a_mutant_is_seen(mutant: Mutant) -> None:
     "mutant", [m for m in MUTANTS if getattr(m.check, "func", None) is history], ids=lambda mutant: mutant.name
 )
 def test_without_it_all_is_well(mutant: Mutant) -> None:
-    """The histories that are told here only, and nowhere else as tests, pass with the product as it is."""
+    """The histories of mutants, which are not tests elsewhere, pass with the product as it is."""
     mutant.check()

@@ -34,13 +34,6 @@ def names(objects: dict[Key, Object], *prefixes: str) -> frozenset[str]:
     return frozenset(pod["metadata"]["name"] for prefix in prefixes for pod in pods(objects, prefix))
 
 
-def edit(objects: dict[Key, Object], name: str, clique: str) -> None:
-    """Give one clique of a set another image."""
-    cliques = objects["PodCliqueSet", "default", name]["spec"]["template"]["cliques"]
-    found = next(item for item in cliques if item["name"] == clique)
-    found["spec"]["podSpec"]["containers"][0]["image"] = "another:2"
-
-
 @LINES
 def test_what_is_current_is_left_alone(objects: dict[Key, Object], line: Line) -> None:
     """An operator that reads its own hashes replaces nothing, not even where it starts an update for nothing."""
@@ -55,13 +48,13 @@ def test_another_scheme_replaces_every_pod(objects: dict[Key, Object], line: Lin
 
 def test_an_edit_replaces_the_pods_of_its_clique(objects: dict[Key, Object]) -> None:
     """K3: of a standalone clique just its pods, though the whole set is updated."""
-    edit(objects, "web", "router")
+    cluster.edit(objects["PodCliqueSet", "default", "web"], "router")
     assert would_roll(objects, cluster.SOURCE, ALPHA_9) == names(objects, "web-0-router")
 
 
 def test_an_edit_replaces_whole_replicas_of_a_scaling_group(objects: dict[Key, Object]) -> None:
     """K7: one label that differs takes all PodCliques of that replica with it."""
-    edit(objects, "disagg", "decode")
+    cluster.edit(objects["PodCliqueSet", "default", "disagg"], "decode")
     assert would_roll(objects, cluster.SOURCE, ALPHA_9) == names(objects, "disagg-0-workers")
 
 
@@ -119,7 +112,7 @@ def test_a_scaling_group_grows_and_shrinks(objects: dict[Key, Object]) -> None:
 
 def test_an_operator_that_is_stopped_has_begun_no_more(objects: dict[Key, Object]) -> None:
     """One that may replace one pod leaves an update in flight, which the next one ends."""
-    edit(objects, "web", "frontend")
+    cluster.edit(objects["PodCliqueSet", "default", "web"], "frontend")
     operator = Operator(objects, cluster.SOURCE, ALPHA_9)
     assert len(operator.reconcile(1)) == 1
     status = objects["PodCliqueSet", "default", "web"]["status"]

@@ -1,14 +1,16 @@
-"""Whatever happens at whatever step: the exit code is the cluster's state, no operator sees what it does not know."""
+"""Mishaps at every step: the exit code agrees with the cluster, and no operator sees hashes that it does not know."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.simulation import products
+from tests.simulation.points import CHOICE, points
 from tests.simulation.process import MOMENTS, Moment
-from tests.simulation.products import COMMANDS, MISHAPS, Command, Mishap, Tally
+from tests.simulation.products import COMMANDS, MISHAPS, Command, Tally
 from tests.simulation.truth import DONE, FAILED, REFUSED
 from tests.support.counts import record
+from tests.support.tables import table
 
 #: In a bounded run one step of so many.
 SPARSE = 41
@@ -19,25 +21,74 @@ EVERY = pytest.mark.parametrize(
 
 
 @EVERY
-@pytest.mark.parametrize("mishap", MISHAPS, ids=lambda mishap: mishap.name)
+@pytest.mark.parametrize("name", MISHAPS)
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_mishap_at_any_step_is_told_truthfully(command: Command, mishap: Mishap, every: int) -> None:
+def test_a_mishap_at_any_step_is_told_truthfully(command: Command, name: str, every: int) -> None:
     """At every request and sleep: the exit code says what is there, and a rerun or a revert ends well."""
     tally = Tally()
-    for number, moment in products.chosen(command, mishap, every=every, first=7 * MISHAPS.index(mishap)):
-        products.suffer(command, mishap, number, moment, tally)
+    for number, moment in products.chosen(command, name, every=every, first=7 * [*MISHAPS].index(name)):
+        products.suffer(command, name, number, moment, tally, back=(number + len(moment)) % 2 == 0)
     record("product_mishaps", tally.histories)
     record("product_runs", tally.runs)
+
+
+@table(
+    "command back",
+    (
+        "Killed at every write, before or after it took effect: no value is ever a third one, and a rerun ends well.",
+        ("forward", False),
+    ),
+    (
+        "Killed at every write, then reverted with the same flags: the very objects of before, target values included.",
+        ("forward", True),
+    ),
+    (
+        "Killed at every write of a revert: the next one ends with the very objects of before, and the operator back.",
+        ("revert", True),
+    ),
+    (
+        "Killed at every write of a revert: a run ends with everything migrated, and then a revert with nothing.",
+        ("revert", False),
+    ),
+)
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_what_a_kill_at_any_write_interrupted_can_be_mended(moment: Moment, command: Command, *, back: bool) -> None:
+    """Killed at every write: a rerun or a revert ends well."""
+    tally = Tally()
+    for step in products.steps(command):
+        if step.write and step.moment == moment:
+            products.suffer(command, "a kill", step.number, moment, tally, back=back)
+    record("memory_kill_points", tally.histories)
+
+
+@CHOICE
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_lost_reply_never_ends_a_run(moment: Moment, *, every: bool) -> None:
+    """The reply to any one write gets lost, applied or not: the run reads what happened and goes on to its end."""
+    tally = Tally()
+    for write in points(every=every):
+        products.suffer("forward", "a lost reply", write.number, moment, tally)
+    assert set(tally.endings) == {DONE}
+    record("memory_faults", tally.histories)
+
+
+@CHOICE
+@pytest.mark.parametrize(
+    "name", ["a conflict", "a failed test", "a rejection", "an outage", "a bug of the server", "a missing right"]
+)
+def test_an_error_at_any_write_is_told_truthfully(name: str, *, every: bool) -> None:
+    """One write fails: what the exit code says of the cluster is so, and a rerun and a revert end well."""
+    tally = Tally()
+    for write in points(every=every):
+        products.suffer("forward", name, write.number, "before", tally)
+    record("memory_faults", tally.histories)
 
 
 @pytest.mark.parametrize("name", ["a missing right", "a bug of ours", "too little memory", "two signals"])
 def test_a_first_patch_that_never_arrives_has_written_nothing(name: str) -> None:
     """It was sent, and the cluster is as before with the operator at work: exit 1 or 3 is the truth."""
-    mishap = next(mishap for mishap in MISHAPS if mishap.name == name)
-    writes = [step for step in products.steps("forward") if step.kind == "write"]
-    number = next(step.number for step in writes if step.target.startswith("pods/"))
     tally = Tally()
-    products.suffer("forward", mishap, number, "before", tally)
+    products.suffer("forward", name, products.first_patch(), "before", tally)
     assert set(tally.endings) <= {FAILED, REFUSED}
     record("product_mishaps", tally.histories)
     record("product_runs", tally.runs)
@@ -46,17 +97,16 @@ def test_a_first_patch_that_never_arrives_has_written_nothing(name: str) -> None
 @pytest.mark.parametrize("command", ["forward", "revert"])
 def test_two_signals_once_the_record_is_closed_take_nothing_away(command: Command) -> None:
     """All that was asked for was read, and record and operator are in order: that is exit 0."""
-    mishap = next(mishap for mishap in MISHAPS if mishap.name == "two signals")
     closing = [step for step in products.steps(command) if step.target == "configmaps/grove-migrator-run"][-1]
     tally = Tally()
-    products.suffer(command, mishap, closing.number, "after", tally)
+    products.suffer(command, "two signals", closing.number, "after", tally)
     assert set(tally.endings) == {DONE}
     record("product_mishaps", tally.histories)
     record("product_runs", tally.runs)
 
 
 @pytest.mark.parametrize(("first", "second"), [("forward", "revert"), ("revert", "forward")])
-def test_who_has_let_go_is_undone_by_the_next(first: Command, second: Command) -> None:
+def test_a_run_that_has_released_its_leases_can_be_undone(first: Command, second: Command) -> None:
     """A run reports what it last saw; a second one that begins after that is free to undo it."""
     tally = Tally()
     release = max(step.number for step in products.steps(first) if step.target.startswith("leases/"))

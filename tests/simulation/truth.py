@@ -46,7 +46,6 @@ def lies(world: World, ending: Ending, *, stopped: bool = True) -> list[str]:
     """
     found = world.grove()
     wrong = list(world.wrongs)
-    whole = {name: _is(found, world.before, name) or _is(found, world.after, name) for name in _sets(world)}
     if ending.code == DONE:
         wrong += _differences("done, but not migrated", found, world.after)
         wrong += ["done, but the old operator may run"] if stopped and world.replicas else []
@@ -55,12 +54,18 @@ def lies(world: World, ending: Ending, *, stopped: bool = True) -> list[str]:
         back = world.replicas == 1 or not stopped
         wrong += [] if back else [f"exit {ending.code}, but replicas are {world.replicas}"]
     elif ending.code == LOST:
-        wrong += [f"exit 4, but {name} is half migrated" for name, is_whole in whole.items() if not is_whole]
+        wrong += [f"exit 4, but {name} is half migrated" for name in half_migrated(world)]
     elif ending.code not in {STUCK, KILLED}:
         wrong.append(f"exit {ending.code}")
     if world.replicas and any(not _is(found, world.before, name) for name in _sets(world)):
         wrong.append(f"exit {ending.code}, something is migrated, and the old operator may run")
     return [f"{problem} ({ending})" for problem in wrong]
+
+
+def half_migrated(world: World) -> list[str]:
+    """The sets that are neither as before nor as a migration must leave them."""
+    found = world.grove()
+    return [n for n in _sets(world) if not (_is(found, world.before, n) or _is(found, world.after, n))]
 
 
 def _sets(world: World) -> list[str]:

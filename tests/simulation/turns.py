@@ -6,7 +6,7 @@ import random
 import threading
 from typing import Any
 
-from tests.simulation.process import Ending, Fault, Process
+from tests.simulation.process import At, Ending, Process
 from tests.simulation.world import World
 
 _LONGEST = 120.0
@@ -27,8 +27,8 @@ class Turns:
         self._running: int | None = None
         self._processes: list[Process] = []
 
-    def start(self, *, fault: Fault | None = None) -> Process:
-        """A process that will take part."""
+    def start(self, *, fault: At | None = None) -> None:
+        """Add a process."""
         number = len(self._processes)
         process = self._world.start(
             fault=fault,
@@ -36,7 +36,6 @@ class Turns:
             sleep=lambda seconds: self._pause(number, seconds),
         )
         self._processes.append(process)
-        return process
 
     def run(self, *options: dict[str, Any]) -> list[Ending]:
         """Run all processes to their ends; ``options`` are those of each run, in the order of their starts."""

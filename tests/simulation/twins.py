@@ -1,4 +1,4 @@
-"""Two clusters with one history, but for the migrators: in the second one none ever runs."""
+"""Two clusters in which the same happens, except that migrators run in the first one only."""
 
 from __future__ import annotations
 
@@ -19,14 +19,13 @@ _LATE: Final = 60.0
 class Twins:
     """The clusters ``world``, with migrators, and ``without``; and what has happened to them.
 
-    ``next_line`` is the next operator's. ``upgraded``: it has been through, so the old one will not come again.
-    ``done``: a run has ended well since all was as without us. ``meddled``: an old operator was awake beside
-    half-migrated sets, so that what it did there it did not do in the other cluster. ``moved``: sets that were edited
-    while something of them was translated, or met the old operator when all of it was. ``begun``: sets of which the old
-    operator has begun an update because they were committed; of those it replaces what holds a hash that no revert
-    turns back. ``marked``: sets in which somebody wrote a hash of his own. ``planted``: values of the target's that
-    were there from the beginning, if any are. ``pending``: something happened since a run ended well. ``restored``:
-    somebody gave the operator its replicas back.
+    ``next_line`` is the next operator's; once ``upgraded``, the old one never runs again. ``done``: a run has succeeded
+    and was not reverted. ``meddled``: an old operator was awake beside half-migrated sets, so that the clusters differ
+    in what it did. ``moved``: sets that were edited while they had new hashes, or that the old operator saw committed.
+    ``begun``: committed sets of which the old operator has begun an update; it replaces hashes there that no revert
+    restores. ``marked``: sets in which a user wrote a hash. ``planted``: values that were the target's from the
+    beginning. ``pending``: something happened since a run succeeded. ``restored``: a user gave the operator its
+    replicas back.
     """
 
     def __init__(self, objects: Sequence[Object], line: Line = ALPHA_11, *, planted: bool = False) -> None:
@@ -64,16 +63,16 @@ class Twins:
 
     @property
     def odd(self) -> set[str]:
-        """Sets of which the old operator has begun an update, and that hold what no revert turns back.
+        """Sets whose update the old operator has begun, and that hold values which no revert restores.
 
-        And after the upgrade every set with a hash of somebody's own: without us the upgrade replaced that pod, and
-        here the next update of its set does.
+        After the upgrade also every set in which a user wrote a hash: without us the upgrade replaced that pod, with us
+        the next update of its set does.
         """
         odd = self.begun if self.planted else self.begun & self.marked
         return odd | self.marked if self.upgraded else odd
 
     def _seen(self, world: World) -> witness.Objects:
-        """Grove's objects, read once after each write, but for pods that are on their way out: nobody's concern."""
+        """Grove's objects but for pods that are being deleted, read once after each write."""
         version, found = self._read.get(id(world), ("", {}))
         if version != world.store.version:
             found = {k: item for k, item in world.grove().items() if not item["metadata"].get("deletionTimestamp")}
@@ -81,7 +80,7 @@ class Twins:
         return found
 
     def translated(self) -> dict[witness.Spot, str]:
-        """What of ours is in the cluster; if nothing is, all is as without us."""
+        """The new hashes that migrators wrote; if there are none, all is as without us."""
         found = dict(witness.translated(self.here, self.there, self.lexicon).items() - self.planted)
         if not found and not self.upgraded:
             self.moved.clear()
@@ -89,10 +88,10 @@ class Twins:
         return found
 
     def left(self) -> dict[witness.Spot, str]:
-        """What of ours an old operator would find, and would not have found without us.
+        """The new hashes that matter to an old operator.
 
-        Not what a set keeps of an earlier template, if an old operator was awake beside it when it was migrated: that
-        is out of date by either hash, and the record of the run after an edit has no word for it any more.
+        Hashes of an earlier template do not matter in a set that an old operator saw committed: they are outdated by
+        either scheme, and the record of a run after an edit does not have them.
         """
         sets = self.sets
 
@@ -106,10 +105,10 @@ class Twins:
     # --- what happens to both ---------------------------------------------------------------------------------------
 
     def happens(self, kind: str, choice: int, number: int, *, written: bool = False) -> None:
-        """Something that no migrator and no operator does.
+        """A user or a node acts in both clusters.
 
-        ``written``: a run is under way, and what it planned before an edit may be written after it: only the set's
-        own patch tests the spec, and that one comes last.
+        ``written``: during a run, which may write after an edit what it planned before: only the set's own patch tests
+        the spec, and that one comes last.
         """
         name = users.set_named(choice)
         self.pending = True
@@ -121,9 +120,9 @@ class Twins:
         self._both(lambda world: users.act(world, kind, choice, number, born=self._born))
 
     def old_operator(self, replacing: int | None) -> None:
-        """The old operator is started, and ends at once or after it replaced a pod; beside hashes of ours before that.
+        """Start the old operator, which ends after so many replaced pods; beside new hashes before it replaces any.
 
-        Nobody may let it go on there; see docs/upgrade.md.
+        docs/upgrade.md forbids to let it work there.
         """
         if dirty := self.translated():
             replacing, self.meddled = 0, True
@@ -135,7 +134,7 @@ class Twins:
             self.world.advance(_LATE)
 
     def new_operator(self) -> None:
-        """The next operator is started, and goes on to its end."""
+        """Start the next operator, which works to its end."""
         self._wake(cluster.TARGET, self.next_line, cluster.NEW_IMAGE, None)
         self.upgraded = True
         none("rollouts that were hidden", witness.hidden(self.here))

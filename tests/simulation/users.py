@@ -1,4 +1,4 @@
-"""What users and nodes do to Grove's objects, in any cluster: the same choice is the same deed."""
+"""What users and nodes do to Grove's objects: the same choice does the same in any cluster."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from tests.simulation.world import World
 NAMES: Final = ("web", "disagg", "patient")
 FOREIGN: Final = "f0re16n"
 
-#: Another image for a clique, or the former one again; its containers in another order, which no canonical hash sees.
+#: A clique gets another image, or its containers another order, which no canonical hash sees.
 EDITS: Final[dict[str, Callable[[Object, int], object]]] = {
     "edit": lambda clique, number: _containers(clique)[0].update(image=f"{clique['name']}:{number}"),
     "reorder": lambda clique, _number: _containers(clique).reverse(),
 }
 
-#: And: other replicas of a set, a scaling group or a PodClique; a pod ends at once, or begins to; somebody writes a
-#: hash of his own on one; a set is deleted, and perhaps made again.
+#: "scale" is of a set, a scaling group or a PodClique; "evict" removes a pod, and "drain" begins to; "mark" writes a
+#: user's hash on a pod; "delete" removes a set, which is perhaps created again.
 USERS: Final = (*EDITS, "scale", "evict", "drain", "mark", "delete")
 
 
 def act(world: World, kind: str, choice: int, number: int, *, born: int) -> None:
-    """Do one of these; ``choice`` is to whom, ``number`` how, and ``born`` tells sets of one name apart."""
+    """Do one of these to the object of that ``choice``; ``born`` distinguishes sets of one name."""
     if kind in EDITS:
         _edit(world, set_named(choice), choice, lambda clique: EDITS[kind](clique, number))
     elif kind == "scale":

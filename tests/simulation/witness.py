@@ -1,4 +1,4 @@
-"""What must hold whatever happens, found without the product's help: by the words of each spec that a set ever had."""
+"""What must hold whatever happens, found without the product, by the hashes of each spec that a set ever had."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from testbed.trees import Object
 from tests.simulation import cluster
 from tests.simulation.cluster import HASH_LABEL, Key, set_of
 from tests.simulation.points import GROVE
-from tests.simulation.process import Write
+from tests.simulation.process import Step
 from tests.simulation.tree import clique_of, containers_of
 from tests.simulation.world import World
 from tests.support.memory_objects import copied
@@ -102,15 +102,15 @@ def all_spots(objects: Objects) -> dict[Spot, str]:
 
 @dataclass
 class Witness:
-    """Looks at every write of the migrators: what it may not be is kept in ``wrongs``."""
+    """Checks every write of the migrators, and keeps what is wrong in ``wrongs``."""
 
     world: World
     lexicon: Lexicon
     wrongs: list[str] = field(default_factory=list)
     _before: dict[str, Object | None] = field(default_factory=dict)
 
-    def arrive(self, write: Write) -> None:
-        """Before a write: only the holder of our Lease writes at all, and to sets only who has the operator's too."""
+    def arrive(self, write: Step) -> None:
+        """Before a write: its process must hold our Lease, and to write to Grove's objects also the operator's."""
         if write.resource in {resources.LEASES, resources.EVENTS}:
             return
         holder = (self.world.lease(OWN_LEASE).get("spec") or {}).get("holderIdentity")
@@ -119,12 +119,12 @@ class Witness:
         if write.resource in GROVE and self.world.holder != write.process.name:
             self.wrongs.append(f"{write.process.name} writes {write.target}, and {self.world.holder!r} has the Lease")
 
-    def stash(self, write: Write) -> None:
-        """Right before it is applied, after whatever else happened at that moment."""
+    def stash(self, write: Step) -> None:
+        """Right before the write is applied, and after other events of that moment."""
         self._before[write.process.name] = self._read(write)
 
-    def applied(self, write: Write) -> None:
-        """After it: hashes were translated, this way or that, by words of this very field; nothing else changed."""
+    def applied(self, write: Step) -> None:
+        """After a write: only hashes changed, from the old one of that field to its new one or back."""
         if write.resource not in GROVE:
             return
         before, after = self._before.pop(write.process.name), self._read(write)
@@ -142,12 +142,11 @@ class Witness:
         if _without_hashes(before) != _without_hashes(after):
             self.wrongs.append(f"{write.target}: more than hashes was changed")
 
-    def _read(self, write: Write) -> Object | None:
-        if write.resource not in GROVE:
+    def _read(self, write: Step) -> Object | None:
+        if write.resource is None or write.resource not in GROVE:
             return None
-        namespace = "default"
         try:
-            return self.world.store.read(write.resource, namespace, write.name)
+            return self.world.store.read(write.resource, "default", write.name)
         except KeyError:
             return None
 
@@ -193,7 +192,7 @@ def translated(objects: Objects, without: Objects, lexicon: Lexicon) -> dict[Spo
 
 
 def hidden(objects: Objects) -> list[str]:
-    """Pods that do not run what their set's template says, although an operator was through: a rollout was hidden."""
+    """Pods that do not run their template after an operator has worked to its end: a rollout was hidden."""
     templates = {
         (key[2], template["name"]): containers_of(template["spec"])
         for key, pcs in objects.items()

@@ -1,7 +1,6 @@
-"""A cluster in memory in which time passes, an operator is started and stopped, and migrators live and die.
+"""A cluster in memory in which time passes, an operator is started and stopped, and migrators run.
 
-Nothing runs by itself: time moves with requests and sleeps only, and the renewal of a Lease, which is a thread of its
-own in the product, happens at the next request or sleep. So a schedule gives one history.
+Time moves with requests and sleeps only, and Leases are renewed at these, so that a schedule gives one history.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from tests.simulation import cluster
 from tests.simulation.deployment import Controllers, image_of
 from tests.simulation.lines import ALPHA_11, Line
 from tests.simulation.operators import Operator
-from tests.simulation.process import Ending, Fault, Process
+from tests.simulation.process import At, Ending, Process
 from tests.support.memory_objects import copied, timestamp
 from tests.support.memory_store import MemoryStore
 
@@ -95,6 +94,18 @@ class World:
         run = Recorder(self.store, cluster.NAMESPACE).load().run
         return run.state if run is not None else None
 
+    def forbid_unknown_hashes(self) -> None:
+        """From now on, an operator that is awake beside hashes that it does not know raises ``AssertionError``."""
+        known: set[tuple[str, str]] = set()
+
+        def awake(image: str) -> None:
+            if (image, self.store.version) not in known:
+                right = self.before if image == cluster.OLD_IMAGE else self.after
+                assert self.grove() == right, f"{image} is awake beside hashes that it does not know"
+                known.add((image, self.store.version))
+
+        self.on_awake = awake
+
     def lease(self, name: str = cluster.LEASE) -> JSONObject:
         """A Lease, the operator's unless another is named; empty if there is none."""
         try:
@@ -152,6 +163,6 @@ class World:
         """A migrator that has not begun yet."""
         return Process(self, **options)
 
-    def run(self, fault: Fault | None = None, **options: Any) -> Ending:
+    def run(self, fault: At | None = None, **options: Any) -> Ending:
         """Run one migrator to its end, or to its death."""
         return self.start(fault=fault).run(**options)

@@ -66,7 +66,7 @@ def look(
     cluster: SmallCluster, *, namespace: str | None = None, name: str | None = None, lease: str | None = None
 ) -> operator.Found:
     """Find, with all of the options optional."""
-    return operator.find(cluster, operator.Flags(namespace, name, lease))
+    return operator.find(cluster, operator.OperatorFlags(namespace, name, lease))
 
 
 def found_in(cluster: SmallCluster, **flags: str | None) -> operator.Operator:

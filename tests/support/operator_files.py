@@ -14,9 +14,8 @@ from typing import Any, BinaryIO
 from migrator.errors import InputError
 from migrator.hashing.layouts import Layout, load
 from migrator.operators import images
-from migrator.operators.algorithm import NotAnOperatorError, Recognised
-from migrator.operators.binary import OperatorBinary
-from migrator.operators.schemefile import OperatorScheme
+from migrator.operators.algorithm import NotAnOperatorError
+from migrator.operators.schemefile import OperatorScheme, Platform, Recognised
 
 ELF = b"\x7fELF"
 
@@ -28,13 +27,14 @@ def recognised(algorithm: str = "legacy", *, names: bool = False) -> Recognised:
 
 def operator(
     layout: Layout | None = None, *, machine: str = "amd64", sha256: str = "sha256:0", algorithm: str = "legacy"
-) -> OperatorBinary:
+) -> OperatorScheme:
     """What is read of one binary."""
     labels = {"go": "go1.26.8", "k8s.io/api": "v0.35.5"}
-    return OperatorBinary(machine, sha256, layout or load("1.35"), recognised(algorithm), labels, ())
+    platforms = (Platform(f"linux/{machine}", None, sha256),)
+    return OperatorScheme(recognised(algorithm), layout or load("1.35"), platforms, labels)
 
 
-def read(file: BinaryIO) -> OperatorBinary:
+def read(file: BinaryIO) -> OperatorScheme:
     """Stands for binary.read: the fake's text is ``machine algorithm minor``, or why it cannot be read."""
     file.seek(0)
     data = file.read()
@@ -114,4 +114,4 @@ def described(layout: Layout | None = None, *, algorithm: str = "legacy", names:
         for machine in ("amd64", "arm64")
     ]
     found = images.of_binaries(platforms, digest="sha256:" + 64 * "a", missing=["linux/s390x"])
-    return replace(found, hash_in_names=names)
+    return replace(found, recognised=recognised(algorithm, names=names))

@@ -15,7 +15,7 @@ import jsonpatch
 from jsonpointer import JsonPointer, JsonPointerException
 
 from migrator.errors import TestFailed
-from migrator.exact_json import JSONObject
+from migrator.exact_json import JSONObject, loads
 from migrator.resources import Op
 from migrator.stores.dump.patching import same
 
@@ -44,7 +44,7 @@ def apply_ops(document: JSONObject, ops: Sequence[Op]) -> JSONObject:
         if op.op != "test":
             working = _opened(working, JsonPointer(op.path).parts)
     try:
-        result = _ServerPatch([op.as_json() for op in ops]).apply(working, in_place=True)
+        result = _ServerPatch([loads(op.text) for op in ops]).apply(working, in_place=True)
     except (jsonpatch.JsonPatchException, JsonPointerException) as error:
         raise TestFailed(
             f"a test of the patch does not hold: {str(error)[:200]}", status=_UNPROCESSABLE, reason="Invalid"

@@ -1,6 +1,6 @@
 """The builds of Grove's operator that the suite can run, and where their binaries are.
 
-Binaries come from the directory that ``GROVE_OPERATORS_DIR`` names, laid out as ``<dir>/<build>/grove-operator``.
+``GROVE_OPERATORS_DIR`` names their directory: ``<dir>/<build>/grove-operator``, and charts in ``<dir>/charts/<build>``.
 """
 
 from __future__ import annotations
@@ -9,6 +9,10 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import pytest
+
+from tests.support.pods.container import isolation
 
 VARIABLE: Final = "GROVE_OPERATORS_DIR"
 REPOSITORY: Final = "grove-operator"
@@ -46,11 +50,14 @@ class Build:
         """How the tool is told that this build comes next."""
         return ("--to", self.name) if self.release else ("--to", self.scheme, "--target-image", self.image)
 
-    def binary(self) -> Path | None:
-        """The program, or None where there is none for this build."""
-        home = directory()
-        path = home / self.name / "grove-operator" if home is not None else None
-        return path if path is not None and path.is_file() else None
+    def binary(self) -> Path:
+        """Where its program is, if there is one."""
+        return (directory() or Path("/nonexistent")) / self.name / REPOSITORY
+
+    @property
+    def runs(self) -> bool:
+        """Whether there are its program and its chart."""
+        return self.binary().is_file() and (self.binary().parents[1] / "charts" / self.name).is_dir()
 
 
 _ALL: Final = (
@@ -80,7 +87,10 @@ def directory() -> Path | None:
     return Path(named).resolve() if named else None
 
 
-def of_image(image: str) -> Build | None:
-    """The build that an image stands for; None if it is not an operator's."""
-    repository, _, tag = image.rpartition(":")
-    return BUILDS.get(tag) if repository == REPOSITORY else None
+def need(*names: str) -> None:
+    """Skips where these builds cannot run: a binary or a chart is missing, or processes get no mounts of their own."""
+    if isolation() is None:
+        pytest.skip("this machine permits no private mounts (unshare --mount), so no container can be imitated")
+    missing = [name for name in names if not BUILDS[name].runs]
+    if missing:
+        pytest.skip(f"not run: no binary and chart of {', '.join(missing)} in {VARIABLE}")

@@ -1,18 +1,37 @@
-"""What the bodies of the upgrade tests ask of a cluster, wherever it runs."""
+"""A cluster for the bodies of the upgrade tests: an API server, one operator, and workloads."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import Final, Protocol
+import json
+import re
+import subprocess
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
 
-from testbed.controlplane.client import Client, Object
-from tests.upgrade.builds import Build
-from tests.upgrade.diary import PodDiary
+import urllib3
+
+from testbed import operator_installation as installation
+from testbed.controlplane.client import Client, Object, eventually
+from testbed.controlplane.options import Ready, tls
+from tests.support.paths import ROOT
+from tests.support.watch import ADDED, DELETED, Watch
+from tests.upgrade import photo
+from tests.upgrade.builds import REPOSITORY, Build
 from tests.upgrade.photo import Photo
 
 WORKLOADS: Final = "serving"
+RUN_SECONDS: Final = 300
+_QUIET_SECONDS: Final = 3.0
+_LISTED: Final = (photo.SET, photo.GROUP, photo.CLIQUE)
+_METRIC: Final = re.compile(r"^(\w+)(?:\{[^}]*\})? (\S+)$", re.MULTILINE)
+_CREATED: Final = 201
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,55 +44,264 @@ class Ran:
     seconds: float
 
 
-class Cluster(Protocol):
-    """A cluster with at most one operator: Lab imitates its nodes, KindCluster has real ones.
+@dataclass(slots=True)
+class PodDiary:
+    """What happened to pods of sets since it was opened: which were created, and which deleted."""
 
-    ``client`` is the administrator's. ``build`` was installed last, and ``answering`` is since when it answers;
-    times are on the monotonic clock.
+    created: list[str] = field(default_factory=list)
+    deleted: list[str] = field(default_factory=list)
+    _leaving: set[str] = field(default_factory=set)
+
+    def note(self, change: str, pod: Object) -> None:
+        """Write a change down; a pod that is asked to go counts as deleted from then on, and once."""
+        metadata = pod["metadata"]
+        if change == ADDED:
+            self.created.append(metadata["name"])
+        if (change == DELETED or metadata.get("deletionTimestamp")) and metadata["uid"] not in self._leaving:
+            self._leaving.add(metadata["uid"])
+            self.deleted.append(metadata["name"])
+
+
+class Cluster(ABC):
+    """A cluster with at most one operator; a context manager. Lab imitates its nodes, KindCluster has real ones.
+
+    ``start_seconds`` is how long an operator may take to reconcile everything, ``settle_seconds`` how long workloads
+    may take to come to rest. ``client`` is the administrator's. ``build`` was installed last, and ``answering`` is
+    since when it answers, on the monotonic clock.
     """
 
-    client: Client
-    build: Build
-    answering: float
+    start_seconds = 120.0
+    settle_seconds = 180.0
 
+    def __init__(self) -> None:
+        self._diaries: list[PodDiary] = []
+        self.build: Build
+        self.client: Client
+        self.ready: Ready  # where the API server is
+        self.kubeconfig: Path  # the administrator's
+        self.answering = 0.0
+        self._ends = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as ends:
+            self._begin(ends)
+            self.client = Client(self.ready.url, token=self.ready.token, ca=self.ready.ca)
+            ends.callback(self.client.close)
+            for name in (installation.NAMESPACE, WORKLOADS):
+                self.client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+            ends.callback(Watch(self.ready, "/api/v1/pods", self._note).start().stop)
+            self._ends = ends.pop_all()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._ends.close()
+
+    # What each kind of cluster does in its own way.
+
+    @abstractmethod
+    def _begin(self, ends: ExitStack) -> None:
+        """Start the cluster and set ``ready`` and ``kubeconfig``; ``ends`` takes what ends it."""
+
+    @abstractmethod
     def install(self, build: Build) -> None:
         """Install a build with its CRDs, or upgrade to it, and wait until it has reconciled what was there."""
 
+    @abstractmethod
     def apply_crds(self, line: str) -> None:
         """Apply the CRDs of a release line."""
 
-    def stop_operator(self) -> None:
-        """Scale the operator to zero and wait until it has ended."""
-
+    @abstractmethod
     def ended(self, build: Build) -> float:
-        """When the last operator of a build ended."""
-        ...
+        """When the last operator of a build ended, on the monotonic clock."""
 
+    @abstractmethod
     def create_set(self, pcs: Object) -> None:
         """Create a PodCliqueSet, in a form that the nodes of this cluster can run."""
 
-    def photo(self) -> Photo:
-        """All sets with everything that belongs to them, as they are now."""
-        ...
-
-    def settle(self, condition: Callable[[Photo], object] = bool, *, unrest: Sequence[str] = ()) -> Photo:
-        """Wait until exactly this is left to do, a condition holds and nothing has changed for a while; return that."""
-        ...
-
-    def patch_set(self, name: str, patch: object) -> None:
-        """Patch a PodCliqueSet, through the operator's webhooks."""
-
-    def scale_group(self, name: str, replicas: int) -> None:
-        """Scale a PodCliqueScalingGroup, as an autoscaler does."""
-
-    def diary(self) -> AbstractContextManager[PodDiary]:
-        """What happens to workload pods while the block runs, as the watch tells it."""
-        ...
-
+    @abstractmethod
     def tool(self, *arguments: str) -> Ran:
         """Run the tool to its end; ``err`` is its log."""
-        ...
+
+    @abstractmethod
+    def _metrics(self) -> str:
+        """The operator's metrics, in their text form; empty while it does not serve them."""
+
+    @abstractmethod
+    def _log(self) -> str:
+        """What the operator has logged."""
+
+    # The operator.
+
+    def operator_pods(self) -> list[Object]:
+        """The operator's pods, those that are ending included."""
+        selector = ",".join(f"{key}={value}" for key, value in installation.LABELS.items())
+        return self.client.list("v1", "Pod", installation.NAMESPACE, selector=selector)
+
+    def stop_operator(self) -> None:
+        """Scale the operator to zero and wait until its process has ended."""
+        deployment = self.client.get("apps/v1", "Deployment", installation.NAME, installation.NAMESPACE)
+        answer = self.client.patch(deployment, {"spec": {"replicas": 0}}, subresource="scale")
+        if answer.status != 200:
+            raise RuntimeError(f"the operator cannot be scaled: {answer.body}")
+        what = "operator pods are still there"
+        eventually(lambda: not self.operator_pods(), what=what, seconds=self.start_seconds)
+
+    def wait_for_operator(self, build: Build) -> None:
+        """Wait until a build answers at its webhooks, and has reconciled everything that was there before it."""
+        limit = self.start_seconds
+        try:
+            eventually(lambda: self._answers(build), what=f"{build.name} does not answer", seconds=limit)
+            self.answering = time.monotonic()
+            eventually(self._has_reconciled, what=f"{build.name} does not come to rest", seconds=limit)
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}:\n{self._log()[-5000:]}") from error
+
+    def _answers(self, build: Build) -> bool:
+        images = [pod["spec"]["containers"][0]["image"] for pod in self.operator_pods()]
+        if len(images) != 1 or not is_of(images[0], build):
+            return False
+        probe = {"apiVersion": photo.GROVE, "kind": photo.SET, "metadata": {"name": "probe"}, "spec": _SMALLEST}
+        path = self.client.kind(photo.GROVE, photo.SET).path(WORKLOADS)
+        return self.client.request("POST", path, probe, query={"dryRun": "All"}).status == _CREATED
+
+    def _has_reconciled(self) -> bool:
+        """Whether each object was looked at, and nothing waits: the operator's own metrics say so."""
+        objects = sum(self.client.count(photo.GROVE, kind) for kind in _LISTED)
+        for _ in range(2):
+            metrics = sums(self._metrics())
+            done, waiting = metrics.get("controller_runtime_reconcile_total", 0), metrics.get("workqueue_depth", 1)
+            if done < objects or waiting or metrics.get("controller_runtime_active_workers", 1):
+                return False
+            time.sleep(0.5)
+        return True
+
+    # Workloads.
+
+    def photo(self) -> Photo:
+        """All sets with everything that belongs to them."""
+        items = [item for kind in _LISTED for item in self.client.list(photo.GROVE, kind)]
+        return photo.take([*items, *self.client.list("v1", "Pod", selector=photo.POD_CLIQUE)])
+
+    def settle(
+        self,
+        condition: Callable[[Photo], object] = bool,
+        *,
+        unrest: Sequence[str] | None = (),
+        quiet: float = _QUIET_SECONDS,
+    ) -> Photo:
+        """Wait until a condition holds and nothing has changed for ``quiet`` seconds; return how it is then.
+
+        Exactly ``unrest`` must be left to do; with None that does not matter.
+        """
+        deadline = time.monotonic() + self.settle_seconds
+        last, since = self.photo(), time.monotonic()
+        while True:
+            time.sleep(1)
+            now = self.photo()
+            left = now.unrest()
+            at_rest = unrest is None or left == list(unrest)
+            if not at_rest or now.versions() != last.versions() or not condition(now):
+                last, since = now, time.monotonic()
+            elif time.monotonic() > since + quiet:
+                return now
+            if time.monotonic() > deadline:
+                reason = left or "it keeps changing"
+                raise TimeoutError(f"no rest after {self.settle_seconds:g} s: {reason}\n{self._log()[-3000:]}")
+
+    def scale(self, kind: str, name: str, replicas: int) -> None:
+        """Scale a PodCliqueScalingGroup or a PodClique, as an autoscaler does."""
+        self.patch(kind, name, {"spec": {"replicas": replicas}})
+
+    def patch(self, kind: str, name: str, patch: object, *, subresource: str | None = None) -> None:
+        """Patch an object of Grove's, through the operator's webhooks."""
+        item = self.client.get(photo.GROVE, kind, name, WORKLOADS)
+        answer = self.client.patch({"apiVersion": photo.GROVE, "kind": kind, **item}, patch, subresource=subresource)
+        if answer.status != 200:
+            raise RuntimeError(f"{kind} {name} cannot be patched: {answer.body}")
+
+    @contextmanager
+    def diary(self) -> Iterator[PodDiary]:
+        """What happens to workload pods while the block runs, as the watch tells it."""
+        found = PodDiary()
+        self._diaries.append(found)
+        try:
+            yield found
+        finally:
+            self._diaries.remove(found)
+
+    def _note(self, change: str, pod: Object) -> None:
+        """Take note of what the watch saw of a pod."""
+        if photo.POD_CLIQUE in (pod["metadata"].get("labels") or {}):
+            for found in list(self._diaries):
+                found.note(change, pod)
+
+    # The tool.
+
+    def migrate(self, target: Build, *more: str) -> Ran:
+        """A run to a build that comes next, which must succeed."""
+        done = self.tool("run", *more, *target.target, "--stop-operator")
+        assert done.code == 0, done.err
+        return done
+
+    def from_here(self, *arguments: str) -> Ran:
+        """Run the tool on this machine to its end, as the administrator."""
+        began = time.monotonic()
+        done = subprocess.run(
+            self.command(*arguments),
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=RUN_SECONDS,
+        )
+        return Ran(done.returncode, done.stdout, done.stderr, time.monotonic() - began)
+
+    def command(self, *arguments: str) -> list[str]:
+        """The command line of the tool on this machine for this cluster."""
+        return [sys.executable, "-m", "migrator", *arguments, "--kubeconfig", str(self.kubeconfig)]
 
     def hashes(self, scheme: str) -> dict[str, Object]:
-        """What ``grove-migrator hash`` says of the sets as the API server returns them, by name."""
-        ...
+        """What ``grove-migrator hash`` says of the sets as the API server returns them, byte for byte, by name."""
+        path = self.client.kind(photo.GROVE, photo.SET).path(WORKLOADS)
+        headers = {"Authorization": f"Bearer {self.ready.token}"}
+        with urllib3.PoolManager(ssl_context=tls(self.ready.ca)) as pool:
+            sets = pool.request("GET", f"{self.ready.url}{path}", headers=headers).data
+        done = subprocess.run(
+            [sys.executable, "-m", "migrator", "hash", "-f", "-", "--scheme", scheme, "-o", "json"],
+            cwd=ROOT,
+            input=sets,
+            capture_output=True,
+            check=True,
+            timeout=RUN_SECONDS,
+        )
+        return {found["name"]: found for found in map(json.loads, done.stdout.splitlines())}
+
+
+def is_of(image: str, build: Build) -> bool:
+    """Whether an operator's image is a build's, from whatever registry."""
+    return image.rpartition("/")[2] == f"{REPOSITORY}:{build.name}"
+
+
+def sums(metrics: str) -> dict[str, float]:
+    """Each metric of a text, as the sum over its labels."""
+    found: dict[str, float] = {}
+    for name, value in _METRIC.findall(metrics):
+        found[name] = found.get(name, 0) + float(value)
+    return found
+
+
+_SMALLEST: Final = {
+    "replicas": 1,
+    "template": {
+        "cliques": [
+            {
+                "name": "one",
+                "spec": {
+                    "roleName": "one",
+                    "replicas": 1,
+                    "podSpec": {"containers": [{"name": "one", "image": "busybox:1.36"}]},
+                },
+            }
+        ]
+    },
+}

@@ -14,10 +14,8 @@ from typing import Any, Final
 
 from scripts.marks import put
 from tests.node import scenarios
-from tests.node.pairs import BY_CHART
-from tests.node.pairs import PAIRS as ON_A_NODE
 from tests.support.paths import ROOT
-from tests.upgrade.matrix import PAIRS, Pair
+from tests.upgrade.matrix import BY_CHART, ON_A_NODE, PAIRS, Pair
 
 RESULTS: Final = Path(__file__).with_name("results.json")
 NODE_RESULTS: Final = Path(__file__).with_name("node_results.json")

@@ -12,13 +12,12 @@ import copy
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any, Final
 
 from migrator.stores.dump.store import read_documents
-from testbed.controlplane.client import eventually
 from tests.support.paths import ROOT
+from tests.upgrade import photo
 from tests.upgrade.builds import BUILDS
 from tests.upgrade.lab import Lab
 
@@ -26,37 +25,11 @@ SOURCE: Final = ROOT / "examples" / "dynamo" / "podcliquesets.yaml"
 OPERATOR: Final = BUILDS["v0.1.0-alpha.8"]
 KINDS: Final = "podcliquesets,podcliques,podcliquescalinggroups,pods,podgangs.scheduler.grove.io"
 UPDATED: Final = "embedder"
-GROVE: Final = "grove.io/v1alpha1"
-_SECONDS: Final = 180.0
-_QUIET_SECONDS: Final = 5.0
-
-
-#: alpha.8 removes its ClusterTopology at the start, and ends if the kind is not known.
-TOPOLOGY: Final = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "clustertopologies.grove.io"},
-    "spec": {
-        "group": "grove.io",
-        "names": {"kind": "ClusterTopology", "plural": "clustertopologies"},
-        "scope": "Cluster",
-        "versions": [
-            {
-                "name": "v1alpha1",
-                "served": True,
-                "storage": True,
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-            }
-        ],
-    },
-}
 
 
 def fill(lab: Lab) -> None:
     """Install the operator and create the sets; afterwards all pods are up, and one set was updated."""
-    lab.install(OPERATOR, wait=False)
-    lab.client.apply(TOPOLOGY)
-    lab.wait_for_operator(OPERATOR)
+    lab.install(OPERATOR)
     objects = list(read_documents(str(SOURCE)))
     for name in {item["metadata"]["namespace"] for item in objects}:
         lab.client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
@@ -69,43 +42,16 @@ def fill(lab: Lab) -> None:
         if item["metadata"]["name"] == UPDATED:
             _container(first)["image"] = "example.test/search/embedder:0.8"
         lab.create_set(first)
-    _settle(lab)
+    lab.settle(lambda now: len(now.of(photo.SET)) == len(objects))
     [item] = [item for item in objects if item["metadata"]["name"] == UPDATED]
     lab.client.apply(item, manager="users")
-    eventually(lambda: _ended(lab), what="the update has not ended", seconds=_SECONDS)
-    _settle(lab)
+    lab.settle(lambda now: (photo.SET, UPDATED) in now.updates())
 
 
 def _container(pcs: dict[str, Any]) -> dict[str, Any]:
     [container] = pcs["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"]
     found: dict[str, Any] = container
     return found
-
-
-def _ended(lab: Lab) -> bool:
-    status = lab.client.get(GROVE, "PodCliqueSet", UPDATED, "search")["status"]
-    return bool((status.get("updateProgress") or {}).get("updateEndedAt"))
-
-
-def _settle(lab: Lab) -> None:
-    """Wait until every pod is up, and stays up."""
-    eventually(lambda: _complete(lab), what="not all pods are up", seconds=_SECONDS)
-    time.sleep(_QUIET_SECONDS)
-    eventually(lambda: _complete(lab), what="not all pods stay up", seconds=_SECONDS)
-
-
-def _complete(lab: Lab) -> bool:
-    found = [
-        (item, item.get("status", {}))
-        for kind in ("PodCliqueSet", "PodClique")
-        for item in lab.client.list(GROVE, kind)
-    ]
-    return all(
-        item["spec"]["replicas"]
-        == status.get("availableReplicas" if item["kind"] == "PodCliqueSet" else "readyReplicas")
-        == status.get("updatedReplicas")
-        for item, status in found
-    )
 
 
 def main() -> int:

@@ -4,83 +4,120 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import urllib3
+import yaml
 
+from testbed import operator_installation as installation
 from testbed.controlplane.client import Object
 from testbed.controlplane.crds import apply_crds
 from testbed.controlplane.options import Options, Ready
 from testbed.controlplane.server import ControlPlane
+from testbed.helm import PROGRAMS
 from tests.support.pods.container import Program, image_of
 from tests.support.pods.kubelet import Kubelet
-from tests.upgrade import builds, installation
+from tests.upgrade import builds
 from tests.upgrade.builds import Build
-from tests.upgrade.cluster import WORKLOADS, Ran
-from tests.upgrade.served import ServedCluster
+from tests.upgrade.cluster import Cluster, Ran
+from tests.upgrade.kind.charts import Charts
+from tests.upgrade.kind.commands import run
 
 # With this the API server calls a webhook at what its Service is an alias of; else it wants Endpoints, which refuse
 # loopback addresses.
 _ARGUMENTS: Final = ("--enable-aggregator-routing=false",)
+_NOT_FOUND: Final = 404
+#: The imitated kubelet acts as the administrator.
+_EXEMPT: Final = "admin,system:serviceaccount:kube-system:generic-garbage-collector"
+#: The operator writes its certificate into these, so they are created once, and not applied again.
+_CERTIFIED: Final = {"Secret", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
+#: alpha.8 removes its ClusterTopology at the start, and ends if the kind is not known.
+_TOPOLOGY: Final = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "clustertopologies.grove.io"},
+    "spec": {
+        "group": "grove.io",
+        "names": {"kind": "ClusterTopology", "plural": "clustertopologies"},
+        "scope": "Cluster",
+        "versions": [
+            {
+                "name": "v1alpha1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+}
 
 
-class Lab(ServedCluster):
-    """One cluster; a context manager. At most one operator is installed in it.
+class Lab(Cluster):
+    """One cluster, in which operators are installed from their charts.
 
-    Builds that can elect a leader do so, as their chart has it; with ``leader_election`` the others are told to.
+    Three things differ from other clusters, so that everything stays on the loopback interface: the Service that the
+    API server calls webhooks at is an alias of ``localhost``, the operator binds to 127.0.0.1, and its ports are free
+    ones.
     """
 
-    def __init__(self, directory: Path, *, authorizer: bool = False, leader_election: bool = False) -> None:
+    def __init__(self, directory: Path, *, authorizer: bool = False) -> None:
         super().__init__()
-        self.control_plane = ControlPlane(
-            directory / "controlplane", Options(controller_manager=True, apiserver_args=_ARGUMENTS)
-        )
+        options = Options(controller_manager=True, apiserver_args=_ARGUMENTS)
+        self.control_plane = ControlPlane(directory / "controlplane", options)
         self._directory = directory
         self._authorizer = authorizer
-        self._leader_election = leader_election
         self._ports = _free_ports(3)
-        self._ends = ExitStack()
 
-    def __enter__(self) -> Self:
-        self.control_plane.start()
-        self._ends.callback(self.control_plane.stop)
-        self.ready = Ready(self.control_plane.url, self.control_plane.token, self.control_plane.ca)
-        self.kubeconfig = self.control_plane.kubeconfig
-        self.client = self.control_plane.client()
-        self._ends.callback(self.client.close)
-        for name in (installation.NAMESPACE, WORKLOADS):
-            self.client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        self.kubelet = self._ends.enter_context(
-            Kubelet(self.control_plane, self._directory / "pods", _program, observe=self._observe)
-        )
-        return self
+    def _begin(self, ends: ExitStack) -> None:
+        server = ends.enter_context(self.control_plane)
+        self.ready = Ready(server.url, server.token, server.ca)
+        self.kubeconfig = server.kubeconfig
+        self.kubelet = ends.enter_context(Kubelet(server, self._directory / "pods", _program))
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._ends.close()
-
-    def install(self, build: Build, *, wait: bool = True, lease_rights: bool | None = None) -> None:
-        """Install a build with its CRDs, or upgrade to it, as the chart does: afterwards one replica of it runs."""
+    def install(self, build: Build) -> None:
+        """Install a build as Helm does from its chart: afterwards one replica of it runs."""
         self.build = build
-        webhooks, health, metrics = self._ports
-        settings = installation.Settings(
-            webhooks=webhooks,
-            health=health,
-            metrics=metrics,
-            leader_election=self._leader_election or build.leads,
-            lease_rights=build.leads if lease_rights is None else lease_rights,
-            authorizer=self._authorizer,
-        )
         self.apply_crds(build.crds)
-        if not self.client.list("v1", "Secret", installation.NAMESPACE):
-            for item in (installation.certificate(), *installation.webhooks(settings)):
+        for item in self._rendered(build):
+            kind, metadata = self.client.kind_of(item), item["metadata"]
+            if kind.namespaced:
+                metadata.setdefault("namespace", installation.NAMESPACE)
+            path = kind.path(metadata.get("namespace"), metadata["name"])
+            if item["kind"] not in _CERTIFIED:
+                self.client.apply(item, manager="helm")
+            elif self.client.request("GET", path).status == _NOT_FOUND:
                 self.client.create(item)
-        for item in installation.objects(build, settings):
-            self.client.apply(item, manager="helm")
-        if wait:
-            self.wait_for_operator(build)
+        self.wait_for_operator(build)
+
+    def _rendered(self, build: Build) -> Iterator[Object]:
+        """The objects of a build's chart, on the loopback interface."""
+        charts = Charts((builds.directory() or Path()) / "charts")
+        webhooks, health, metrics = self._ports
+        values = {
+            "image.repository": builds.REPOSITORY,
+            "config.server.webhooks.port": webhooks,
+            "config.server.healthProbes.port": health,
+            "config.server.metrics.port": metrics,
+            "config.authorizer.enabled": str(self._authorizer).lower(),
+            "config.authorizer.exemptServiceAccountUserNames": f"{{{_EXEMPT}}}",
+        }
+        settings = [word for name, value in values.items() for word in ("--set", f"{name}={value}")]
+        chart = (*charts.reference(build.name), *charts.values(build), *settings)
+        helm = str(PROGRAMS["helm3"].binary())
+        for item in yaml.safe_load_all(run(helm, "template", "grove", *chart, "--namespace", installation.NAMESPACE)):
+            if item["kind"] == "Service":
+                ports = [{"name": "webhooks", "port": webhooks}]
+                item["spec"] = {"type": "ExternalName", "externalName": "localhost", "ports": ports}
+            elif item["kind"] == "ConfigMap":
+                configuration = yaml.safe_load(item["data"]["config.yaml"])
+                configuration.pop("scheduler", None)  # some builds' charts want CRDs of schedulers that are not here
+                for server in configuration["server"].values():
+                    server["bindAddress"] = "127.0.0.1"
+                item["data"]["config.yaml"] = yaml.safe_dump(configuration)
+            yield item
 
     def switch_off_authorizer(self) -> None:
         """Upgrade to the same build without the authorizer, as ``config.authorizer.enabled=false`` does."""
@@ -92,21 +129,20 @@ class Lab(ServedCluster):
     def apply_crds(self, line: str) -> None:
         """Apply a line's CRDs, unless they are in force already."""
         apply_crds(self.control_plane, line)
+        if line == "alpha.8":
+            self.client.apply(_TOPOLOGY)
 
     def ended(self, build: Build) -> float:
-        """When the last process of a build ended, on the monotonic clock."""
+        """When the last process of a build ended."""
         return max(span.ended or 0 for span in self.kubelet.spans(build.image))
 
     def create_set(self, pcs: Object) -> None:
         """Create a PodCliqueSet as it is: here nodes can run anything."""
         self.client.create(pcs)
 
-    def tool(self, *arguments: str, kubeconfig: Path | None = None) -> Ran:
-        """Run the tool to its end, as a user does: the administrator, or whose kubeconfig is given."""
-        return self.from_here(*arguments, kubeconfig=kubeconfig)
-
-    def _is_of(self, image: str, build: Build) -> bool:
-        return image == build.image
+    def tool(self, *arguments: str) -> Ran:
+        """Run the tool to its end, as an administrator does."""
+        return self.from_here(*arguments)
 
     def _metrics(self) -> str:
         url = f"http://127.0.0.1:{self._ports[2]}/metrics"
@@ -116,17 +152,15 @@ class Lab(ServedCluster):
             return ""
 
     def _log(self) -> str:
-        return self.kubelet.log(installation.DEPLOYMENT)
+        return self.kubelet.log(installation.NAME)
 
 
 def _program(pod: Object) -> Program | None:
-    build = builds.of_image(image_of(pod))
-    if build is None:
+    repository, _, tag = image_of(pod).rpartition(":")
+    if repository != builds.REPOSITORY:
         return None
-    binary = build.binary()
-    if binary is None:
-        raise FileNotFoundError(f"{builds.VARIABLE} has no {build.name}/grove-operator")
-    return Program((str(binary),), {"GOMAXPROCS": str(os.cpu_count() or 1)})
+    build = builds.BUILDS[tag]
+    return Program((str(build.binary()),), {"GOMAXPROCS": str(os.cpu_count() or 1)})
 
 
 def _free_ports(count: int) -> list[int]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from testbed.controlplane.client import Object
+from tests.simulation.tree import GROUP as GROUP_LABEL
+from tests.simulation.tree import PART_OF, clique_of
 
 GROVE: Final = "grove.io/v1alpha1"
 SET: Final = "PodCliqueSet"
@@ -14,8 +16,7 @@ GROUP: Final = "PodCliqueScalingGroup"
 CLIQUE: Final = "PodClique"
 POD: Final = "Pod"
 HASH: Final = "grove.io/pod-template-hash"
-GROUP_LABEL: Final = "grove.io/podcliquescalinggroup"
-PART_OF: Final = "app.kubernetes.io/part-of"
+POD_CLIQUE: Final = "grove.io/podclique"  # the label of a pod
 PROGRESS: Final = ("updateProgress", "rollingUpdateProgress")  # the second until alpha.8
 _COUNTED: Final = ("replicas", "readyReplicas", "updatedReplicas")
 _BUSY: Final = ("currentlyUpdating", "readyPodsSelectedToUpdate", "readyReplicaIndicesSelectedToUpdate")
@@ -51,7 +52,7 @@ class Photo:
         found = set()
         for uid, name in self.pods().items():
             labels = self.objects[POD, name]["metadata"]["labels"]
-            clique = clique_of(self.objects[CLIQUE, labels["grove.io/podclique"]])
+            clique = clique_of(self.objects[CLIQUE, labels[POD_CLIQUE]])
             if labels[HASH] != hashes[labels[PART_OF]]["podTemplateHashes"][clique]:
                 found.add(uid)
         return found
@@ -160,14 +161,3 @@ def _progress(item: Object) -> list[Mapping[str, Any]]:
 def _owner(item: Object) -> str | None:
     owners = item["metadata"].get("ownerReferences") or ()
     return next((owner["uid"] for owner in owners if owner.get("controller")), None)
-
-
-def clique_of(pod_clique: Object) -> str:
-    """The name of the template's clique that a PodClique was made of."""
-    labels, name = pod_clique["metadata"]["labels"], pod_clique["metadata"]["name"]
-    group = labels.get(GROUP_LABEL)
-    if group:
-        prefix = f"{group}-{labels['grove.io/podcliquescalinggroup-replica-index']}-"
-    else:
-        prefix = f"{labels[PART_OF]}-{labels['grove.io/podcliqueset-replica-index']}-"
-    return str(name.removeprefix(prefix))

@@ -10,7 +10,7 @@ from tests.upgrade import photo, samples
 from tests.upgrade.lab import Lab
 from tests.upgrade.matrix import Pair
 
-pytestmark = [pytest.mark.upgrade, pytest.mark.usefixtures("operators")]
+pytestmark = pytest.mark.upgrade
 
 PAIRS = (Pair("v0.1.0-alpha.3", "v0.1.0-alpha.3-k8s-1.34"), Pair("v0.1.0-alpha.9", "v0.1.0-alpha.11"))
 _REFUSED = 3
@@ -22,8 +22,7 @@ def test_an_upgrade_with_the_authorizer_on_switches_it_off_first(pair: Pair, tmp
 
     Neither the change of the setting nor the upgrade recreates a pod.
     """
-    if pair.missing():
-        pytest.skip(f"not run: no binary of {', '.join(pair.missing())}")
+    pair.need()
     source, target = pair.builds
     with Lab(tmp_path / "lab", authorizer=True) as lab:
         lab.install(source)
@@ -36,8 +35,7 @@ def test_an_upgrade_with_the_authorizer_on_switches_it_off_first(pair: Pair, tmp
             assert len(lab.kubelet.spans(source.image)) == processes
             lab.switch_off_authorizer()
             assert lab.settle().pods() == before.pods()
-            run = lab.tool("run", *target.target, "--stop-operator")
-            assert run.code == 0, run.err
+            lab.migrate(target)
             lab.install(target)
             after = lab.settle()
         assert diary.deleted == []

@@ -3,37 +3,27 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 from tests.node import scenarios, test_helm, test_job
-from tests.node.pairs import BY_CHART
-from tests.node.pairs import PAIRS as ON_A_NODE
 from tests.upgrade import compatibility
-from tests.upgrade.matrix import PAIRS, SOAK_SECONDS
+from tests.upgrade.matrix import BY_CHART, ON_A_NODE, PAIRS, SOAK_SECONDS
 
 
-def results() -> dict[str, Any]:
+def checked_in(path: Path) -> dict[str, Any]:
     """The results that are checked in."""
-    found: dict[str, Any] = json.loads(compatibility.RESULTS.read_text(encoding="utf-8"))
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return found
 
 
-def on_a_node() -> dict[str, Any]:
-    """The results on a real node that are checked in."""
-    found: dict[str, Any] = json.loads(compatibility.NODE_RESULTS.read_text(encoding="utf-8"))
-    return found
-
-
-def rows() -> dict[str, Any]:
-    """What the scenarios of the Job have shown."""
-    found: dict[str, Any] = json.loads(scenarios.FILE.read_text(encoding="utf-8"))
-    return found
+RESULTS, ON_NODE, ROWS = map(checked_in, (compatibility.RESULTS, compatibility.NODE_RESULTS, scenarios.FILE))
 
 
 def test_the_page_is_current() -> None:
     """The page has the tables that the results give."""
     text = compatibility.TARGET.read_text(encoding="utf-8")
-    current = compatibility.page(text, results(), on_a_node(), rows())
+    current = compatibility.page(text, RESULTS, ON_NODE, ROWS)
     assert text == current, "run python -m tests.upgrade.compatibility --write"
 
 
@@ -45,15 +35,15 @@ def test_every_scenario_on_a_node_has_a_row_and_no_other() -> None:
         for name, found in vars(module).items()
         if name.startswith("test_")
     }
-    assert rows().keys() == tests.keys()
+    assert ROWS.keys() == tests.keys()
     for name, test in tests.items():
-        assert rows()[name]["title"].startswith(str(test.__doc__).partition(":")[0]), name
+        assert ROWS[name]["title"].startswith(str(test.__doc__).partition(":")[0]), name
 
 
 def test_every_result_is_of_a_pair_and_shows_what_it_must() -> None:
     """Every result is of a pair of today; without the tool the pair recreated pods, with it none."""
     pairs = {pair.name: pair for pair in PAIRS}
-    for name, result in results().items():
+    for name, result in RESULTS.items():
         assert (result["without"] > 0) is pairs[name].recreates, name
         assert result["with_tool"] == 0, name
         assert result["soak_seconds"] >= SOAK_SECONDS, name
@@ -62,7 +52,7 @@ def test_every_result_is_of_a_pair_and_shows_what_it_must() -> None:
 def test_every_result_on_a_node_shows_what_it_must() -> None:
     """Without the tool pods were recreated where the hashes differ, and none with it."""
     pairs = {pair.name: pair for pair in ON_A_NODE}
-    for name, result in on_a_node().items():
+    for name, result in ON_NODE.items():
         by_chart, pair = name.endswith(BY_CHART), pairs[name.removesuffix(BY_CHART)]
         assert by_chart or (result["without"] > 0) is pair.recreates, name
         assert result["with_tool"] == 0, name

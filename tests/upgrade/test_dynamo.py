@@ -6,27 +6,25 @@ from pathlib import Path
 
 import pytest
 
-from testbed.controlplane.client import Object, eventually
-from tests.upgrade import dynamo_cluster
-from tests.upgrade.builds import BUILDS
+from testbed.controlplane.client import eventually
+from tests.simulation.tree import PART_OF
+from tests.upgrade import dynamo_cluster, photo
+from tests.upgrade.builds import BUILDS, need
 from tests.upgrade.lab import Lab
 
-pytestmark = [pytest.mark.upgrade, pytest.mark.usefixtures("operators")]
+pytestmark = pytest.mark.upgrade
 
 
 @pytest.mark.parametrize("migrated", [True, False], ids=["with", "without"])
 def test_a_dynamo_graph_keeps_its_pods(tmp_path: Path, *, migrated: bool) -> None:
     """alpha.8 to alpha.12-rc1: with the tool every pod of a disaggregated graph stays; without it every set rolls."""
     target = BUILDS["v0.1.0-alpha.12-rc1"]
-    missing = [build.name for build in (dynamo_cluster.OPERATOR, target) if build.binary() is None]
-    if missing:
-        pytest.skip(f"not run: no binary of {', '.join(missing)}")
+    need(dynamo_cluster.OPERATOR.name, target.name)
     with Lab(tmp_path / "lab") as lab:
         dynamo_cluster.fill(lab)
         before = _pods(lab)
         if migrated:
-            done = lab.tool("run", *target.target, "--stop-operator")
-            assert done.code == 0, done.err
+            lab.migrate(target)
         else:
             lab.stop_operator()
         lab.install(target)
@@ -45,9 +43,4 @@ def test_a_dynamo_graph_keeps_its_pods(tmp_path: Path, *, migrated: bool) -> Non
 
 def _pods(lab: Lab) -> dict[str, str]:
     """The pods of all sets: uid and set."""
-    found: list[Object] = [
-        pod
-        for pod in lab.client.list("v1", "Pod")
-        if pod["metadata"].get("labels", {}).get("app.kubernetes.io/managed-by") == "grove-operator"
-    ]
-    return {pod["metadata"]["uid"]: pod["metadata"]["labels"]["app.kubernetes.io/part-of"] for pod in found}
+    return {pod["metadata"]["uid"]: pod["metadata"]["labels"][PART_OF] for pod in lab.photo().of(photo.POD)}

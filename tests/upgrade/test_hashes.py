@@ -14,24 +14,23 @@ import pytest
 from testbed import workloads
 from testbed.controlplane.client import Object, eventually
 from tests.oracle.golden import cases
+from tests.simulation.tree import PART_OF, clique_of
 from tests.support.counts import record
 from tests.upgrade import photo, samples
-from tests.upgrade.builds import BUILDS, Build
+from tests.upgrade.builds import BUILDS, Build, need
 from tests.upgrade.cluster import WORKLOADS
 from tests.upgrade.lab import Lab
 
-pytestmark = [pytest.mark.upgrade, pytest.mark.usefixtures("operators")]
+pytestmark = pytest.mark.upgrade
 
 _TOGETHER = 20  # so many templates in one set: one hash is over all of them
 
 
 @pytest.fixture(params=BUILDS.values(), ids=lambda build: build.name)
-def installed(request: pytest.FixtureRequest, operators: Path, tmp_path: Path) -> Iterator[tuple[Lab, Build]]:
+def installed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Lab, Build]]:
     """A cluster with one build in it."""
-    del operators
     build: Build = request.param
-    if build.binary() is None:
-        pytest.skip(f"not run: no binary of {build.name}")
+    need(build.name)
     with Lab(tmp_path / "lab") as lab:
         lab.install(build)
         yield lab, build
@@ -53,9 +52,9 @@ def test_every_stored_hash_is_the_one_that_the_tool_computes(installed: tuple[La
         assert pcs["status"]["currentGenerationHash"] == expected[pcs["metadata"]["name"]]["generationHash"]
     for item in (*now.of(photo.CLIQUE), *now.of(photo.POD)):
         labels = item["metadata"]["labels"]
-        name = item["metadata"]["name"] if item["kind"] == photo.CLIQUE else labels["grove.io/podclique"]
-        clique = photo.clique_of(now.objects[photo.CLIQUE, name])
-        assert labels[photo.HASH] == expected[labels[photo.PART_OF]]["podTemplateHashes"][clique], item["kind"]
+        name = item["metadata"]["name"] if item["kind"] == photo.CLIQUE else labels[photo.POD_CLIQUE]
+        clique = clique_of(now.objects[photo.CLIQUE, name])
+        assert labels[photo.HASH] == expected[labels[PART_OF]]["podTemplateHashes"][clique], item["kind"]
     record("upgrade_stored_hashes", len(sets) + len(now.of(photo.CLIQUE)) + len(now.of(photo.POD)))
 
 

@@ -11,8 +11,9 @@ from testbed.controlplane.client import Client, Object, eventually
 from testbed.controlplane.server import ControlPlane
 from tests.support.pods.container import Program, image_of
 from tests.support.pods.kubelet import Kubelet
+from tests.upgrade.builds import need
 
-pytestmark = [pytest.mark.upgrade, pytest.mark.usefixtures("isolated")]
+pytestmark = pytest.mark.upgrade
 
 NAMESPACE = "kubelet"
 TOKENS = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -21,6 +22,7 @@ TOKENS = "/var/run/secrets/kubernetes.io/serviceaccount"
 @pytest.fixture
 def client(managed_control_plane: ControlPlane) -> Iterator[Client]:
     """The administrator's client, and a namespace to work in."""
+    need()
     found = managed_control_plane.client()
     found.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     account = found.kind("v1", "ServiceAccount")

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.upgrade import installation, photo, samples
-from tests.upgrade.builds import BUILDS, Build
+from testbed import operator_installation as installation
+from tests.upgrade import photo, samples
+from tests.upgrade.builds import BUILDS, Build, need
 from tests.upgrade.lab import Lab
 
-pytestmark = [pytest.mark.upgrade, pytest.mark.usefixtures("operators")]
+pytestmark = pytest.mark.upgrade
 
 ALPHA_3 = BUILDS["v0.1.0-alpha.3"]
 
@@ -21,18 +22,16 @@ def test_alpha_3_elects_no_leader_whatever_its_configuration_says(tmp_path: Path
     ``operator/api/config/v1alpha1/types.go:OperatorConfiguration`` of v0.1.0-alpha.3 gives the field LeaderElection no
     JSON name, and names are compared exactly, so ``leaderElection`` in the configuration is not read.
     """
-    if ALPHA_3.binary() is None:
-        pytest.skip(f"not run: no binary of {ALPHA_3.name}")
-    with Lab(tmp_path / "lab", leader_election=True) as lab:
-        lab.install(ALPHA_3, lease_rights=False)
+    need(ALPHA_3.name)
+    with Lab(tmp_path / "lab") as lab:
+        lab.install(ALPHA_3)  # its chart switches leader election on, and grants no rights on Leases
         assert lab.client.list("coordination.k8s.io/v1", "Lease", installation.NAMESPACE) == []
 
 
 @pytest.mark.parametrize("build", [build for build in BUILDS.values() if build.leads], ids=lambda build: build.name)
 def test_later_releases_hold_the_lease_and_give_it_back(build: Build, tmp_path: Path) -> None:
     """An operator that works holds the Lease that its configuration names, and nobody does once it was stopped."""
-    if build.binary() is None:
-        pytest.skip(f"not run: no binary of {build.name}")
+    need(build.name)
     with Lab(tmp_path / "lab") as lab:
         lab.install(build)
         lab.client.create(samples.busybox())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -32,14 +31,10 @@ State = Callable[[Photo], Iterable[Change]]
 
 
 @pytest.fixture(scope="module", params=PAIRS, ids=lambda pair: pair.name)
-def rested(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, operators: Path
-) -> Iterator[tuple[Lab, Pair]]:
+def rested(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Lab, Pair]]:
     """A cluster in which the first of a pair has no more to do; the last test leaves it to the other."""
-    del operators
     pair: Pair = request.param
-    if pair.missing():
-        pytest.skip(f"not run: no binary of {', '.join(pair.missing())}")
+    pair.need()
     with Lab(tmp_path_factory.mktemp("model") / "lab") as lab:
         prepare(lab, pair.builds[0])
         yield lab, pair
@@ -67,7 +62,7 @@ def one_pod_of_each(now: Photo) -> Iterable[Change]:
     for clique in _of_set(now, photo.CLIQUE, "busybox"):
         yield clique, "status", {"status": _with_progress(clique, {"currentPodCliqueSetGenerationHash": FOREIGN})}
         name = clique["metadata"]["name"]
-        pod = next(pod for pod in pods if pod["metadata"]["labels"]["grove.io/podclique"] == name)
+        pod = next(pod for pod in pods if pod["metadata"]["labels"][photo.POD_CLIQUE] == name)
         yield pod, "", {"metadata": {"labels": {photo.HASH: FOREIGN}}}
 
 
@@ -93,7 +88,8 @@ def test_the_model_replaces_the_pods_that_the_operator_replaces(
         after = lab.settle(lambda _: len(diary.deleted) >= len(model.deleted))
     # alpha.3 was seen to replace a pod that it had just made as well; the model speaks of those that were there.
     assert set(before.pods().values()) & set(diary.deleted) == set(model.deleted)
-    assert _begun(before, after) == _begun_by(model, before)
+    modelled = Photo({(kind, name): item for (kind, _, name), item in model.objects.items()})
+    assert _begun(before, after) == _begun(before, modelled)
 
 
 def _modelled(found: Photo, build: Build) -> Operator:
@@ -115,18 +111,6 @@ def _begun(before: Photo, after: Photo) -> set[str]:
     return {name for (kind, name), at in after.updates().items() if kind == photo.SET and old.get((kind, name)) != at}
 
 
-def _begun_by(model: Operator, before: Photo) -> set[str]:
-    """The sets of which the model has begun an update."""
-    old = before.updates()
-    return {
-        name
-        for (kind, _, name), item in model.objects.items()
-        if kind == photo.SET
-        and item["status"].get("updateProgress")
-        and old.get((kind, name)) != item["status"]["updateProgress"]["updateStartedAt"]
-    }
-
-
 def _with_progress(clique: Object, status: Object) -> Object:
     """A status in which the hash of a finished update, too, is foreign."""
     for name in photo.PROGRESS:
@@ -137,4 +121,4 @@ def _with_progress(clique: Object, status: Object) -> Object:
 
 def _of_set(now: Photo, kind: str, name: str) -> list[Object]:
     """The objects of a kind that belong to a set."""
-    return [item for item in now.of(kind) if item["metadata"]["labels"][photo.PART_OF] == name]
+    return [item for item in now.of(kind) if (kind, item["metadata"]["name"]) in now.of_set(name)]

@@ -8,7 +8,7 @@ from migrator.errors import Refused
 from migrator.hashing import layouts, schemes
 from migrator.hashing.schemes import Release
 from migrator.operators import binary
-from migrator.operators.binary import OperatorBinary
+from migrator.operators.schemefile import OperatorScheme
 from tests.support.counts import record
 from tests.upgrade import builds
 
@@ -19,7 +19,7 @@ OTHERS = {"v0.1.0-alpha.3-k8s-1.34": ("legacy-1.34", False), "pr-778": ("legacy-
 REVISIONS = "pr-710"
 
 
-def read(name: str) -> OperatorBinary:
+def read(name: str) -> OperatorScheme:
     """What is read of the first build whose directory begins with a name; skips without one."""
     home = builds.directory()
     pattern = f"{name}-*" if name.startswith("pr-") else name  # a pull request's directory has its commit behind it

@@ -15,11 +15,11 @@ from migrator.grove.trees import DUMP_COMMAND
 from testbed import workloads
 from testbed.controlplane.client import JSON_PATCH, Object, eventually
 from tests.upgrade import photo
-from tests.upgrade.builds import BUILDS
+from tests.upgrade.builds import BUILDS, need
 from tests.upgrade.cluster import WORKLOADS
 from tests.upgrade.lab import Lab
 
-pytestmark = [pytest.mark.upgrade, pytest.mark.usefixtures("operators")]
+pytestmark = pytest.mark.upgrade
 
 ALPHA_9 = BUILDS["v0.1.0-alpha.9"]
 
@@ -27,8 +27,7 @@ ALPHA_9 = BUILDS["v0.1.0-alpha.9"]
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """alpha.9 with a set whose clique names end alike, under every order of startup."""
-    if ALPHA_9.binary() is None:
-        pytest.skip(f"not run: no binary of {ALPHA_9.name}")
+    need(ALPHA_9.name)
     with Lab(tmp_path_factory.mktemp("remedies") / "lab") as found:
         found.install(ALPHA_9)
         for name, startup in (("anyorder", None), ("inorder", "CliqueStartupTypeInOrder")):

@@ -23,10 +23,9 @@ from tests.upgrade.lab import Lab
 from tests.upgrade.matrix import Pair, change_template, soak
 from tests.upgrade.photo import Photo
 
-pytestmark = [pytest.mark.upgrade, pytest.mark.usefixtures("operators")]
+pytestmark = pytest.mark.upgrade
 
 _QUIET: Final = 6.0
-_LIMIT: Final = 180.0
 
 
 def _set(name: str, *, replicas: int = 1, group: int = 0) -> Object:
@@ -41,24 +40,7 @@ def _set(name: str, *, replicas: int = 1, group: int = 0) -> Object:
 
 def quiet(lab: Lab, holds: Callable[[Photo], object]) -> Photo:
     """Wait until a condition holds and no object has changed for a while, whether updates have ended or not."""
-    deadline = time.monotonic() + _LIMIT
-    last, since = lab.photo(), time.monotonic()
-    while True:
-        time.sleep(0.5)
-        now = lab.photo()
-        if now.versions() != last.versions() or not holds(now):
-            last, since = now, time.monotonic()
-        elif time.monotonic() > since + _QUIET:
-            return now
-        if time.monotonic() > deadline:
-            raise TimeoutError("the cluster does not come to the state that is wanted")
-
-
-def scale(lab: Lab, kind: str, name: str, replicas: int) -> None:
-    """Scale one object, as an autoscaler does."""
-    item = lab.client.get(photo.GROVE, kind, name, WORKLOADS)
-    answer = lab.client.patch({"apiVersion": photo.GROVE, "kind": kind, **item}, {"spec": {"replicas": replicas}})
-    assert answer.status == 200, answer.body
+    return lab.settle(holds, unrest=None, quiet=_QUIET)
 
 
 def in_flight(now: Photo, name: str) -> bool:
@@ -79,31 +61,28 @@ def unfinished(lab: Lab) -> Photo:
         lab.create_set(pcs)
     lab.settle(lambda now: len(now.of(photo.SET)) == 5)
     for name in ("zero", "frozen", "both"):
-        scale(lab, photo.CLIQUE, f"{name}-0-idle", 0)
-    scale(lab, photo.GROUP, "both-0-sg", 0)
+        lab.scale(photo.CLIQUE, f"{name}-0-idle", 0)
+    lab.scale(photo.GROUP, "both-0-sg", 0)
     quiet(lab, lambda now: not [name for name in now.pods().values() if "zero-0-idle" in name or "both-0-sg" in name])
     for name in ("zero", "frozen", "both", "behind", "latched"):
         change_template(lab, name, 0, "1")
     now = quiet(lab, lambda now: all(in_flight(now, name) for name in ("zero", "frozen", "both")))
     assert not in_flight(now, "behind")
-    lab.patch_set("frozen", {"spec": {"updateStrategy": {"type": "OnDelete"}}})
+    lab.patch(photo.SET, "frozen", {"spec": {"updateStrategy": {"type": "OnDelete"}}})
     _latch(lab, "latched-0-idle")
     return quiet(lab, lambda now: in_flight(now, "frozen"))
 
 
 def _latch(lab: Lab, name: str) -> None:
     """Leave an older template hash in a PodClique's status, as operators up to alpha.11 do (Grove issue 671)."""
-    item = lab.client.get(photo.GROVE, photo.CLIQUE, name, WORKLOADS)
     patch = {"status": {"currentPodTemplateHash": "4445566677788899", "updateProgress": None}}
-    answer = lab.client.patch({"apiVersion": photo.GROVE, "kind": photo.CLIQUE, **item}, patch, subresource="status")
-    assert answer.status == 200, answer.body
+    lab.patch(photo.CLIQUE, name, patch, subresource="status")
 
 
 def test_what_never_ends_refuses_nothing_and_costs_no_pod(tmp_path: Path) -> None:
     """alpha.9 to alpha.11 with five unfinished sets: planned and run without a refusal, no pod recreated."""
     pair = Pair("v0.1.0-alpha.9", "v0.1.0-alpha.11")
-    if pair.missing():
-        pytest.skip(f"not run: no binary of {', '.join(pair.missing())}")
+    pair.need()
     source, target = pair.builds
     with Lab(tmp_path / "lab") as lab:
         lab.install(source)
@@ -116,8 +95,7 @@ def test_what_never_ends_refuses_nothing_and_costs_no_pod(tmp_path: Path) -> Non
         assert {tree["state"] for tree in planned["trees"]} == {"migrate"}
         assert {w["code"] for w in planned["warnings"] if w["name"] in lagging} == {"GM-109"}
         with lab.diary() as diary:
-            run = lab.tool("run", *target.target, "--stop-operator")
-            assert run.code == 0, run.err
+            lab.migrate(target)
             lab.install(target)
             quiet(lab, lambda now: now.of(photo.SET))
             time.sleep(soak())
@@ -127,8 +105,8 @@ def test_what_never_ends_refuses_nothing_and_costs_no_pod(tmp_path: Path) -> Non
         assert not _behind(after, "behind")
         with lab.diary() as diary:
             for name in ("zero", "both"):
-                scale(lab, photo.CLIQUE, f"{name}-0-idle", 1)
-            scale(lab, photo.GROUP, "both-0-sg", 1)
+                lab.scale(photo.CLIQUE, f"{name}-0-idle", 1)
+            lab.scale(photo.GROUP, "both-0-sg", 1)
             ended = quiet(lab, lambda now: not in_flight(now, "zero") and not in_flight(now, "both"))
         assert diary.deleted == []
         assert len(diary.created) == 3
@@ -139,8 +117,7 @@ def test_what_never_ends_refuses_nothing_and_costs_no_pod(tmp_path: Path) -> Non
 def test_an_update_in_flight_between_releases_that_hash_alike_refuses_nothing(tmp_path: Path) -> None:
     """alpha.11 to alpha.12-rc1 in mid-update: a run writes nothing and ends with 0, and the update goes on."""
     pair = Pair("v0.1.0-alpha.11", "v0.1.0-alpha.12-rc1")
-    if pair.missing():
-        pytest.skip(f"not run: no binary of {', '.join(pair.missing())}")
+    pair.need()
     source, target = pair.builds
     with Lab(tmp_path / "lab") as lab:
         lab.install(source)
@@ -148,14 +125,13 @@ def test_an_update_in_flight_between_releases_that_hash_alike_refuses_nothing(tm
         lab.settle(lambda now: now.of(photo.SET))
         # A PodClique that goes to zero earlier counts as never scheduled, for Grove and so for us.
         time.sleep(INITIAL_SCHEDULE_GRACE)
-        scale(lab, photo.CLIQUE, "zero-0-idle", 0)
+        lab.scale(photo.CLIQUE, "zero-0-idle", 0)
         change_template(lab, "zero", 0, "1")
         before = quiet(lab, lambda now: in_flight(now, "zero"))
         planned = json.loads(lab.tool("plan", *target.target, "-o", "json").out)
         assert (planned["refusals"], [tree["state"] for tree in planned["trees"]]) == ([], ["done"])
         assert "GM-301" in {advice["id"] for advice in planned["advisories"]}
-        run = lab.tool("run", *target.target, "--stop-operator")
-        assert run.code == 0, run.err
+        lab.migrate(target)
         with lab.diary() as diary:
             lab.install(target)
             after = quiet(lab, lambda now: now.of(photo.SET))

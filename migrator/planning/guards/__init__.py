@@ -31,6 +31,7 @@ def check_tree(case: Case, *, allow: frozenset[str] = frozenset()) -> tuple[Find
 
     A refusal whose code is in ``allow`` and overridable becomes a warning. Nothing refuses if nothing is written.
     """
+    case = replace(case, causes=spec.causes(case))
     found = [_allowed(f, allow) for module in _MODULES for check in module.CHECKS for f in check(case)]
     if case.unchanged:
         found = [harmless(finding) for finding in found]

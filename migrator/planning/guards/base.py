@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
 from migrator.grove.model import (
+    CLIQUE_STATUS_PLACES,
+    GROUP_PLACES,
     Finding,
     Place,
-    PodClique,
-    PodCliqueScalingGroup,
-    PodCliqueSet,
     Ref,
     SetHashes,
     Severity,
@@ -88,16 +87,23 @@ CATALOGUE: Final = {
 #: The code of a stored value of neither scheme, by its place.
 FOREIGN_CODES: Final = {
     Place.SET_GENERATION: "GM-101",
-    Place.CLIQUE_LABEL: "GM-109",
-    Place.CLIQUE_TEMPLATE: "GM-109",
-    Place.CLIQUE_GENERATION: "GM-109",
-    Place.CLIQUE_PROGRESS: "GM-109",
-    Place.GROUP_GENERATION: "GM-110",
-    Place.GROUP_PROGRESS: "GM-110",
+    **dict.fromkeys((Place.CLIQUE_LABEL, *CLIQUE_STATUS_PLACES), "GM-109"),
+    **dict.fromkeys(GROUP_PLACES, "GM-110"),
     Place.POD_LABEL: "GM-111",
-    Place.GANG_MAP_ENTRY: "GM-128",
-    Place.GANG_LABEL: "GM-128",
+    **dict.fromkeys((Place.GANG_MAP_ENTRY, Place.GANG_LABEL), "GM-128"),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """The cause of foreign template hashes of one PodClique and its pods: of ``values``, or of all if ``None``."""
+
+    finding: Finding
+    values: frozenset[str] | None = None
+
+    def explains(self, stored: StoredHash) -> bool:
+        """Whether that value follows from this cause."""
+        return stored.clique is not None and (self.values is None or stored.value in self.values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +119,7 @@ class Case:
     changed: bool  # some values are the source's
     others: Mapping[Verdict, Sequence[StoredHash]]  # the values that are not
     lagging: frozenset[tuple[str, str]] = frozenset()  # foreign values on which no pod depends, by uid and field
+    causes: Mapping[str, Cause] = field(default_factory=dict)  # of foreign template hashes, by uid of the PodClique
     unchanged: bool = False  # nothing is written to the set
     recorded: str | None = None  # the source of the run that left a table of the tree
     sightings: tuple[Sighting, ...] = ()  # in all of the cluster
@@ -128,16 +135,6 @@ class Case:
     def old_is_left(self) -> bool:
         """Whether a pod of an older template is still to be replaced: some foreign value does not just lag behind."""
         return len(self.lagging) < len(self.foreign)
-
-
-def children(tree: Tree) -> tuple[PodClique | PodCliqueScalingGroup, ...]:
-    """A tree's PodCliques and scaling groups."""
-    return (*tree.pod_cliques, *tree.scaling_groups)
-
-
-def with_status(tree: Tree) -> tuple[PodCliqueSet | PodClique | PodCliqueScalingGroup, ...]:
-    """The objects of a tree with a status: the set and its children."""
-    return (tree.pcs, *children(tree))
 
 
 def guard(code: str) -> Guard:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from migrator.grove.model import Finding, Place, PodClique, PodCliqueScalingGroup, PodCliqueSet, Ref
 from migrator.grove.places import PROGRESS_FIELDS
 from migrator.hashing.schemes import CANONICAL
-from migrator.planning.guards.base import Case, children, judge, refuse, warn, with_status
+from migrator.planning.guards.base import Case, judge, refuse, warn
 from migrator.planning.hazards import condition
 
 _WAIT: Final = "let the running operator finish (or run with --wait-for-idle)"
@@ -24,9 +24,9 @@ Progress = Mapping[str, Any]
 def set_update(case: Case) -> Iterator[Finding]:
     """A rolling update of the PodCliqueSet.
 
-    ``currentlyUpdating`` is an object up to alpha.6 and a list afterwards; the operator has not gone on from an entry
-    that has ended. The update ends only when every clique has ``minAvailable`` ready pods, which may never happen
-    (Grove: ``podcliqueset/components/podcliquesetreplica/rollingupdate.go:isPCLQUpdateComplete``).
+    ``currentlyUpdating`` is an object up to alpha.6 and a list afterwards. An entry that has ended stays until the
+    operator goes on to the next replica. The update ends only when every clique has ``minAvailable`` ready pods, which
+    may never happen (Grove: ``podcliqueset/components/podcliquesetreplica/rollingupdate.go:isPCLQUpdateComplete``).
     """
     pcs = case.tree.pcs
     if name := _first(pcs.status, _unended):
@@ -50,7 +50,7 @@ def child_update(case: Case) -> Iterator[Finding]:
 def terminating(case: Case) -> Iterator[Finding]:
     """Objects that are being deleted: by an update while old values are left, else by a scale-in or on a lost node."""
     tree = case.tree
-    for item in (*children(tree), *tree.pod_gang_maps):
+    for item in (*tree.children, *tree.pod_gang_maps):
         if item.terminating:
             to_do = _WAIT if case.old_is_left else "nothing old is left to replace, so it does not block the migration"
             message = (
@@ -78,7 +78,7 @@ def observed_generation(case: Case) -> Iterator[Finding]:
         meaning = "see GM-101"
     elif case.foreign or _first(tree.pcs.status, _unended):
         meaning = "an edit is being rolled out"
-    for item in with_status(tree):
+    for item in (tree.pcs, *tree.children):
         observed = item.status.get("observedGeneration")
         if item.generation and (not isinstance(observed, int) or observed < item.generation):
             seen = f"generation {observed}" if isinstance(observed, int) else "no generation"
@@ -100,7 +100,7 @@ def conditions(case: Case) -> Iterator[Finding]:
     PodGangMigrationInProgress may stay for ever (Grove issue 808).
     """
     tree = case.tree
-    for item in children(tree):
+    for item in tree.children:
         breached = condition(item, "MinAvailableBreached")
         if (breached.get("status"), breached.get("reason")) == ("Unknown", "UpdateInProgress"):
             what = "condition MinAvailableBreached is Unknown, reason UpdateInProgress"

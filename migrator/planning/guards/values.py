@@ -9,7 +9,6 @@ from migrator.grove.model import LABEL_POD_TEMPLATE_HASH, POINTER_TEMPLATE_HASH_
 from migrator.grove.places import POINTER_SET_GENERATION
 from migrator.planning.detect import Verdict
 from migrator.planning.guards.base import FOREIGN_CODES, Case, judge, refuse, warn
-from migrator.planning.guards.causes import causes
 
 _STUCK: Final = "an update is in flight or stuck: let the running operator finish it"
 _REMEDY: Final = {
@@ -26,8 +25,8 @@ _REMEDY: Final = {
 def never_reconciled(case: Case) -> Iterator[Finding]:
     """Children under a set without a generation hash.
 
-    Every operator stores its own hash there and replaces no pod
-    (``podcliqueset/reconcilespec.go:processGenerationHashChange``), the next one that of the migrated children.
+    An operator that finds none stores its own and replaces no pod
+    (``podcliqueset/reconcilespec.go:processGenerationHashChange``). So the next one stores the migrated children's.
     """
     pcs = case.tree.pcs
     if pcs.generation_hash is None:
@@ -40,10 +39,9 @@ def foreign(case: Case) -> Iterator[Finding]:
     """A stored value that neither scheme gives for the current spec, unless a cause is reported for it."""
     if not case.foreign:
         return
-    accounted = causes(case)
     owners = {pod.ref.uid: clique.ref.uid for clique in case.tree.pod_cliques for pod in clique.pods}
     for stored in case.foreign:
-        cause = accounted.get(owners.get(stored.ref.uid, stored.ref.uid))
+        cause = case.causes.get(owners.get(stored.ref.uid, stored.ref.uid))
         if cause is not None and cause.explains(stored):
             continue
         code, holds = FOREIGN_CODES[stored.place], _holds(case, stored)
@@ -75,7 +73,7 @@ def missing(case: Case) -> Iterator[Finding]:
     for pod_clique in case.tree.pod_cliques:
         if pod_clique.terminating:
             continue
-        if not pod_clique.labels.get(LABEL_POD_TEMPLATE_HASH):
+        if not pod_clique.template_hash:
             message = f"{pod_clique.ref} has no label {LABEL_POD_TEMPLATE_HASH}: let the operator reconcile it"
             yield refuse("GM-109", pod_clique.ref, POINTER_TEMPLATE_HASH_LABEL, message)
         for pod in pod_clique.pods:

@@ -10,16 +10,8 @@ from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 from migrator import durations
-from migrator.grove.model import (
-    LABEL_PART_OF,
-    LABEL_POD_CLIQUE,
-    LABEL_SCALING_GROUP,
-    LABEL_SCALING_GROUP_REPLICA_INDEX,
-    LABEL_SET_REPLICA_INDEX,
-    Finding,
-    Ref,
-)
-from migrator.planning.guards.base import Case, children, judge, warn, with_status
+from migrator.grove.model import LABEL_PART_OF, LABEL_POD_CLIQUE, LABEL_SCALING_GROUP, Finding, Ref
+from migrator.planning.guards.base import Case, judge, warn
 from migrator.planning.hazards import INITIAL_SCHEDULE_GRACE, condition, kubernetes_time, unscheduled_at
 from migrator.resources import POD_CLIQUE_SCALING_GROUPS, POD_CLIQUES, pointer
 
@@ -44,12 +36,12 @@ def gated(case: Case) -> Iterator[Finding]:
     It removes the gate once a PodGang has room for the pod, and alpha.12 makes none from a PodGangMap without entries.
     """
     maps = case.tree.pod_gang_maps
-    empty = {item.labels.get(LABEL_SET_REPLICA_INDEX) for item in maps if not item.spec.get("entries")}
+    empty = {item.set_index for item in maps if not item.spec.get("entries")}
     for pod_clique in case.tree.pod_cliques:
         number = pod_clique.status.get("scheduleGatedReplicas")
         if isinstance(number, int) and number > 0:
             until = "until the operator is back"
-            if pod_clique.labels.get(LABEL_SET_REPLICA_INDEX) in empty:
+            if pod_clique.set_index in empty:
                 until = (
                     "that alpha.12 never removes, because their PodGangMap has no entries (Grove issue 809); see GM-133"
                 )
@@ -68,11 +60,11 @@ def scaling(case: Case) -> Iterator[Finding]:
             message = f"{child.ref}: replicas {wanted}, pods {live}; the operator acts on that when it is back"
             yield warn("GM-115", child.ref, "/spec/replicas", message)
         name, kind = child.clique or "", child.ref.kind
-        of_groups[child.owner_uid].add((child.labels.get(LABEL_SCALING_GROUP_REPLICA_INDEX, ""), name, kind))
+        of_groups[child.owner_uid].add((child.group_index or "", name, kind))
         if child.standalone:
-            of_set.add((child.labels.get(LABEL_SET_REPLICA_INDEX, ""), name, kind))
+            of_set.add((child.set_index or "", name, kind))
     for group in tree.scaling_groups:
-        index = group.labels.get(LABEL_SET_REPLICA_INDEX, "")
+        index = group.set_index or ""
         of_set.add((index, group.ref.name.removeprefix(f"{tree.ref.name}-{index}-"), group.ref.kind))
         members = [(name, POD_CLIQUES.kind) for name in group.spec.get("cliqueNames") or ()]
         yield from _pending(group.ref, group.spec, members, of_groups[group.ref.uid])
@@ -88,7 +80,7 @@ def gang_termination(case: Case) -> Iterator[Finding]:
     gang once ``terminationDelay - (now - lastTransitionTime)`` is not above zero.
     """
     text = case.tree.pcs.template.get("terminationDelay") or DEFAULT_TERMINATION_DELAY
-    for item in children(case.tree):
+    for item in case.tree.children:
         breached = condition(item, "MinAvailableBreached")
         if breached.get("status") != "True":
             continue
@@ -125,7 +117,7 @@ def unscheduled(case: Case) -> Iterator[Finding]:
 
 def operator_errors(case: Case) -> Iterator[Finding]:
     """Errors that the operator wrote into status."""
-    for item in with_status(case.tree):
+    for item in (case.tree.pcs, *case.tree.children):
         errors = item.status.get("lastErrors") or ()
         codes = [code for error in errors if (code := str(error.get("code"))) != _COME_BACK]
         if codes:
@@ -141,9 +133,9 @@ def ownership(case: Case) -> Iterator[Finding]:
     tree = case.tree
     groups = {group.ref.uid: group.ref.name for group in tree.scaling_groups}
     for pod_clique in tree.pod_cliques:
-        expected = {LABEL_PART_OF: tree.ref.name, LABEL_SCALING_GROUP: groups.get(pod_clique.owner_uid or "")}
-        for label, owner in expected.items():
-            found = pod_clique.labels.get(label)
+        group = groups.get(pod_clique.owner_uid or "")
+        labels = (LABEL_PART_OF, pod_clique.part_of, tree.ref.name), (LABEL_SCALING_GROUP, pod_clique.group, group)
+        for label, found, owner in labels:
             if found != owner:
                 has = f"has {label}={found or '(none)'}"
                 yield _disagrees(pod_clique.ref, label, has, owner or "the PodCliqueSet")

@@ -11,9 +11,9 @@ import contextlib
 import gzip
 import io
 import os
+import secrets
 import stat
 import sys
-import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -130,11 +130,10 @@ class DumpFile:
 
     def write(self, path: str, changes: Changes) -> None:
         """Write it, :meth:`edited`, to a file, as a whole or not at all, or to stdout for ``-``; raises OutputError."""
-        if path == STDIO:
-            for _ in self.edited(changes):  # nothing is printed of what cannot be printed to its end
-                pass
         try:
             if path == STDIO:
+                for _ in self.edited(changes):  # nothing is printed of what cannot be printed to its end
+                    pass
                 self._write(sys.stdout.buffer, changes)
                 sys.stdout.buffer.flush()
             else:
@@ -178,24 +177,17 @@ class DumpFile:
     def _json_edited(self, changes: Changes) -> Iterator[str]:
         out: list[str] = []
         stream, done = self._stream(out.append), 0
-
-        def replace(begin: int, news: Mapping[Path, str]) -> int:
-            try:
-                found = dict(json_text.spans(stream.text, begin, news))
-            except RecursionError as error:
-                raise OutputError(f"{self.name}: nested too deeply to be changed in place") from error
-            stream.replace((*span, exact_json.dumps(news[place])) for place, span in found.items())
-            return len(found)
-
-        for number, first in enumerate(stream.documents()):
+        for number, _ in enumerate(stream.documents()):
             own = dict(changes.get((number, ()), ()))
-            if first != "{":
-                done += replace(stream.value()[1], own)
-                continue
             for path, _, begin in stream.members():
                 news = dict(changes.get((number, path), ()))
                 news |= {place[1:]: new for place, new in own.items() if place[:1] == path}
-                done += replace(begin, news) if news else 0
+                try:
+                    spans = json_text.spans(stream.text, begin, news) if news else {}
+                except RecursionError as error:
+                    raise OutputError(f"{self.name}: nested too deeply to be changed in place") from error
+                stream.replace((*span, exact_json.dumps(news[place])) for place, span in spans.items())
+                done += len(spans)
                 yield "".join(out)
                 out.clear()
         self._check_all_done(done, changes)
@@ -278,39 +270,29 @@ def _state(path: str) -> object:
 
 def _replace_file(path: FilePath, write: Callable[[IO[bytes]], None]) -> None:
     """Write a new file beside it, then rename: a reader sees the old file or the new one, never a part."""
-    mode = _mode(path)
-    if mode is None:
+    before = path.stat().st_mode if path.exists() else None
+    if before is not None and not stat.S_ISREG(before):
         with path.open("wb") as device:  # a pipe or a terminal cannot be replaced
             write(device)
         return
-    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with beside.open("xb") as file:
+            if before is not None:
+                os.fchmod(file.fileno(), stat.S_IMODE(before))
             write(file)
             file.flush()
-            os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
-        FilePath(beside).replace(path)
+        beside.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
-            FilePath(beside).unlink()
+            beside.unlink()
         raise
     directory = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(directory)
     finally:
         os.close(directory)
-
-
-def _mode(path: FilePath) -> int | None:
-    """The permissions for the new file; ``None`` where the path is not a regular file."""
-    try:
-        found = path.stat().st_mode
-    except FileNotFoundError:
-        mask = os.umask(0)
-        os.umask(mask)
-        return 0o666 & ~mask
-    return stat.S_IMODE(found) if stat.S_ISREG(found) else None
 
 
 def _named(value: object) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable
 from typing import Any, Final
 
 from migrator import exact_json
@@ -22,8 +22,6 @@ _ESCAPE: Final = re.compile(
     rf"\\(?:u(?:{'|'.join(f'{ord(one):04x}' for one in _IN_QUANTITIES)})|.)", re.DOTALL | re.IGNORECASE
 )
 
-Span = tuple[int, int]
-
 
 def decode(text: str, index: int) -> tuple[Any, int]:
     """The value at an index, and its end; for :class:`~migrator.stores.json_stream.Stream`."""
@@ -31,12 +29,7 @@ def decode(text: str, index: int) -> tuple[Any, int]:
         value, end = _DECODER.raw_decode(text, index)
     except RecursionError:
         value, end = _shallow(text, index)
-    _check_escapes(text, index, end)
-    return value, end
-
-
-def _check_escapes(text: str, begin: int, end: int) -> None:
-    escapes = _ESCAPE.finditer(text, begin, end) if text.find("\\u00", begin, end) >= 0 else ()
+    escapes = _ESCAPE.finditer(text, index, end) if text.find("\\u00", index, end) >= 0 else ()
     for match in escapes:
         if len(match[0]) > 2:  # noqa: PLR2004 - any other escape
             raise PlacedError(
@@ -44,6 +37,7 @@ def _check_escapes(text: str, begin: int, end: int) -> None:
                 "write the character itself",
                 match.start(),
             )
+    return value, end
 
 
 def _shallow(text: str, index: int) -> tuple[Any, int]:
@@ -67,13 +61,10 @@ def _shallow(text: str, index: int) -> tuple[Any, int]:
     raise ValueError("nested too deeply")
 
 
-def spans(text: str, start: int, wanted: Mapping[Path, object]) -> Iterator[tuple[Path, Span]]:
-    """The positions of the values that ``wanted`` names by path, in the document that begins at ``start``.
-
-    Only containers on the way are walked through; the rest is passed over at the speed of the JSON library.
-    """
+def spans(text: str, start: int, wanted: Iterable[Path]) -> dict[Path, tuple[int, int]]:
+    """The spans of the values at the wanted paths, in the document that begins at ``start``; the rest is skipped."""
     inner = {path[:length] for path in wanted for length in range(len(path))}
-    found: dict[Path, Span] = {}
+    found: dict[Path, tuple[int, int]] = {}
 
     def walk(index: int, path: Path) -> int:
         """Pass over the value at ``index`` and return its end."""
@@ -97,7 +88,7 @@ def spans(text: str, start: int, wanted: Mapping[Path, object]) -> Iterator[tupl
         return index + 1
 
     walk(start, ())
-    yield from found.items()
+    return found
 
 
 _DECODER: Final = exact_json.decoder()

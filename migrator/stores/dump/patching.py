@@ -1,38 +1,36 @@
-"""JSON Patch on an object of a dump: ``test`` and ``replace``, the two operations that a plan is made of.
-
-As on the API server (``evanphx/json-patch``, ``v4/patch.go``) ``replace`` of an absent key creates it, ``test`` with
-null holds where a key is absent, and values are equal only if their JSON types and spellings are.
-"""
+"""JSON Patch on an object of a dump: ``test``, and ``replace`` of one string by another. A plan has nothing else."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Final
 
-from migrator.errors import TestFailed
+from migrator.errors import OutputError, TestFailed
 from migrator.exact_json import JSONObject
 from migrator.resources import Op, steps
+from migrator.stores.json_stream import Path
 
 _UNPROCESSABLE: Final = 422
 
 
-def patched(document: JSONObject, ops: Sequence[Op], *, subresource: str = "") -> JSONObject:
-    """The object after the patch; ``document`` stays as it is and shares what the patch does not touch.
+def replaced_strings(document: JSONObject, ops: Sequence[Op], *, subresource: str = "") -> dict[Path, str]:
+    """The strings that a patch puts into an object, by their paths.
 
-    As on the server, changes of ``status`` by the main resource, and others by ``status``, are dropped without an
-    error; a ``test`` sees the whole object. Raises :class:`~migrator.errors.TestFailed` where an operation cannot be
-    applied, and ``ValueError`` for an operation other than ``test`` and ``replace``.
+    As on the API server (``evanphx/json-patch``, ``v4/patch.go``), ``test`` with null holds for an absent key, and
+    changes of ``status`` by the main resource, and others by ``status``, are dropped without an error. Raises
+    ``TestFailed`` for an operation that cannot be applied, and ``OutputError`` for one that a dump cannot take.
     """
-    changed = document
+    found: dict[Path, str] = {}
     for op in ops:
-        if op.op not in {"test", "replace"}:
-            raise ValueError(f"{op.op} is not applied to a dump")
-        changed = _applied(op, changed, steps(op.path))
-    kept, given = (document, changed) if subresource == "status" else (changed, document)
-    merged = {key: value for key, value in kept.items() if key != "status" or key in given}
-    if "status" in given:
-        merged["status"] = given["status"]
-    return merged
+        path, before = _lookup(document, op)
+        if op.op == "test":
+            if not same(found.get(path, before), op.value):
+                raise _failed(op, "has another value")
+        elif op.op != "replace" or not isinstance(before, str) or not isinstance(op.value, str):
+            raise OutputError(f"only strings can be replaced in a dump, and {op.path} is changed otherwise")
+        elif (path[0] == "status") == (subresource == "status"):
+            found[path] = op.value
+    return found
 
 
 def same(one: Any, other: Any) -> bool:  # noqa: ANN401 - any JSON values
@@ -46,21 +44,19 @@ def same(one: Any, other: Any) -> bool:  # noqa: ANN401 - any JSON values
     return bool(one == other)
 
 
-def _applied(op: Op, value: Any, way: Sequence[str]) -> Any:  # noqa: ANN401 - any JSON value
-    """The value after the operation at the end of ``way``; only what lies on the way is copied."""
-    if not way:
-        if op.op == "test" and not same(value, op.value):
-            raise _failed(op, "has another value")
-        return value if op.op == "test" else op.value
-    part, *rest = way
-    if isinstance(value, dict) and (part in value or not rest):
-        inner = _applied(op, value.get(part), rest)
-        return value if op.op == "test" else {**value, part: inner}
-    if isinstance(value, list) and part.isdecimal() and int(part) < len(value):
-        index = int(part)
-        inner = _applied(op, value[index], rest)
-        return value if op.op == "test" else [*value[:index], inner, *value[index + 1 :]]
-    raise _failed(op, "does not exist")
+def _lookup(document: JSONObject, op: Op) -> tuple[Path, Any]:
+    """The path of an operation and the value there, ``None`` for an absent key."""
+    value: Any = document
+    path: Path = ()
+    ways = steps(op.path)
+    for number, step in enumerate(ways, start=1):
+        if isinstance(value, dict) and (step in value or number == len(ways)):
+            value, path = value.get(step), (*path, step)
+        elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+            value, path = value[int(step)], (*path, int(step))
+        else:
+            raise _failed(op, "does not exist")
+    return path, value
 
 
 def _failed(op: Op, what: str) -> TestFailed:

@@ -5,13 +5,13 @@ Patches apply as on a cluster. Requests that only a cluster can answer raise :cl
 
 from __future__ import annotations
 
+import copy
 import marshal
 import sys
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, TypeVar
 
 from migrator.errors import ApiError, InputError, MigratorError, NotFound, OutputError
 from migrator.exact_json import JSONObject
@@ -20,7 +20,7 @@ from migrator.resources import DEFAULT_NAMESPACE, HOLDERS, POD_CLIQUES, PODS, Op
 from migrator.selectors import matches_labels
 from migrator.store import DryRun, Listing, Look, Write, in_turn
 from migrator.stores.dump.file import DumpFile
-from migrator.stores.dump.patching import patched, same
+from migrator.stores.dump.patching import replaced_strings
 from migrator.stores.json_stream import Path
 
 K = TypeVar("K")
@@ -36,41 +36,32 @@ _AT_ONCE: Final = 500
 class _Entry:
     """One object: its needed parts in few bytes, its place in the file, and its changed strings."""
 
-    __slots__ = ("changes", "document", "packed", "path", "unwritable")
+    __slots__ = ("_packed", "changes", "document", "path")
 
     def __init__(self, value: JSONObject, document: int, path: Path) -> None:
-        self.packed = _packed(value)
+        try:
+            self._packed: bytes | JSONObject = marshal.dumps(value)
+        except ValueError:  # a number that keeps its spelling
+            self._packed = value
         self.document = document
         self.path = path
         self.changes: tuple[tuple[Path, str], ...] = ()
-        self.unwritable: OutputError | None = None
 
     @property
     def current(self) -> JSONObject:
-        """The object, with its changes; a new one each time."""
-        packed = self.packed
-        return marshal.loads(packed) if isinstance(packed, bytes) else packed  # noqa: S302 - our own bytes
-
-    def change(self, after: JSONObject) -> None:
-        """Replace the object."""
-        try:
-            self.changes = tuple((dict(self.changes) | _replaced(self.current, after, ())).items())
-        except OutputError as error:
-            self.unwritable = error
-        self.packed = _packed(after)
-
-    def places(self) -> tuple[tuple[int, Path], Sequence[tuple[Path, str]]]:
-        """Where the object is, or the item of a List that holds it, and its changed strings by their paths there."""
-        holder, inner = self.path[:2], self.path[2:]
-        news = [((*inner, *path), new) for path, new in self.changes] if inner else self.changes
-        return (self.document, holder), news
+        """The object with its changes; a new one each time."""
+        packed = self._packed
+        value: JSONObject = marshal.loads(packed) if isinstance(packed, bytes) else copy.deepcopy(packed)  # noqa: S302 - our own bytes
+        return _replaced(value, self.changes)
 
 
-def _packed(value: JSONObject) -> bytes | JSONObject:
-    try:
-        return marshal.dumps(value)
-    except ValueError:  # a number that keeps its spelling
-        return value
+def _replaced(value: JSONObject, changes: Iterable[tuple[Path, str]]) -> JSONObject:
+    for (*way, last), new in changes:
+        holder: Any = value
+        for step in way:
+            holder = holder[step]
+        holder[last] = new
+    return value
 
 
 def _needed(value: JSONObject) -> JSONObject:
@@ -102,7 +93,7 @@ class DumpStore:
         entries: dict[Resource, dict[tuple[str, str], _Entry]],
         *,
         found: Mapping[str, int],
-        dry_run: DryRun = DryRun.NONE,
+        dry_run: DryRun,
     ) -> None:
         self.dry_run = dry_run
         self.found = found
@@ -120,21 +111,18 @@ class DumpStore:
         entries: dict[Resource, dict[tuple[str, str], _Entry]] = {resource: {} for resource in HOLDERS}
         found: Counter[str] = Counter()
         for file in files:
-            number = 0
-            for number, placed in enumerate(file.objects(whole=True), start=1):  # noqa: B007 - how many there are
+            for placed in file.objects(whole=True):
                 found[str(placed.value["kind"])] += 1
                 resource = _resource_of(placed.value)
                 if resource is None:
                     continue
-                key = _key(file.name, placed.value)
+                namespace, name = key = _key(file.name, placed.value)
                 held = entries.setdefault(resource, {})
                 if key in held:
-                    raise InputError(
-                        f"{file.name}: {resource.kind} {key[0]}/{key[1]} is in it twice; dump every kind once, in one "
-                        "go"
-                    )
+                    what = f"{resource.kind} {namespace}/{name}"
+                    raise InputError(f"{file.name}: {what} is in it twice; dump every kind once, in one go")
                 held[key] = _Entry(_needed(placed.value), placed.document, placed.path)
-            if not number and not file.first:
+            if not file.first:
                 raise InputError(f"{file.name}: is empty; a dump without objects is an empty List")
         return cls(files, entries, found=found, dry_run=dry_run)
 
@@ -147,20 +135,14 @@ class DumpStore:
         return self
 
     def write(self, path: str) -> None:
-        """Write the file as it was read, except for the values that patches replaced; ``-`` is stdout.
-
-        Raises :class:`~migrator.errors.OutputError`, and leaves an existing file as it is then.
-        """
+        """Write the file with the replaced values, ``-`` to stdout; raises ``OutputError`` and changes no file then."""
         if len(self._files) != 1:
             raise OutputError("a dump of several files cannot be written: give one file with -f")
-        changes: dict[tuple[int, Path], Sequence[tuple[Path, str]]] = {}
-        for entry in (entry for held in self._entries.values() for entry in held.values()):
-            if entry.unwritable is not None:
-                raise entry.unwritable
-            if not entry.changes:
-                continue
-            place, news = entry.places()
-            changes[place] = [*changes[place], *news] if place in changes else news
+        changes: dict[tuple[int, Path], list[tuple[Path, str]]] = {}
+        for entry in (entry for held in self._entries.values() for entry in held.values() if entry.changes):
+            holder, inner = entry.path[:2], entry.path[2:]  # an item of a List, which may be a List
+            news = changes.setdefault((entry.document, holder), [])
+            news += (((*inner, *path), new) for path, new in entry.changes)
         self._files[0].write(path, changes)
 
     def list(
@@ -197,7 +179,7 @@ class DumpStore:
     def create(self, resource: Resource, namespace: str, body: JSONObject) -> JSONObject:  # noqa: ARG002 - the seam's
         """A dump never gains objects: raises :class:`~migrator.errors.NotFound`, except in a dry run."""
         if self.dry_run is DryRun.NONE:
-            self._refuse(resource)
+            raise _missing(f"{self.name}: {resource.plural} cannot be created or deleted in a dump")
         return body
 
     def patch(
@@ -207,10 +189,11 @@ class DumpStore:
         if self.dry_run is DryRun.CLIENT:
             return {}
         entry = self._entry(resource, namespace, name)
-        changed = patched(entry.current, ops, subresource=subresource)
+        before = entry.current
+        changes = replaced_strings(before, ops, subresource=subresource)
         if self.dry_run is DryRun.NONE:
-            entry.change(changed)
-        return changed
+            entry.changes = tuple((dict(entry.changes) | changes).items())
+        return _replaced(before, changes.items())
 
     def patches(
         self,
@@ -222,9 +205,8 @@ class DumpStore:
         return in_turn(self, take)
 
     def delete(self, resource: Resource, namespace: str, name: str, uid: str) -> None:  # noqa: ARG002 - the seam's
-        """A dump never loses objects: raises :class:`~migrator.errors.NotFound`, except in a dry run."""
-        if self.dry_run is DryRun.NONE:
-            self._refuse(resource)
+        """A dump never loses objects: as :meth:`create`."""
+        self.create(resource, namespace, {})
 
     def _entry(self, resource: Resource, namespace: str, name: str) -> _Entry:
         entry = self._held(resource).get((namespace, name))
@@ -238,15 +220,9 @@ class DumpStore:
             raise _missing(f"{self.name}: a dump has no {resource.plural}")
         return held
 
-    def _refuse(self, resource: Resource) -> NoReturn:
-        raise _missing(f"{self.name}: {resource.plural} cannot be created or deleted in a dump")
-
 
 def read_documents(path: str) -> Iterator[JSONObject]:
-    """Every object of a file, Lists opened, of any kind; ``-`` is stdin.
-
-    Raises :class:`~migrator.errors.InputError` at the first place that is unreadable.
-    """
+    """Every object of a file, Lists opened; ``-`` is stdin. Raises ``InputError`` at the first unreadable place."""
     return (placed.value for placed in DumpFile.read(path).objects())
 
 
@@ -269,29 +245,6 @@ def _key(file: str, value: JSONObject) -> tuple[str, str]:
 def _labels(value: JSONObject) -> dict[str, str]:
     labels = value["metadata"].get("labels")
     return labels if isinstance(labels, dict) else {}
-
-
-def _replaced(before: Any, after: Any, path: Path) -> dict[Path, str]:  # noqa: ANN401 - any JSON values
-    """The strings that differ. Raises OutputError for any other difference: no plan of ours makes one."""
-    found: dict[Path, str] = {}
-    if isinstance(before, dict) and isinstance(after, dict) and before.keys() == after.keys():
-        for key, value in before.items():
-            found |= _replaced(value, after[key], (*path, key))
-    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
-        for index, value in enumerate(before):
-            found |= _replaced(value, after[index], (*path, index))
-    elif isinstance(before, str) and isinstance(after, str):
-        return {_shared(path): after} if before != after else {}
-    elif not same(before, after):
-        where = "/".join(map(str, path))
-        raise OutputError(f"only strings can be replaced in a dump, and {where} is changed otherwise")
-    return found
-
-
-@lru_cache(maxsize=64)
-def _shared(path: Path) -> Path:
-    """The same path, one for all objects: a third of what a change takes."""
-    return path
 
 
 def _missing(message: str) -> ApiError:

@@ -10,7 +10,7 @@ import base64
 import binascii
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final
@@ -19,6 +19,7 @@ import yaml
 from yaml.reader import ReaderError
 
 from migrator import exact_json
+from migrator.stores.json_stream import Path, line_of
 
 try:
     from yaml import CSafeLoader as _Parser
@@ -46,9 +47,6 @@ _MISSING: Final = object()
 _UNFINISHED: Final = object()
 _INLINE: Final = frozenset({None, "", "'", '"'})
 
-Span = tuple[int, int]
-Path = tuple[str | int, ...]
-
 
 class YAMLValueError(ValueError):
     """The text is not YAML, or holds what JSON cannot hold; the message names the line."""
@@ -56,19 +54,17 @@ class YAMLValueError(ValueError):
 
 def documents(text: str) -> Iterator[Any]:
     """The value of every document, one after the other; raises :class:`YAMLValueError`."""
+    events = yaml.parse(text, _Parser)
     try:
-        parser = _Parser(text)
+        for event in events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                yield _document(events)
     except UnicodeEncodeError as error:
-        raise YAMLValueError(f"line {_line(text, error.start)}: it is not UTF-8") from error
-    try:
-        for _ in _starts(parser.get_event):
-            yield _Composer(parser.get_event).document()
+        raise YAMLValueError(f"line {line_of(text, error.start)}: it is not UTF-8") from error
     except ReaderError as error:
-        raise YAMLValueError(f"line {_line(text, error.position)}: {error.reason}") from error
+        raise YAMLValueError(f"line {line_of(text, error.position)}: {error.reason}") from error
     except yaml.YAMLError as error:
         raise YAMLValueError(_explain(error)) from error
-    finally:
-        parser.dispose()
 
 
 def plain_or_quoted(value: str) -> str:
@@ -78,24 +74,12 @@ def plain_or_quoted(value: str) -> str:
     return exact_json.dumps(value)
 
 
-def spans(text: str, wanted: Mapping[int, Mapping[Path, object]]) -> Iterator[tuple[int, Path, Span]]:
-    """The spans of the scalars that ``wanted`` names by document and path.
-
-    A scalar that other places share by an alias, or that has a tag or block style, is not yielded.
-    """
-    parser = _Parser(text)
-    try:
-        for number, _ in enumerate(_starts(parser.get_event)):
-            yield from ((number, *found) for found in _spans(parser.get_event, wanted.get(number, {})))
-    finally:
-        parser.dispose()
-
-
-def _starts(next_event: Callable[[], Any]) -> Iterator[None]:
-    """Read on to the start of each document."""
-    while not isinstance(event := next_event(), yaml.StreamEndEvent):
-        if isinstance(event, yaml.DocumentStartEvent):
-            yield None
+def spans(text: str, wanted: Mapping[int, Collection[Path]]) -> Iterator[tuple[int, Path, tuple[int, int]]]:
+    """The spans of scalars by document and path; a scalar with an alias, a tag or a block style has none."""
+    events: Iterator[Any] = yaml.parse(text, _Parser)
+    starts = (event for event in events if isinstance(event, yaml.DocumentStartEvent))
+    for number, _ in enumerate(starts):
+        yield from ((number, *found) for found in _spans(events, wanted.get(number, ())))
 
 
 class _Open:
@@ -125,63 +109,46 @@ class _Open:
         return self.holder
 
 
-class _Composer:
-    """Builds one document from its events, without recursion: a file may nest as deeply as it likes."""
-
-    def __init__(self, next_event: Callable[[], Any]) -> None:
-        self._next = next_event
-        self._anchors: dict[str, Any] = {}
-
-    def document(self) -> Any:  # noqa: ANN401 - any JSON value
-        stack: list[_Open] = []
-        while True:
-            event = self._next()
-            kind = type(event)
-            key_is_next = bool(stack) and stack[-1].key is _MISSING
-            if kind is yaml.ScalarEvent or kind is yaml.AliasEvent:
-                if key_is_next:
-                    stack[-1].key = self._key(event, stack[-1].holder)
-                    continue
-                value = self._value(event)
-            elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
-                if key_is_next:
-                    raise _at(event, "a key is a mapping or a list")
-                stack.append(_Open(event))
-                self._anchor(event.anchor, _UNFINISHED)
+def _document(events: Iterator[Any]) -> Any:  # noqa: ANN401 - any JSON value
+    """The value of the document that has begun, built without recursion: a file may nest as deeply as it likes."""
+    stack: list[_Open] = []
+    anchors: dict[str | None, Any] = {}
+    value: Any = None
+    while type(event := next(events)) is not yaml.DocumentEndEvent:
+        kind = type(event)
+        key_is_next = bool(stack) and stack[-1].key is _MISSING
+        if kind is yaml.ScalarEvent or kind is yaml.AliasEvent:
+            if kind is yaml.AliasEvent:
+                value = _aliased(event, anchors)
+            elif key_is_next and event.value == "<<" and (event.implicit[0] or event.tag == _MERGE):
+                stack[-1].key = _MERGE
                 continue
             else:
-                ended = stack.pop()
-                value = ended.closed()
-                self._anchor(ended.anchor, value)
-            if not stack:
-                self._next()  # the end of the document
-                return value
+                value = anchors[event.anchor] = _scalar(event)
+            if key_is_next:
+                stack[-1].key = _key(event, value, stack[-1].holder)
+                continue
+        elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
+            if key_is_next:
+                raise _at(event, "a key is a mapping or a list")
+            stack.append(_Open(event))
+            anchors[event.anchor] = _UNFINISHED
+            continue
+        else:
+            ended = stack.pop()
+            value = anchors[ended.anchor] = ended.closed()
+        if stack:
             stack[-1].add(event, value)
+    return value
 
-    def _key(self, event: Any, holder: dict[str, Any]) -> str:  # noqa: ANN401 - PyYAML's events
-        if type(event) is yaml.ScalarEvent and event.value == "<<" and (event.implicit[0] or event.tag == _MERGE):
-            return _MERGE
-        value = self._value(event)
-        key = value if value.__class__ is str else _key_text(event, value)
-        if key in holder:
-            raise _at(event, f"key {key!r} is set twice")
-        return key
 
-    def _value(self, event: Any) -> Any:  # noqa: ANN401 - PyYAML's events
-        if type(event) is yaml.ScalarEvent:
-            value = _scalar(event)
-            self._anchor(event.anchor, value)
-            return value
-        value = self._anchors.get(event.anchor, _MISSING)
-        if value is _MISSING:
-            raise _at(event, "this alias has no anchor")
-        if value is _UNFINISHED:
-            raise _at(event, "the alias is within its own anchor")
-        return value
-
-    def _anchor(self, name: str | None, value: Any) -> None:  # noqa: ANN401 - any JSON value
-        if name is not None:
-            self._anchors[name] = value
+def _aliased(event: Any, anchors: Mapping[str | None, Any]) -> Any:  # noqa: ANN401 - PyYAML's events
+    value = anchors.get(event.anchor, _MISSING)
+    if value is _MISSING:
+        raise _at(event, "this alias has no anchor")
+    if value is _UNFINISHED:
+        raise _at(event, "the alias is within its own anchor")
+    return value
 
 
 def _merge(event: Any, value: Any) -> dict[str, Any]:  # noqa: ANN401 - PyYAML's events
@@ -192,12 +159,13 @@ def _merge(event: Any, value: Any) -> dict[str, Any]:  # noqa: ANN401 - PyYAML's
     return {key: item for source in reversed(sources) for key, item in source.items()}
 
 
-def _key_text(event: Any, value: Any) -> str:  # noqa: ANN401 - PyYAML's events
-    if isinstance(value, bool):
-        return "true" if value else "false"
+def _key(event: Any, value: Any, holder: dict[str, Any]) -> str:  # noqa: ANN401 - PyYAML's events
     if value is None or isinstance(value, dict | list):
         raise _at(event, "a key is neither a string nor a number nor a boolean")
-    return str(value)
+    key = str(value).lower() if isinstance(value, bool) else str(value)
+    if key in holder:
+        raise _at(event, f"key {key!r} is set twice")
+    return key
 
 
 def _scalar(event: Any) -> Any:  # noqa: ANN401 - PyYAML's events
@@ -264,11 +232,11 @@ def _go_float(value: float) -> str:
     return f"{mantissa.removesuffix('.0')}e{exponent.replace('-0', '-')}"
 
 
-def _spans(next_event: Callable[[], Any], wanted: Mapping[Path, object]) -> Iterator[tuple[Path, Span]]:
-    """The spans in one document; subtrees that hold no wanted path are skipped."""
+def _spans(events: Iterator[Any], wanted: Collection[Path]) -> Iterator[tuple[Path, tuple[int, int]]]:
+    """The spans in the document that has begun; subtrees that hold no wanted path are skipped."""
     inner = {path[:length] for path in wanted for length in range(len(path))}
     path: list[str | int | None] = []  # None: the key of the open mapping comes next
-    while type(event := next_event()) is not yaml.DocumentEndEvent:
+    while type(event := next(events)) is not yaml.DocumentEndEvent:
         if isinstance(event, yaml.CollectionEndEvent):
             path.pop()
         elif path and path[-1] is None:
@@ -278,33 +246,20 @@ def _spans(next_event: Callable[[], Any], wanted: Mapping[Path, object]) -> Iter
             if tuple(path) in inner:
                 path.append(None if isinstance(event, yaml.MappingStartEvent) else 0)
                 continue
-            _pass_over(next_event)
-        elif _is_own_scalar(event):
+            depth = 1
+            while depth:
+                event = next(events)
+                depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        elif type(event) is yaml.ScalarEvent and event.anchor is event.tag is None and event.style in _INLINE:
             here = tuple(part for part in path if part is not None)
             if here in wanted:
-                yield here, (event.start_mark.index, event.end_mark.index)
+                yield here, (event.start_mark.index, event.end_mark.index)  # type: ignore[union-attr] # a parser marks all
         if path:
             path[-1] = path[-1] + 1 if isinstance(path[-1], int) else None
 
 
-def _pass_over(next_event: Callable[[], Any]) -> None:
-    """Read on to the end of the container that has just begun."""
-    depth = 1
-    while depth:
-        event = next_event()
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-
-
-def _is_own_scalar(event: Any) -> bool:  # noqa: ANN401 - PyYAML's events
-    return type(event) is yaml.ScalarEvent and event.anchor is event.tag is None and event.style in _INLINE
-
-
 def _at(event: Any, message: str) -> YAMLValueError:  # noqa: ANN401 - PyYAML's events
     return YAMLValueError(f"line {event.start_mark.line + 1}: {message}")
-
-
-def _line(text: str, index: int) -> int:
-    return text.count("\n", 0, index) + 1
 
 
 def _explain(error: yaml.YAMLError) -> str:

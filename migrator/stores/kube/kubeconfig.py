@@ -9,28 +9,24 @@ import ssl
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-import urllib3
 import yaml
 from kubernetes import config
 from kubernetes.client import ApiClient, Configuration
 from kubernetes.config import ConfigException
-from urllib3.exceptions import InsecureRequestWarning
 from urllib3.util.ssl_ import create_urllib3_context
 
 from migrator.errors import NotAuthorised, UsageError
 from migrator.stores.kube import contexts
 
 
-def api_client(kubeconfig: str | None, context: str | None, *, connections: int) -> ApiClient:
-    """A client with a pool of ``connections`` and no retries of its own; nothing is sent yet.
+def api_client(kubeconfig: str | None, context: str | None) -> ApiClient:
+    """A client whose pool makes connections to the cluster; nothing is sent yet.
 
     The configuration is that of ``--kubeconfig``, else ``$KUBECONFIG``, else ``~/.kube/config``, else the pod's
     that we run in. Raises :class:`~migrator.errors.UsageError` where none of them is usable, and
     :class:`~migrator.errors.NotAuthorised` where a credential plugin fails.
     """
     configuration = Configuration()
-    configuration.connection_pool_maxsize = connections
-    configuration.retries = False
     files = contexts.files(kubeconfig)
     if files:
         _load_files(files, context, configuration)
@@ -44,8 +40,6 @@ def api_client(kubeconfig: str | None, context: str | None, *, connections: int)
         raise UsageError(
             f"the kubeconfig's server {configuration.host} is not an address: it must begin with http:// or https://"
         )
-    if not configuration.verify_ssl:
-        urllib3.disable_warnings(InsecureRequestWarning)  # kubectl does not repeat it with every request either
     try:
         client = ApiClient(configuration)
         client.rest_client.pool_manager.connection_pool_kw["ssl_context"] = _tls(configuration)

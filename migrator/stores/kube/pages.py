@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeAlias
+from urllib.parse import urlencode
 
 from migrator.errors import ApiError, ClusterError
 from migrator.exact_json import JSONObject
@@ -79,7 +79,7 @@ def _unexpired(send: Callable[[], bytes]) -> bytes:
 
 
 def _next(first: Request, token: str | None) -> Request | None:
-    return replace(first, query={**first.query, "continue": str(token)}) if token else None
+    return first._replace(query=f"{first.query}&{urlencode({'continue': str(token)})}") if token else None
 
 
 def _page(request: Request, body: bytes, decode: Decode, take: Take) -> JSONObject:

@@ -43,40 +43,24 @@ class Retry:
 class RateLimit:
     """A token bucket that threads share: ``qps`` requests per second, after a burst of a second's worth."""
 
-    def __init__(self, qps: float, *, clock: Callable[[], float], sleep: Callable[[float], None]) -> None:
+    def __init__(self, qps: float, *, clock: Callable[[], float]) -> None:
         self._qps = qps
         self._burst = max(1.0, qps)
         self._clock = clock
-        self._sleep = sleep
         self._lock = threading.Lock()
         self._tokens = self._burst
         self._filled = clock()
 
-    def take(self) -> None:
-        """Return when one more request may be sent; threads are served in the order of their calls."""
+    def take(self) -> float:
+        """Count a request that may be sent now, and return zero; else the seconds after which to ask again."""
         with self._lock:
-            self._fill()
+            now = self._clock()
+            self._tokens = min(self._burst, self._tokens + (now - self._filled) * self._qps)
+            self._filled = now
+            if self._tokens < 1.0 - _ROUNDING:
+                return (1.0 - self._tokens) / self._qps
             self._tokens -= 1.0
-            wait = -self._tokens / self._qps
-        if wait > 0:
-            self._sleep(wait)
-
-    def wait(self) -> float:
-        """How long until a request may be sent, in seconds; zero if one may be sent now."""
-        with self._lock:
-            self._fill()
-            return max(0.0, 1.0 - _ROUNDING - self._tokens) / self._qps
-
-    def spend(self) -> None:
-        """Count a request that is sent now."""
-        with self._lock:
-            self._fill()
-            self._tokens -= 1.0
-
-    def _fill(self) -> None:
-        now = self._clock()
-        self._tokens = min(self._burst, self._tokens + (now - self._filled) * self._qps)
-        self._filled = now
+            return 0.0
 
 
 class ConcurrencyWindow:

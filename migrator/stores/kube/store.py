@@ -1,4 +1,4 @@
-"""The store on a cluster: raw JSON over the official client's connection pool and authentication.
+"""The store on a cluster: raw JSON over the official client's connections and authentication.
 
 Typed models are never used: they would lose fields that the client does not know, and the spelling of numbers.
 """
@@ -10,19 +10,19 @@ import re
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from functools import lru_cache
-from typing import Any, Final, TypeVar
-from urllib.parse import quote
+from typing import Any, Final, NamedTuple, TypeVar
+from urllib.parse import quote, urlencode
 
 from migrator import exact_json
 from migrator.errors import ClusterError, Conflict, LostReply, MigratorError, NotFound, Unreachable
 from migrator.exact_json import JSONObject
-from migrator.gc_paused import uncollected
+from migrator.gc_paused import gc_paused
 from migrator.resources import LEASES, POD_CLIQUES, PODS, Op, Resource
 from migrator.store import FIELD_MANAGER, PAGE_SIZE, Deadline, DryRun, Listing, Look, Write, in_turn
 from migrator.stores.kube.kubeconfig import api_client
 from migrator.stores.kube.pages import ListMovedError, pages
 from migrator.stores.kube.retry import RateLimit, Retry
-from migrator.stores.kube.stream import stream
+from migrator.stores.kube.stream import Stream
 from migrator.stores.kube.transport import JSON, OnRequest, Request, Timing, Transport
 
 K = TypeVar("K")
@@ -41,15 +41,15 @@ MAX_LIST_STARTS: Final = 5
 #: renew deadline of 10 s in the same way (``tools/leaderelection/resourcelock/interface.go:NewFromKubeconfig``).
 _LEASE_TIMEOUT: Final = 5.0
 
-#: What may be under way beside a stream of patches: a list with its next page, a Lease, a look at the operator.
-_CONNECTIONS: Final = 4
-
 _METADATA: Final = f"{JSON};as=PartialObjectMetadata;v=v1;g=meta.k8s.io,{JSON}"
 _METADATA_LIST: Final = f"{JSON};as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,{JSON}"
 
 #: Kinds whose quantities are not kept. Their parser is faster, and loses the spelling of numbers.
 _WITHOUT_QUANTITIES: Final = frozenset({PODS, POD_CLIQUES})
 _PLAIN: Final = json.JSONDecoder()
+
+_METHODS: Final = {"get": "GET", "create": "POST", "patch": "PATCH", "delete": "DELETE"}
+_WITH_MANAGER: Final = frozenset({"create", "patch"})
 
 #: Nothing reads the answer to a patch of these, and a PodCliqueSet can be large.
 _BRIEF_GROUPS: Final = frozenset({"grove.io", "scheduler.grove.io"})
@@ -74,10 +74,10 @@ def connect(
     """
     timing = timing or Timing()
     transport = Transport(
-        api_client(kubeconfig, context, connections=_CONNECTIONS),
+        api_client(kubeconfig, context),
         request_timeout=request_timeout or LONGEST_REQUEST,
         retry=retry,
-        limit=RateLimit(qps, clock=timing.clock, sleep=timing.sleep) if qps else None,
+        limit=RateLimit(qps, clock=timing.clock) if qps else None,
         deadline=deadline,
         timing=timing,
         on_request=on_request,
@@ -103,6 +103,8 @@ class KubeStore:
         self.name = transport.server
         self._transport = transport
         self._field_manager = field_manager
+        dry = {"dryRun": "All"} if dry_run is DryRun.SERVER else {}
+        self._query = urlencode({"fieldManager": field_manager, "fieldValidation": "Strict", **dry})
 
     @property
     def request_timeout(self) -> float:
@@ -140,15 +142,15 @@ class KubeStore:
             query["fieldSelector"] = field_selector
         request = Request(
             "GET",
-            _path(resource, namespace or ""),
-            query,
+            _form(resource, namespace or "").path,
+            urlencode(query),
             f"list {resource.qualified_name}",
             accept=_METADATA_LIST if metadata_only else JSON,
             repeatable=True,
         )
         for _ in range(MAX_LIST_STARTS):
             try:
-                with uncollected():
+                with gc_paused():
                     return self._listing(request, resource, project, look)
             except ListMovedError:
                 continue
@@ -174,16 +176,7 @@ class KubeStore:
 
     def get(self, resource: Resource, namespace: str, name: str, *, subresource: str = "") -> JSONObject:
         """See :meth:`migrator.store.Store.get`."""
-        return self._object(
-            Request(
-                "GET",
-                _path(resource, namespace, name, subresource),
-                {},
-                _what("get", resource, namespace, name, subresource),
-                repeatable=True,
-                **_pace(resource),
-            )
-        )
+        return self._object(self._request("get", resource, namespace, name, subresource))
 
     def create(self, resource: Resource, namespace: str, body: JSONObject) -> JSONObject:
         """See :meth:`migrator.store.Store.create`."""
@@ -191,18 +184,7 @@ class KubeStore:
             return body
         metadata = body.get("metadata") or {}
         name = str(metadata.get("name") or metadata.get("generateName") or "")
-        return self._object(
-            Request(
-                "POST",
-                _path(resource, namespace),
-                self._write_query(),
-                _what("create", resource, namespace, name),
-                body=_encode(body),
-                repeatable=self.dry_run is DryRun.SERVER,
-                left=self._left,
-                **_pace(resource),
-            )
-        )
+        return self._object(self._request("create", resource, namespace, name, body=_go(exact_json.dumps(body))))
 
     def patch(
         self, resource: Resource, namespace: str, name: str, ops: Sequence[Op], *, subresource: str = ""
@@ -221,15 +203,12 @@ class KubeStore:
             yield from in_turn(self, take)
             return
 
-        def requested() -> tuple[tuple[K, Request], Request] | None:
+        def requested() -> tuple[K, Request] | None:
             found = take()
-            if found is None:
-                return None
-            request = self._patch(found[1])
-            return (found[0], request), request
+            return None if found is None else (found[0], self._patch(found[1]))
 
-        with closing(stream(self._transport, requested, concurrency=concurrency)) as outcomes:
-            for (key, request), answer in outcomes:
+        with closing(Stream(self._transport, requested, concurrency=concurrency).run()) as outcomes:
+            for key, request, answer in outcomes:
                 yield key, _outcome(request, answer)
 
     def delete(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
@@ -239,15 +218,7 @@ class KubeStore:
         options: JSONObject = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
         if self.dry_run is DryRun.SERVER:
             options["dryRun"] = ["All"]  # with a body, the API server ignores the query
-        request = Request(
-            "DELETE",
-            _path(resource, namespace, name),
-            {},
-            _what("delete", resource, namespace, name),
-            body=_encode(options),
-            repeatable=self.dry_run is DryRun.SERVER,
-            left=self._left,
-        )
+        request = self._request("delete", resource, namespace, name, body=_go(exact_json.dumps(options)))
         try:
             self._transport.send(request)
         except (NotFound, Conflict):
@@ -269,28 +240,37 @@ class KubeStore:
         return Listing(tuple(items), version)
 
     def _patch(self, write: Write) -> Request:
-        brief = write.resource.group in _BRIEF_GROUPS or write.resource == PODS  # metadata has plain integers only
+        body, form = f"[{','.join([op.text for op in write.ops])}]", "application/json-patch+json"
+        return self._request("patch", *write[:3], write.subresource, body=_go(body), content_type=form)
+
+    def _request(
+        self,
+        verb: str,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        subresource: str = "",
+        *,
+        body: bytes = b"",
+        content_type: str = JSON,
+    ) -> Request:
+        form = _form(resource, namespace, subresource)
         return Request(
-            "PATCH",
-            _path(write.resource, write.namespace, write.name, write.subresource),
-            self._write_query(),
-            _what("patch", write.resource, write.namespace, write.name, write.subresource),
-            accept=_METADATA if brief else JSON,
-            body=_encode([op.as_json() for op in write.ops]),
-            content_type="application/json-patch+json",
-            repeatable=self.dry_run is DryRun.SERVER,
-            left=self._left,
-            **_pace(write.resource),
+            _METHODS[verb],
+            form.path if verb == "create" else f"{form.path}/{quote(name, safe='')}{form.suffix}",
+            self._query if verb in _WITH_MANAGER else "",
+            f"{verb} {form.what}{name}",
+            _METADATA if verb == "patch" and form.brief else JSON,
+            body,
+            content_type if body else "",
+            verb == "get" or self.dry_run is DryRun.SERVER,
+            form.timeout,
+            form.urgent,
+            self._left,
         )
 
-    def _write_query(self) -> dict[str, str]:
-        query = {"fieldManager": self._field_manager, "fieldValidation": "Strict"}
-        if self.dry_run is DryRun.SERVER:
-            query["dryRun"] = "All"
-        return query
-
     def _read(self, path: str) -> JSONObject:
-        return self._object(Request("GET", path, {}, f"discover {path}", repeatable=True), json.loads)
+        return self._object(Request("GET", path, "", f"discover {path}", repeatable=True), json.loads)
 
     def _object(self, request: Request, parse: Callable[[bytes], Any] = exact_json.loads) -> JSONObject:
         return _parsed(parse, request, self._transport.send(request))
@@ -322,34 +302,39 @@ def _unreadable(request: Request) -> MigratorError:
     return ClusterError(message) if request.repeatable else LostReply(message)
 
 
-def _path(resource: Resource, namespace: str, name: str = "", subresource: str = "") -> str:
-    parts = [_collection(resource, namespace), *(quote(part, safe="") for part in (name, subresource) if part)]
-    return "/".join(parts)
+class _Form(NamedTuple):
+    """What all requests about one kind of object in one namespace share. ``brief``: its metadata is answer enough."""
+
+    path: str
+    suffix: str
+    what: str
+    timeout: float | None
+    urgent: bool
+    brief: bool
 
 
 @lru_cache(maxsize=1024)
-def _collection(resource: Resource, namespace: str) -> str:
+def _form(resource: Resource, namespace: str, subresource: str = "") -> _Form:
     parts = ["apis", resource.group, resource.version] if resource.group else ["api", resource.version]
     if namespace and resource.namespaced:
         parts += ["namespaces", namespace]
-    return "/" + "/".join(quote(part, safe="") for part in (*parts, resource.plural))
+    kind, lease = f"{resource.kind} {subresource}".strip(), resource == LEASES
+    return _Form(
+        path="/" + "/".join(quote(part, safe="") for part in (*parts, resource.plural)),
+        suffix=f"/{quote(subresource, safe='')}" if subresource else "",
+        what=f"{kind} {namespace}/" if namespace else f"{kind} ",
+        timeout=_LEASE_TIMEOUT if lease else None,
+        urgent=lease,
+        brief=resource.group in _BRIEF_GROUPS or resource == PODS,  # metadata has plain integers only
+    )
 
 
-def _what(verb: str, resource: Resource, namespace: str, name: str, subresource: str = "") -> str:
-    kind = f"{resource.kind} {subresource}".strip()
-    return f"{verb} {kind} {namespace}/{name}" if namespace else f"{verb} {kind} {name}"
-
-
-def _pace(resource: Resource) -> dict[str, Any]:
-    return {"timeout": _LEASE_TIMEOUT, "urgent": True} if resource == LEASES else {}
-
-
-def _encode(value: object) -> bytes:
+def _go(text: str) -> bytes:
     """JSON in the spelling of Go's ``encoding/json``.
 
     The API server compares strings of a ``test`` as JSON text, not as values (``gopkg.in/evanphx/json-patch.v4``,
     ``patch.go:lazyNode.equal``), and its own side has these characters escaped: without it no template with ``&&``
     in a command would ever equal itself.
     """
-    escaped = _GO_ESCAPES.sub(lambda character: f"\\u{ord(character[0]):04x}", exact_json.dumps(value))
+    escaped = _GO_ESCAPES.sub(lambda character: f"\\u{ord(character[0]):04x}", text)
     return escaped.encode("utf-8", "surrogateescape")

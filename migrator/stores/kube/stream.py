@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import heapq
 import math
-import selectors
+import select
 import time
 from collections import deque
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
 from itertools import count
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, TypeAlias, TypeVar
 
 from urllib3.exceptions import HTTPError
 from urllib3.exceptions import TimeoutError as TooLate
@@ -23,49 +22,40 @@ from migrator.errors import MigratorError
 from migrator.store import FIRST_CONCURRENCY
 from migrator.stores.kube import responses
 from migrator.stores.kube.retry import ConcurrencyWindow
-from migrator.stores.kube.transport import SHORTEST_TIMEOUT, Course, Request, Transport
-from migrator.stores.kube.wire import Connection
+from migrator.stores.kube.transport import Course, Request, Transport
+from migrator.stores.kube.wire import Connection, Received
 
 K = TypeVar("K")
+
+#: A write and its outcome: the body of the answer, or an error.
+Ended: TypeAlias = tuple[K, Request, bytes | MigratorError]
 
 _THROTTLED: Final = frozenset({responses.TOO_MANY_REQUESTS, responses.UNAVAILABLE})
 
 
-@dataclass(eq=False, slots=True)
-class _Flight(Generic[K]):
-    """A request, from its taking to its end. ``expires`` is of the monotonic clock, as a socket's timeout is."""
-
-    key: K
-    course: Course
-    connection: Connection | None = None
-    sent: float = 0.0
-    expires: float = math.inf
-
-
-@dataclass(eq=False, slots=True)
 class Stream(Generic[K]):
     """One stream of writes. ``take`` gives the next with its key, and is called only when it may be sent at once."""
 
-    transport: Transport
-    take: Callable[[], tuple[K, Request] | None]
-    window: ConcurrencyWindow
-    _selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
-    _flying: dict[Connection, _Flight[K]] = field(default_factory=dict)
-    _waiting: list[tuple[float, int, _Flight[K]]] = field(default_factory=list)  # to be sent again, and when
-    _idle: list[Connection] = field(default_factory=list)
-    _done: deque[tuple[K, bytes | MigratorError]] = field(default_factory=deque)
-    _numbers: count[int] = field(default_factory=count)
-    _pause: float = 0.0  # what the rate limit asks for
+    def __init__(self, transport: Transport, take: Callable[[], tuple[K, Request] | None], *, concurrency: int) -> None:
+        self._transport = transport
+        self._take = take
+        self._window = ConcurrencyWindow(concurrency, first=FIRST_CONCURRENCY)
+        self._poll = select.poll()
+        self._flying: dict[int, tuple[K, Course, Connection]] = {}  # by their sockets' numbers
+        self._waiting: list[tuple[float, int, K, Course]] = []  # to be sent again, and when
+        self._done: deque[Ended[K]] = deque()
+        self._numbers = count()
+        self._pause = 0.0  # what the rate limit asks for
+        self._counted = False  # whether it has counted the next patch
 
-    def run(self) -> Generator[tuple[K, bytes | MigratorError], None, None]:
-        """The outcome of each, as soon as it is known: the body of the answer, or an error. See ``Store.patches``."""
-        connector = self.transport.connector()
+    def run(self) -> Generator[Ended[K], None, None]:
+        """The outcome of each, as soon as it is known. See ``Store.patches``."""
         try:
             while True:
-                self._fill(connector.connect)
+                self._fill()
                 while self._done:
                     yield self._done.popleft()
-                    self._fill(connector.connect)
+                    self._fill()
                 if not self._flying and not self._waiting and not self._pause:
                     return
                 self._wait()
@@ -75,159 +65,93 @@ class Stream(Generic[K]):
             while self._flying:
                 self._wait()
                 self._waiting.clear()
-            for connection in self._idle:
-                connection.close()
-            self._selector.close()
 
-    def _fill(self, connect: Callable[[float], Connection]) -> None:
+    def _fill(self) -> None:
         """Send what may be sent now: first what is due again, then what is new."""
-        clock = self.transport.timing.clock
+        transport, flying, waiting = self._transport, self._flying, self._waiting
+        limit = transport.limit
         self._pause = 0.0
-        while len(self._flying) < self.window.size:
-            if self._waiting and self._waiting[0][0] <= clock():
-                flight = self._waiting[0][2]
-            elif len(self._flying) + len(self._waiting) < self.window.size:
-                flight = None
-            else:
+        while len(flying) < self._window.size:
+            again = bool(waiting) and waiting[0][0] <= transport.timing.clock()
+            if not again and len(flying) + len(waiting) >= self._window.size:
                 return
-            limit = self.transport.limit
-            if limit is not None:
-                self._pause = limit.wait()
+            if limit is not None and not self._counted:
+                self._pause = limit.take()
                 if self._pause:
                     return
-            if flight is not None:
-                heapq.heappop(self._waiting)
+                self._counted = True
+            if again:
+                _, _, key, course = heapq.heappop(waiting)
             else:
-                found = self.take()
+                found = self._take()
                 if found is None:
                     return
-                flight = _Flight(found[0], self.transport.begin(found[1]))
-            if limit is not None:
-                limit.spend()
+                key, course = found[0], Course(found[1], transport.until(found[1]))
+            self._counted = False
             try:
-                self._send(flight, connect)
+                self._send(key, course)
             except MigratorError as error:
-                self._done.append((flight.key, error))
+                self._done.append((key, course.request, error))
 
-    def _send(self, flight: _Flight[K], connect: Callable[[float], Connection]) -> None:
-        """Send a request. All that takes time comes before the question whether it may still be sent."""
-        course, request = flight.course, flight.course.request
-        self.transport.late(course)
-        try:
-            connection = self._connection(connect, max(course.until - self.transport.timing.clock(), SHORTEST_TIMEOUT))
-        except HTTPError as error:
-            course.attempt += 1
-            self._report(request, 0, 0.0)
-            self.transport.unanswered(course, error, sent=False)
-            self._retry(flight)
+    def _send(self, key: K, course: Course) -> None:
+        request = course.request
+        found = self._transport.ready(course)
+        if found is None:
+            self._retry(key, course)
             return
+        connection, headers, timeout = found
         try:
-            headers, timeout = self.transport.prepare(course)
-        except BaseException:
-            self._idle.append(connection)
-            raise
-        flight.sent, flight.expires = self.transport.timing.clock(), time.monotonic() + timeout
-        flight.connection = connection
-        try:
-            connection.send(request.method, request.url(timeout), headers, request.body or b"", timeout=timeout)
+            connection.send(request.method, request.url(timeout), headers, request.body, timeout=timeout)
         except HTTPError as error:
-            self._lost(flight, error)
-            return
-        self._flying[connection] = flight
-
-    def _connection(self, connect: Callable[[float], Connection], timeout: float) -> Connection:
-        """An open connection, or a new one."""
-        while self._idle:
-            connection = self._idle.pop()
-            if connection.is_idle():
-                return connection
-            self._close(connection)
-        connection = connect(timeout)
-        self._selector.register(connection, selectors.EVENT_READ)
-        return connection
+            self._transport.ended(course, connection, error)
+            self._retry(key, course)
+        else:
+            self._flying[connection.number] = key, course, connection
+            self._poll.register(connection.number, select.POLLIN)
 
     def _wait(self) -> None:
         """Wait for an answer or for the next time limit; then take in all answers."""
-        timing = self.transport.timing
+        timing, flying = self._transport.timing, self._flying
         left = self._pause or math.inf
-        if self._waiting and len(self._flying) < self.window.size:
+        if self._waiting and len(flying) < self._window.size:
             left = min(left, self._waiting[0][0] - timing.clock())
-        if not self._flying:
+        if not flying:
             timing.sleep(max(left, 0.0))
             return
-        first = min(flight.expires for flight in self._flying.values())
-        for key, _ in self._selector.select(max(min(left, first - time.monotonic()), 0.0)):
-            connection: Connection = key.fileobj  # type: ignore[assignment]
-            if connection in self._flying:
-                self._receive(connection)
-            elif not connection.is_idle():
-                self._idle.remove(connection)
-                self._close(connection)
+        first = min([course.expires for _, course, _ in flying.values()])
+        for number, _ in self._poll.poll(max(min(left, first - time.monotonic()), 0.0) * 1000):
+            connection = flying[number][2]
+            try:
+                received = connection.receive()
+            except HTTPError as error:
+                self._land(number, error)
+            else:
+                if received is not None:
+                    self._land(number, received)
         if (now := time.monotonic()) >= first:
-            for flight in [flight for flight in self._flying.values() if flight.expires <= now]:
-                self._settle(flight, TooLate("timed out"))
+            for number in [number for number, (_, course, _) in flying.items() if course.expires <= now]:
+                self._land(number, TooLate("timed out"))
 
-    def _receive(self, connection: Connection) -> None:
-        flight = self._flying[connection]
+    def _land(self, number: int, came: Received | HTTPError) -> None:
+        """End a flight: by its answer, or by what came instead."""
+        key, course, connection = self._flying.pop(number)
+        self._poll.unregister(number)
+        if isinstance(came, Received):
+            now = self._transport.timing.clock()
+            if came.status in _THROTTLED:
+                self._window.throttled(course.sent, now)
+            else:
+                self._window.answered(now - course.sent)
         try:
-            received = connection.receive()
-        except HTTPError as error:
-            self._settle(flight, error)
-            return
-        if received is None:
-            return
-        del self._flying[connection]
-        if received.reusable:
-            self._idle.append(connection)
-        else:
-            self._close(connection)
-        clock = self.transport.timing.clock()
-        self._report(flight.course.request, received.status, clock - flight.sent)
-        if received.status in _THROTTLED:
-            self.window.throttled(flight.sent, clock)
-        else:
-            self.window.answered(clock - flight.sent)
-        try:
-            body = self.transport.answered(flight.course, received.status, received.headers, received.data)
+            body = self._transport.ended(course, connection, came)
         except MigratorError as error:
-            self._done.append((flight.key, error))
+            self._done.append((key, course.request, error))
             return
         if body is None:
-            self._retry(flight)
+            self._retry(key, course)
         else:
-            self._done.append((flight.key, body))
+            self._done.append((key, course.request, body))
 
-    def _settle(self, flight: _Flight[K], error: HTTPError) -> None:
-        """End a flight that gets no answer."""
-        if flight.connection is not None:
-            self._flying.pop(flight.connection, None)
-        try:
-            self._lost(flight, error)
-        except MigratorError as failure:
-            self._done.append((flight.key, failure))
-
-    def _lost(self, flight: _Flight[K], error: HTTPError) -> None:
-        if flight.connection is not None:
-            self._close(flight.connection)
-        self._report(flight.course.request, 0, self.transport.timing.clock() - flight.sent)
-        self.transport.unanswered(flight.course, error, sent=True)
-        self._retry(flight)
-
-    def _retry(self, flight: _Flight[K]) -> None:
-        at = self.transport.timing.clock() + flight.course.wait
-        heapq.heappush(self._waiting, (at, next(self._numbers), flight))
-
-    def _close(self, connection: Connection) -> None:
-        self._selector.unregister(connection)
-        connection.close()
-
-    def _report(self, request: Request, code: int, seconds: float) -> None:
-        if self.transport.on_request is not None:
-            self.transport.on_request(request.method, request.path, code, seconds)
-
-
-def stream(
-    transport: Transport, take: Callable[[], tuple[K, Request] | None], *, concurrency: int
-) -> Generator[tuple[K, bytes | MigratorError], None, None]:
-    """Send what ``take`` gives, at most ``concurrency`` at a time."""
-    return Stream(transport, take, ConcurrencyWindow(concurrency, first=FIRST_CONCURRENCY)).run()
+    def _retry(self, key: K, course: Course) -> None:
+        at = self._transport.timing.clock() + course.wait
+        heapq.heappush(self._waiting, (at, next(self._numbers), key, course))

@@ -14,23 +14,18 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import lru_cache
-from typing import Any, Final, NoReturn
-from urllib.parse import urlencode
+from typing import Final, NamedTuple, NoReturn
 
-import urllib3
 from kubernetes.client import ApiClient
 from kubernetes.config import ConfigException
-from urllib3.exceptions import ConnectTimeoutError, HTTPError, LocationValueError, ProxyError, SSLError
-from urllib3.response import BaseHTTPResponse
-from urllib3.util import parse_url
+from urllib3.exceptions import HTTPError, LocationValueError, SSLError
 
 from migrator import __version__
 from migrator.errors import AlreadyExists, Conflict, LeaseLost, LostReply, NotAuthorised, TestFailed, Unreachable
 from migrator.store import LONGEST_WRITE, Deadline
 from migrator.stores.kube import responses
 from migrator.stores.kube.retry import RateLimit, Retry
-from migrator.stores.kube.wire import Connector
+from migrator.stores.kube.wire import Connection, Connector, Received
 
 #: ``method``, path, HTTP status (0 where there was no answer) and seconds of every request sent.
 OnRequest = Callable[[str, str, int, float], None]
@@ -50,9 +45,8 @@ _FRESH: Final = 1.0
 _FIRST_ATTEMPTS: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One request; ``what`` names it in messages.
+class Request(NamedTuple):
+    """One request; ``what`` names it in messages, and ``query`` is encoded.
 
     ``repeatable``: sending it twice does no harm. ``timeout``: for this request alone, in seconds. ``urgent``: the
     rate limit does not apply. ``left``: how many seconds remain in which it may be under way; it may raise.
@@ -60,11 +54,11 @@ class Request:
 
     method: str
     path: str
-    query: Mapping[str, str]
+    query: str
     what: str
     accept: str = JSON
-    body: bytes | None = None
-    content_type: str = JSON
+    body: bytes = b""
+    content_type: str = ""
     repeatable: bool = False
     timeout: float | None = None
     urgent: bool = False
@@ -75,16 +69,9 @@ class Request:
 
         Without that a patch may be applied 34 s later (measured; ``k8s.io/apiserver`` ``endpoints/handlers``).
         """
-        query = [_encoded(tuple(self.query.items()))] if self.query else []
-        if self.method != "GET":
-            query.append(f"timeout={limit:.3f}s")
-        return f"{self.path}?{'&'.join(query)}" if query else self.path
-
-
-@lru_cache(maxsize=64)
-def _encoded(query: tuple[tuple[str, str], ...]) -> str:
-    """Thousands of patches share one query."""
-    return urlencode(query)
+        if self.method == "GET":
+            return f"{self.path}?{self.query}" if self.query else self.path
+        return f"{self.path}?{self.query}{'&' if self.query else ''}timeout={limit:.3f}s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,18 +86,23 @@ class Timing:
 
 @dataclass(slots=True)
 class Course:
-    """The course of one request so far; ``wait`` is how long before it may be sent again, in seconds."""
+    """The course of one request so far; ``wait`` is how long before it may be sent again, in seconds.
+
+    ``until`` and ``sent`` are times of the clock, ``expires`` is of the monotonic clock, as a socket's timeout is.
+    """
 
     request: Request
     until: float
     attempt: int = 0
     doubtful: bool = False  # an earlier attempt of a write may have been applied
     wait: float = 0.0
+    sent: float = 0.0
+    expires: float = math.inf
     last: str = ""  # what was wrong with the last attempt
 
 
 class Transport:
-    """Sends requests over the official client's connection pool, with its authentication.
+    """Sends requests over connections of the official client's, with its authentication.
 
     ``request_timeout`` is how long one request may take, in seconds, and a write with all its attempts too.
     """
@@ -129,14 +121,16 @@ class Transport:
         self.request_timeout = request_timeout
         self.server = str(api_client.configuration.host)
         self._configuration = api_client.configuration
-        self._connections = _Connections(api_client)
+        self._pools = api_client.rest_client.pool_manager
+        self._connector: Connector | None = None
+        self._idle: list[Connection] = []
         self._retry = retry or Retry()
         self.limit = limit
         self.timing = timing or Timing()
         self._deadline = deadline or Deadline(self.timing.clock)
         self.on_request = on_request
         self._credentials = threading.Lock()
-        self._signature: tuple[float, dict[str, str]] = (-math.inf, {})  # when it was asked for, and what it is
+        self._known: tuple[float, dict[tuple[str, str], dict[str, str]]] = (-math.inf, {})  # see _signed
         self._has_answered = False  # whether there has ever been an answer
 
     def send(self, request: Request) -> bytes:
@@ -146,57 +140,100 @@ class Transport:
         :class:`~migrator.errors.ClusterError` for a definite failure, and :class:`~migrator.errors.LostReply` for a
         write that may have been applied.
         """
-        course = self.begin(request)
+        course = Course(request, self.until(request))
         while True:
-            if self.limit is not None and not request.urgent:
-                self.limit.take()
-            headers, timeout = self.prepare(course)
-            try:
-                response = self._exchange(request, headers, timeout)
-            except HTTPError as error:
-                self.unanswered(course, error, sent=not _before_sending(error))
-            else:
-                body = self.answered(course, response.status, response.headers, response.data)
-                if body is not None:
-                    return body
+            while self.limit is not None and not request.urgent and (pause := self.limit.take()):
+                self.timing.sleep(pause)
+            body = self._attempt(course)
+            if body is not None:
+                return body
             self.timing.sleep(course.wait)
 
-    def begin(self, request: Request) -> Course:
-        """A request that was not sent yet."""
-        return Course(request, self._until(request))
+    def _attempt(self, course: Course) -> bytes | None:
+        """Send a request once; ``None`` where it may be sent again after ``course.wait``."""
+        found, request = self.ready(course), course.request
+        if found is None:
+            return None
+        connection, headers, timeout = found
+        came: Received | HTTPError
+        try:
+            connection.send(request.method, request.url(timeout), headers, request.body, timeout=timeout)
+            came = connection.wait(timeout)
+        except HTTPError as error:
+            came = error
+        return self.ended(course, connection, came)
 
-    def connector(self) -> Connector:
-        """What makes connections of the same kind, outside the pool."""
-        return self._connections.connector()
+    def ready(self, course: Course) -> tuple[Connection, Mapping[str, str], float] | None:
+        """An open connection, the headers of the next attempt, and how long it may take; ask right before sending.
 
-    def _until(self, request: Request) -> float:
+        All that takes time comes before the question whether the request may still be sent. ``None`` where it could
+        not be, and may be sent after ``course.wait``; raises what it ends with if it must not be sent.
+        """
+        request = course.request
+        if course.attempt and not request.repeatable and course.until - self.timing.clock() < self._least(request) / 2:
+            self._give_up(course)  # it waited for others, and its time is over by now
+        course.attempt += 1
+        try:
+            connection = self._connection(course)
+        except HTTPError as error:
+            course.sent = self.timing.clock()
+            self._report(course, 0)
+            self._unanswered(course, error, sent=False)
+            return None
+        try:
+            headers, timeout = self._headers(course.request), self._timeout(course)
+        except BaseException as error:
+            self._idle.append(connection)
+            if course.doubtful and isinstance(error, LeaseLost):
+                text = f"{course.request.what}: an earlier attempt may have been applied ({error})"
+                raise LostReply(text) from error
+            raise
+        course.sent, course.expires = self.timing.clock(), time.monotonic() + timeout
+        return connection, headers, timeout
+
+    def _connection(self, course: Course) -> Connection:
+        try:
+            while not (connection := self._idle.pop()).is_idle():
+                connection.close()
+        except IndexError:  # not asked before, because other threads take connections too
+            connection = None
+        if connection is None:
+            left = min(course.until - self.timing.clock(), course.request.timeout or self.request_timeout)
+            self._connector = self._connector or Connector(self._pools, self.server)
+            connection = self._connector.connect(max(left, SHORTEST_TIMEOUT))
+        return connection
+
+    def _report(self, course: Course, code: int) -> None:
+        if self.on_request is not None:
+            self.on_request(course.request.method, course.request.path, code, self.timing.clock() - course.sent)
+
+    def until(self, request: Request) -> float:
+        """The time of the clock at which a request that begins now is given up."""
         timeout = request.timeout or self.request_timeout
         patient = request.repeatable and self._has_answered
         budget = max(timeout, self._retry.budget) if patient else timeout
         return self.timing.clock() + budget
 
-    def prepare(self, course: Course) -> tuple[dict[str, str], float]:
-        """The headers of the next attempt, and how long it may take; to be asked right before it is sent.
+    def ended(self, course: Course, connection: Connection, came: Received | HTTPError) -> bytes | None:
+        """The body, or ``None`` where the request may be sent again after ``course.wait``; raises what it ends with.
 
-        Raises what the request ends with if it must not be sent.
+        ``came`` is the answer, or what came instead of one after the request was sent.
         """
-        course.attempt += 1
-        headers = self._headers(course.request)
-        try:
-            return headers, self._timeout(course)
-        except LeaseLost as error:
-            if course.doubtful:
-                text = f"{course.request.what}: an earlier attempt may have been applied ({error})"
-                raise LostReply(text) from error
-            raise
-
-    def answered(self, course: Course, code: int, headers: Mapping[str, str], data: bytes) -> bytes | None:
-        """The body, or ``None`` where the request may be sent again after ``course.wait``; raises what it ends with."""
-        request = course.request
+        if isinstance(came, HTTPError):
+            connection.close()
+            self._report(course, 0)
+            self._unanswered(course, came, sent=True)
+            return None
+        request, code = course.request, came.status
+        if came.reusable:
+            self._idle.append(connection)
+        else:
+            connection.close()
+        self._report(course, code)
         self._has_answered = True
         if code in responses.OK:
-            return data
-        status = responses.status_of(data)
+            return came.data
+        status = responses.status_of(came.data)
         if not responses.is_transient(code, status):
             failure = responses.error_of(code, status, request.what, patching=request.method == "PATCH")
             if course.doubtful and isinstance(failure, TestFailed | Conflict | AlreadyExists):
@@ -204,57 +241,38 @@ class Transport:
             raise failure
         if not request.repeatable and responses.may_have_been_applied(code):
             course.doubtful = True
-        asked = responses.retry_after(headers, status, self.timing.now())
+        asked = responses.retry_after(came.headers, status, self.timing.now())
         self._again(course, responses.describe(code, status), asked)
         return None
 
-    def late(self, course: Course) -> None:
-        """Give up a request that is to be sent again, and whose time is over by now."""
-        left = course.until - self.timing.clock()
-        if course.attempt and not course.request.repeatable and left < self._least(course.request) / 2:
-            self._give_up(course)
-
-    def _exchange(self, request: Request, headers: Mapping[str, str], timeout: float) -> BaseHTTPResponse:
-        started, code = self.timing.clock(), 0
+    def _headers(self, request: Request) -> Mapping[str, str]:
+        """The headers of a request, with our credentials; one mapping for all that are alike."""
         try:
-            response = self._connections.urlopen(
-                request.method,
-                request.url(timeout),
-                body=request.body,
-                headers=headers,
-                timeout=urllib3.Timeout(total=timeout),
-                retries=False,
-                redirect=False,
-            )
-            code = response.status
-        finally:
-            if self.on_request is not None:
-                self.on_request(request.method, request.path, code, self.timing.clock() - started)
-        return response
-
-    def _headers(self, request: Request) -> dict[str, str]:
-        headers = {"Accept": request.accept, "User-Agent": _USER_AGENT}
-        if request.body is not None:
-            headers["Content-Type"] = request.content_type
-        try:
-            headers.update(self._signed())
+            known = self._signed()
         except (ConfigException, OSError) as error:
             raise NotAuthorised(f"{request.what}: the credentials cannot be renewed: {error}") from error
+        form = request.accept, request.content_type
+        headers = known.get(form)
+        if headers is None:
+            headers = {"Accept": request.accept, "User-Agent": _USER_AGENT, **known["", ""]}
+            if request.content_type:
+                headers["Content-Type"] = request.content_type
+            known[form] = headers
         return headers
 
-    def _signed(self) -> dict[str, str]:
-        """The headers with our credentials."""
-        asked, signature = self._signature
+    def _signed(self) -> dict[tuple[str, str], dict[str, str]]:
+        """The headers of each form of request while the credentials are fresh; at first those with them alone."""
+        asked, known = self._known
         if self.timing.clock() - asked < _FRESH:
-            return signature
+            return known
         with self._credentials:  # a credential plugin must not be started by every thread at once
-            asked, signature = self._signature
+            asked, known = self._known
             now = self.timing.clock()
             if now - asked >= _FRESH:
                 settings = self._configuration.auth_settings().values()
-                signature = {setting["key"]: setting["value"] for setting in settings}
-                self._signature = (now, signature)
-        return signature
+                known = {("", ""): {setting["key"]: setting["value"] for setting in settings}}
+                self._known = (now, known)
+        return known
 
     def _timeout(self, course: Course) -> float:
         """How long the next attempt may take: all attempts of a write share the time of one.
@@ -278,7 +296,7 @@ class Transport:
         """The time without which another attempt is not worth it: cut short, it would only lose its reply."""
         return min(_LEAST_TIME, (request.timeout or self.request_timeout) / 4)
 
-    def unanswered(self, course: Course, error: HTTPError, *, sent: bool) -> None:
+    def _unanswered(self, course: Course, error: HTTPError, *, sent: bool) -> None:
         """Return if the request may be sent again after ``course.wait``, or raise what it ends with.
 
         ``sent``: the server may have it.
@@ -308,39 +326,6 @@ class Transport:
         tries = f"{course.attempt} attempts" if course.attempt > 1 else "1 attempt"
         what = f"{course.request.what}: {course.last} (gave up after {tries})"
         raise LostReply(what) if course.doubtful else Unreachable(what)
-
-
-class _Connections:
-    """The connections of the official client's pool to its one server.
-
-    They are looked up once: finding them anew for every request costs a tenth of it. Through an HTTP proxy the
-    pool manager has more to do than that.
-    """
-
-    def __init__(self, api_client: ApiClient) -> None:
-        self._manager: urllib3.PoolManager = api_client.rest_client.pool_manager
-        self._host: str = api_client.configuration.host
-        self._found: tuple[urllib3.HTTPConnectionPool, str] | None = None
-
-    def connector(self) -> Connector:
-        """What makes connections of its own, as the pool would."""
-        return Connector(self._manager, self._host)
-
-    def urlopen(self, method: str, path: str, **options: Any) -> BaseHTTPResponse:  # noqa: ANN401 - urllib3's own
-        """Send one request; ``path`` is relative to the server's address."""
-        if isinstance(self._manager, urllib3.ProxyManager):
-            return self._manager.urlopen(method, self._host + path, **options)
-        if self._found is None:
-            self._found = self._manager.connection_from_url(self._host), (parse_url(self._host).path or "").rstrip("/")
-        connections, prefix = self._found
-        return connections.urlopen(method, prefix + path, assert_same_host=False, **options)
-
-
-def _before_sending(error: HTTPError) -> bool:
-    """Whether the connection was never made, so that nothing can have been sent."""
-    if isinstance(error, ProxyError):
-        return True  # urllib3 raises it only while connecting to or through the proxy
-    return isinstance(error, ConnectTimeoutError)  # NewConnectionError and NameResolutionError are kinds of it
 
 
 def _explain(error: HTTPError) -> str:

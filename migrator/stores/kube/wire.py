@@ -1,4 +1,4 @@
-"""HTTP/1.1 on the official client's own connections, without waiting, to send many patches at a time.
+"""HTTP/1.1 on the official client's own connections, without waiting.
 
 The official client's connection pool makes each connection, so that proxies, TLS, certificates and names are its
 business. Responses are read by httptools, the parser of Node.js.
@@ -6,24 +6,32 @@ business. Responses are read by httptools, the parser of Node.js.
 
 from __future__ import annotations
 
+import math
 import re
+import select
 import ssl
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import lru_cache
+import time
+from collections.abc import Mapping, Sequence
 from http.client import HTTPException
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+from weakref import finalize
 
 import httptools
 from urllib3.exceptions import HTTPError, ProtocolError, SSLError
+from urllib3.exceptions import TimeoutError as TooLate
 from urllib3.util import parse_url
 
 #: One ``recv``: more than the answer to any patch of a pod.
 _CHUNK: Final = 1 << 16
 _LONGEST_HEAD: Final = 1 << 16
 
+#: For how long after an answer, in seconds, a connection is taken for open.
+_SURELY_OPEN: Final = 0.05
+
 #: The first status code of a response that is not an interim one.
 _FINAL: Final = 200
+
+_CODING: Final = b"transfer-encoding"
 
 _TARGET: Final = re.compile(r"[!-~]+")
 _NAME: Final = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
@@ -32,39 +40,49 @@ _VALUE: Final = re.compile(r"(?:[!-~](?:[ -~\t]*[!-~])?)?")
 _NOT_NOW: Final = (ssl.SSLWantReadError, ssl.SSLWantWriteError, BlockingIOError)
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
-    """A whole response; names of headers are in lower case. ``reusable``: another request may use its connection."""
+class Received(NamedTuple):
+    """A whole response, with its headers as they came. ``reusable``: another request may use its connection."""
 
     status: int
-    headers: Mapping[str, str]
+    head: Sequence[tuple[bytes, bytes]]
     data: bytes
     reusable: bool
 
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The headers by their names in lower case; made when asked for, as only a failure has one of interest."""
+        found: dict[str, str] = {}
+        for name, value in self.head:
+            key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+            found[key] = f"{found[key]}, {text}" if key in found else text
+        return found
 
-def request(method: str, target: str, headers: Mapping[str, str], body: bytes) -> bytes:
-    """The bytes of a request. Raises ``ValueError`` for what would break out of its line."""
+
+def request(method: str, target: str, lines: str, body: bytes) -> bytes:
+    """The bytes of a request. Raises ``ValueError`` for a target that would break out of its line."""
     if not _TARGET.fullmatch(target):
         raise ValueError(f"not a request: {target!r} is not a target")
-    head = f"{method} {target} HTTP/1.1\r\n{_lines(tuple(headers.items()))}Content-Length: {len(body)}\r\n\r\n"
-    return head.encode("ascii") + body
+    return f"{method} {target} HTTP/1.1\r\n{lines}Content-Length: {len(body)}\r\n\r\n".encode("ascii") + body
 
 
-@lru_cache(maxsize=8)
-def _lines(headers: tuple[tuple[str, str], ...]) -> str:
-    """Thousands of patches share their headers."""
-    for name, value in headers:
+def lines_of(headers: Mapping[str, str]) -> str:
+    """The lines of headers. Raises ``ValueError`` for what would break out of its line."""
+    for name, value in headers.items():
         if not (_NAME.fullmatch(name) and _VALUE.fullmatch(value)):
             raise ValueError(f"not a request: the header {name!r} cannot be sent")
-    return "".join(f"{name}: {value}\r\n" for name, value in headers)
+    return "".join(f"{name}: {value}\r\n" for name, value in headers.items())
 
 
 class Reader:
-    """Reads one response, from its bytes as they come."""
+    """Reads the responses of a connection, one after the other, from its bytes as they come."""
 
     def __init__(self) -> None:
         self._parser = httptools.HttpResponseParser(self)
-        self._headers: dict[str, str] = {}
+        self.begin()
+
+    def begin(self) -> None:
+        """A request is sent: its response is the next."""
+        self._head: list[tuple[bytes, bytes]] = []
         self._data: list[bytes] = []
         self._in_head = True
         self._head_size = 0
@@ -84,37 +102,37 @@ class Reader:
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             if self._received is None:
                 raise ProtocolError(f"not a response: {error}") from error
-            self._received = replace(self._received, reusable=False)
+            self.on_message_begin()
         if self._in_head and self._head_size > _LONGEST_HEAD:
             raise ProtocolError("not a response: its headers do not end")
         return self._received
 
     def _at_the_end(self) -> Received:
-        if self._in_head or self._headers.keys() & {"content-length", "transfer-encoding"}:
+        if self._in_head or {name.lower() for name, _ in self._head} & {b"content-length", _CODING}:
             raise ProtocolError("not a response: the connection ended before it was whole")
-        return Received(self._parser.get_status_code(), self._headers, b"".join(self._data), reusable=False)
+        return Received(self._parser.get_status_code(), self._head, b"".join(self._data), reusable=False)
 
     # httptools calls what follows.
 
     def on_message_begin(self) -> None:
         """A response begins; one after the whole one belongs to no request."""
         if self._received is not None:
-            self._received = replace(self._received, reusable=False)
+            self._received = self._received._replace(reusable=False)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header, or a trailer, which is dropped."""
         if self._in_head:
-            key, text = name.decode("latin-1").lower(), value.decode("latin-1")
-            self._headers[key] = f"{self._headers[key]}, {text}" if key in self._headers else text
+            self._head.append((name, value))
 
     def on_headers_complete(self) -> None:
         """All headers have come, of this response or of an interim one (RFC 9110, section 15.2) before it."""
         if self._parser.get_status_code() < _FINAL:
-            self._headers = {}
+            self._head = []
             return
         self._in_head = False
-        if self._headers.get("transfer-encoding", "chunked").lower() != "chunked":
-            raise ProtocolError("not a response: its transfer coding is not chunked")
+        for name, value in self._head:
+            if len(name) == len(_CODING) and name.lower() == _CODING and value.lower() != b"chunked":
+                raise ProtocolError("not a response: its transfer coding is not chunked")
 
     def on_body(self, data: bytes) -> None:
         """A piece of the body."""
@@ -124,35 +142,38 @@ class Reader:
         """The response is whole."""
         if not self._in_head and self._received is None:
             reusable = self._parser.should_keep_alive()
-            self._received = Received(self._parser.get_status_code(), self._headers, b"".join(self._data), reusable)
+            self._received = Received(self._parser.get_status_code(), self._head, b"".join(self._data), reusable)
 
 
 class Connection:
     """A connection of the official client, taken out of its pool: one request at a time, and no waiting.
 
     ``prefix`` goes before each path: that of the server's address, or the whole address for a plain HTTP proxy.
-    ``headers`` are those that such a proxy asks for.
+    ``headers`` are those that such a proxy asks for. ``number`` is that of its socket, for a poll.
     """
 
     def __init__(self, made: Any, prefix: str, host: str, headers: Mapping[str, str]) -> None:  # noqa: ANN401
-        self._made = made
+        self.close = finalize(self, made.close)
         self._sock = made.sock
         self._sock.settimeout(0)
+        self.number = int(self._sock.fileno())
         self._prefix = prefix
         self._fixed = {"Host": host, "Accept-Encoding": "identity", **headers}
+        self._headers: Mapping[str, str] = {}
+        self._lines = ""
         self._reader = Reader()
-
-    def fileno(self) -> int:
-        """For a selector."""
-        return int(self._sock.fileno())
+        self._answered = -math.inf
 
     def send(self, method: str, path: str, headers: Mapping[str, str], body: bytes, *, timeout: float) -> None:
         """Send a request; a body that does not fit into the socket is waited for, at most ``timeout`` seconds.
 
-        Raises urllib3's ``ProtocolError``; the server may have the request all the same.
+        ``headers`` are printed once for all requests that share them. Raises urllib3's ``ProtocolError``; the server
+        may have the request all the same.
         """
-        self._reader = Reader()
-        data = request(method, self._prefix + path, {**self._fixed, **headers}, body)
+        self._reader.begin()
+        if headers is not self._headers:
+            self._headers, self._lines = headers, lines_of({**self._fixed, **headers})
+        data = request(method, self._prefix + path, self._lines, body)
         try:
             try:
                 sent = self._sock.send(data)
@@ -174,10 +195,25 @@ class Connection:
             return None
         except OSError as error:
             raise ProtocolError("Connection aborted.", error) from error
+        self._answered = time.monotonic() if received.reusable else -math.inf
         return received
 
+    def wait(self, timeout: float) -> Received:
+        """The response, waited for; raises urllib3's ``TimeoutError`` where nothing comes for ``timeout`` seconds."""
+        poll = select.poll()
+        poll.register(self.number, select.POLLIN)
+        while poll.poll(timeout * 1000):
+            if (received := self.receive()) is not None:
+                return received
+        raise TooLate("timed out")
+
     def is_idle(self) -> bool:
-        """Whether a connection on which nothing is due is still open: the server may end it, or send TLS tickets."""
+        """Whether a connection on which nothing is due is still open: the server may end it, or send TLS tickets.
+
+        Right after an answer that keeps it, it is: asking anew takes as long as reading the answer does.
+        """
+        if time.monotonic() - self._answered < _SURELY_OPEN:
+            return True
         try:
             self._sock.recv(1)
         except _NOT_NOW:
@@ -185,10 +221,6 @@ class Connection:
         except OSError:
             return False
         return False
-
-    def close(self) -> None:
-        """Close it."""
-        self._made.close()
 
 
 class Connector:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from testbed.controlplane.client import Object, eventually
+from testbed.controlplane.client import Object, eventually, job_end
 from tests.cluster.helm.release import Helm
 from tests.cluster.manifests.site import Site
 
@@ -48,11 +48,8 @@ class Cluster:
 
     def jobs(self) -> dict[str, str]:
         """How each of our Jobs ended."""
-        found = {}
-        for job in self.site.admin.list("batch/v1", "Job", self.site.namespace):
-            over = [c["type"] for c in job["status"].get("conditions", ()) if c["type"] in {"Complete", "Failed"}]
-            found[job["metadata"]["name"]] = over[-1] if over else ""
-        return found
+        jobs = self.site.admin.list("batch/v1", "Job", self.site.namespace)
+        return {job["metadata"]["name"]: (job_end(job) or ("",))[0] for job in jobs}
 
     def running(self, replicas: int) -> None:
         """Wait until so many pods of the operator run."""

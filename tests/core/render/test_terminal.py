@@ -22,8 +22,7 @@ from migrator.grove.model import (
     TreeState,
 )
 from migrator.render import summary
-from migrator.render.changes import change_groups
-from migrator.render.findings import grouped
+from migrator.render.findings import change_groups, grouped
 from migrator.render.terminal import plan_text, print_plan
 from tests.support.builders import LATER, World, clique
 from tests.support.fleet import LONG, SETS, fleet

@@ -44,29 +44,16 @@ def _refusal(error: DecodeError) -> str | None:
     return UNKNOWABLE if error.message == SPACES or _UNKNOWABLE.search(error.path) else None
 
 
-def template_mismatch(value: Mapping[str, Any], line: bytes, minor: str, reply: Reply) -> str | None:
-    """Return a description of how Python and the oracle's reply differ on a template, or None."""
+def mismatch(kind: str, value: Mapping[str, Any], line: bytes, minor: str, reply: Reply) -> str | None:
+    """Describe how Python and Go's reply differ on a template (``input``) or a set (``pcs``), or return None."""
     for algorithm in ALGORITHMS:
-        scheme = f"{algorithm}-{minor}"
-        ours, theirs = template_hash(value, scheme), reply.get(algorithm)
-        if ours not in {UNKNOWABLE, theirs}:
-            return _described(line, scheme, ours, theirs, _why(value, line, scheme, reply))
-    return None
-
-
-def set_mismatch(value: Mapping[str, Any], line: bytes, minor: str, reply: Reply) -> str | None:
-    """Return a description of how Python and the oracle's reply differ on a PodCliqueSet, or None."""
-    for algorithm in ALGORITHMS:
-        scheme = f"{algorithm}-{minor}"
-        ours, theirs = set_hashes(value, scheme), reply.get(algorithm)
+        scheme, theirs = f"{algorithm}-{minor}", reply.get(algorithm)
+        ours = template_hash(value, scheme) if kind == "input" else set_hashes(value, scheme)
         if ours not in (UNKNOWABLE, theirs):
-            return _described(line, scheme, ours, theirs, str(reply.get("message", "")))
+            why = _why(value, line, scheme, reply) if kind == "input" else reply.get("message", "")
+            shown = line.decode("utf-8", "backslashreplace")
+            return f"{scheme}: Python says {ours}, Go says {theirs}\n  {why}\n  {shown}"
     return None
-
-
-def _described(line: bytes, scheme: str, ours: object, theirs: object, why: str) -> str:
-    shown = line.decode("utf-8", "backslashreplace")
-    return f"{scheme}: Python says {ours}, Go says {theirs}\n  {why}\n  {shown}"
 
 
 def _why(value: Mapping[str, Any], line: bytes, scheme: str, reply: Reply) -> str:

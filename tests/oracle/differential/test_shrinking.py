@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from migrator.exact_json import loads
 from testbed.oracle import MINORS
 from tests.oracle.client import Oracle, line, running
-from tests.oracle.differential.compare import template_mismatch
+from tests.oracle.differential.compare import mismatch
 from tests.oracle.differential.strategies import templates
 from tests.support.counts import record
 
@@ -42,8 +42,8 @@ def test_templates_of_hypothesis_hash_as_in_go(oracles: dict[str, Oracle]) -> No
         examples.append(text)
         question = line("hypothesis", "input", text.encode())
         for minor, oracle in oracles.items():
-            mismatch = template_mismatch(loads(text), question, minor, oracle.ask(question))
-            assert mismatch is None, mismatch
+            found = mismatch("input", loads(text), question, minor, oracle.ask(question))
+            assert found is None, found
 
     agree()
     assert len(examples) >= EXAMPLES

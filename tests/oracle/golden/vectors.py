@@ -1,8 +1,7 @@
 """Read and write the golden vector files.
 
-A file is gzipped JSON Lines: first `{"schemes": [...]}`, then one `{"id", "input" or "pcs", "hashes"}` a
-vector, where `hashes` has one entry for each scheme, in that order, and null where Go refuses the input.
-Lines are bytes, because an input may hold bytes that are not UTF-8.
+A file is gzipped JSON Lines: first `{"schemes": [...]}`, then a `{"id", "input" or "pcs", "hashes"}` for each vector,
+with a hash, or null where Go refuses, for each scheme. Lines are bytes, because an input may not be UTF-8.
 """
 
 from __future__ import annotations

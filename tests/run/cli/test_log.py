@@ -100,7 +100,7 @@ def test_a_log_without_reader_stops_nothing() -> None:
     log.configure(Gone(), run_id="r").info("patched")
     closed = io.StringIO()
     closed.close()
-    log.LineWriter(closed).write("line")
+    log.write_line(closed, "line")
 
 
 def test_a_failure_is_an_object_off_a_terminal_and_a_sentence_on_one() -> None:

@@ -14,12 +14,13 @@ import pytest
 
 from migrator.cli import log, progress
 from migrator.resources import LEASES, PODS, Op
-from migrator.store import DryRun
+from migrator.store import DryRun, Store, Write
 from tests.support.memory_store import MemoryStore
 from tests.support.paths import ROOT
 from tests.support.terminal import Watched as Terminal
 
 WATCHED = {"TERM": "xterm-256color"}
+LABELLED = (Op("add", "/metadata/labels", {"a": "b"}),)
 
 
 class Gone(Terminal):
@@ -39,6 +40,13 @@ def pods(number: int) -> MemoryStore:
         {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"namespace": "a", "name": "lease"}}
     )
     return store
+
+
+def relabel(store: Store, number: int) -> None:
+    """Patch that many pods in one stream."""
+    writes = iter([(index, Write(PODS, "a", f"pod-{index}", LABELLED)) for index in range(number)])
+    outcomes = list(store.patches(lambda: next(writes, None), concurrency=2))
+    assert sorted(outcomes) == [(index, None) for index in range(number)]
 
 
 @pytest.mark.parametrize(
@@ -85,22 +93,14 @@ def test_reading_is_counted_and_gone_when_it_is_over() -> None:
     ("expected", "said"), [(0, "patches sent 8"), (9, "patches sent 8 of 9"), (5, "patches sent 8")]
 )
 def test_patches_are_counted_and_neither_the_lease_nor_probes_are(expected: int, said: str) -> None:
-    """Renewals of the Lease and dry runs do not count as progress; of patches that threads send at once none is lost.
-
-    A number that was wrong is not printed.
-    """
+    """A stream of patches is progress; renewals of the Lease and dry runs are not. A wrong number is not printed."""
     stream = Terminal()
     with progress.shown(stream, WATCHED) as shown:
         shown.expected = expected
-        watched = shown.watch(pods(8))
-        name = [Op("add", "/metadata/labels", {"a": "b"})]
-        threads = [threading.Thread(target=watched.patch, args=(PODS, "a", f"pod-{n}", name)) for n in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        watched.patch(LEASES, "a", "lease", name)
-        watched.in_dry_run(DryRun.SERVER).patch(PODS, "a", "pod-0", name)
+        watched = shown.watch(pods(8)).within(lambda: 1.0)
+        relabel(watched, 8)
+        watched.patch(LEASES, "a", "lease", LABELLED)
+        watched.in_dry_run(DryRun.SERVER).patch(PODS, "a", "pod-0", LABELLED)
         assert [task.description for task in shown._bars.tasks] == [said]
 
 
@@ -111,7 +111,7 @@ def test_a_bar_needs_a_number() -> None:
         stream = Terminal()
         with progress.shown(stream, WATCHED) as shown:
             shown.expected = expected
-            shown.watch(pods(1)).patch(PODS, "a", "pod-0", [Op("add", "/metadata/labels", {"a": "b"})])
+            relabel(shown.watch(pods(1)), 1)
         drawn.append("\u2501" in stream.getvalue())
     assert drawn == [False, True]
 
@@ -146,9 +146,9 @@ def test_log_lines_appear_whole_above_the_progress() -> None:
     stream, line = Terminal(), "warning: " + "x" * 300
     with progress.shown(stream, WATCHED) as shown, shown.stage("reading"):
         assert log.wants_colour(shown.stream, WATCHED)
-        log.LineWriter(shown.stream).write(line)
+        log.write_line(shown.stream, line)
     assert f"{line}\n" in stream.getvalue()
-    log.LineWriter(shown.stream).write("afterwards")
+    log.write_line(shown.stream, "afterwards")
     assert stream.getvalue().endswith("afterwards\n")
 
 
@@ -156,7 +156,7 @@ def test_a_terminal_that_goes_away_stops_nothing() -> None:
     """Whatever becomes of the window, the run goes on."""
     with progress.shown(Gone(), WATCHED) as shown, shown.stage("reading") as count:
         count()
-        log.LineWriter(shown.stream).write("a line")
+        log.write_line(shown.stream, "a line")
         assert shown.watch(pods(2)).list(PODS, lambda pod: pod["kind"]).items == ("Pod", "Pod")
 
 

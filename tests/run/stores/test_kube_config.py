@@ -242,7 +242,7 @@ def test_a_token_that_cannot_be_read_again_is_not_authorised(
 def test_certificates_are_verified_as_kubectl_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without an authority in the kubeconfig the system's count; none needs what Python 3.13 demands beyond that."""
     monkeypatch.setenv("SSL_CERT_FILE", certifi.where())
-    client = api_client(kubeconfig(tmp_path / "config", "https://127.0.0.1:1"), None, connections=1)
+    client = api_client(kubeconfig(tmp_path / "config", "https://127.0.0.1:1"), None)
     context = client.rest_client.pool_manager.connection_pool_kw["ssl_context"]
     assert context.get_ca_certs()
     assert context.verify_mode is ssl.CERT_REQUIRED

@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 
@@ -13,7 +14,7 @@ from migrator.errors import ClusterError
 from migrator.stores.kube.pages import pages, token_of
 from migrator.stores.kube.transport import Request
 
-FIRST = Request("GET", "/apis/grove.io/v1alpha1/podcliques", {"limit": "2"}, "list podcliques")
+FIRST = Request("GET", "/apis/grove.io/v1alpha1/podcliques", "limit=2", "list podcliques")
 
 
 def body(items: list[Any], token: str | None = None, *, custom: bool = True) -> bytes:
@@ -38,7 +39,7 @@ class Server:
 
     def send(self, request: Request) -> bytes:
         """One answer; what nobody foresaw is an error."""
-        token = request.query.get("continue")
+        token = dict(parse_qsl(request.query)).get("continue")
         self.asked.append(token)
         self.came.set() if token else None
         return self._answers[token]

@@ -249,7 +249,7 @@ def test_the_rate_limit_counts_every_request_but_those_for_leases(serve: Serve) 
     """A Lease renewal never waits behind a queue of patches."""
     api = serve(POD)
     time = FakeTime()
-    store = store_on(api.url, time=time, limit=lambda clock: RateLimit(1, clock=clock, sleep=clock.sleep))
+    store = store_on(api.url, time=time, limit=lambda clock: RateLimit(1, clock=clock))
     for _ in range(3):
         store.get(LEASES, "a", "l")
     assert time.slept == []

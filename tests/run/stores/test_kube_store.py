@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from migrator.errors import ApiError, NotFound, Unreachable
+from migrator.errors import ApiError, LeaseLost, NotFound, Unreachable
 from migrator.exact_json import JSONNumber
 from migrator.resources import (
     CONFIG_MAPS,
@@ -20,6 +20,7 @@ from migrator.resources import (
 )
 from migrator.store import DryRun
 from migrator.stores.kube.store import MAX_LIST_STARTS
+from migrator.stores.kube.wire import Connector
 from tests.support.fake_api import Answer, Seen, Serve, ok, status, store_on
 from tests.support.memory_objects import NAMESPACES
 
@@ -209,3 +210,20 @@ def test_a_failure_in_mid_list_fails_the_list(serve: Serve) -> None:
     api = serve(page("a", more="t"), status(400, "invalid continue token", reason="BadRequest"))
     with pytest.raises(ApiError):
         store_on(api.url).list(PODS, name)
+
+
+def test_requests_share_one_connection(serve: Serve) -> None:
+    """Reads and writes that follow each other need one handshake, and a refused one does not cost it."""
+    api = serve(lambda seen: status(404, "gone") if seen.path.endswith("/gone") else ok(kind="Pod"))
+    store = store_on(api.url)
+    connector = store._transport._connector = Connector(store._transport._pools, api.url)
+    made, connect = [], connector.connect
+    connector.connect = lambda timeout: (made.append(timeout), connect(timeout))[1]  # type: ignore[method-assign]
+    store.get(PODS, "a", "p")
+    with pytest.raises(NotFound):
+        store.get(PODS, "a", "gone")
+    with pytest.raises(LeaseLost):
+        store.within(lambda: 0.0).patch(PODS, "a", "p", [Op("test", "/metadata/uid", "u")])
+    store.patch(PODS, "a", "p", [Op("test", "/metadata/uid", "u")])
+    assert len(made) == 1
+    assert 0 < made[0] <= store.request_timeout

@@ -13,6 +13,7 @@ from migrator.resources import PODS, Op
 from migrator.store import DryRun, Write
 from migrator.stores.kube.retry import ConcurrencyWindow, RateLimit
 from migrator.stores.kube.store import KubeStore
+from migrator.stores.kube.wire import Connector
 from tests.support.fake_api import (
     ANONYMOUS_422,
     Answer,
@@ -131,21 +132,39 @@ def test_the_hold_is_asked_right_before_each_patch(serve: Serve) -> None:
     assert [type(found[number]) for number in range(9)] == [type(None)] * 5 + [LeaseLost] * 4
 
 
-def test_a_connection_takes_no_time_from_the_hold(serve: Serve) -> None:
+@pytest.mark.parametrize("streamed", [True, False])
+def test_a_connection_takes_no_time_from_the_hold(serve: Serve, *, streamed: bool) -> None:
     """The hold is asked after the connection is made: a slow handshake sends nothing late."""
-    api = serve(POD)
-    store = store_on(api.url)
+    store = store_on(serve(POD).url)
     asked: list[str] = []
-    connect = store._transport._connections.connector()
-    original, store._transport.connector = connect.connect, lambda: connect  # type: ignore[method-assign]
+    transport = store._transport
+    transport._connector = connect = Connector(transport._pools, transport.server)
+    original = connect.connect
     connect.connect = lambda timeout: (asked.append("connected"), original(timeout))[1]  # type: ignore[method-assign]
 
     def left() -> float:
         asked.append("asked")
         return 30.0
 
-    send(store.within(left), 1)
+    held = store.within(left)
+    send(held, 1) if streamed else held.patch(PODS, "a", "p", OPS)
     assert asked == ["connected", "asked"]
+
+
+def test_the_hold_that_ends_after_a_doubtful_attempt_is_a_lost_reply(serve: Serve) -> None:
+    """Whoever keeps the hold may raise; what an earlier attempt may have done counts for more than why it ended."""
+    store = store_on(serve(status(504, "later")).url)
+    asked: list[str] = []
+
+    def left() -> float:
+        asked.append("asked")
+        if len(asked) > 1:
+            raise LeaseLost("another has it")
+        return 30.0
+
+    with pytest.raises(LostReply, match=r"may have been applied \(another has it\)"):
+        store.within(left).patch(PODS, "a", "p", OPS)
+    assert type(send(store.within(left), 1)[0]) is LeaseLost
 
 
 def test_what_take_raises_ends_the_stream_after_what_is_under_way(serve: Serve) -> None:
@@ -196,7 +215,7 @@ def test_the_rate_limit_counts_patches_and_takes_none_early(serve: Serve) -> Non
     api = serve(POD)
     time = FakeTime()
     taken: list[float] = []
-    store = store_on(api.url, time=time, limit=lambda clock: RateLimit(2, clock=clock, sleep=clock.sleep))
+    store = store_on(api.url, time=time, limit=lambda clock: RateLimit(2, clock=clock))
     send(store, 6, before=lambda _: taken.append(time() - 100.0))
     assert taken == pytest.approx([0.0, 0.0, 0.5, 1.0, 1.5, 2.0])
 

@@ -17,7 +17,7 @@ import urllib3
 from kubernetes.client import ApiClient, Configuration
 from urllib3.exceptions import HTTPError, ProtocolError
 
-from migrator.stores.kube.wire import Connection, Connector, Reader, Received, request
+from migrator.stores.kube.wire import Connection, Connector, Reader, Received, lines_of, request
 from tests.support.fake_api import Answer, FakeApi, ok
 
 WHOLE = {
@@ -154,11 +154,7 @@ def connector(url: str, **settings: Any) -> Connector:
 def ask(connection: Connection, path: str, body: bytes = b"", **headers: str) -> Received:
     """Send a request and wait for its response."""
     connection.send("PATCH", path, headers, body, timeout=10.0)
-    received = None
-    while received is None:
-        select.select([connection], [], [], 10.0)
-        received = connection.receive()
-    return received
+    return connection.wait(10.0)
 
 
 def test_requests_follow_each_other_on_a_connection(api: FakeApi) -> None:
@@ -181,8 +177,32 @@ def test_a_connection_that_the_server_ended_is_not_idle() -> None:
         connection = connector(api.url).connect(5.0)
         received = ask(connection, "/")
         assert not received.reusable
-        select.select([connection], [], [], 10.0)
+        select.select([connection.number], [], [], 10.0)
         assert not connection.is_idle()
+        connection.close()
+
+
+def test_a_connection_is_asked_whether_it_is_open_unless_its_answer_is_new(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that goes away is noticed before the next write is sent, once the last answer is not of this moment."""
+    now = [100.0]
+    monkeypatch.setattr("migrator.stores.kube.wire.time.monotonic", lambda: now[0])
+    connection = connector(api.url).connect(5.0)
+    assert ask(connection, "/").reusable
+    connection._sock.shutdown(socket.SHUT_RDWR)
+    assert connection.is_idle()
+    now[0] += 1.0
+    assert not connection.is_idle()
+    connection.close()
+
+
+def test_an_answer_that_does_not_come_is_not_waited_for_longer() -> None:
+    """A server that keeps silent costs one timeout."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        connection = connector(f"http://127.0.0.1:{silent.getsockname()[1]}").connect(5.0)
+        with pytest.raises(HTTPError, match="timed out"):
+            connection.wait(0.01)
         connection.close()
 
 
@@ -199,7 +219,7 @@ def test_a_connection_that_the_server_ended_is_not_idle() -> None:
 def test_nothing_breaks_out_of_its_line(target: str, headers: dict[str, str]) -> None:
     """A token with a line break in it is a bug, not a second header."""
     with pytest.raises(ValueError, match="not a request"):
-        request("PATCH", target, headers, b"")
+        request("PATCH", target, lines_of(headers), b"")
 
 
 def test_nobody_listening_is_an_error_before_sending() -> None:

@@ -8,30 +8,32 @@ import secrets
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final
 
 import yaml
 
+from scripts import render_manifests
+from testbed import operator_installation as installation
 from testbed.controlplane import crds
-from testbed.controlplane.client import Client, Object, eventually
+from testbed.controlplane.client import Object, eventually, job_end
 from testbed.controlplane.options import Ready
 from tests.support.paths import ROOT
-from tests.support.watch import DELETED, Watch
-from tests.upgrade import installation
-from tests.upgrade.builds import REPOSITORY, Build
-from tests.upgrade.cluster import WORKLOADS, Ran
-from tests.upgrade.kind import charts, job, pods
+from tests.support.watch import DELETED
+from tests.upgrade.builds import Build
+from tests.upgrade.cluster import Cluster, Ran, is_of
+from tests.upgrade.kind import pods
+from tests.upgrade.kind.charts import Charts
 from tests.upgrade.kind.commands import CommandError, Run, run
-from tests.upgrade.served import ServedCluster
 
 _NAMESPACE: Final = installation.NAMESPACE
 _RELEASE: Final = "grove"
 _JOB: Final = "grove-migrator"
+_TO: Final = "- --to=v0.1.0-alpha.11\n"
+_PUBLISHED: Final = Charts()
 _JOB_SECONDS: Final = 1900  # a little more than its activeDeadlineSeconds
 _LOOK_SECONDS: Final = 0.5
 _ADMINISTRATOR: Final = "grove-migrator-e2e"
-_METRICS: Final = f"/api/v1/namespaces/{_NAMESPACE}/services/{installation.DEPLOYMENT}:metrics/proxy/metrics"
+_METRICS: Final = f"/api/v1/namespaces/{_NAMESPACE}/services/{installation.NAME}:metrics/proxy/metrics"
 #: Build arguments of the Dockerfile that the environment decides.
 _BUILD_ARGUMENTS: Final = ("BUILD_BASE", "RUNTIME_BASE", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST")
 
@@ -42,8 +44,20 @@ def build_image(tag: str, *, run: Run = run) -> None:
     run("docker", "build", "--tag", tag, *named, str(ROOT))
 
 
-class KindCluster(ServedCluster):
-    """A cluster of one node; a context manager, which deletes the cluster whatever happens.
+def manifest(image: str, to: str, *more: str) -> str:
+    """manifests/job.yaml as a user edits it: another image, another ``--to``, and more arguments if given.
+
+    Raises ValueError where one of these is not there exactly once.
+    """
+    text = render_manifests.files(image)["job.yaml"]
+    if text.count(_TO) != 1:
+        raise ValueError(f"manifests/job.yaml: {_TO!r} is there {text.count(_TO)} times")
+    arguments = "".join(f"{' ' * 12}- {argument}\n" for argument in more)
+    return text.replace(_TO, f"- --to={to}\n{arguments}")
+
+
+class KindCluster(Cluster):
+    """A cluster of one node, which is deleted at the end whatever happens.
 
     ``image`` is ours, in the engine's store. Builds are installed from ``source``, which must have their charts.
     ``by_chart``: the Job is that of our chart, which Helm waits for, and not that of manifests/job.yaml.
@@ -53,43 +67,25 @@ class KindCluster(ServedCluster):
     settle_seconds = 1800.0
 
     def __init__(
-        self,
-        directory: Path,
-        image: str,
-        *,
-        run: Run = run,
-        source: charts.Charts | None = None,
-        by_chart: bool = False,
+        self, directory: Path, image: str, *, run: Run = run, source: Charts = _PUBLISHED, by_chart: bool = False
     ) -> None:
         super().__init__()
         self._by_chart = by_chart
-        self._charts = source or charts.Published()
+        self._charts = source
         self.name = f"grove-migrator-{secrets.token_hex(4)}"
         self.kubeconfig = directory / "kubeconfig"
         self._directory = directory
         self._image = image
         self._run = run
         self._ended: dict[str, float] = {}  # when the last pod of each operator's image was gone
-        self._ends = ExitStack()
 
-    def __enter__(self) -> Self:
+    def _begin(self, ends: ExitStack) -> None:
         self._directory.mkdir(parents=True, exist_ok=True)
-        with ExitStack() as ends:
-            named = ("--name", self.name, "--kubeconfig", str(self.kubeconfig))
-            ends.callback(self._run, "kind", "delete", "cluster", *named)
-            self._run("kind", "create", "cluster", *named, "--wait", "5m")
-            self._run("kind", "load", "docker-image", self._image, "--name", self.name)
-            self.ready = self._administrator()
-            self.client = Client(self.ready.url, token=self.ready.token, ca=self.ready.ca)
-            ends.callback(self.client.close)
-            for name in (_NAMESPACE, WORKLOADS):
-                self.client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-            ends.callback(Watch(self.ready, "/api/v1/pods", self._note).start().stop)
-            self._ends = ends.pop_all()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._ends.close()
+        named = ("--name", self.name, "--kubeconfig", str(self.kubeconfig))
+        ends.callback(self._run, "kind", "delete", "cluster", *named)
+        self._run("kind", "create", "cluster", *named, "--wait", "5m")
+        self._run("kind", "load", "docker-image", self._image, "--name", self.name)
+        self.ready = self._administrator()
 
     def _administrator(self) -> Ready:
         """A token with every right: kind's kubeconfig has a certificate, and the tests' client speaks with tokens."""
@@ -111,26 +107,13 @@ class KindCluster(ServedCluster):
         values = self._charts.values(build)
         self.build = build
         self._apply_crds_of(build.name)
-        self._run(
-            "helm",
-            "upgrade",
-            "--install",
-            _RELEASE,
-            *self._charts.reference(build.name),
-            *values,
-            "--skip-crds",
-            "--namespace",
-            _NAMESPACE,
-            "--kubeconfig",
-            str(self.kubeconfig),
-            "--wait",
-            "--timeout=10m",
-        )
+        chart = (*self._charts.reference(build.name), *values, "--skip-crds")
+        self._helm("upgrade", "--install", _RELEASE, *chart, "--wait", "--timeout=10m")
         self.wait_for_operator(build)
 
     def apply_crds(self, line: str) -> None:
         """Apply the CRDs of the chart of the release that a line is named after."""
-        self._apply_crds_of(charts.release_of(line))
+        self._apply_crds_of(f"v0.1.0-{line}")
 
     def _apply_crds_of(self, release: str) -> None:
         text = self._run("helm", "show", "crds", *self._charts.reference(release))
@@ -142,15 +125,12 @@ class KindCluster(ServedCluster):
         return max(self._ends_of(build))
 
     def _ends_of(self, build: Build) -> list[float]:
-        return [when for image, when in list(self._ended.items()) if self._is_of(image, build)]
+        return [when for image, when in list(self._ended.items()) if is_of(image, build)]
 
     def _note(self, change: str, pod: Object) -> None:
-        self._observe(change, pod)
-        if change == DELETED and installation.SELECTOR.items() <= (pod["metadata"].get("labels") or {}).items():
+        super()._note(change, pod)
+        if change == DELETED and installation.LABELS.items() <= (pod["metadata"].get("labels") or {}).items():
             self._ended[pod["spec"]["containers"][0]["image"]] = time.monotonic()
-
-    def _is_of(self, image: str, build: Build) -> bool:
-        return image.rpartition("/")[2] == f"{REPOSITORY}:{build.name}"
 
     def _metrics(self) -> str:
         answer = self.client.request("GET", _METRICS, accept="*/*")
@@ -158,7 +138,7 @@ class KindCluster(ServedCluster):
 
     def _log(self) -> str:
         try:
-            return self._kubectl("logs", f"deployment/{installation.DEPLOYMENT}", "--tail=100")
+            return self._kubectl("logs", f"deployment/{installation.NAME}", "--tail=100")
         except CommandError as error:
             return str(error)
 
@@ -194,7 +174,7 @@ class KindCluster(ServedCluster):
         else:
             path = self._directory / "job.yaml"
             more = (f"--target-image={target_image}",) if target_image else ()
-            path.write_text(job.manifest(self._image, to, *more), encoding="utf-8")
+            path.write_text(manifest(self._image, to, *more), encoding="utf-8")
             self._kubectl("apply", "--filename", str(path))
         eventually(self._job_result, what="the Job does not end", seconds=_JOB_SECONDS, every=_LOOK_SECONDS)
         seconds = time.monotonic() - began
@@ -210,13 +190,14 @@ class KindCluster(ServedCluster):
     def _install_chart(self, to: str, target_image: str) -> None:
         repository, _, tag = self._image.rpartition(":")
         values = f"target={to},targetImage={target_image},image.repository={repository},image.tag={tag}"
-        chart = ("upgrade", "--install", _JOB, str(ROOT / "charts" / "grove-migrator"), "--set", values)
-        self._run("helm", *chart, "--namespace", _NAMESPACE, "--kubeconfig", str(self.kubeconfig), "--timeout=105m")
+        chart = str(ROOT / "charts" / "grove-migrator")
+        self._helm("upgrade", "--install", _JOB, chart, "--set", values, "--timeout=105m")
 
-    def _job_result(self) -> list[Any]:
-        """The conditions that say that the Job has ended, and how; none until then."""
-        conditions = self.client.get("batch/v1", "Job", _JOB, _NAMESPACE).get("status", {}).get("conditions") or ()
-        return [found for found in conditions if found["type"] in {"Complete", "Failed"} and found["status"] == "True"]
+    def _job_result(self) -> tuple[str, str] | None:
+        return job_end(self.client.get("batch/v1", "Job", _JOB, _NAMESPACE))
+
+    def _helm(self, *arguments: str) -> None:
+        self._run("helm", *arguments, "--namespace", _NAMESPACE, "--kubeconfig", str(self.kubeconfig))
 
     def _kubectl(self, *arguments: str) -> str:
         return self._run("kubectl", "--kubeconfig", str(self.kubeconfig), "--namespace", _NAMESPACE, *arguments)

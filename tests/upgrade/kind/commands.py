@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
-from tests.upgrade.kind import charts
+from tests.upgrade.kind.charts import Charts
 
 PROGRAMS: Final = ("docker", "kind", "helm", "kubectl")
 _SECONDS: Final = 1800
@@ -49,7 +49,7 @@ def lacking_charts(releases: Sequence[str], *, run: Run = run) -> str | None:
     """Why these releases cannot be installed: the chart of one cannot be had; None if all can."""
     try:
         for release in releases:
-            run("helm", "show", "chart", *charts.Published().reference(release))
+            run("helm", "show", "chart", *Charts().reference(release))
     except CommandError as error:
         return f"Grove's charts cannot be had: {error}"
     return None

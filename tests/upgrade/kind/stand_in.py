@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import base64
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 import yaml
 
+from testbed.controlplane.options import kubeconfig
 from testbed.controlplane.server import ControlPlane
 from testbed.crds import lines
 from tests.cluster.manifests.site import NAMESPACE
 
 _LINE: Final = "v0.1.0-"
+
+
+def write_kubeconfig(server: ControlPlane, arguments: Sequence[str]) -> None:
+    """Write what ``kind create cluster`` with these arguments does, with a token for the user's certificate."""
+    authority = base64.b64encode(server.ca.read_bytes()).decode()
+    cluster = {"server": server.url, "certificate-authority-data": authority}
+    path = Path(arguments[arguments.index("--kubeconfig") + 1])
+    path.write_text(kubeconfig(cluster, server.token), encoding="utf-8")
 
 
 class StandIn:
@@ -30,7 +38,7 @@ class StandIn:
         self.commands.append(argv)
         match argv:
             case ("kind", "create", "cluster", *rest):
-                self._write(Path(rest[rest.index("--kubeconfig") + 1]))
+                write_kubeconfig(self._server, rest)
             case ("kubectl", "--kubeconfig", _, "--namespace", _, *rest):
                 return self._kubectl(*rest)
             case ("helm", "show", "crds", _, "--version", release):
@@ -40,12 +48,6 @@ class StandIn:
     def close(self) -> None:
         """Close what it has opened."""
         self._admin.close()
-
-    def _write(self, kubeconfig: Path) -> None:
-        """What kind writes, but for the user."""
-        authority = base64.b64encode(self._server.ca.read_bytes()).decode()
-        cluster = {"server": self._server.url, "certificate-authority-data": authority}
-        kubeconfig.write_text(json.dumps({"clusters": [{"name": "kind", "cluster": cluster}]}), encoding="utf-8")
 
     def _kubectl(self, *argv: str) -> str:
         match argv:

@@ -8,13 +8,12 @@ import pytest
 
 from tests.upgrade.kind.cluster import KindCluster
 from tests.upgrade.kind.commands import lacking_charts
-from tests.upgrade.kind.pairs import PAIRS
-from tests.upgrade.matrix import Pair, upgrade_twice
+from tests.upgrade.matrix import ON_KIND, Pair, upgrade_twice
 
 pytestmark = [pytest.mark.kind, pytest.mark.timeout(4 * 3600)]
 
 
-@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
+@pytest.mark.parametrize("pair", ON_KIND, ids=lambda pair: pair.name)
 def test_an_upgrade_on_kind_recreates_no_pod_with_the_job_and_all_without(
     pair: Pair, image: str, tmp_path: Path
 ) -> None:

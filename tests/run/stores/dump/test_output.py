@@ -13,7 +13,7 @@ from migrator.errors import OutputError
 from migrator.resources import PODS, Op
 from migrator.stores.dump import file as dumpfile
 from migrator.stores.dump.store import DumpStore
-from tests.support.dumps import LABEL, POD, as_yaml, dump, read, relabel
+from tests.support.dumps import LABEL, POD, as_yaml, dump, read, relabel, swap
 
 
 @pytest.fixture
@@ -54,9 +54,11 @@ def test_what_cannot_be_changed_in_place_is_not_written(tmp_path: Path, text: st
     "op", [Op("replace", "/metadata/labels/new", "x"), Op("replace", "/spec", 5), Op("replace", LABEL, None)]
 )
 def test_only_strings_are_replaced(tmp_path: Path, store: DumpStore, op: Op) -> None:
-    """A change that no plan makes cannot be written to a file."""
-    store.patch(PODS, "a", "p", [op])
-    is_refused(store, tmp_path, "only strings can be replaced")
+    """A change that no plan makes cannot be made in a file, and the others of its patch are not made."""
+    with pytest.raises(OutputError, match="only strings can be replaced"):
+        store.patch(PODS, "a", "p", [*swap(LABEL, "5678", "bcd"), op])
+    store.write(str(tmp_path / "out"))
+    assert (tmp_path / "out").read_text() == json.dumps(POD)
 
 
 def test_a_file_that_changes_while_it_is_read_is_not_written(tmp_path: Path, store: DumpStore) -> None:

@@ -8,17 +8,24 @@ from typing import Any
 
 import pytest
 
+from migrator.errors import OutputError
 from migrator.errors import TestFailed as FailedTest
 from migrator.exact_json import JSONNumber, JSONObject
-from migrator.resources import Op
-from migrator.stores.dump import patching
-from migrator.stores.dump.patching import same
+from migrator.resources import Op, pointer
+from migrator.stores.dump.patching import replaced_strings, same
 from tests.support import server_patch
 from tests.support.server_patch import apply_ops
 
 Patch = Callable[..., JSONObject]
 
-both = pytest.mark.parametrize("patched", [patching.patched, server_patch.patched], ids=["dump", "memory"])
+
+def patched_in_a_dump(document: JSONObject, ops: list[Op], *, subresource: str = "") -> JSONObject:
+    """The object with the strings that a patch puts into it."""
+    news = replaced_strings(document, ops, subresource=subresource)
+    return apply_ops(document, [Op("replace", pointer(*path), new) for path, new in news.items()])
+
+
+both = pytest.mark.parametrize("patched", [patched_in_a_dump, server_patch.patched], ids=["dump", "memory"])
 
 
 def clique() -> JSONObject:
@@ -85,10 +92,9 @@ def test_a_test_fails(patched: Patch, path: str, value: Any) -> None:
     assert (caught.value.status, caught.value.reason) == (422, "Invalid")
 
 
-@both
-def test_replace_creates_an_absent_key(patched: Patch) -> None:
+def test_replace_creates_an_absent_key() -> None:
     """As on the server, presence is guaranteed by the test in front of it alone."""
-    assert patched({"spec": {}}, [Op("replace", "/spec/a", "b")]) == {"spec": {"a": "b"}}
+    assert server_patch.patched({"spec": {}}, [Op("replace", "/spec/a", "b")]) == {"spec": {"a": "b"}}
 
 
 @both
@@ -121,11 +127,20 @@ def test_what_cannot_be_added_or_removed_is_a_failed_test(op: Op) -> None:
         apply_ops(clique(), [op])
 
 
-@pytest.mark.parametrize("op", [Op("add", "/spec/new", 1), Op("remove", "/spec/none")])
-def test_a_dump_takes_tests_and_replacements_only(op: Op) -> None:
-    """A plan has no other operations, so any other is a bug."""
-    with pytest.raises(ValueError, match=f"{op.op} is not applied to a dump"):
-        patching.patched(clique(), [op])
+@pytest.mark.parametrize(
+    "op",
+    [
+        Op("add", "/spec/new", "x"),
+        Op("remove", "/spec/none"),
+        Op("replace", "/spec/new", "x"),
+        Op("replace", "/spec/replicas", "x"),
+        Op("replace", LABEL, None),
+    ],
+)
+def test_a_dump_takes_tests_and_other_strings_only(op: Op) -> None:
+    """A plan has no other operations, and a file has no place for them."""
+    with pytest.raises(OutputError, match=f"only strings can be replaced in a dump, and {op.path}"):
+        replaced_strings(clique(), [op])
 
 
 def test_add_and_remove() -> None:
@@ -167,7 +182,7 @@ MIXED = [
     Op("test", "/metadata/uid", "u"),
     Op("test", "/status/currentPodTemplateHash", "old"),
     Op("replace", LABEL, "new"),
-    Op("replace", "/spec/replicas", 3),
+    Op("replace", "/spec/list/0/x", "2"),
     Op("replace", "/status/currentPodTemplateHash", "new"),
 ]
 
@@ -177,7 +192,7 @@ def test_the_main_resource_does_not_take_status(patched: Patch) -> None:
     """Its other changes are made, those below status are dropped in silence; tests see all of it."""
     expected = clique()
     expected["metadata"]["labels"]["grove.io/pod-template-hash"] = "new"
-    expected["spec"]["replicas"] = 3
+    expected["spec"]["list"][0]["x"] = "2"
     assert patched(clique(), MIXED) == expected
 
 
