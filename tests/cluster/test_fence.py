@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from migrator.errors import AlreadyExists, LeaseLost, NotFound, Refused, TestFailed
+from migrator.errors import AlreadyExists, LeaseLost, NotFound, Refused
 from migrator.exact_json import JSONObject
 from migrator.grove.model import (
     POINTER_TEMPLATE_HASH_LABEL,
@@ -44,7 +44,7 @@ from migrator.run import admission, events, operator
 from migrator.run.context import Context
 from migrator.run.decisions import Lease
 from migrator.run.leases import OWN_LEASE, PARKED, Leases, micro_time, monotonic
-from migrator.run.record import RUN_NAME, Recorded, Recorder
+from migrator.run.record import Recorded, Recorder
 from migrator.stores.kube.store import KubeStore, connect
 from testbed import operator_installation as installed
 from testbed.controlplane.client import eventually
@@ -211,21 +211,6 @@ def test_a_large_record_is_stored_and_forgotten(store: KubeStore, namespace: str
     assert [name for name in names if name.startswith("grove-migrator")] == []
 
 
-def test_a_record_written_meanwhile_is_not_overwritten(store: KubeStore, namespace: str) -> None:
-    """The server's own test of the old text decides, angle brackets and ampersands included."""
-    Recorder(store, namespace).save(Recorded(RUN))
-    text = store.get(CONFIG_MAPS, namespace, RUN_NAME)["data"]["run.json"]
-    Recorder(store, namespace).save(Recorded(replace(RUN, state="other")))
-    with pytest.raises(TestFailed):
-        store.patch(CONFIG_MAPS, namespace, RUN_NAME, (Op("test", "/data/run.json", text),))
-    with pytest.raises(AlreadyExists):
-        store.create(
-            CONFIG_MAPS,
-            namespace,
-            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": RUN_NAME, "namespace": namespace}},
-        )
-
-
 def again(store: KubeStore, namespace: str) -> operator.Operator:
     """The installation as it is now."""
     found = operator.find(store, operator.OperatorFlags(namespace, "grove-operator")).operator
@@ -267,17 +252,6 @@ def test_the_operator_is_found_stopped_and_restored(
     assert owners_of_replicas(store, namespace) == []
     operator.scale(store, again(store, namespace), 1)
     assert again(store, namespace).replicas == 1
-    assert owners_of_replicas(store, namespace) == []
-
-
-def test_scaling_from_a_stale_number_is_noticed(
-    store: KubeStore, namespace: str, installation: operator.Operator
-) -> None:
-    """Somebody else scaled to 3 meanwhile: the server's test fails, and the present number goes to zero."""
-    operator.scale(store, installation, 0)
-    operator.scale(store, replace(installation, replicas=0), 3)
-    operator.scale(store, installation, 0)
-    assert again(store, namespace).replicas == 0
     assert owners_of_replicas(store, namespace) == []
 
 

@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
+from scripts import release_minors as script
 from tests.support.paths import ROOT
 
 NVIDIA = "github.com/NVIDIA/grove/operator"
 AI_DYNAMO = "github.com/ai-dynamo/grove/operator"
-
-
-def load_script() -> ModuleType:
-    """Import scripts/release_minors.py, which is not a package."""
-    spec = importlib.util.spec_from_file_location("release_minors", ROOT / "scripts" / "release_minors.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-script = load_script()
 
 
 def go_mod(module: str, api: str) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import count
-from typing import Any
 
 import pytest
 
@@ -309,9 +307,6 @@ def test_a_half_written_migration_of_other_schemes_refuses_before_anything() -> 
     assert ending.code == STUCK, str(ending)
     assert "GM-205" in str(ending.error)
     assert (world.grove(), world.replicas) == (before, replicas)
-
-
-Action = Callable[[World], Any]
 
 
 def test_a_run_whose_token_is_void_ends() -> None:

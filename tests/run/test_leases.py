@@ -316,7 +316,7 @@ def test_parking_keeps_operators_out_and_lets_runs_in(cluster: SmallCluster, clo
 
 
 def test_a_lease_that_was_lost_is_left_alone(cluster: SmallCluster, clock: Clock) -> None:
-    """Its next holder's term is not ours to end; nor is a failure to release one of ours an error."""
+    """Its next holder's term is not ours to end; a failure to release one of ours, or its absence, is not an error."""
     leases = taken(cluster, clock)
     put_lease(cluster, "next_1")
     leases.let_go(park=False)
@@ -325,6 +325,10 @@ def test_a_lease_that_was_lost_is_left_alone(cluster: SmallCluster, clock: Clock
     failing = taken(other, clock)
     other.fail(lambda: LostReply("no answer"), verb="patch", times=99)
     failing.let_go(park=False)
+    deleted = taken(third := SmallCluster(), clock)
+    third.drop(LEASES, NAMESPACE, OWN_LEASE)
+    deleted.let_go(park=False)
+    assert third.names(LEASES) == []
 
 
 def test_the_thread_renews_and_ends(cluster: SmallCluster) -> None:

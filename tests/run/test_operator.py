@@ -32,6 +32,14 @@ def test_nothing_installed_is_none() -> None:
     assert look(cluster_of(deployment(name="web", labels={"app": "web"}) | {"spec": {}})).operator is None
 
 
+@pytest.mark.parametrize(("observed", "gone"), [(1, False), (2, True), (3, True), (None, True)])
+def test_an_operator_is_gone_when_its_controller_has_seen_the_zero(observed: int | None, *, gone: bool) -> None:
+    """Zero replicas and no pod mean nothing while the Deployment controller may still act on the generation before."""
+    body = deployment(replicas=0)
+    body["metadata"]["generation"], body["status"] = 2, {"observedGeneration": observed}
+    assert found_in(cluster_of(body, installation.config_map())).gone is gone
+
+
 def test_other_labels_are_recognised_by_the_container() -> None:
     """A chart whose labels were changed by value still runs a container of the operator's name."""
     labels = {"app": "my-grove"}
@@ -41,7 +49,7 @@ def test_other_labels_are_recognised_by_the_container() -> None:
 
 @pytest.mark.parametrize("replicas", [0, 1])
 def test_the_webhook_leads_to_an_operator_under_its_own_labels(replicas: int) -> None:
-    """Its Service's selector finds the Deployment by its pod template, at zero too, and the pods."""
+    """Its Service's selector finds the Deployment by its pod template, at zero too, and its pods; others do not."""
     labels = {"app": "own"}
     body = deployment(labels=labels, replicas=replicas)
     body["spec"]["template"]["spec"]["containers"][1]["name"] = "manager"
@@ -52,6 +60,8 @@ def test_the_webhook_leads_to_an_operator_under_its_own_labels(replicas: int) ->
         pod("own-1", labels=labels),
         *installation.webhook(selector=labels),
     )
+    _, other = installation.webhook(namespace="tenant")
+    cluster.put({**other, "metadata": {"name": "a-tenants"}})
     found = found_in(cluster)
     assert (found.deployment, found.replicas) == ("grove-operator", replicas)
     assert [p.ref.name for p in found.pods] == ["own-1"]

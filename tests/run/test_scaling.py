@@ -52,17 +52,21 @@ def test_scaling_follows_replicas_that_moved(found: int, moved: int, wanted: int
     assert replicas_of(cluster) == left
 
 
-@pytest.mark.parametrize("arrives", [True, False])
-def test_a_lost_reply_to_scaling_is_found_out(*, arrives: bool) -> None:
-    """Applied or not, reading tells, and the end is the same."""
+@table(
+    "failed lost",
+    ("Applied or not, reading tells, and the end is the same.", (0, 1)),
+    ("Applied or not, reading tells, and the end is the same.", (1, 0)),
+    ("The last attempt may be the one that was applied.", (4, 1)),
+)
+def test_a_lost_reply_to_scaling_is_found_out(failed: int, lost: int) -> None:
+    """So many patches do not arrive, and then the replies of so many are lost."""
     cluster = installed()
     found = found_in(cluster)
-    if arrives:
-        cluster.lose_reply(verb="patch")
-    else:
-        cluster.fail(lambda: LostReply("no reply"), verb="patch")
+    cluster.fail(lambda: LostReply("no reply"), verb="patch", times=failed)
+    cluster.lose_reply(verb="patch", times=lost)
     operator.scale(cluster, found, 0)
     assert replicas_of(cluster) == 0
+    assert len(cluster.writes()) == failed + 1
 
 
 def test_scaling_against_somebody_else_is_bounded() -> None:

@@ -199,16 +199,19 @@ def test_a_missing_pod_is_counted_and_events_tell_how_it_ended(migrated: Site) -
 
 
 def test_events_of_other_pods_do_not_explain_a_missing_one(migrated: Site) -> None:
-    """Neither a pod that still lives nor one of a PodClique whose name begins alike tells how a pod ended."""
-    migrated.replaced()
+    """Neither a living pod, one of a PodClique whose name begins alike, nor the pod's own start tells how it ended."""
+    lost = migrated.replaced()
+    for reason in ("Scheduled", "Pulling", "Pulled", "Created", "Started"):
+        migrated.event(reason, lost)
     migrated.event("Unhealthy", "disagg-0-frontend-young")
     migrated.event("Preempted", "disagg-0-frontend-two-abcde")
     migrated.fails("are missing; Events of its pods: none")
 
 
 def test_what_owners_do_is_reported_and_does_not_fail(migrated: Site) -> None:
-    """A set deleted, another scaled in: what should be there now is there, and the record has served."""
+    """A set deleted, another scaled in: what should be there now is there, and the record that is asked has served."""
     migrated.drop(resources.POD_CLIQUE_SETS, "default", "patient")
+    assert migrated.verified(after=False).noticed == ()
     clique = migrated.read(resources.POD_CLIQUES, "default", "disagg-0-workers-0-decode")
     wanted = clique["spec"]["replicas"] - 1
     migrated.lost("disagg-0-workers-0-decode")
@@ -358,9 +361,12 @@ def test_a_state_that_is_only_late_settles(migrated: Site) -> None:
     assert migrated.verified(settle=10.0).attempts == 4
 
 
-def test_what_cannot_settle_ends_the_wait(migrated: Site) -> None:
-    """A lost pod does not come back, so the rest of --settle is not waited for."""
-    migrated.drop(resources.POD_CLIQUES, "default", "disagg-0-frontend")
+@pytest.mark.parametrize("resource", [resources.POD_CLIQUES, resources.PODS])
+def test_what_cannot_settle_ends_the_wait(migrated: Site, resource: Resource) -> None:
+    """A lost pod does not come back, alone or with its PodClique: the rest of --settle is not waited for."""
+    migrated.lost()
+    if resource == resources.POD_CLIQUES:
+        migrated.drop(resource, "default", "disagg-0-frontend")
     waited = migrated.clock()
     migrated.fails("after 1 snapshots", settle=100.0)
     assert migrated.clock() == waited

@@ -161,18 +161,32 @@ def test_links_lead_nowhere_else(hostile: bytes) -> None:
         assert read(hostile + tar({name: binary()})).platforms[0].name == "linux/amd64"
 
 
+class Scratch:
+    """Makes the files that are unpacked into, and keeps them."""
+
+    def __init__(self) -> None:
+        self.made: list[Any] = []
+
+    def __call__(self) -> Any:
+        """One more file."""
+        self.made.append(tempfile.TemporaryFile())  # noqa: SIM115 - who asked for it closes it
+        return self.made[-1]
+
+
 def test_a_gzip_bomb_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Unpacking stops at a limit, and what was unpacked is closed."""
-    made: list[Any] = []
-
-    def scratch() -> Any:
-        made.append(tempfile.TemporaryFile())  # noqa: SIM115 - who asked for it closes it
-        return made[-1]
-
+    scratch = Scratch()
     monkeypatch.setattr(archives, "_LARGEST_UNPACKED", 1 << 20)
     with pytest.raises(InputError, match="holds more than 1 MiB; no operator does"):
         images.read_file(io.BytesIO(gzip.compress(bytes(5 << 20))), scratch)
-    assert [one.closed for one in made] == [True]
+    assert [one.closed for one in scratch.made] == [True]
+
+
+def test_scratch_files_are_closed() -> None:
+    """What layers are unpacked into is closed in the end."""
+    scratch, layout = Scratch(), OciLayout()
+    images.read_file(io.BytesIO(gzip.compress(tar(layout.index(layout.image(OPERATOR))))), scratch)
+    assert [one.closed for one in scratch.made] == [True, True]
 
 
 def test_a_file_of_more_zeros_than_its_archive_is_not_read() -> None:
@@ -312,17 +326,3 @@ def test_a_root_file_system_has_no_images() -> None:
     """A name of an image beside a root file system is refused."""
     with pytest.raises(InputError, match="has no image one"):
         read(OPERATOR, "one")
-
-
-def test_scratch_files_are_closed() -> None:
-    """What layers are unpacked into is closed in the end."""
-    made: list[Any] = []
-
-    def scratch() -> Any:
-        made.append(tempfile.TemporaryFile())  # noqa: SIM115 - who asked for it closes it
-        return made[-1]
-
-    layout = OciLayout()
-    images.read_file(io.BytesIO(gzip.compress(tar(layout.index(layout.image(OPERATOR))))), scratch)
-    assert len(made) == 2
-    assert all(one.closed for one in made)

@@ -107,6 +107,15 @@ def test_an_edit_that_was_taken_back_changes_nothing() -> None:
     assert (decided.state, decided.changes, decided.findings) == (TreeState.MIGRATE, changes[9:], ())
 
 
+def test_what_refuses_a_rerun_without_an_edit_undoes_nothing() -> None:
+    """Half-migrated and refused for a reason of its own, a tree whose template is as recorded is not turned back."""
+    world = World().grow()
+    tables = world.begin(9)
+    decided = world.put("Pod", "web-0-sg-1-work-1", LABEL).decide(tables=tables)
+    assert (decided.state, decided.target) == (TreeState.REFUSED, "legacy-1.35")
+    assert "GM-130" not in {finding.code for finding in decided.findings}
+
+
 def test_what_was_the_targets_before_is_not_brought_back() -> None:
     """Values that the first run found already written are left alone by the undoing."""
     world = World().grow()

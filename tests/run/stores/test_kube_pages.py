@@ -97,6 +97,8 @@ def test_what_goes_wrong_with_a_page_asked_for_early_is_told_when_its_turn_comes
         b'{"items":[{}',
         b'{"items":{}}',
         b'{"items":[1]}',
+        b'{"status":"up"}',
+        b'{"kind":"PodList","items":"none"}',
     ],
 )
 def test_an_answer_that_is_no_list_never_looks_like_an_empty_one(answer: bytes) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from migrator.errors import ApiError, ClusterError, LeaseLost, NotFound, Unreachable
+from migrator.errors import ApiError, LeaseLost, NotFound, Unreachable
 from migrator.exact_json import JSONNumber
 from migrator.resources import (
     CONFIG_MAPS,
@@ -210,19 +210,6 @@ def test_a_failure_in_mid_list_fails_the_list(serve: Serve) -> None:
     api = serve(page("a", more="t"), status(400, "invalid continue token", reason="BadRequest"))
     with pytest.raises(ApiError):
         store_on(api.url).list(PODS, name)
-
-
-@pytest.mark.parametrize("body", [{}, {"status": "up"}, {"kind": "PodList", "items": "none"}, {"items": [1]}])
-def test_what_is_no_list_is_no_empty_list(serve: Serve, body: dict[str, Any]) -> None:
-    """An answer of a server that is not an API server must not look like a cluster without pods."""
-    with pytest.raises(ClusterError, match="not a list of objects"):
-        store_on(serve(ok(**body)).url).list(PODS, name)
-
-
-def test_a_null_is_an_empty_list(serve: Serve) -> None:
-    """Go may write an empty slice as null."""
-    answer = ok(kind="PodList", apiVersion="v1", metadata={"resourceVersion": "7"}, items=None)
-    assert store_on(serve(answer).url).list(PODS, name).items == ()
 
 
 def test_requests_share_one_connection(serve: Serve) -> None:

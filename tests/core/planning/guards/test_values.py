@@ -66,10 +66,11 @@ def test_a_status_that_lags_behind_current_pods_warns(
     assert changed_but(decided, kind, name, field)
 
 
+@pytest.mark.parametrize("label", [OLD, ""])
 @pytest.mark.parametrize(("kind", "name"), [("Pod", "web-0-front-0"), CLIQUE])
-def test_a_status_that_lags_behind_with_its_pods_refuses(kind: str, name: str) -> None:
-    """An older hash in status beside an older pod, or an older label, is part of an update that has not ended."""
-    world = World().grow().put(*CLIQUE, "/status/currentPodTemplateHash").put(kind, name, LABEL)
+def test_a_status_that_lags_behind_with_its_pods_refuses(kind: str, name: str, label: str) -> None:
+    """An older hash in status beside a label that is older or empty is part of an update that has not ended."""
+    world = World().grow().put(*CLIQUE, "/status/currentPodTemplateHash").put(kind, name, LABEL, label)
     assert ("GM-109", "web-0-front", "/status/currentPodTemplateHash") in refusals(world.findings())
 
 

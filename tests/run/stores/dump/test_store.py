@@ -67,7 +67,7 @@ def test_a_dry_run_changes_nothing(tmp_path: Path, mode: DryRun) -> None:
 
 
 def test_what_nothing_looks_at_is_not_kept(tmp_path: Path) -> None:
-    """Of a pod the containers are left out, of a PodClique all of the pod spec but hashes; what is written is whole."""
+    """A pod's containers, a PodClique's pod spec but for hashes, managedFields; what is written is whole."""
     spec = {"containers": [{"image": "x" * 10_000, "name": "55fbb579647fbb4475c4"}]}
     clique = {
         **PCS,
@@ -76,6 +76,7 @@ def test_what_nothing_looks_at_is_not_kept(tmp_path: Path) -> None:
         "spec": {"podSpec": spec, "replicas": 2},
     }
     pod = {**POD, "spec": spec, "status": {"phase": "Running", "podIP": "::1"}}
+    pod["metadata"] = {**POD["metadata"], "managedFields": [{"manager": "x"}]}
     text = json.dumps(clique) + json.dumps(pod)
     store = read(tmp_path, text)
     assert store.list(PODS, dict).items == ({**POD, "status": {"phase": "Running"}},)
