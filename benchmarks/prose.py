@@ -127,8 +127,8 @@ the promise that no pod is replaced because of us. It is not built.
 ### Where goals are missed, and what comes next
 
 - **CPU of a patch**: against a server that answers at once it is like Go's. Against a real API server a patch costs
-  about five times as much, in Go too: there each wake-up brings one answer. A run has less than 1,000 patches where
-  the start of the process alone takes half a millisecond of CPU for each.
+  three to five times as much, in Go too: there each wake-up brings one answer. With fewer than 1,000 patches the start
+  of the process alone takes more than half a millisecond of CPU for each.
 - **The start**: importing the official client takes 260 ms of CPU. 110 of them, and 11 MiB, are packages that are not
   used (pydantic, websockets). A trick with Python's modules keeps them out; it was tried, and is not worth it. With
   1,000 pods the start is a third of the client's CPU, so figures for each patch look bad there.
