@@ -24,7 +24,7 @@ def main(*, code: str | None) -> None:
     known = sections()
     if wanted not in known:
         hint = suggestion(wanted, known, alike=0.82)
-        raise UsageError(f"{code} is not a code; `guards` without one lists them all.{hint}")
+        raise UsageError(f"{code} is not a code; `guards` without a code lists them all.{hint}")
     output.write(known[wanted])
 
 

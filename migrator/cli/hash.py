@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 from migrator.cli import log, output
 from migrator.errors import DecodeError
@@ -12,7 +11,7 @@ from migrator.hashing import schemes
 from migrator.hashing.podcliqueset import PodCliqueSetHashes, SetHasher
 from migrator.hashing.schemes import Scheme
 from migrator.render.text import columns
-from migrator.resources import DEFAULT_NAMESPACE
+from migrator.resources import DEFAULT_NAMESPACE, POD_CLIQUE_SETS
 from migrator.stores.dump.store import read_documents
 
 Hashed = tuple[str, str, Scheme, PodCliqueSetHashes]
@@ -47,7 +46,10 @@ def main(*, path: str, names: tuple[str, ...], form: str | None, to_binary: str 
 def _hashed(path: str, schemes: tuple[Scheme, ...], failures: list[str]) -> Iterator[Hashed]:
     """The sets of a file in input order, then table order; what Go could not decode is logged and a failure."""
     warned = False
-    for document in filter(_is_set, read_documents(path)):
+    for document in read_documents(path):
+        group, _, _ = str(document.get("apiVersion", "")).rpartition("/")
+        if (group, document.get("kind")) != (POD_CLIQUE_SETS.group, POD_CLIQUE_SETS.kind):
+            continue
         metadata = document.get("metadata")
         metadata = metadata if isinstance(metadata, Mapping) else {}
         namespace, name = str(metadata.get("namespace") or DEFAULT_NAMESPACE), str(metadata.get("name") or "")
@@ -72,10 +74,6 @@ def _hashed(path: str, schemes: tuple[Scheme, ...], failures: list[str]) -> Iter
         for reason in reasons:
             failures.append(f"{'stdin' if path == '-' else path}: {what}: {reason}")
             log.write_failure(DecodeError.code, DecodeError.exit_code, failures[-1])
-
-
-def _is_set(document: Mapping[str, Any]) -> bool:
-    return document.get("kind") == "PodCliqueSet" and str(document.get("apiVersion", "")).startswith("grove.io/")
 
 
 def _rows(hashed: Iterable[Hashed]) -> Iterator[tuple[str, ...]]:

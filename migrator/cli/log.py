@@ -1,7 +1,7 @@
 """Structured logs: one event per line on stderr, for people on a terminal, as JSON for everything else.
 
-An event is a constant in snake_case with keys beside it. Names, fields, hashes and counts are logged, never
-parts of a pod template: templates hold secrets.
+An event has a constant name in snake_case, and keys. Names, fields, hashes and counts are logged, never parts of a pod
+template: templates hold secrets.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ class ClusterFlags:
 
 
 def option(spelling: str, meaning: str, *name: str, **more: Any) -> click.Option:  # noqa: ANN401 - Click's
-    """A flag as the help spells it, ``-f, --filename FILE``; one without a value has no such word at its end.
+    """A flag as the help spells it: ``-f, --filename FILE`` has a value, ``--yes`` has none.
 
     The command receives it by its long spelling, or as ``name``.
     """

@@ -44,13 +44,12 @@ class BuildInfo:
 
 def read(elf: Elf) -> BuildInfo:
     """Read it; raises :class:`~migrator.errors.InputError` if it is absent or of an unknown Go version."""
-    for segment in sorted(elf.segments, key=lambda one: not one.writable):
-        for address in elf.find(_MAGIC, segment.address, segment.end, step=16):
-            if elf.read(address + len(_MAGIC) + 1, 1)[0] & _INLINE:
-                version, after = elf.string(address + _HEADER_SIZE, _LONGEST)
-                modinfo, _ = elf.string(after, _LONGEST)
-                return _parse(version.decode("utf-8", "replace"), modinfo[_MARK:-_MARK].decode("utf-8", "replace"))
-    if any(True for one in elf.segments for _ in elf.find(b"UPX!", one.address, one.end)):
+    for address in elf.search(_MAGIC, step=16):
+        if elf.read(address + len(_MAGIC) + 1, 1)[0] & _INLINE:
+            version, after = elf.string(address + _HEADER_SIZE, _LONGEST)
+            modinfo, _ = elf.string(after, _LONGEST)
+            return _parse(version.decode("utf-8", "replace"), modinfo[_MARK:-_MARK].decode("utf-8", "replace"))
+    if any(True for _ in elf.search(b"UPX!")):
         raise InputError("it is packed with UPX: unpack it with `upx -d` and give the result")
     raise InputError("it has no Go build information: it is not a Go program, or a packer changed it")
 

@@ -94,6 +94,11 @@ class Elf:
             yield from (start + at for at in occurrences(needle, self.read(start, size)) if (start + at) % step == 0)
             start += size if start + size >= stop else size - len(needle) + 1
 
+    def search(self, needle: bytes, *, step: int = 1) -> Iterator[int]:
+        """Every address of the bytes, those in writable memory first, at multiples of ``step``."""
+        for segment in sorted(self.segments, key=lambda one: not one.writable):
+            yield from self.find(needle, segment.address, segment.end, step=step)
+
     def pointers_to(self, target: int) -> Iterator[int]:
         """Every address in writable memory at which a pointer to the target stands."""
         needle = target.to_bytes(8, "little")

@@ -7,7 +7,6 @@ table, which is found by its magic, is tried as module data: its fields must agr
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -50,7 +49,8 @@ class ModuleData:
 
 def find(elf: Elf, go_minor: int) -> ModuleData:
     """The module data of a program; raises :class:`~migrator.errors.InputError` unless exactly one candidate agrees."""
-    pointers = ((header, address) for header in _headers(elf) for address in elf.pointers_to(header))
+    headers = elf.search(_MAGIC + bytes((_QUANTA[elf.architecture], _POINTER)), step=8)
+    pointers = ((header, address) for header in headers for address in elf.pointers_to(header))
     found = list(filter(None, (_read(elf, address, header, go_minor) for header, address in pointers)))
     if len(set(found)) != 1:
         what = "no table of functions and types" if not found else "more than one table of functions and types"
@@ -59,12 +59,6 @@ def find(elf: Elf, go_minor: int) -> ModuleData:
             "give the build that upstream's Makefile makes, or name the scheme"
         )
     return found[0]
-
-
-def _headers(elf: Elf) -> Iterator[int]:
-    magic = _MAGIC + bytes((_QUANTA[elf.architecture], _POINTER))
-    for segment in elf.segments:
-        yield from elf.find(magic, segment.address, segment.end, step=8)
 
 
 def _read(elf: Elf, address: int, header: int, go_minor: int) -> ModuleData | None:

@@ -98,6 +98,6 @@ def test_a_patch_through_a_scalar_changes_nothing() -> None:
 
 def test_a_layout_without_the_root_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """A layout in which a pod template is not a struct is an error that names the minor."""
-    monkeypatch.setattr(spew, "load", lambda _: {spew.ROOT: "string"})
+    monkeypatch.setattr(spew, "types_of", lambda _: spew.Types({spew.ROOT: "string"}))
     with pytest.raises(TypeError, match=r"is not a struct in the layout of 1\.33"):
         spew.root.__wrapped__("1.33")

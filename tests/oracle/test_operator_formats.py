@@ -14,10 +14,10 @@ import pytest
 from migrator.errors import MigratorError
 from migrator.hashing import layouts
 from migrator.operators import binary, buildinfo, moduledata
-from migrator.operators.binary import OperatorBinary
 from migrator.operators.elf import Elf
 from migrator.operators.functions import Functions
 from migrator.operators.gotypes import GoTypes
+from migrator.operators.schemefile import OperatorScheme
 from tests.oracle.operator_build import NEWEST_GO, Program, built
 
 pytestmark = pytest.mark.differential
@@ -59,7 +59,7 @@ class Image:
 
 
 @cache
-def original(program: Program) -> tuple[bytes, OperatorBinary]:
+def original(program: Program) -> tuple[bytes, OperatorScheme]:
     """A program's bytes, and what is read of them."""
     data = built(program).read_bytes()
     return data, binary.read(io.BytesIO(data))
@@ -94,7 +94,7 @@ def _analysed(program: Program) -> Image:
     return Image(bytearray(data), elf, module, tuple(seen), structs, rows, names)
 
 
-def outcome(data: bytes) -> OperatorBinary | None:
+def outcome(data: bytes) -> OperatorScheme | None:
     """What is read, or nothing where it is refused."""
     try:
         return binary.read(io.BytesIO(data))

@@ -15,7 +15,7 @@ from migrator.exact_json import loads
 from migrator.hashing import layouts
 from migrator.hashing.schemes import Scheme
 from migrator.operators import binary
-from migrator.operators.binary import OperatorBinary
+from migrator.operators.schemefile import OperatorScheme
 from testbed.oracle import MINORS
 from tests.oracle.client import random_lines
 from tests.oracle.differential.compare import UNKNOWABLE, set_hashes
@@ -48,7 +48,7 @@ FULL = [
 SETS = 40
 
 
-def read(program: Program) -> OperatorBinary:
+def read(program: Program) -> OperatorScheme:
     """What is read of a program."""
     with built(program).open("rb") as file:
         return binary.read(file)
@@ -63,7 +63,7 @@ def compare(program: Program) -> None:
     assert found.recognised.accepts_legacy == ("canonical" in program.tags)
     assert not found.recognised.hash_in_names
     assert not found.recognised.pod_gang_maps
-    assert found.architecture == program.machine
+    assert [platform.name for platform in found.platforms] == [f"linux/{program.machine}"]
     assert found.warnings == (() if "preview" not in program.minor else found.warnings[:1])
     if program.machine == "amd64":
         scheme = Scheme(found.recognised.algorithm, layouts.adopt(found.layout, f"x{program.minor}"))

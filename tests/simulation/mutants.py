@@ -14,7 +14,7 @@ from unittest import mock
 
 from migrator.errors import LostReply, MigratorError, Refused, TestFailed
 from migrator.grove import places
-from migrator.grove.model import Change, Place, PodCliqueSet, SetHashes, StoredHash
+from migrator.grove.model import Change, Place, PodCliqueSet, StoredHash
 from migrator.planning import patches, planner, revert
 from migrator.planning.detect import Pair, Verdict
 from migrator.planning.patches import Patch
@@ -82,21 +82,13 @@ def _taken_as_success(kind: type[MigratorError]) -> AbstractContextManager[objec
 def _also_changes(verdict: Verdict, place: Place) -> AbstractContextManager[object]:
     """Plan the target's hash also over values of that verdict."""
 
-    def substitutions(right: Any, stored: Iterable[StoredHash], old: SetHashes, new: SetHashes) -> tuple[Change, ...]:
-        met: list[StoredHash] = []
+    def changes_of(right: Any, stored: Iterable[StoredHash], pair: Pair, *others: Any) -> tuple[Change, ...]:
+        items = tuple(stored)
+        met = (item for item in items if item.place is place and pair.verdict(item) is verdict)
+        more = (Change(i.ref, i.place, i.field, i.value, str(pair.target.of(i)), i.identity) for i in met)
+        return (*more, *right(items, pair, *others))
 
-        def judge(right: Any, pair: Pair, item: StoredHash) -> Verdict:
-            found: Verdict = right(pair, item)
-            if found is verdict and item.place is place:
-                met.append(item)
-            return found
-
-        with _instead(Pair, "verdict", judge):  # values are judged while they are taken
-            changes = right(stored, old, new)
-        more = (Change(item.ref, item.place, item.field, item.value, str(new.of(item)), item.identity) for item in met)
-        return (*more, *changes)
-
-    return _instead(planner, "_substitutions", substitutions)
+    return _instead(planner, "changes_of", changes_of)
 
 
 def _one_snapshot() -> AbstractContextManager[object]:
@@ -272,7 +264,7 @@ MUTANTS: Final = (
     Mutant("the commit record is written first (state machine)", _ROOT_FIRST, found_by_itself),
     Mutant(
         "hashes of finished updates are not migrated",
-        mock.patch.object(places, "_progress", return_value=()),
+        _instead(places, "_in_status", lambda right, ref, status, found, *of: right(ref, status, {"": found[""]}, *of)),
         partial(history, Machine.finish),
     ),
     Mutant(

@@ -257,8 +257,9 @@ class Cluster(ABC):
         return Ran(done.returncode, done.stdout, done.stderr, time.monotonic() - began)
 
     def command(self, *arguments: str) -> list[str]:
-        """The command line of the tool on this machine for this cluster."""
-        return [sys.executable, "-m", "migrator", *arguments, "--kubeconfig", str(self.kubeconfig)]
+        """The command line of the tool on this machine for this cluster, or for a file that ``-f`` names."""
+        cluster = () if "-f" in arguments else ("--kubeconfig", str(self.kubeconfig))
+        return [sys.executable, "-m", "migrator", *arguments, *cluster]
 
     def hashes(self, scheme: str) -> dict[str, Object]:
         """What ``grove-migrator hash`` says of the sets as the API server returns them, byte for byte, by name."""

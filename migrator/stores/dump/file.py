@@ -109,7 +109,7 @@ class DumpFile:
     def objects(self, *, whole: bool = False) -> Iterator[PlacedObject]:
         """Every object, with Lists opened; raises :class:`~migrator.errors.InputError` at the first bad place.
 
-        With ``whole`` a List that has another page is one too: what it leaves out would count as absent.
+        With ``whole``, so is a List that has another page: the objects that it lacks would count as absent.
         """
         try:
             if self.is_json:
@@ -181,9 +181,10 @@ class DumpFile:
             own = dict(changes.get((number, ()), ()))
             for path, _, begin in stream.members():
                 news = dict(changes.get((number, path), ()))
-                news |= {place[1:]: new for place, new in own.items() if place[:1] == path}
+                news |= {place[len(path) :]: new for place, new in own.items() if place[: len(path)] == path}
                 try:
-                    spans = json_text.spans(stream.text, begin, news) if news else {}
+                    # A list named items has no text of its own: its items come one by one.
+                    spans = json_text.spans(stream.text, begin, news) if news and begin >= 0 else {}
                 except RecursionError as error:
                     raise OutputError(f"{self.name}: nested too deeply to be changed in place") from error
                 stream.replace((*span, exact_json.dumps(news[place])) for place, span in spans.items())
@@ -236,7 +237,7 @@ class DumpFile:
         if whole and isinstance(metadata, dict) and metadata.get("continue"):
             raise InputError(
                 f"{self._place(document, path)} is one page of a longer list ({passed + len(items)} objects, and "
-                "metadata.continue is set): dump again without a limit, as `kubectl get` does by itself"
+                "metadata.continue is set): dump again without a limit, which is what `kubectl get` does by default"
             )
         for index, item in enumerate(items):
             yield from self._open(_typed(item, value), document, (*path, "items", index), whole=whole)

@@ -10,8 +10,9 @@ import marshal
 import sys
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 from migrator.errors import ApiError, InputError, MigratorError, NotFound, OutputError
 from migrator.exact_json import JSONObject
@@ -81,32 +82,25 @@ def _needed(value: JSONObject) -> JSONObject:
     return value
 
 
+@dataclass(frozen=True, slots=True)
 class DumpStore:
-    """Objects of Grove and pods from one file, or from several that are read together."""
+    """Objects of Grove and pods, from one file or from several; ``found`` counts all objects by kind."""
 
-    is_cluster = False
-    request_timeout = 0.0
+    files: Sequence[DumpFile]
+    entries: dict[Resource, dict[tuple[str, str], _Entry]]
+    found: Mapping[str, int]
+    dry_run: DryRun
+    is_cluster: ClassVar = False
+    request_timeout: ClassVar = 0.0
 
-    def __init__(
-        self,
-        files: Sequence[DumpFile],
-        entries: dict[Resource, dict[tuple[str, str], _Entry]],
-        *,
-        found: Mapping[str, int],
-        dry_run: DryRun,
-    ) -> None:
-        self.dry_run = dry_run
-        self.found = found
-        self.name = ", ".join(file.name for file in files)
-        self._files = files
-        self._entries = entries
+    @property
+    def name(self) -> str:
+        """The names of the files."""
+        return ", ".join(file.name for file in self.files)
 
     @classmethod
     def read(cls, *paths: str, dry_run: DryRun = DryRun.NONE) -> DumpStore:
-        """Read a dump, ``-`` from stdin; several files are one dump. ``found`` counts all objects, by kind.
-
-        Raises :class:`~migrator.errors.InputError` with file and place for what is not a dump, or not all of one.
-        """
+        """Read a dump, ``-`` from stdin; raises ``InputError`` with file and place for all but a whole dump."""
         files = [DumpFile.read(path) for path in paths]
         entries: dict[Resource, dict[tuple[str, str], _Entry]] = {resource: {} for resource in HOLDERS}
         found: Counter[str] = Counter()
@@ -124,11 +118,11 @@ class DumpStore:
                 held[key] = _Entry(_needed(placed.value), placed.document, placed.path)
             if not file.first:
                 raise InputError(f"{file.name}: is empty; a dump without objects is an empty List")
-        return cls(files, entries, found=found, dry_run=dry_run)
+        return cls(files, entries, found, dry_run)
 
     def in_dry_run(self, mode: DryRun) -> DumpStore:
         """The same objects, with writes in ``mode``."""
-        return DumpStore(self._files, self._entries, found=self.found, dry_run=mode)
+        return replace(self, dry_run=mode)
 
     def within(self, left: Callable[[], float]) -> DumpStore:  # noqa: ARG002 - the seam's
         """The same store, because nobody else writes a file."""
@@ -136,14 +130,14 @@ class DumpStore:
 
     def write(self, path: str) -> None:
         """Write the file with the replaced values, ``-`` to stdout; raises ``OutputError`` and changes no file then."""
-        if len(self._files) != 1:
+        if len(self.files) != 1:
             raise OutputError("a dump of several files cannot be written: give one file with -f")
         changes: dict[tuple[int, Path], list[tuple[Path, str]]] = {}
-        for entry in (entry for held in self._entries.values() for entry in held.values() if entry.changes):
+        for entry in (entry for held in self.entries.values() for entry in held.values() if entry.changes):
             holder, inner = entry.path[:2], entry.path[2:]  # an item of a List, which may be a List
             news = changes.setdefault((entry.document, holder), [])
             news += (((*inner, *path), new) for path, new in entry.changes)
-        self._files[0].write(path, changes)
+        self.files[0].write(path, changes)
 
     def list(
         self,
@@ -168,7 +162,7 @@ class DumpStore:
 
     def kinds(self, group: str) -> tuple[Resource, ...]:
         """See :meth:`migrator.store.Store.kinds`."""
-        return tuple(resource for resource, held in self._entries.items() if resource.group == group and held)
+        return tuple(resource for resource, held in self.entries.items() if resource.group == group and held)
 
     def get(self, resource: Resource, namespace: str, name: str, *, subresource: str = "") -> JSONObject:
         """See :meth:`migrator.store.Store.get`. What is returned must not be changed."""
@@ -215,7 +209,7 @@ class DumpStore:
         return entry
 
     def _held(self, resource: Resource) -> dict[tuple[str, str], _Entry]:
-        held = self._entries.get(resource)
+        held = self.entries.get(resource)
         if held is None:
             raise _missing(f"{self.name}: a dump has no {resource.plural}")
         return held

@@ -273,17 +273,14 @@ class KubeStore:
         return self._object(Request("GET", path, "", f"discover {path}", repeatable=True), json.loads)
 
     def _object(self, request: Request, parse: Callable[[bytes], Any] = exact_json.loads) -> JSONObject:
-        return _parsed(parse, request, self._transport.send(request))
-
-
-def _parsed(parse: Callable[[bytes], Any], request: Request, body: bytes) -> JSONObject:
-    try:
-        value = parse(body)
-    except ValueError:
-        value = None
-    if not isinstance(value, dict):
-        raise _unreadable(request)
-    return value
+        body = self._transport.send(request)
+        try:
+            value = parse(body)
+        except ValueError:
+            value = None
+        if not isinstance(value, dict):
+            raise _unreadable(request)
+        return value
 
 
 def _outcome(request: Request, answer: bytes | MigratorError) -> MigratorError | None:

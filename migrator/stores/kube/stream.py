@@ -27,7 +27,7 @@ from migrator.stores.kube.wire import Connection, Received
 
 K = TypeVar("K")
 
-#: A write and its outcome: the body of the answer, or an error.
+#: A write and its outcome: the body of the answer, or an error; that has no traceback, which would be a cycle.
 Ended: TypeAlias = tuple[K, Request, bytes | MigratorError]
 
 _THROTTLED: Final = frozenset({responses.TOO_MANY_REQUESTS, responses.UNAVAILABLE})
@@ -91,7 +91,7 @@ class Stream(Generic[K]):
             try:
                 self._send(key, course)
             except MigratorError as error:
-                self._done.append((key, course.request, error))
+                self._done.append((key, course.request, error.with_traceback(None)))
 
     def _send(self, key: K, course: Course) -> None:
         request = course.request
@@ -145,7 +145,7 @@ class Stream(Generic[K]):
         try:
             body = self._transport.ended(course, connection, came)
         except MigratorError as error:
-            self._done.append((key, course.request, error))
+            self._done.append((key, course.request, error.with_traceback(None)))
             return
         if body is None:
             self._retry(key, course)

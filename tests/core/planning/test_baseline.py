@@ -43,7 +43,7 @@ def test_values_that_were_the_targets_before_are_kept() -> None:
         ("PodCliqueSet", "web", "/status/currentGenerationHash", new.generation),
     ]
     pod = world.of("Pod", "web-0-front-1")["metadata"]
-    assert [value.uid for value in kept] == [pod["uid"], world.pcs["metadata"]["uid"]]
+    assert [value.ref.uid for value in kept] == [pod["uid"], world.pcs["metadata"]["uid"]]
 
 
 def test_the_baseline_names_the_pods_that_live() -> None:

@@ -98,6 +98,12 @@ def test_each_patch_has_its_own_outcome(serve: Serve) -> None:
     assert len(api.seen) == 8
 
 
+def test_an_outcome_keeps_nothing_of_the_stream_alive(serve: Serve) -> None:
+    """The collector of cycles pauses while patches are sent, so that an error must not lead back to itself."""
+    found = send(store_on(serve(ANONYMOUS_422).url), 3)
+    assert [error.__traceback__ for error in found.values() if error] == [None] * 3
+
+
 def test_one_that_waits_keeps_no_other_from_being_sent(serve: Serve) -> None:
     """A throttled patch is sent again when the server wants it, and the others go on meanwhile."""
     throttled = iter([SLOW_DOWN])

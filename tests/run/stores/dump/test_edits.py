@@ -75,6 +75,13 @@ def test_any_string_can_be_changed_in_place(documents: list[dict[str, Any]], dat
         assert values_of("".join(file.edited(news)), as_json=file.is_json) == expected, style
 
 
+def test_a_string_in_a_list_named_items_can_be_changed_in_place() -> None:
+    """An object that is not a List may have such a list too, of whatever."""
+    file = DumpFile("file", partial(io.BytesIO, b'{"items": ["a", {"b": ["c"]}], "d": "e"}'))
+    news = [(("items", 0), "bcd"), (("items", 1, "b", 0), "567"), (("d",), "no")]
+    assert "".join(file.edited({(0, ()): news})) == '{"items": ["bcd", {"b": ["567"]}], "d": "no"}'
+
+
 def test_a_value_is_read_to_its_end() -> None:
     """Wherever a text is cut, a value that could go on is read on, and what lies behind is passed over."""
     text = '{"a": 12345, "items": [{"b": "xyz"}], "c": true} 678 "nine" [null]'
