@@ -105,7 +105,7 @@ def configure(
         )
     logger = structlog.WriteLogger(cast("TextIO", Unbreakable(stream)))
     structlog.configure(
-        processors=processors,
+        processors=[*processors],  # a list, which structlog.testing copies
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
         logger_factory=lambda *_: logger,
         cache_logger_on_first_use=False,

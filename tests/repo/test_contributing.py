@@ -28,14 +28,8 @@ def grown(tmp_path: Path) -> Path:
 
 def answer(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the tool as it is in a directory."""
-    return subprocess.run(
-        [sys.executable, "-m", "migrator", *arguments],
-        cwd=directory,
-        env={**os.environ, "PYTHONPATH": str(directory)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command, environ = [sys.executable, "-m", "migrator", *arguments], {**os.environ, "PYTHONPATH": str(directory)}
+    return subprocess.run(command, cwd=directory, env=environ, capture_output=True, text=True, check=False)
 
 
 def test_one_line_adds_a_release(grown: Path) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tarfile
 import venv
+import zipfile
 from pathlib import Path
 from typing import Final
 
@@ -25,25 +26,33 @@ def build(directory: Path, target: str, source: Path = ROOT) -> Path:
     return found
 
 
-def names(archive: Path) -> set[str]:
-    """The files of an sdist, below its one directory."""
-    with tarfile.open(archive) as opened:
-        return {name.partition("/")[2] for name in opened.getnames()}
-
-
 def test_the_sdist_builds_the_same_wheel_and_holds_no_more_than_it_needs(tmp_path: Path) -> None:
     """The wheel built of the unpacked sdist has the same files; tests, chart and workflows are not in the sdist."""
     sdist = build(tmp_path / "sdist", "sdist")
     assert sdist.name == f"grove_migrator-{__version__}.tar.gz"
-    found = names(sdist)
-    assert {name.partition("/")[0] for name in found} <= {
-        *("", "migrator", "pyproject.toml", "README.md", "LICENSE", "PKG-INFO", ".gitignore"),
-    }
     with tarfile.open(sdist) as opened:
+        found = {name.split("/")[1] for name in opened.getnames() if "/" in name}
+        assert found <= {"migrator", "pyproject.toml", "README.md", "LICENSE", "PKG-INFO", ".gitignore"}
         opened.extractall(tmp_path, filter="data")
     again = build(tmp_path / "again", "wheel", tmp_path / f"grove_migrator-{__version__}")
     wheel = build(tmp_path / "wheel", "wheel")
     assert again.read_bytes() == wheel.read_bytes()
+
+
+def test_the_wheel_holds_the_data_and_no_tests(tmp_path: Path) -> None:
+    """What is installed can hash: layouts and releases are in the wheel; tests and scripts are not."""
+    with zipfile.ZipFile(build(tmp_path, "wheel")) as archive:
+        names = set(archive.namelist())
+        scripts = next(archive.read(name).decode() for name in names if name.endswith("entry_points.txt"))
+    files = (path for path in (ROOT / "migrator").rglob("*") if path.suffix in {".json", ".html", ".css"})
+    data = {str(path.relative_to(ROOT)) for path in files}
+    needed = ("hashing/releases.json", "hashing/layouts/1.33.json", "render/page.html", "render/page.css")
+    assert {f"migrator/{name}" for name in needed} <= data <= names
+    assert "migrator/py.typed" in names
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+    assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == {"migrator"}
+    assert "grove-migrator = migrator.cli:main" in scripts
+    assert "kubectl-grove_migrate = migrator.cli:main" in scripts
 
 
 def test_the_wheel_runs_where_nothing_else_of_the_project_is(tmp_path: Path) -> None:

@@ -32,10 +32,14 @@ def test_nothing_installed_is_none() -> None:
     assert look(cluster_of(deployment(name="web", labels={"app": "web"}) | {"spec": {}})).operator is None
 
 
-@pytest.mark.parametrize(("observed", "gone"), [(1, False), (2, True), (3, True), (None, True)])
-def test_an_operator_is_gone_when_its_controller_has_seen_the_zero(observed: int | None, *, gone: bool) -> None:
+@pytest.mark.parametrize(
+    ("replicas", "observed", "gone"), [(0, 1, False), (0, 2, True), (0, 3, True), (0, None, True), (1, 2, False)]
+)
+def test_an_operator_is_gone_when_its_controller_has_seen_the_zero(
+    replicas: int, observed: int | None, *, gone: bool
+) -> None:
     """Zero replicas and no pod mean nothing while the Deployment controller may still act on the generation before."""
-    body = deployment(replicas=0)
+    body = deployment(replicas=replicas)
     body["metadata"]["generation"], body["status"] = 2, {"observedGeneration": observed}
     assert found_in(cluster_of(body, installation.config_map())).gone is gone
 

@@ -133,9 +133,10 @@ def test_topology_spread_is_sorted_by_both_of_its_keys() -> None:
 
 
 def test_ports_are_sorted_by_number_and_then_protocol() -> None:
-    """Port 9 comes before 80, as numbers do and strings would not, and TCP before UDP."""
+    """No port comes before 1, and 9 before 80, as numbers do and strings would not, and TCP before UDP."""
     ports = [
         {},
+        {"containerPort": 1},
         {"containerPort": 9, "protocol": "UDP"},
         {"containerPort": 80, "protocol": "TCP"},
         {"containerPort": 80, "protocol": "UDP"},

@@ -10,7 +10,7 @@ from migrator.grove.places import PROGRESS_FIELDS
 from migrator.planning.baseline import baseline_of
 from migrator.planning.options import PlanOptions, direction
 from migrator.planning.problems import changes_since, problems_of
-from tests.support.builders import LATER, World, clique
+from tests.support.builders import DELETION, LATER, World, clique
 
 
 def test_a_scaling_group_that_came_later_has_nothing_to_be_compared_with() -> None:
@@ -21,6 +21,14 @@ def test_a_scaling_group_that_came_later_has_nothing_to_be_compared_with() -> No
     now = world.snapshot().trees[0]
     assert [str(problem.ref) for problem in changes_since(now, before)] == ["PodCliqueScalingGroup default/web-0-sg"]
     assert list(changes_since(now, replace(before, scaling_groups={}))) == []
+
+
+def test_a_pod_on_its_way_out_is_missing() -> None:
+    """A pod of before the upgrade that terminates is as good as gone."""
+    world = World().grow()
+    before = baseline_of(world.snapshot().trees[0])
+    (lost,) = changes_since(world.put("Pod", "web-0-front-0", DELETION, LATER).snapshot().trees[0], before)
+    assert (str(lost.ref), lost.lost_pods, lost.settles) == ("PodClique default/web-0-front", True, False)
 
 
 def test_a_set_that_goes_or_has_not_begun_is_not_judged() -> None:
