@@ -113,7 +113,7 @@ class Stream(Generic[K]):
         """Wait for an answer or for the next time limit; then take in all answers."""
         timing, flying = self._transport.timing, self._flying
         left = self._pause or math.inf
-        if self._waiting and len(flying) < self._window.size:
+        if self._waiting and not self._pause and len(flying) < self._window.size:
             left = min(left, self._waiting[0][0] - timing.clock())
         if not flying:
             timing.sleep(max(left, 0.0))

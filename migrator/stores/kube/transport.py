@@ -140,14 +140,16 @@ class Transport:
         :class:`~migrator.errors.ClusterError` for a definite failure, and :class:`~migrator.errors.LostReply` for a
         write that may have been applied.
         """
-        course = Course(request, self.until(request))
-        while True:
-            while self.limit is not None and not request.urgent and (pause := self.limit.take()):
-                self.timing.sleep(pause)
-            body = self._attempt(course)
-            if body is not None:
-                return body
+        self._pass_limit(request)
+        course = Course(request, self.until(request))  # the wait for the limit is not part of its time
+        while (body := self._attempt(course)) is None:
             self.timing.sleep(course.wait)
+            self._pass_limit(request)
+        return body
+
+    def _pass_limit(self, request: Request) -> None:
+        while self.limit is not None and not request.urgent and (pause := self.limit.take()):
+            self.timing.sleep(pause)
 
     def _attempt(self, course: Course) -> bytes | None:
         """Send a request once; ``None`` where it may be sent again after ``course.wait``."""

@@ -258,6 +258,13 @@ def test_the_rate_limit_counts_every_request_but_those_for_leases(serve: Serve) 
     assert time.slept == [1.0, 1.0]
 
 
+def test_the_wait_for_the_rate_limit_is_not_part_of_a_request_s_time(serve: Serve) -> None:
+    """A write that waited for longer than one may take has all of its time when it is sent."""
+    api = serve(POD)
+    store = store_on(api.url, time=FakeTime(), request_timeout=5.0, limit=lambda clock: RateLimit(0.1, clock=clock))
+    assert [patch(store) and api.seen[-1].query["timeout"] for _ in range(2)] == ["5.000s", "5.000s"]
+
+
 def test_every_request_is_reported(serve: Serve) -> None:
     """Method, path and status of each attempt are reported, 0 where there was no answer."""
     api = serve(POD, Reset, THROTTLED, POD)

@@ -31,6 +31,7 @@ from tests.support.fake_api import (
 OPS = (Op("test", "/metadata/uid", "u"), Op("replace", "/metadata/labels/a", "b"))
 POD = ok(kind="Pod", metadata={"name": "p"})
 SLOW_DOWN = status(429, "slow down", Retry_After="1")
+RESTARTING = status(503, "apiserver is shutting down")
 
 Outcomes = dict[int, MigratorError | None]
 
@@ -224,6 +225,18 @@ def test_the_rate_limit_counts_patches_and_takes_none_early(serve: Serve) -> Non
     store = store_on(api.url, time=time, limit=lambda clock: RateLimit(2, clock=clock))
     send(store, 6, before=lambda _: taken.append(time() - 100.0))
     assert taken == pytest.approx([0.0, 0.0, 0.5, 1.0, 1.5, 2.0])
+
+
+def test_a_retry_that_is_due_waits_for_the_rate_limit_without_asking_again_and_again(serve: Serve) -> None:
+    """Nothing can be sent before, so that a sleep of no time would only burn a CPU."""
+
+    class Sleeper(FakeTime):
+        def sleep(self, seconds: float) -> None:
+            assert seconds > 0
+            super().sleep(seconds)
+
+    store = store_on(serve(RESTARTING, POD).url, time=Sleeper(), limit=lambda clock: RateLimit(1, clock=clock))
+    assert send(store, 1) == {0: None}
 
 
 def test_a_retry_whose_time_is_over_is_not_sent(serve: Serve) -> None:

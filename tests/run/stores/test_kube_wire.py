@@ -182,19 +182,75 @@ def test_a_connection_that_the_server_ended_is_not_idle() -> None:
         connection.close()
 
 
-def test_a_connection_is_asked_whether_it_is_open_unless_its_answer_is_new(
-    api: FakeApi, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A server that goes away is noticed before the next write is sent, once the last answer is not of this moment."""
-    now = [100.0]
-    monkeypatch.setattr("migrator.stores.kube.wire.time.monotonic", lambda: now[0])
-    connection = connector(api.url).connect(5.0)
-    assert ask(connection, "/").reusable
-    connection._sock.shutdown(socket.SHUT_RDWR)
-    assert connection.is_idle()
-    now[0] += 1.0
-    assert not connection.is_idle()
-    connection.close()
+class Pair:
+    """The connections of both sides: ours as the official client makes it, and the server's."""
+
+    def __init__(self) -> None:
+        listening = socket.create_server(("127.0.0.1", 0))
+        self.sock = socket.create_connection(listening.getsockname())
+        self.server, _ = listening.accept()
+        listening.close()
+        self.connection = Connection(self, "", "server", {})
+
+    def close(self) -> None:
+        """The end of our side."""
+        self.sock.close()
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    """Two ends."""
+    ends = Pair()
+    yield ends
+    ends.connection.close()
+    ends.server.close()
+
+
+ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+
+
+@pytest.mark.parametrize("more", [b"", b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n"])
+def test_a_connection_is_not_idle_any_more_as_soon_as_something_came(pair: Pair, more: bytes) -> None:
+    """However new the last answer is: no write is lost to a connection that ended, or gets an answer of nobody's."""
+    pair.server.sendall(ANSWER)
+    assert ask(pair.connection, "/").reusable
+    assert pair.connection.is_idle()
+    pair.server.sendall(more)
+    pair.server.shutdown(socket.SHUT_WR)
+    select.select([pair.sock], [], [], 10.0)
+    assert not pair.connection.is_idle()
+
+
+def test_an_answer_to_a_part_of_a_request_is_read(pair: Pair) -> None:
+    """A server that refuses a body by its length ends the connection; the write was refused, and no reply is lost."""
+
+    def refuse() -> None:
+        pair.server.recv(65536)
+        pair.server.sendall(b"HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}")
+        pair.server.shutdown(socket.SHUT_WR)
+        pair.server.close()
+
+    server = threading.Thread(target=refuse)
+    server.start()
+    received = ask(pair.connection, "/", b"x" * 20_000_000)
+    server.join()
+    assert (received.status, received.reusable) == (413, False)
+
+
+def test_a_part_of_a_request_without_an_answer_is_an_error(pair: Pair) -> None:
+    """A server that goes away in the middle of a request is noticed."""
+    server = threading.Thread(target=lambda: (pair.server.recv(65536), pair.server.close()))
+    server.start()
+    with pytest.raises(ProtocolError):
+        ask(pair.connection, "/", b"x" * 20_000_000)
+    server.join()
+
+
+def test_a_timeout_may_be_of_any_length(pair: Pair) -> None:
+    """Of months too, which a poll cannot wait for."""
+    pair.server.sendall(ANSWER)
+    pair.connection.send("GET", "/", {}, b"", timeout=10.0)
+    assert pair.connection.wait(1e9).status == 200
 
 
 def test_an_answer_that_does_not_come_is_not_waited_for_longer() -> None:
