@@ -17,6 +17,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path as FilePath
 from typing import IO, Any, Final, TypeAlias
@@ -278,7 +279,8 @@ def _replace_file(path: FilePath, write: Callable[[IO[bytes]], None]) -> None:
         return
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        with beside.open("xb") as file:
+        private = partial(os.open, mode=0o666 if before is None else 0o600)  # never wider than the file that was there
+        with open(beside, "xb", opener=private) as file:  # a path's own open has no opener
             if before is not None:
                 os.fchmod(file.fileno(), stat.S_IMODE(before))
             write(file)

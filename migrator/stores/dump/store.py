@@ -50,16 +50,19 @@ class _Entry:
 
     @property
     def current(self) -> JSONObject:
-        """The object with its changes; a new one each time."""
+        """The object with its changes, which must not be changed."""
         packed = self._packed
-        value: JSONObject = marshal.loads(packed) if isinstance(packed, bytes) else copy.deepcopy(packed)  # noqa: S302 - our own bytes
+        value: JSONObject = marshal.loads(packed) if isinstance(packed, bytes) else packed  # noqa: S302 - our own bytes
         return _replaced(value, self.changes)
 
 
 def _replaced(value: JSONObject, changes: Iterable[tuple[Path, str]]) -> JSONObject:
+    """The object with other strings; the given one stays as it is."""
     for (*way, last), new in changes:
-        holder: Any = value
+        holder: Any = copy.copy(value)
+        value = holder
         for step in way:
+            holder[step] = copy.copy(holder[step])
             holder = holder[step]
         holder[last] = new
     return value

@@ -87,6 +87,10 @@ class Reader:
         self._head_size = 0
         self._received: Received | None = None
 
+    def end(self) -> None:
+        """Nothing more is read. Reader and parser refer to each other, and the collector of cycles may be paused."""
+        del self._parser
+
     def feed(self, data: bytes) -> Received | None:
         """The response once it is whole, from its bytes as they come, ``b""`` at their end; ``None`` until then.
 
@@ -152,7 +156,8 @@ class Connection:
     """
 
     def __init__(self, made: Any, prefix: str, host: str, headers: Mapping[str, str]) -> None:  # noqa: ANN401
-        self.close = finalize(self, made.close)
+        self._reader = Reader()
+        self.close = finalize(self, _end, made, self._reader)
         self._sock = made.sock
         self._sock.settimeout(0)
         self.number = int(self._sock.fileno())
@@ -160,7 +165,6 @@ class Connection:
         self._fixed = {"Host": host, "Accept-Encoding": "identity", **headers}
         self._headers: Mapping[str, str] = {}
         self._lines = ""
-        self._reader = Reader()
         self._poll = select.poll()
         self._poll.register(self.number, select.POLLIN)
 
@@ -220,6 +224,11 @@ class Connection:
         except OSError:
             return False
         return False
+
+
+def _end(made: Any, reader: Reader) -> None:  # noqa: ANN401 - urllib3's own
+    made.close()
+    reader.end()
 
 
 class Connector:

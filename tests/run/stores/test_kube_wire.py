@@ -9,6 +9,7 @@ import random
 import select
 import socket
 import threading
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +18,7 @@ import urllib3
 from kubernetes.client import ApiClient, Configuration
 from urllib3.exceptions import HTTPError, ProtocolError
 
+from migrator.gc_paused import gc_paused
 from migrator.stores.kube.wire import Connection, Connector, Reader, Received, lines_of, request
 from tests.support.fake_api import Answer, FakeApi, ok
 
@@ -202,7 +204,7 @@ def pair() -> Iterator[Pair]:
     """Two ends."""
     ends = Pair()
     yield ends
-    ends.connection.close()
+    ends.sock.close()
     ends.server.close()
 
 
@@ -244,6 +246,17 @@ def test_a_part_of_a_request_without_an_answer_is_an_error(pair: Pair) -> None:
     with pytest.raises(ProtocolError):
         ask(pair.connection, "/", b"x" * 20_000_000)
     server.join()
+
+
+def test_a_connection_that_is_closed_leaves_nothing_to_the_collector_of_cycles(pair: Pair) -> None:
+    """It is paused while patches are sent, and a server may end each connection after one of them."""
+    pair.server.sendall(ANSWER)
+    ask(pair.connection, "/")
+    reader = weakref.ref(pair.connection._reader)
+    with gc_paused():
+        pair.connection.close()
+        del pair.connection
+        assert reader() is None
 
 
 def test_a_timeout_may_be_of_any_length(pair: Pair) -> None:

@@ -81,6 +81,21 @@ def test_an_existing_file_is_replaced_with_its_permissions(tmp_path: Path, store
     assert sorted(path.name for path in tmp_path.iterdir()) == ["dump", "link", "real"]
 
 
+def test_nobody_else_may_open_the_new_file_before_it_has_the_permissions_of_the_old(
+    tmp_path: Path, store: DumpStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dump holds secrets: who opens it early would read what is written later."""
+    (tmp_path / "out").touch(0o600)
+    early: list[int] = []
+    monkeypatch.setattr(os, "fchmod", lambda number, _mode: early.append(stat.S_IMODE(os.fstat(number).st_mode)))
+    mask = os.umask(0)
+    try:
+        store.write(str(tmp_path / "out"))
+    finally:
+        os.umask(mask)
+    assert early == [0o600]
+
+
 def test_a_new_file_has_the_usual_permissions(tmp_path: Path, store: DumpStore) -> None:
     """Not those of a temporary file."""
     mask = os.umask(0o027)

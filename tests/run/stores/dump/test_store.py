@@ -12,7 +12,7 @@ from migrator.errors import NotFound
 from migrator.errors import TestFailed as FailedTest
 from migrator.resources import CONFIG_MAPS, LEASES, POD_CLIQUE_SETS, POD_CLIQUES, PODS, Op
 from migrator.store import DryRun
-from tests.support.dumps import LABEL, OBJECTS, PCS, POD, read, relabel, swap, written
+from tests.support.dumps import LABEL, OBJECTS, PCS, POD, read, regenerate, relabel, swap, written
 
 
 def test_reading_what_is_there(tmp_path: Path) -> None:
@@ -41,6 +41,18 @@ def test_reading_what_is_there(tmp_path: Path) -> None:
     ):
         with pytest.raises(NotFound):
             absent()
+
+
+def test_an_object_may_nest_deeply_beside_a_number_that_keeps_its_spelling(tmp_path: Path) -> None:
+    """Reading it does not walk through it, and a patch leaves what was returned before as it was."""
+    odd = '{"a": 1.50, "b": ' + "[" * 900 + "]" * 900 + "}"
+    text = json.dumps({**PCS, "spec": {"template": "odd"}}).replace('"odd"', odd)
+    store = read(tmp_path, text)
+    before = store.get(POD_CLIQUE_SETS, "a", "demo")
+    regenerate(store)
+    assert before["status"] == PCS["status"]
+    assert store.get(POD_CLIQUE_SETS, "a", "demo")["status"] == {"currentGenerationHash": "def6"}
+    assert written(tmp_path, store) == text.replace("abc5", "def6")
 
 
 def test_a_failed_test_changes_nothing(tmp_path: Path) -> None:
