@@ -272,7 +272,8 @@ class Transport:
             now = self.timing.clock()
             if now - asked >= _FRESH:
                 settings = self._configuration.auth_settings().values()
-                known = {("", ""): {setting["key"]: setting["value"] for setting in settings}}
+                # A file with a token may end with a line break, which client-go strips too.
+                known = {("", ""): {setting["key"]: setting["value"].strip() for setting in settings}}
                 self._known = (now, known)
         return known
 

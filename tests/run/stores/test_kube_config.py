@@ -68,6 +68,13 @@ def test_the_flag_names_the_file(tmp_path: Path, api: FakeApi, monkeypatch: pyte
     assert api.seen[0].headers["User-Agent"].startswith("grove-migrator/")
 
 
+def test_a_token_file_may_end_with_a_line_break(tmp_path: Path, api: FakeApi) -> None:
+    """As an editor writes it and kubectl reads it."""
+    (tmp_path / "token").write_text("sesame\n", encoding="utf-8")
+    ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user={"tokenFile": str(tmp_path / "token")}))
+    assert api.seen[0].headers["authorization"] == "Bearer sesame"
+
+
 def test_the_environment_names_files_of_which_some_exist(
     tmp_path: Path, api: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
