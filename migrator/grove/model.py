@@ -1,4 +1,7 @@
-"""Grove's objects, trimmed so that 100,000 pods fit into a small Job; labels as in ``operator/api/common/labels.go``."""
+"""Grove's objects, trimmed so that 100,000 pods fit into a small Job.
+
+Names and labels are Grove's own (``operator/api/common/labels.go``).
+"""
 
 from __future__ import annotations
 
