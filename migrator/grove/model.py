@@ -1,7 +1,4 @@
-"""Grove's objects, trimmed so that 100,000 pods fit into a small Job.
-
-Names and labels are Grove's own (``operator/api/common/labels.go``).
-"""
+"""Grove's objects, trimmed so that 100,000 pods fit into a small Job; labels: ``operator/api/common/labels.go``."""
 
 from __future__ import annotations
 
