@@ -33,8 +33,8 @@ RUN_FIGURES: Final = """\
 - **The whole run** is a process from its start to its end: imports, preflight, snapshot, plan, record, patches, and
   the snapshot that proves them. **Operator away** is the time from its scale-down to the last write.
 - **A server that answers at once** is a small TLS server in Go (`benchmarks/reference/answerer`), on a core of its own.
-- **Nothing to do** is the preflight of a run that finds everything migrated. **The lists alone** are the same lists:
-  the same client reads and parses them and throws them away.
+- **Nothing to do** is the preflight of a run that finds everything migrated. **The lists alone** are the same lists,
+  of every kind that the API server names in Grove's groups: the same client reads and parses them and throws them away.
 - **A GET of another client** is one of a small object, twenty times a second, by a process that does nothing else.
 """
 
