@@ -21,7 +21,7 @@ from migrator.planning.revert import make_revert
 from migrator.planning.tables import Table
 from migrator.run import operator
 from migrator.run.context import Context, RunOptions
-from migrator.run.decisions import Lease, Op, Phase, Rec, Sets, Situation, Why
+from migrator.run.decisions import OPEN, Lease, Op, Phase, Rec, Sets, Situation, Why
 from migrator.run.leases import OWN_LEASE, LeaseSeen
 from migrator.run.operator import Found, Operator
 from migrator.run.record import Recorded, Recorder
@@ -149,7 +149,7 @@ class Observation:
             return Rec.NONE
         if run.finished is not None:
             return Rec.CLOSED
-        state, way = Rec(run.state) if run.state in {*Rec} else Rec.OTHER, self.options.way
+        state, way = Rec(run.state) if run.state in OPEN else Rec.OTHER, self.options.way
         ours = all(is_of(table, way) for table in self.recorded.of_open_run().values())
         return state if ours or state is Rec.STOPPING else Rec.OTHER
 
@@ -305,7 +305,7 @@ def _before_its_tables(seen: Observation) -> bool:
 
 
 def _check_recorded(seen: Observation) -> None:
-    """Raise ``UsageError`` for a revert to other hashes than the recorded ones; GM-205 is for a run that did not end."""
+    """Raise ``UsageError`` for a revert to other hashes than those recorded; after a run that did not end it is GM-205."""
     other = next((table for table in seen.recorded.tables if not is_of(table, seen.options.way)), None)
     if other is not None and seen.rec is not Rec.OTHER:
         raise UsageError(
