@@ -305,9 +305,9 @@ def _before_its_tables(seen: Observation) -> bool:
 
 
 def _check_recorded(seen: Observation) -> None:
-    """Raise ``UsageError`` for a revert to other hashes than those recorded; after a run that did not end it is GM-205."""
+    """Raise ``UsageError`` for a revert to other hashes than those that the record of a finished run holds."""
     other = next((table for table in seen.recorded.tables if not is_of(table, seen.options.way)), None)
-    if other is not None and seen.rec is not Rec.OTHER:
+    if other is not None and seen.rec is Rec.CLOSED:
         raise UsageError(
             f"the record has PodCliqueSet {other.namespace}/{other.name} migrated from {other.source} to "
             f"{other.target}: undo that with `run --revert --to {other.target}`, or give up its record with "
