@@ -111,7 +111,7 @@ class Situation:
     @property
     def open(self) -> bool:
         """Whether a run did not end; this one counts too."""
-        return self.record in _OPEN
+        return self.record in OPEN
 
     @property
     def live(self) -> bool:
@@ -155,7 +155,7 @@ class Goal(StrEnum):
     LEAVE = auto()
 
 
-_OPEN: Final = frozenset({Rec.STOPPING, Rec.WRITING, Rec.REVERTING})
+OPEN: Final = frozenset({Rec.STOPPING, Rec.WRITING, Rec.REVERTING})
 _WROTE: Final = frozenset({Rec.WRITING, Rec.REVERTING})
 
 

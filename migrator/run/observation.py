@@ -21,7 +21,7 @@ from migrator.planning.revert import make_revert
 from migrator.planning.tables import Table
 from migrator.run import operator
 from migrator.run.context import Context, RunOptions
-from migrator.run.decisions import Lease, Op, Phase, Rec, Sets, Situation, Why
+from migrator.run.decisions import OPEN, Lease, Op, Phase, Rec, Sets, Situation, Why
 from migrator.run.leases import OWN_LEASE, LeaseSeen
 from migrator.run.operator import Found, Operator
 from migrator.run.record import Recorded, Recorder
@@ -149,7 +149,7 @@ class Observation:
             return Rec.NONE
         if run.finished is not None:
             return Rec.CLOSED
-        state, way = Rec(run.state) if run.state in {*Rec} else Rec.OTHER, self.options.way
+        state, way = Rec(run.state) if run.state in OPEN else Rec.OTHER, self.options.way
         ours = all(is_of(table, way) for table in self.recorded.of_open_run().values())
         return state if ours or state is Rec.STOPPING else Rec.OTHER
 
@@ -274,6 +274,7 @@ def read_sets(store: Store, seen: Observation, context: Context) -> Observation:
         back = tuple(tree for tree in undo if tree.changes)
         left = {tree.ref.uid for tree in trees if not tree.pcs.terminating and left_of(tree, tables[tree.ref.uid])}
         if options.revert and not _before_its_tables(seen):
+            _check_recorded(seen)
             undo = make_revert(snapshot, everything, tables=recorded.origins().by_set()).trees
             plan = replace(plan, trees=tuple(tree for tree in undo if options.plan.selection.matches(tree.tree.pcs)))
             remains = any(tree.changes and not options.plan.selection.matches(tree.tree.pcs) for tree in undo)
@@ -301,6 +302,17 @@ def _before_its_tables(seen: Observation) -> bool:
     if run is None or run.revert or run.state != Rec.STOPPING or seen.recorded.tables:
         return False
     return (run.source, run.target) == (plan.source, plan.target)
+
+
+def _check_recorded(seen: Observation) -> None:
+    """Raise ``UsageError`` for a revert to other hashes than those that the record of a finished run holds."""
+    other = next((table for table in seen.recorded.tables if not is_of(table, seen.options.way)), None)
+    if other is not None and seen.rec is Rec.CLOSED:
+        raise UsageError(
+            f"the record has PodCliqueSet {other.namespace}/{other.name} migrated from {other.source} to "
+            f"{other.target}: undo that with `run --revert --to {other.target}`, or give up its record with "
+            "`verify --close`"
+        )
 
 
 def left_of(tree: Tree, table: Table) -> tuple[Change, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -9,13 +10,14 @@ import pytest
 from migrator import resources
 from migrator.errors import Reverted
 from migrator.run.leases import PARKED
+from migrator.run.record import RUN_NAME
 from testbed import operator_installation as installation
 from testbed.trees import Object
 from tests.simulation import cluster
 from tests.simulation.points import CHOICE, GROVE, first, points, tree_points
 from tests.simulation.process import KILLED, MOMENTS, Moment, Step, do_at, kill_at
 from tests.simulation.truth import DONE, FAILED, REFUSED, REVERTED, STUCK, lies
-from tests.simulation.world import World
+from tests.simulation.world import LONGER_THAN_A_LEASE, World
 from tests.support.counts import record
 
 
@@ -221,3 +223,22 @@ def test_beside_the_targets_operator_nothing_is_brought_back(*, late: bool) -> N
     world.advance(60)
     assert world.holder.startswith("grove-operator-")
     assert len(world.records) > 1, "a revert can still find its tables"
+
+
+@pytest.mark.parametrize("state", ["done", "none", "sleeping"])
+def test_a_run_that_did_not_end_in_a_state_that_no_run_has_is_refused(state: str) -> None:
+    """Of a record that is damaged, or of another version, nothing is known but that it is open."""
+    world = World()
+    world.run(kill_at(12, "before"))
+    world.advance(LONGER_THAN_A_LEASE)
+
+    def damage(body: Object) -> None:
+        text = json.loads(body["data"]["run.json"])
+        body["data"]["run.json"] = json.dumps(text | {"run": text["run"] | {"state": state}})
+
+    world.store.edit(resources.CONFIG_MAPS, cluster.NAMESPACE, RUN_NAME, damage)
+    before = world.grove()
+    ending = world.run(kill_at(100, "before"))
+    assert ending.code in {REFUSED, STUCK}, ending
+    assert "GM-205" in str(ending.error)
+    assert world.grove() == before

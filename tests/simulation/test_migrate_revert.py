@@ -7,6 +7,7 @@ import pytest
 from migrator import resources
 from migrator.errors import Rejected
 from migrator.grove.model import LABEL_POD_TEMPLATE_HASH as HASH
+from migrator.run.decisions import Exit
 from migrator.run.record import Recorder
 from tests.simulation import cluster
 from tests.simulation.process import MOMENTS, Moment, Step, kill_at
@@ -113,3 +114,17 @@ def test_a_later_run_that_fails_leaves_an_earlier_migration_alone() -> None:
     assert world.grove() == world.after
     assert world.run(revert=True).code == DONE
     assert (world.grove() == world.before, world.replicas) == (True, 1)
+
+
+@pytest.mark.parametrize(("source", "target"), [("legacy-1.33", cluster.TARGET), ("legacy-1.33", cluster.SOURCE)])
+def test_a_revert_to_other_hashes_than_the_recorded_ones_is_refused(source: str, target: str) -> None:
+    """A wrong --from, or the flags of another run, write nothing where the record has what was there before."""
+    world = migrated_world()
+    records, process = world.records, world.start(fault=kill_at(100, "before"))
+    ending = process.run(revert=True, source=source, target=target)
+    assert ending.code == Exit.USAGE
+    assert f"run --revert --to {cluster.TARGET}" in str(ending.error)
+    assert (world.grove(), world.replicas, world.records) == (world.after, 0, records)
+    assert process.writes == []
+    assert world.run(revert=True).code == DONE
+    assert world.grove() == world.before
