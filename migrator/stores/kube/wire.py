@@ -50,7 +50,7 @@ class Received(NamedTuple):
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """The headers by their names in lower case; made when asked for, as only a failure has one of interest."""
+        """The headers by their names in lower case; made when asked for, because they matter only in a failure."""
         found: dict[str, str] = {}
         for name, value in self.head:
             key, text = name.decode("latin-1").lower(), value.decode("latin-1")
@@ -153,7 +153,7 @@ class Connection:
     """
 
     def __init__(self, made: Any, prefix: str, host: str, headers: Mapping[str, str]) -> None:  # noqa: ANN401
-        self.close = finalize(self, made.close)
+        self.close = finalize(self, made.close)  # called at the latest when nothing refers to the connection
         self._sock = made.sock
         self._sock.settimeout(0)
         self.number = int(self._sock.fileno())
@@ -210,7 +210,7 @@ class Connection:
     def is_idle(self) -> bool:
         """Whether a connection on which nothing is due is still open: the server may end it, or send TLS tickets.
 
-        Right after an answer that keeps it, it is: asking anew takes as long as reading the answer does.
+        It counts as open for a moment after an answer that keeps it, because asking takes as long as reading an answer.
         """
         if time.monotonic() - self._answered < _SURELY_OPEN:
             return True
