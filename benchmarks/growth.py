@@ -31,7 +31,7 @@ from migrator.planning.planner import make_plan
 from migrator.resources import Resource
 from migrator.run.observation import pending
 from migrator.run.snapshot import take
-from migrator.store import DryRun, Listing
+from migrator.store import DryRun
 
 T = TypeVar("T")
 
@@ -107,7 +107,7 @@ class _Lists:
         *,
         look: seam.Look | None = None,
         **_: Any,  # noqa: ANN401
-    ) -> Listing[T]:
+    ) -> tuple[T, ...]:
         """Every object of a kind."""
         if resource in {resources.POD_GANG_MAPS, resources.POD_GANGS}:
             raise NotFound(f"{resource.qualified_name} is not installed")
@@ -118,7 +118,7 @@ class _Lists:
             items += map(project, raws)
             if look is not None:
                 look(raws, text.encode())
-        return Listing(tuple(items), "1")
+        return tuple(items)
 
 
 def texts_of(pods: int, kind: str, change: Callable[[JSONObject], None]) -> Iterator[str]:

@@ -7,8 +7,8 @@ import sys
 from time import perf_counter, process_time
 
 from migrator import resources
-from migrator.errors import NotFound
 from migrator.grove.model import LABEL_MANAGED_BY, MANAGED_BY_GROVE
+from migrator.grove.sweep import GROUPS
 from migrator.stores.kube import store as kube_store
 
 
@@ -16,19 +16,10 @@ def main(kubeconfig: str) -> None:
     """Print seconds of the clock and of CPU, as one JSON object."""
     store = kube_store.connect(kubeconfig=kubeconfig)
     began, cpu = perf_counter(), process_time()
-    for resource in (
-        resources.POD_CLIQUE_SETS,
-        resources.POD_GANG_MAPS,
-        resources.POD_CLIQUE_SCALING_GROUPS,
-        resources.POD_CLIQUES,
-    ):
-        try:
-            store.list(resource, lambda _raw: None)
-        except NotFound:
-            continue
-    store.list(
-        resources.PODS, lambda _raw: None, label_selector=f"{LABEL_MANAGED_BY}={MANAGED_BY_GROVE}", metadata_only=True
-    )
+    selector = f"{LABEL_MANAGED_BY}={MANAGED_BY_GROVE}"
+    for kind in (kind for group in GROUPS for kind in store.kinds(group)):
+        store.list(kind, lambda _raw: None)
+    store.list(resources.PODS, lambda _raw: None, label_selector=selector, metadata_only=True)
     print(json.dumps({"seconds": perf_counter() - began, "cpuSeconds": process_time() - cpu}))
 
 

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from migrator.errors import MigratorError
 from migrator.exact_json import JSONObject
@@ -38,14 +37,6 @@ class DryRun(StrEnum):
     NONE = "none"
     CLIENT = "client"
     SERVER = "server"
-
-
-@dataclass(frozen=True, slots=True)
-class Listing(Generic[T]):
-    """A complete list at one resource version (empty text for a file)."""
-
-    items: tuple[T, ...]
-    resource_version: str
 
 
 class Write(NamedTuple):
@@ -117,7 +108,7 @@ class Store(Protocol):
         field_selector: str | None = None,
         metadata_only: bool = False,
         look: Look | None = None,
-    ) -> Listing[T]:
+    ) -> tuple[T, ...]:
         """Read every object of a kind, in all namespaces unless one is given, in pages of one snapshot.
 
         ``project`` is applied to each object at once, so that only one page is held in full; ``look`` gets each page

@@ -76,7 +76,7 @@ def _sets(path: str | None, cluster: ClusterFlags) -> Iterator[Mapping[str, Any]
         return
     store = wiring.connect(cluster, dry_run=DryRun.CLIENT)
     try:
-        yield from store.list(POD_CLIQUE_SETS, lambda pcs: pcs, namespace=cluster.namespace).items
+        yield from store.list(POD_CLIQUE_SETS, lambda pcs: pcs, namespace=cluster.namespace)
     except NotFound:
         return
 

@@ -21,7 +21,7 @@ from migrator.cli.log import Unbreakable
 from migrator.errors import MigratorError
 from migrator.exact_json import JSONObject
 from migrator.resources import Resource
-from migrator.store import DryRun, Listing, Store, Write
+from migrator.store import DryRun, Store, Write
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -143,7 +143,7 @@ class _Watched:
         resource: Resource,
         project: Callable[[JSONObject], T],
         **options: Any,  # noqa: ANN401 - the store's
-    ) -> Listing[T]:
+    ) -> tuple[T, ...]:
         with self._progress.stage(f"reading {resource.plural}") as count:
             return self._store.list(resource, lambda raw: (count(), project(raw))[1], **options)
 

@@ -1,7 +1,4 @@
-"""The model of a cluster: Grove's objects, trimmed so that 100,000 pods fit into a small Job.
-
-Names and labels are Grove's own (``operator/api/common/labels.go``).
-"""
+"""Grove's objects, trimmed so that 100,000 pods fit into a small Job; labels: ``operator/api/common/labels.go``."""
 
 from __future__ import annotations
 
@@ -53,11 +50,8 @@ class Place(StrEnum):
 CLIQUE_STATUS_PLACES: Final = frozenset({Place.CLIQUE_TEMPLATE, Place.CLIQUE_GENERATION, Place.CLIQUE_PROGRESS})
 GROUP_PLACES: Final = frozenset({Place.GROUP_GENERATION, Place.GROUP_PROGRESS})
 #: Under OnDelete these may hold hashes of older templates on purpose.
-LEFTOVER_PLACES: Final = frozenset(
-    {
-        *(Place.POD_LABEL, Place.CLIQUE_TEMPLATE, Place.CLIQUE_GENERATION),
-        *(Place.GROUP_GENERATION, Place.GANG_MAP_ENTRY, Place.GANG_LABEL),
-    }
+LEFTOVER_PLACES: Final = frozenset(Place).difference(
+    (Place.SET_GENERATION, Place.CLIQUE_LABEL, Place.CLIQUE_PROGRESS, Place.GROUP_PROGRESS)
 )
 
 

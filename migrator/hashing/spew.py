@@ -29,6 +29,7 @@ _PARTED: Final = frozenset({ROOT, "v1.ObjectMeta", "v1.PodSpec", "v1.Container",
 
 _LONG: Final = 64  # a string that is as long is worth a piece of its own
 _PLANS: Final = 1 << 10  # so many combinations of set fields are prepared for each struct
+_fixed: Final = cache(Fixed)  # layouts share the texts between fields, and so the sums of these texts
 
 _INTEGER: Final = re.compile(r"u?int(\d*)")
 _MAP: Final = re.compile(r"map\[([^\]]+)\](.+)")
@@ -142,10 +143,6 @@ class _Map(Elements):
             except DecodeError as error:
                 raise _within(f".{key}", error) from None
         out.append("]" if value else f"{lead}map[]")
-
-
-#: Layouts share the texts between fields, and so the sums of these texts.
-_fixed: Final = cache(Fixed)
 
 
 class Struct:

@@ -129,7 +129,7 @@ def find(store: Store, flags: OperatorFlags, *, everywhere: bool = True) -> Foun
     Raises :class:`~migrator.errors.UsageError` for a named Deployment that does not exist, and
     :class:`~migrator.errors.NotAuthorised` where a right is missing: what may not be seen is not taken for absent.
     """
-    configurations = store.list(VALIDATING_WEBHOOK_CONFIGURATIONS, lambda raw: raw).items
+    configurations = store.list(VALIDATING_WEBHOOK_CONFIGURATIONS, lambda raw: raw)
     service, behind = _service(store, configurations)
     chosen, findings = _choose(_deployments(store, flags, service, everywhere=everywhere), flags, service)
     its = _place(chosen) if chosen else None
@@ -214,7 +214,7 @@ def _deployments(store: Store, flags: OperatorFlags, service: _Service, *, every
         def if_wanted(raw: JSONObject) -> JSONObject | None:
             return raw if raw["metadata"]["name"] == flags.deployment or _recognised(raw, service) else None
 
-        found = store.list(DEPLOYMENTS, if_wanted, namespace=namespace, label_selector=labels).items
+        found = store.list(DEPLOYMENTS, if_wanted, namespace=namespace, label_selector=labels)
         return [raw for raw in found if raw is not None]
 
     home = service.namespace or flags.namespace
@@ -274,12 +274,12 @@ def _pods(store: Store, place: str, selectors: Iterable[Mapping[str, Any] | None
         ours = _may_run(raw) and any(_matches(selector, _labels(raw)) for selector in selectors)
         return raw if ours else None
 
-    return [raw for raw in store.list(PODS, if_operators, namespace=place).items if raw is not None]
+    return [raw for raw in store.list(PODS, if_operators, namespace=place) if raw is not None]
 
 
 def _elsewhere(store: Store, places: Collection[str]) -> Iterator[Finding]:
     """Pods with the chart's labels in other namespaces: anybody may write those."""
-    for ref in store.list(PODS, lambda raw: _ref(raw) if _may_run(raw) else None, label_selector=_CHART_LABELS).items:
+    for ref in store.list(PODS, lambda raw: _ref(raw) if _may_run(raw) else None, label_selector=_CHART_LABELS):
         if ref is not None and ref.namespace not in places:
             said = f"{ref} carries the operator's labels, and is not in the operator's namespace"
             yield warn("GM-122", ref, None, f"{said}: it is not taken for an operator")

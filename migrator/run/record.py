@@ -297,7 +297,7 @@ class Recorder:
                 label_selector=ours,
                 metadata_only=True,
             )
-            for name, uid in listed.items:
+            for name, uid in listed:
                 if name.startswith(TABLES_PREFIX) and name not in keep:
                     self._delete(name, uid)
 

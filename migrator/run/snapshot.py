@@ -13,7 +13,7 @@ from migrator.grove import parsing, sweep
 from migrator.grove.model import LABEL_MANAGED_BY, MANAGED_BY_GROVE, Pod, Snapshot
 from migrator.grove.trees import Objects, build, check_complete, check_distinct, lacking
 from migrator.resources import Resource
-from migrator.store import Listing, Store
+from migrator.store import Store
 
 T = TypeVar("T")
 
@@ -60,7 +60,7 @@ def _take(store: Store, *, phases: bool, only: str | None = None) -> Snapshot:
         fields: str | None = None,
         metadata_only: bool = False,
     ) -> tuple[T, ...]:
-        listing: Listing[T] = store.list(
+        return store.list(
             resource,
             project,
             namespace=only if resource.namespaced else None,
@@ -69,7 +69,6 @@ def _take(store: Store, *, phases: bool, only: str | None = None) -> Snapshot:
             metadata_only=metadata_only,
             look=None if fields else swept.look,
         )
-        return listing.items
 
     def if_there(resource: Resource, project: Callable[[JSONObject], T]) -> tuple[T, ...]:
         try:

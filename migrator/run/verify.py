@@ -233,6 +233,6 @@ def _pod_events(store: Store, namespace: str) -> tuple[tuple[str, str], ...]:
         return (str(regarding.get("name")) if regarding.get("kind") == "Pod" else "", str(raw.get("reason")))
 
     try:
-        return store.list(EVENTS, project, namespace=namespace).items
+        return store.list(EVENTS, project, namespace=namespace)
     except (errors.NotAuthorised, errors.NotFound):
         return ()

@@ -203,11 +203,11 @@ def test_a_large_record_is_stored_and_forgotten(store: KubeStore, namespace: str
     recorder.save(wanted)
     assert Recorder(store, namespace).load() == wanted
     assert Recorder(store, namespace).baselines() == {found.uid: found for found in baselines}
-    names = store.list(CONFIG_MAPS, lambda raw: raw["metadata"]["name"], namespace=namespace, metadata_only=True).items
+    names = store.list(CONFIG_MAPS, lambda raw: raw["metadata"]["name"], namespace=namespace, metadata_only=True)
     assert sum(name.startswith("grove-migrator-tables-") for name in names) > 2
     recorder.delete_all()
     assert Recorder(store, namespace).load().run is None
-    names = store.list(CONFIG_MAPS, lambda raw: raw["metadata"]["name"], namespace=namespace).items
+    names = store.list(CONFIG_MAPS, lambda raw: raw["metadata"]["name"], namespace=namespace)
     assert [name for name in names if name.startswith("grove-migrator")] == []
 
 
@@ -343,5 +343,5 @@ def test_events_are_accepted(store: KubeStore, namespace: str, context: Context)
         ref, kind="Warning", reason="MigrationRefused", note=note, identity="i" * 500, now=context.now()
     )
     store.create(EVENTS, namespace, body)
-    found = store.list(EVENTS, lambda raw: (raw["reason"], raw["regarding"]["uid"]), namespace=namespace).items
+    found = store.list(EVENTS, lambda raw: (raw["reason"], raw["regarding"]["uid"]), namespace=namespace)
     assert sorted(found) == [("HashesMigrated", ref.uid), ("MigrationRefused", ref.uid)]

@@ -78,7 +78,7 @@ class Cluster:
         """Every object of Grove's by kind, namespace and name, without what any write changes."""
         found: dict[tuple[str, str, str], Object] = {}
         for resource in GROVE:
-            for item in self.store().list(resource, copy.deepcopy).items:
+            for item in self.store().list(resource, copy.deepcopy):
                 metadata = item["metadata"]
                 metadata.pop("resourceVersion", None)
                 metadata.pop("managedFields", None)
@@ -144,7 +144,7 @@ def test_a_revert_gives_back_the_very_objects(cluster: Cluster, pair: tuple[str,
     assert cluster.read() != before
     cluster.run(source, target, revert=True)
     assert cluster.read() == before
-    names = cluster.store().list(resources.CONFIG_MAPS, lambda raw: raw["metadata"]["name"], namespace="default").items
+    names = cluster.store().list(resources.CONFIG_MAPS, lambda raw: raw["metadata"]["name"], namespace="default")
     assert not [name for name in names if name.startswith("grove-migrator")]
 
 
@@ -174,7 +174,7 @@ def _sets(line: str) -> list[tuple[Object, State]]:
 
 def _empty(store: KubeStore) -> None:
     for resource in (*GROVE, resources.CONFIG_MAPS, resources.LEASES):
-        for metadata in store.list(resource, lambda raw: raw["metadata"]).items:
+        for metadata in store.list(resource, lambda raw: raw["metadata"]):
             ours = resource in GROVE or metadata["name"].startswith("grove-migrator")
             if ours:
                 store.delete(resource, metadata["namespace"], metadata["name"], metadata["uid"])

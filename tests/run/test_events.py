@@ -59,7 +59,7 @@ def test_every_migrated_set_gets_one_event(context: Context) -> None:
     """A Normal event about each set that was migrated, and none about the others."""
     cluster = SmallCluster()
     events.migrated(cluster, PLAN, context)
-    found = cluster.list(EVENTS, lambda raw: raw).items
+    found = cluster.list(EVENTS, lambda raw: raw)
     assert sorted(event["regarding"]["name"] for event in found) == ["a", "e"]
     assert {(event["type"], event["reason"], event["metadata"]["namespace"]) for event in found} == {
         ("Normal", "HashesMigrated", "ns")
@@ -71,7 +71,7 @@ def test_every_refused_set_gets_its_codes(context: Context) -> None:
     """A Warning with the codes of the refusals, warnings left out."""
     cluster = SmallCluster()
     events.refused(cluster, PLAN, context)
-    (event,) = cluster.list(EVENTS, lambda raw: raw).items
+    (event,) = cluster.list(EVENTS, lambda raw: raw)
     assert (event["type"], event["reason"]) == ("Warning", "MigrationRefused")
     assert event["note"] == "not migrated to legacy-1.35 (GM-102, GM-111): message of GM-111"
 

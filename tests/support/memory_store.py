@@ -21,7 +21,7 @@ from migrator.errors import AlreadyExists, Conflict, LeaseLost, MigratorError, N
 from migrator.exact_json import JSONObject
 from migrator.resources import Op, Resource
 from migrator.selectors import matches_labels
-from migrator.store import DryRun, Listing, Look, Write, in_turn
+from migrator.store import DryRun, Look, Write, in_turn
 from tests.support.api_validation import validate
 from tests.support.memory_objects import RESOURCES, SELF_SUBJECT_REVIEWS, Objects, copied, epoch
 from tests.support.server_patch import apply_ops, patched
@@ -139,7 +139,7 @@ class MemoryStore(Objects):
         field_selector: str | None = None,
         metadata_only: bool = False,
         look: Look | None = None,
-    ) -> Listing[T]:
+    ) -> tuple[T, ...]:
         """See :meth:`migrator.store.Store.list`."""
         with self._sent(Request("list", resource, namespace or "", "")):
             with self._state.lock:
@@ -151,8 +151,7 @@ class MemoryStore(Objects):
                     and matches_labels(label_selector, body["metadata"].get("labels") or {})
                     and matches_labels(field_selector, {"status.phase": (body.get("status") or {}).get("phase", "")})
                 ]
-                version = self.version
-            listing = Listing(tuple(map(project, found)), version)
+            listing = tuple(map(project, found))
             if look is not None:
                 look(found, None)
         return listing

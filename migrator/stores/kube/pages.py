@@ -34,8 +34,8 @@ class ListMovedError(Exception):
     """The pages are not of one snapshot; begin again."""
 
 
-def pages(first: Request, send: Callable[[Request], bytes], decode: Decode, take: Take) -> str:
-    """Give ``take`` every item of every page, one after the other, with its JSON; returns the resource version.
+def pages(first: Request, send: Callable[[Request], bytes], decode: Decode, take: Take) -> None:
+    """Give ``take`` every item of every page, one after the other, with its JSON.
 
     Raises :class:`ListMovedError` when the server no longer has the rest of the list, or has another list by now. The
     token that a 410 offers leads to a newer one and is not used. What ``send`` and ``take`` raise is passed on.
@@ -52,7 +52,7 @@ def pages(first: Request, send: Callable[[Request], bytes], decode: Decode, take
                 raise ListMovedError
             version, following = found, _next(first, metadata.get("continue"))
             if following is None:
-                return version
+                return
             request = following
             body = _unexpired(coming.result if coming is not None and guess == request else partial(send, request))
 

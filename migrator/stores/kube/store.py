@@ -18,7 +18,7 @@ from migrator.errors import ClusterError, Conflict, LostReply, MigratorError, No
 from migrator.exact_json import JSONObject
 from migrator.gc_paused import gc_paused
 from migrator.resources import LEASES, POD_CLIQUES, PODS, Op, Resource
-from migrator.store import FIELD_MANAGER, PAGE_SIZE, Deadline, DryRun, Listing, Look, Write, in_turn
+from migrator.store import FIELD_MANAGER, PAGE_SIZE, Deadline, DryRun, Look, Write, in_turn
 from migrator.stores.kube.kubeconfig import api_client
 from migrator.stores.kube.pages import ListMovedError, pages
 from migrator.stores.kube.retry import RateLimit, Retry
@@ -129,7 +129,7 @@ class KubeStore:
         field_selector: str | None = None,
         metadata_only: bool = False,
         look: Look | None = None,
-    ) -> Listing[T]:
+    ) -> tuple[T, ...]:
         """See :meth:`migrator.store.Store.list`.
 
         Without ``resourceVersion``, so that every list is consistent: 0 would be a cache of unknown age, and would
@@ -226,7 +226,7 @@ class KubeStore:
 
     def _listing(
         self, first: Request, resource: Resource, project: Callable[[JSONObject], T], look: Look | None
-    ) -> Listing[T]:
+    ) -> tuple[T, ...]:
         items: list[T] = []
 
         def take(item: JSONObject, text: str) -> None:
@@ -236,8 +236,8 @@ class KubeStore:
                 look([item], text.encode("utf-8", "surrogateescape"))
 
         decoder = _PLAIN if resource in _WITHOUT_QUANTITIES else exact_json.decoder(repeated=True)
-        version = pages(first, self._transport.send, decoder.raw_decode, take)
-        return Listing(tuple(items), version)
+        pages(first, self._transport.send, decoder.raw_decode, take)
+        return tuple(items)
 
     def _patch(self, write: Write) -> Request:
         body, form = f"[{','.join([op.text for op in write.ops])}]", "application/json-patch+json"

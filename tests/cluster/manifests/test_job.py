@@ -71,10 +71,10 @@ def test_the_manifest_applies_and_the_account_migrates_with_exactly_these_rights
         )
         assert {name for name in stored["status"] if "Progress" in name} == set(PROGRESS[line])
         assert source.generation_hash not in json.dumps(stored)
-        names = store.list(CONFIG_MAPS, lambda raw: raw["metadata"]["name"], namespace=NAMESPACE).items
+        names = store.list(CONFIG_MAPS, lambda raw: raw["metadata"]["name"], namespace=NAMESPACE)
         assert "grove-migrator-run" in names
     finally:
-        for item in store.list(_PCS, lambda raw: raw["metadata"]).items:
+        for item in store.list(_PCS, lambda raw: raw["metadata"]):
             store.delete(_PCS, item["namespace"], item["name"], item["uid"])
         applied.empty_namespace("default")
 

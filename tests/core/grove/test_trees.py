@@ -14,7 +14,7 @@ from migrator.grove.model import Snapshot
 from migrator.grove.trees import check_complete
 from migrator.resources import Resource
 from migrator.run.snapshot import take
-from migrator.store import DryRun, Listing
+from migrator.store import DryRun
 from tests.support.builders import LATER, World
 
 
@@ -38,13 +38,13 @@ class Lists:
         label_selector: str | None = None,
         metadata_only: bool = False,
         **options: Any,
-    ) -> Listing[Any]:
+    ) -> tuple[Any, ...]:
         """List all objects of a kind, whatever the selector."""
         assert options.get("namespace") is None
         self.asked.append((resource.kind, label_selector, metadata_only))
         if resource.kind in self._errors:
             raise self._errors[resource.kind]
-        return Listing(tuple(project(o) for o in self._world.all(resource.kind)), f"rv-{resource.plural}")
+        return tuple(project(o) for o in self._world.all(resource.kind))
 
     def kinds(self, group: str) -> tuple[Resource, ...]:
         """The kinds that Grove 0.1.0 has."""

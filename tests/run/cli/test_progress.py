@@ -84,7 +84,7 @@ def test_reading_is_counted_and_gone_when_it_is_over() -> None:
         watched = shown.watch(pods(3))
         names = watched.list(PODS, lambda pod: (shown._bars.refresh(), pod["metadata"]["name"])[1], metadata_only=True)
         seen = [f"reading pods {number}" in stream.getvalue() for number in (1, 2, 3)]
-    assert names.items == ("pod-0", "pod-1", "pod-2")
+    assert names == ("pod-0", "pod-1", "pod-2")
     assert seen == [True, True, True]
     assert stream.getvalue().rstrip("\r").endswith("\x1b[2K\x1b[?25h")
 
@@ -157,7 +157,7 @@ def test_a_terminal_that_goes_away_stops_nothing() -> None:
     with progress.shown(Gone(), WATCHED) as shown, shown.stage("reading") as count:
         count()
         log.write_line(shown.stream, "a line")
-        assert shown.watch(pods(2)).list(PODS, lambda pod: pod["kind"]).items == ("Pod", "Pod")
+        assert shown.watch(pods(2)).list(PODS, lambda pod: pod["kind"]) == ("Pod", "Pod")
 
 
 @pytest.mark.parametrize(

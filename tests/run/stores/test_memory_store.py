@@ -70,9 +70,9 @@ def test_list_selects_by_namespace_and_labels() -> None:
     """Lists are narrowed as the API server narrows them, and metadata is all that is read if asked for."""
     store = MemoryStore(pod("a", app="x"), pod("b", app="y"))
     listing = store.list(PODS, lambda raw: raw, namespace="default", label_selector="app=x", metadata_only=True)
-    assert [raw["metadata"]["name"] for raw in listing.items] == ["a"]
-    assert set(listing.items[0]) == {"apiVersion", "kind", "metadata"}
-    assert store.list(PODS, lambda raw: raw, namespace="elsewhere").items == ()
+    assert [raw["metadata"]["name"] for raw in listing] == ["a"]
+    assert set(listing[0]) == {"apiVersion", "kind", "metadata"}
+    assert store.list(PODS, lambda raw: raw, namespace="elsewhere") == ()
 
 
 def test_drop_takes_what_is_owned_along() -> None:
@@ -104,5 +104,5 @@ def test_what_is_returned_is_a_copy() -> None:
     """Nobody changes the cluster by changing an answer."""
     store = MemoryStore(clique())
     store.get(POD_CLIQUES, "a", "c")["spec"]["replicas"] = 9
-    store.list(POD_CLIQUES, lambda raw: raw).items[0]["spec"]["replicas"] = 9
+    store.list(POD_CLIQUES, lambda raw: raw)[0]["spec"]["replicas"] = 9
     assert store.read(POD_CLIQUES, "a", "c")["spec"]["replicas"] == 2

@@ -23,10 +23,10 @@ def test_reading_what_is_there(tmp_path: Path) -> None:
     def name(item: dict[str, Any]) -> str:
         return str(item["metadata"]["name"])
 
-    assert store.list(POD_CLIQUE_SETS, name).items == ("demo", "other")
-    assert store.list(POD_CLIQUE_SETS, name, namespace="default").items == ("other",)
-    assert store.list(POD_CLIQUE_SETS, name, label_selector="app in (web)").items == ("demo",)
-    assert store.list(PODS, name, label_selector="app!=web", metadata_only=True).items == ("p",)
+    assert store.list(POD_CLIQUE_SETS, name) == ("demo", "other")
+    assert store.list(POD_CLIQUE_SETS, name, namespace="default") == ("other",)
+    assert store.list(POD_CLIQUE_SETS, name, label_selector="app in (web)") == ("demo",)
+    assert store.list(PODS, name, label_selector="app!=web", metadata_only=True) == ("p",)
     assert store.get(POD_CLIQUE_SETS, "a", "demo") == PCS
     assert not store.is_cluster
     for absent in (
@@ -79,8 +79,8 @@ def test_what_nothing_looks_at_is_not_kept(tmp_path: Path) -> None:
     pod["metadata"] = {**POD["metadata"], "managedFields": [{"manager": "x"}]}
     text = json.dumps(clique) + json.dumps(pod)
     store = read(tmp_path, text)
-    assert store.list(PODS, dict).items == ({**POD, "status": {"phase": "Running"}},)
-    (kept,) = store.list(POD_CLIQUES, dict).items
+    assert store.list(PODS, dict) == ({**POD, "status": {"phase": "Running"}},)
+    (kept,) = store.list(POD_CLIQUES, dict)
     assert kept["spec"] == {"podSpec": {"containers": {"0": {"name": "55fbb579647fbb4475c4"}}}, "replicas": 2}
     relabel(store)
     assert written(tmp_path, store) == text.replace('"5678"', '"bcd"')
