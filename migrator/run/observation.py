@@ -33,6 +33,7 @@ NO_HOME: Final = (
     "--operator-namespace"
 )
 _EDITED: Final = "GM-130"
+_STATES: Final = frozenset({Rec.STOPPING, Rec.WRITING, Rec.REVERTING})  # of a run that did not end
 _FROM_WORST: Final = (Lease.LOST, Lease.HELD, Lease.FREE, Lease.OURS)
 
 
@@ -152,7 +153,7 @@ class Observation:
             return Rec.NONE
         if run.finished is not None:
             return Rec.CLOSED
-        state, way = Rec(run.state) if run.state in {*Rec} else Rec.OTHER, self.options.way
+        state, way = Rec(run.state) if run.state in _STATES else Rec.OTHER, self.options.way
         ours = all(is_of(table, way) for table in self.recorded.of_open_run().values())
         return state if ours or state is Rec.STOPPING else Rec.OTHER
 
