@@ -74,5 +74,5 @@ class Op(NamedTuple):
     @property
     def text(self) -> str:
         """Its JSON, with a value, without which the API server's handler panics or writes null."""
-        op, path, value = self
-        return f'{{"op":"{op}","path":{dumps(path)}{"" if op == "remove" else f""","value":{dumps(value)}"""}}}'
+        value = "" if self.op == "remove" else f',"value":{dumps(self.value)}'
+        return f'{{"op":"{self.op}","path":{dumps(self.path)}{value}}}'

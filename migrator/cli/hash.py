@@ -44,7 +44,10 @@ def main(*, path: str, names: tuple[str, ...], form: str | None, to_binary: str 
 
 
 def _hashed(path: str, schemes: tuple[Scheme, ...], failures: list[str]) -> Iterator[Hashed]:
-    """The sets of a file in input order, then table order; what Go could not decode is logged and a failure."""
+    """Namespace, name, scheme and hashes of every PodCliqueSet in a file, in input order, then table order.
+
+    What Go could not decode is logged and added to ``failures``.
+    """
     warned = False
     for document in read_documents(path):
         group, _, _ = str(document.get("apiVersion", "")).rpartition("/")

@@ -43,12 +43,12 @@ class Unbreakable:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> None:
-        """Write it."""
+        """Write a text, as far as the stream takes it."""
         with suppress(OSError, ValueError):
             self._stream.write(text)
 
     def flush(self) -> None:
-        """Flush it."""
+        """Flush the stream, if it can be flushed."""
         with suppress(OSError, ValueError):
             self._stream.flush()
 
@@ -79,7 +79,10 @@ def configure(
     form: str = "auto",
     known: set[tuple[object, ...]] | None = None,
 ) -> FilteringBoundLogger:
-    """Log every event of at least ``level`` to ``stream``; people do not see the ``known`` findings again."""
+    """Log every event of at least ``level`` to ``stream``, as JSON with ``run_id``; returns the logger.
+
+    Findings in ``known`` (code, object, field and message) are not shown to people again.
+    """
     import logging  # noqa: PLC0415 - structlog costs 0.3 s, and --help needs none of it
 
     import structlog  # noqa: PLC0415
@@ -173,7 +176,7 @@ def _for_people(_logger: object, _method: str, event: EventDict) -> EventDict:
 
 
 def _json_line(level: str, event: EventDict) -> str:
-    """One line with what every event has first; a run leaves one for each of its patches."""
+    """One line, which begins with the keys that every event has."""
     ts = datetime.now(UTC).isoformat().replace("+00:00", "Z")
     return _JSON.encode({"ts": ts, "level": level, **event})
 

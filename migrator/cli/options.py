@@ -234,7 +234,7 @@ CLUSTER: Final = (
 def arguments(ctx: click.Context) -> dict[str, Any]:
     """The parameters of a command, with the flags about the cluster and about the operator as one value each.
 
-    Raises ``UsageError`` for a file together with a cluster, which a variable may name nevertheless.
+    Raises ``UsageError`` for a file together with a cluster; a variable that names a cluster does not contradict it.
     """
     given = dict(ctx.params)
     if "kubeconfig" in given:

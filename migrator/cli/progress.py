@@ -126,7 +126,7 @@ class _Above:
 
 
 class _Watched:
-    """A store that reports its lists and its streams of patches to a :class:`Progress`; the rest is the store's own."""
+    """A store that reports lists and streams of patches to a :class:`Progress`; single patches are not progress."""
 
     def __init__(self, store: Store, progress: Progress) -> None:
         self._store = store

@@ -29,9 +29,9 @@ def main(*, form: str) -> None:
         ]
         output.write(output.as_json({"releases": releases, "schemes": known}))
         return
-    remarks = {True: "only hash and explain: the hash is in object names", False: ""}
+    in_names = "only hash and explain: the hash is in object names"
     rows = [
-        (one.name, one.scheme.name, one.scheme.minor, one.commit or "-", remarks[one.hash_in_names])
+        (one.name, one.scheme.name, one.scheme.minor, one.commit or "-", in_names if one.hash_in_names else "")
         for one in schemes.releases()
     ]
     output.write(columns(("RELEASE", "SCHEME", "K8S.IO/API", "COMMIT", "REMARK"), rows))

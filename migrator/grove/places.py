@@ -76,10 +76,12 @@ def stored_hashes(tree: Tree) -> Iterator[StoredHash]:
         yield StoredHash(tree.ref, Place.SET_GENERATION, POINTER_SET_GENERATION, value, None)
 
 
-def _in_status(ref: Ref, status: Mapping[str, Any], found: _Fields, clique: str | None = None) -> Iterator[StoredHash]:
-    for progress, fields in found.items():
-        holder = (status.get(progress) or {}) if progress else status
-        for key, field, place, of_template in fields if holder else ():
+def _in_status(ref: Ref, status: Mapping[str, Any], known: _Fields, clique: str | None = None) -> Iterator[StoredHash]:
+    for progress, fields in known.items():
+        holder = status.get(progress) if progress else status
+        if not holder:
+            continue
+        for key, field, place, of_template in fields:
             value = holder.get(key)
             if value and isinstance(value, str):
                 yield StoredHash(ref, place, field, value, clique if of_template else None)

@@ -79,7 +79,8 @@ class Functions:
     def calls(self, function: Function) -> Iterator[tuple[str, str]]:
         """The calls in the code of a function, as caller and callee, by :func:`plain_name` names."""
         inlined = _Inlined(self._elf, self._module, self._table, function)
-        names = [*(plain_name(self._name(offset)) for offset, _ in inlined.rows), plain_name(function.name)]
+        names = [plain_name(self._name(offset)) for offset, _ in inlined.rows]
+        names.append(plain_name(function.name))  # at index -1, which is that of code outside all inlined functions
         for name, (_, parent) in zip(names, inlined.rows, strict=False):
             yield names[inlined.index_at(parent)], name
         for place, target in self._branches(function):
@@ -140,7 +141,7 @@ class _Inlined:
         self.rows = [(name, parent) for _, name, parent, _ in _INLINED.iter_unpack(raw)]
 
     def index_at(self, place: int) -> int:
-        """The row of the innermost inlined function at a place in the code; -1, the last, outside all of them."""
+        """The row of the innermost inlined function at a place in the code; -1 outside all of them."""
         at = bisect_right(self._starts, place) - 1
         return max(-1, self._values[at]) if at >= 0 else -1
 

@@ -72,8 +72,13 @@ def advise(tree: Tree, *, sources: tuple[str, ...], targets: tuple[str, ...]) ->
 @cache
 def _effects(sources: tuple[str, ...], targets: tuple[str, ...]) -> Sequence[tuple[Advisory, str]]:
     """The advisories that concern such an upgrade, and the effect of each with its conditions."""
-    found = [(advisory, advisory.limits(sources, targets)) for advisory in ADVISORIES]
-    return [(a, f"{a.effect} (if {' and '.join(at)})" if at else a.effect) for a, at in found if at is not None]
+    found = []
+    for advisory in ADVISORIES:
+        limits = advisory.limits(sources, targets)
+        if limits is not None:
+            where = f" (if {' and '.join(limits)})" if limits else ""
+            found.append((advisory, advisory.effect + where))
+    return found
 
 
 def unknown_target(snapshot: Snapshot, options: PlanOptions, release: str, running: str | None) -> Plan:

@@ -179,8 +179,10 @@ def _differences(
         own, inner = _compared(older, newer, struct)
         yield from ((added, struct, field, below, holder.get(field[1]) is not None) for added, field in own)
         for key, child in inner:
-            part, place = (holder.get(key), (*below, key)) if key else (item, below)
-            yield from _differences(child, part, place, older, newer)
+            if key:
+                yield from _differences(child, holder.get(key), (*below, key), older, newer)
+            else:  # an embedded struct
+                yield from _differences(child, item, below, older, newer)
 
 
 @cache
@@ -190,7 +192,8 @@ def _compared(older: str, newer: str, struct: str) -> tuple[Sequence[tuple[bool,
     old, new = before.layout.get(struct, ""), after.layout.get(struct, "")
     if isinstance(old, str):
         return (), ()
-    inner = [(key, k) for _, key, k in old if key is not None and before.signature(k) != after.signature(k)]
+    typed = [(key, child) for _, key, child in old if key is not None]
+    inner = [(key, child) for key, child in typed if before.signature(child) != after.signature(child)]
     if isinstance(new, str):  # a struct that only one minor has stands below a field that only that minor has
         return (), inner
     removed, added = [field for field in old if field not in new], [field for field in new if field not in old]

@@ -172,9 +172,18 @@ class _Planner:
         if source is None and foreign and not refused:
             source = found.closest  # every foreign value lags behind or was allowed, and stays
         blast, rest = self._stakes(tree, pair, found.closest, found.target)
-        state = TreeState.REFUSED if refused else TreeState.MIGRATE if changes else TreeState.DONE
-        name = source.name if source else None
-        return TreePlan(tree, name, found.target.name, state, changes, findings, blast, rest, pair.source, pair.target)
+        return TreePlan(
+            tree=tree,
+            source=source.name if source else None,
+            target=found.target.name,
+            state=TreeState.REFUSED if refused else to_do(changes),
+            changes=changes,
+            findings=findings,
+            blast=blast,
+            rest=rest,
+            source_hashes=pair.source,
+            target_hashes=pair.target,
+        )
 
     def _misnamed(self, tree: Tree, hashes: HashesUnder, target: Scheme, other: Scheme) -> TreePlan:
         """The plan of a tree whose hashes are not those of ``--from``: no change and one finding."""
@@ -186,7 +195,15 @@ class _Planner:
         findings = (refuse("GM-135", tree.ref, POINTER_SET_GENERATION, message),)
         blast, _ = self._stakes(tree, pair, other, target)
         return TreePlan(
-            tree, None, target.name, TreeState.REFUSED, (), findings, blast, blast, pair.source, pair.target
+            tree=tree,
+            source=None,
+            target=target.name,
+            state=TreeState.REFUSED,
+            findings=findings,
+            blast=blast,
+            rest=blast,
+            source_hashes=pair.source,
+            target_hashes=pair.target,
         )
 
     def _stakes(self, tree: Tree, pair: Pair, source: Scheme, target: Scheme) -> tuple[BlastRadius, BlastRadius]:
@@ -246,6 +263,11 @@ def written_by(table: Table, changes: tuple[Change, ...]) -> tuple[Change, ...]:
     """The changes of a way back, without the values that were the target's before the table's run."""
     kept = {(entry.ref.uid, entry.field) for entry in table.kept}
     return tuple(c for c in changes if (c.ref.uid, c.field) not in kept)
+
+
+def to_do(changes: tuple[Change, ...]) -> TreeState:
+    """The state of a tree that is neither skipped nor refused."""
+    return TreeState.MIGRATE if changes else TreeState.DONE
 
 
 def _skipped(plan: TreePlan) -> TreePlan:

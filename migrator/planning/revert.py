@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from migrator.errors import UsageError
-from migrator.grove.model import Plan, Snapshot, Tree, TreePlan, TreeState
+from migrator.grove.model import Plan, Snapshot, Tree, TreePlan
 from migrator.grove.places import stored_hashes
 from migrator.hashing import schemes
 from migrator.planning import guards
 from migrator.planning.detect import Pair, Verdict, hashes_of
 from migrator.planning.guards.base import warn
 from migrator.planning.options import AUTO, Direction, PlanOptions, direction
-from migrator.planning.planner import changes_of, is_of, written_by
+from migrator.planning.planner import changes_of, is_of, to_do, written_by
 from migrator.planning.tables import Table
 
 
@@ -58,5 +58,13 @@ def _turn_back(tree: Tree, way: Direction, table: Table | None) -> TreePlan:
     )
     if table is not None:
         changes = written_by(table, changes)
-    state, old, new = TreeState.MIGRATE if changes else TreeState.DONE, pairs[0].source, pairs[0].target
-    return TreePlan(tree, then.name, first.name, state, changes, findings, source_hashes=old, target_hashes=new)
+    return TreePlan(
+        tree=tree,
+        source=then.name,
+        target=first.name,
+        state=to_do(changes),
+        changes=changes,
+        findings=findings,
+        source_hashes=pairs[0].source,
+        target_hashes=pairs[0].target,
+    )

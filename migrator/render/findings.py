@@ -151,8 +151,11 @@ def _group(findings: list[Finding], consequences: Mapping[str, int]) -> FindingG
         found, _, remedy = message.partition(_BREAK)
         if found.startswith("holds ") and finding.field:
             found = f"{finding.field} {found}"  # a value without its field does not show where to look
-        statements.setdefault(found, {}).update({finding.ref: None} if finding.ref is not None else {})
-        remedies |= {remedy: None} if remedy else {}
+        objects = statements.setdefault(found, {})
+        if finding.ref is not None:
+            objects[finding.ref] = None
+        if remedy:
+            remedies[remedy] = None
     first = findings[0]
     return FindingGroup(
         code=first.code,

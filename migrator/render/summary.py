@@ -32,7 +32,10 @@ ON_DELETE_NOTE = "Operators before v0.1.0-alpha.7 do not know the update strateg
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Keys of the JSON: the cluster's address or the dump's name, when a plan was made, and our version."""
+    """Where and when a plan was made: the cluster's address or the dump's name, the time, and our version.
+
+    Its fields are keys of the JSON.
+    """
 
     cluster: str | None
     time: str

@@ -59,7 +59,10 @@ _WARNING: Final = "yellow"
 
 
 def plan_text(plan: Plan, *, wide: bool = False) -> str:
-    """The plan in lines, whatever the width, for a pipe or a log; ``wide`` adds running pods and codes that warn."""
+    """The plan for a pipe or a log: a line for each set and for each guard that found something, whatever the width.
+
+    ``wide`` adds the running pods and the codes that warn.
+    """
     return _paragraphs(
         [headline(plan)],
         _table(plan, wide=wide).splitlines() if plan.trees else (),

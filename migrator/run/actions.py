@@ -28,7 +28,10 @@ _LOOK_EVERY: Final = 5.0
 
 
 class Actions:
-    """What a run does, and with what: its Leases, its record, and a store that writes only while the Leases last."""
+    """What a run does, and with what: its Leases, its record, and a store that writes only while the Leases last.
+
+    What the server applied is counted in ``result``, and no decision reads that.
+    """
 
     def __init__(self, store: Store, options: RunOptions, context: Context, home: str, result: RunResult) -> None:
         self._options = options
@@ -55,7 +58,10 @@ class Actions:
         return replace(seen, recorded=recorded, own=own, theirs=tuple(map(self.leases.look, names)))
 
     def take_lease(self, seen: Observation) -> bool:
-        """Take our Lease, once we have the rights to all that follows; returns whether the record has changed."""
+        """Take our Lease, once we have the rights to all that follows.
+
+        Returns whether the record has changed: the last holder of the Lease may have finished everything.
+        """
         if seen.sets.read and seen.own.holder == "":
             needed = rights.of_migration(seen.patches, self._home, seen.operator, self._options)
             rights.check(self._plain, needed, self._log)
@@ -146,7 +152,7 @@ class Actions:
                 self.leases.take(lease.name)
 
     def save_tables(self, seen: Observation) -> None:
-        """Prove that patches are accepted, and record what a rerun or a revert needs."""
+        """Before the first patch: prove that patches are accepted, and record what a rerun or a revert needs."""
         recorded, asked, sets, run = seen.recorded, self._options.plan, seen.sets, seen.recorded.unfinished
         if run is None:
             return

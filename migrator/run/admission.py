@@ -1,7 +1,8 @@
 """What stands between our patches and the objects: Grove's authorizer webhook, and our own policies.
 
-The authorizer is served by the operator with ``failurePolicy: Fail``, so with the operator at zero it denies every
-label patch; its rules name no subresource (``operator/charts/templates/authorizer-webhook-config.yaml``).
+With ``config.authorizer.enabled`` the operator serves a webhook with ``failurePolicy: Fail``
+(``operator/charts/templates/authorizer-webhook-config.yaml``). While the operator is at zero, that denies every label
+patch of a PodClique or pod; status patches pass, because its rules name no subresource. All requests here are dry runs.
 """
 
 from __future__ import annotations
@@ -78,7 +79,8 @@ def probe(
 
     A patch whose ``test`` fails never reaches a webhook, so the next one is tried. With ``policies`` a patch that our
     own policies must deny is sent too. API servers learn of policies and of the Lease's holder with a delay, so a wrong
-    answer is asked for again for some seconds; then :class:`~migrator.errors.Refused` is raised.
+    answer is asked for again for some seconds. After that a webhook that denies or cannot be called raises
+    :class:`~migrator.errors.Refused`; so do policies that do not deny, as GM-206.
     """
     asked = store.in_dry_run(DryRun.SERVER)
     until = clock() + _LATE

@@ -23,8 +23,8 @@ class Context:
 
     clock: Callable[[], float]  # monotonic seconds
     now: Callable[[], datetime]  # the wall clock in UTC, for records and gang termination only
-    sleep: Callable[[float], None]  # ends early if `stop` is set
-    rest: Callable[[float], None]  # does not
+    sleep: Callable[[float], None]  # until `stop` is set, at most
+    rest: Callable[[float], None]  # sleeps on if `stop` is set
     identity: str  # of this process alone: the Lease names it
     run_id: str  # in every log line and in the record
     log: structlog.typing.FilteringBoundLogger

@@ -13,7 +13,7 @@ from typing import Final
 class Step(StrEnum):
     """One action of a run; each is safe to repeat."""
 
-    LOOK = auto()  # at the sets; the phase is the purpose
+    LOOK = auto()  # read the sets; the phase is the purpose
     WAIT = auto()  # for another holder, for pods to end, for sets to become idle
     TAKE_LEASE = auto()  # ours
     OPEN_RECORD = auto()
@@ -224,7 +224,7 @@ def _is_loose(seen: Situation) -> bool:
 
 
 def _fence(seen: Situation) -> Step | None:
-    """The next step until every Lease is ours and no operator works; ``None`` then."""
+    """The next step towards holding every Lease with no operator at work; ``None`` once that is so."""
     if seen.ours is not Lease.OURS:
         return Step.TAKE_LEASE if seen.ours is Lease.FREE else Step.WAIT
     if seen.fenced:
@@ -267,7 +267,10 @@ class Exit(IntEnum):
 
 
 def exit_code(reason: int, seen: Situation) -> int:
-    """The exit code: the reason chooses, and what was seen last vetoes. A revert that may have written has begun."""
+    """The exit code: the reason chooses it, and what was seen last vetoes it.
+
+    What could not be read counts as begun, and so does a revert that may have written.
+    """
     if reason == Exit.DONE:
         return reason if seen.sets is Sets.DONE and not (seen.revert and seen.restore_due) else Exit.STUCK
     if reason == Exit.LOST and seen.why is Why.BUSY and seen.ours is Lease.HELD:
@@ -280,7 +283,10 @@ def exit_code(reason: int, seen: Situation) -> int:
 
 
 def parks(code: int, seen: Situation) -> bool:
-    """Whether every operator must be kept out after the end, except the target's if nothing was written meanwhile."""
+    """Whether the operator's Leases must keep every operator out after the end.
+
+    The target's is let in if nothing was written since the fence: it reads what it read before it was stopped.
+    """
     if code == Exit.STUCK:
         return not (seen.operator is Op.TARGET and seen.phase is Phase.FENCED)
     return seen.begun and code != Exit.DONE and seen.operator is not Op.GONE

@@ -50,8 +50,9 @@ def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
     executor = Executor(store, check=lambda: None, stopping=stopping, concurrency=concurrency, log=context.log)
     with events.timed("execute", seconds, context):
         outcomes = executor.run(batches)
-    for error in filter(None, (outcome.error for outcome in outcomes)):
-        raise error
+    for outcome in outcomes:
+        if outcome.error is not None:
+            raise outcome.error
     result.patches, result.trees = sum(len(outcome.written) for outcome in outcomes), len(outcomes)
     del batches, outcomes
     if store.dry_run is DryRun.NONE:  # a file: what a dry run sent cannot be read anywhere

@@ -1,9 +1,10 @@
 """Who may write: the holder of our own Lease and of every Lease that an operator may use.
 
 A Lease is free if it names no holder, if it is parked, or if it has not moved for its ``leaseDurationSeconds`` on our
-clock; times that other machines wrote are never compared. Ours lasts 60 seconds, and client-go obeys the duration in
-the Lease (``tools/leaderelection/leaderelection.go:tryAcquireOrRenew``). Our hold ends earlier, 40 seconds after the
-*sending* of the last confirmed renewal, and limits every write: none is under way once others may take the Lease.
+clock since we first saw it so; times that other machines wrote are never compared. It is taken, renewed, parked and
+released by compare-and-swap. Ours lasts 60 seconds, and client-go obeys the duration in the Lease
+(``tools/leaderelection/leaderelection.go:tryAcquireOrRenew``). Our hold ends for good 40 seconds after the *sending*
+of the last confirmed renewal, and every write must end before that: none is under way once others may take the Lease.
 
 A *parked* Lease belongs to a holder that does not exist. It keeps every operator out for an hour, and any run of ours
 takes it at once.
@@ -68,9 +69,14 @@ class LeaseRecord:
         return str(self.spec.get("holderIdentity") or "")
 
     @property
+    def transitions(self) -> int:
+        """``spec.leaseTransitions``."""
+        return integer(self.spec.get("leaseTransitions"))
+
+    @property
     def term(self) -> tuple[str, object, int]:
-        """What stays the same from an acquisition to its end: holder, acquireTime and leaseTransitions."""
-        return self.holder, self.spec.get("acquireTime"), integer(self.spec.get("leaseTransitions"))
+        """What stays the same from an acquisition to its end: holder, acquireTime and transitions."""
+        return self.holder, self.spec.get("acquireTime"), self.transitions
 
     @property
     def seconds(self) -> float:
@@ -81,7 +87,7 @@ class LeaseRecord:
 
 @dataclass(frozen=True, slots=True)
 class LeaseSeen:
-    """A Lease as it was seen; ``wait`` is in how many seconds it may be taken, if it does not move."""
+    """A Lease as it was seen; it may be taken after ``wait`` seconds, if it does not move."""
 
     name: str
     standing: Lease
@@ -100,7 +106,7 @@ class _Sighting:
 
 @dataclass(slots=True)
 class _Term:
-    """A term of ours; ``sent`` is when its last confirmed renewal was, and ``due`` when its next one is."""
+    """A term of ours; ``sent`` is when the last confirmed renewal was sent, ``due`` when the next one is to be."""
 
     record: LeaseRecord
     sent: float
@@ -121,7 +127,7 @@ class Leases:
         self._clock = context.clock
         self._log = context.log
         self._held: dict[str, _Term] = {}
-        self._asked: dict[str, _Term] = {}  # by name, and not answered
+        self._asked: dict[str, _Term] = {}  # terms that we asked for, and got no answer yet
         self._sightings: dict[str, _Sighting] = {}
         self._last = datetime.min.replace(tzinfo=UTC)
         self._end_renewals: Callable[[], None] | None = None
@@ -158,7 +164,7 @@ class Leases:
         began, before = self._clock(), self._read(name)
         if self._judge(name, before, began).standing is not Lease.FREE:
             return
-        sent, transitions = self._clock(), before.term[2] + 1 if before else 0
+        sent, transitions = self._clock(), before.transitions + 1 if before else 0
         spec = self._spec(before, self._context.identity, int(DURATION)) | {"leaseTransitions": transitions}
         self._asked[name] = _Term(LeaseRecord("", spec), sent, sent)
         try:
@@ -178,7 +184,10 @@ class Leases:
             self._end_renewals = _again_and_again(self.renew_if_due, RETRY_EVERY / 2)
 
     def left(self) -> float:
-        """Seconds for which all are certainly ours; raises :class:`~migrator.errors.LeaseLost` once one is not."""
+        """Seconds for which every Lease that was taken is certainly ours; asks no server.
+
+        Raises :class:`~migrator.errors.LeaseLost` if there is none, or once one is lost, and from then on always.
+        """
         if OWN_LEASE not in self._held:
             raise LeaseLost(f"Lease {self._namespace}/{OWN_LEASE} was never taken: nothing more may be written")
         terms = self._held.values()
@@ -222,7 +231,10 @@ class Leases:
         self._log.error("lease_lost", lease=name, reason=why)
 
     def let_go(self, *, park: bool) -> None:
-        """Release every Lease that is ours, or with ``park`` park the operator's first; a failure is only logged."""
+        """Release every Lease that is ours, the operator's first; with ``park`` the operator's are parked instead.
+
+        Failures are only logged: they cost the next holder a wait.
+        """
         if self._end_renewals is not None:
             self._end_renewals()
             self._end_renewals = None
@@ -283,7 +295,7 @@ def _record(raw: JSONObject) -> LeaseRecord:
 
 
 def _again_and_again(call: Callable[[], object], pause: float) -> Callable[[], None]:
-    """Call something in a thread, ``pause`` seconds apart; returns the function that ends this."""
+    """Call something in a thread, ``pause`` seconds apart; returns what ends this, and waits for a call under way."""
     stop = threading.Event()
 
     def run() -> None:

@@ -43,7 +43,10 @@ _STEPS: Final[Mapping[Step, tuple[str, Callable[[Actions, Observation], bool | N
 
 
 def run(store: Store, options: RunOptions, context: Context) -> RunResult:
-    """Migrate or revert; returns once every planned value is proven to be there, and raises an error otherwise."""
+    """Migrate, or with ``revert`` undo a migration; returns once every planned value is proven to be there.
+
+    Raises a :class:`~migrator.errors.MigratorError` whose exit code is the state of the cluster.
+    """
     _ = options.way  # wrong schemes are answered before anything is read
     if not store.is_cluster or store.dry_run is not DryRun.NONE:
         return rehearse(store, options, context)

@@ -123,7 +123,10 @@ class Observation:
         return self.own.standing is Lease.OURS is self.their_standing
 
     def situation(self, *, tired: bool, idle: bool, stopping: bool) -> Situation:
-        """What a decision depends on. ``idle``: sets may become idle; ``stopping``: the operator may be stopped now."""
+        """What a decision depends on.
+
+        ``idle``: sets may become idle. ``stopping``: the operator may have been stopped since it was seen.
+        """
         return Situation(
             revert=self.options.revert,
             record=self.rec,
@@ -202,7 +205,10 @@ class Observation:
 
     @property
     def replicas_due(self) -> int | None:
-        """The replicas that we stopped and should give back now, because the operator reads what is there."""
+        """The replicas that the operator should get back now: we stopped it, and it reads what is there.
+
+        The target's operator reads what an earlier run wrote, and had read it when this run stopped it.
+        """
         run, installed, options = self.recorded.run, self.operator, self.options
         if run is None or installed is None or not installed.deployment or installed.replicas:
             return None
@@ -228,7 +234,10 @@ class Observation:
         return any(map(self.options.speaks, images))
 
     def findings(self, *, looking: bool = False) -> list[Finding]:
-        """What operators, webhooks and the record have against a run; only warnings for those who are ``looking``."""
+        """What operators, webhooks and the record have against a run.
+
+        For those who are only ``looking``, all but GM-203 and GM-205 are warnings: a run can stop a live operator.
+        """
         found = [*self.found.findings, *self._of_operator(stops=looking or self.options.stop_operator)]
         run, installed = self.recorded.unfinished, self.operator
         if self.rec is Rec.OTHER and run is not None:

@@ -1,7 +1,8 @@
 """Find the operator's installation, and scale it.
 
 An operator is a Deployment with the chart's labels or container name (``operator/charts/values.yaml:deployment``), a
-Deployment behind the Service of Grove's validating webhook, or a pod of one of these. It serves the whole cluster.
+Deployment that the Service of Grove's validating webhook selects, even at zero, or a pod of one of these. It serves the
+whole cluster, so there must be no second one. A pod elsewhere that has only the labels is not taken for an operator.
 """
 
 from __future__ import annotations
@@ -159,10 +160,10 @@ def lease_names(operator: Operator | None, flags: OperatorFlags) -> tuple[str, .
 
 
 def scale(store: Store, operator: Operator, replicas: int) -> None:
-    """Set the Deployment's replicas to zero, or back from zero, through its ``scale`` subresource.
+    """Set the Deployment's replicas to zero, or back from zero; one that has replicas already is left as it is.
 
-    Both leave no field owner on ``spec.replicas``, so that Helm's server-side apply can set it again (measured). Raises
-    :class:`~migrator.errors.LostRace` if others keep changing the replicas.
+    Only the ``scale`` subresource is written: that leaves no field owner on ``spec.replicas``, so that Helm's
+    server-side apply can set it again (measured). Raises :class:`~migrator.errors.LostRace` if others keep changing it.
     """
     current = operator.replicas
     for _ in range(_SCALE_ATTEMPTS):

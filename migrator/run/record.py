@@ -1,8 +1,9 @@
 """What is remembered between runs: translation tables, baselines for ``verify``, and who did what when.
 
 The ConfigMap ``grove-migrator-run`` holds the runs as JSON and names the ConfigMaps ``grove-migrator-tables-<n>``, the
-pieces of gzip streams with tables and baselines. New pieces are written first, then the run record (the commit), then
-old pieces are deleted: after a crash the earlier tables or the new ones are whole. What cannot be read refuses.
+pieces of gzip streams with tables and baselines. New pieces are written first, then the run record that names them (the
+commit), and then the pieces that it does not name are deleted: after a crash the earlier tables or the new ones are
+whole. What cannot be read, or was written by another version, refuses: it is never taken for absent.
 """
 
 from __future__ import annotations
@@ -76,7 +77,10 @@ class Recorded:
         return {table.uid: table for table in self.tables} | self.of_open_run()
 
     def origins(self) -> Recorded:
-        """The same with one table for each set and pair of schemes; a revert leaves only what every run found there."""
+        """The same with one table for each set and pair of schemes, which keeps only what every run found there.
+
+        What an earlier run wrote was not there before all runs, so a revert of everything turns it back.
+        """
         run, found = self.unfinished, dict[tuple[str, str, str], Table]()
         for table in sorted(self.tables, key=lambda table: run is not None and table.run == run.run_id):
             key = (table.uid, table.source, table.target)
@@ -121,7 +125,7 @@ def _parse(kind: type[T], text: str) -> T:
 class Recorder:
     """Reads and writes the record in one namespace; ``piece`` is the most base64 text that one ConfigMap gets.
 
-    A record that cannot be understood raises :class:`~migrator.errors.Refused`, a second writer's
+    A record that cannot be understood raises :class:`~migrator.errors.Refused`. Of two writers the slower one gets
     :class:`~migrator.errors.LostRace`.
     """
 
@@ -133,7 +137,10 @@ class Recorder:
         self._loaded = Recorded()
 
     def load(self, *, again: bool = True) -> Recorded:
-        """Read the runs, and the tables if the runs have changed; without ``again`` only what was never read."""
+        """Read the runs; the tables are read only if the runs have changed, and again if they change meanwhile.
+
+        Without ``again``, what was read or written last is enough.
+        """
         if self._known is not None and not again:
             return self._loaded
         current = self._current()

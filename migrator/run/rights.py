@@ -83,7 +83,10 @@ def of_writes(
     *,
     stops_it: bool = True,
 ) -> list[Right]:
-    """To patch kinds, subresources and namespaces, and to read them again; to write Leases, record and operator."""
+    """To patch kinds and subresources in namespaces, and to read each object again after a conflict.
+
+    Also to write Leases and record, which are in ``home``, and to stop the operator.
+    """
     found: dict[Right, None] = {}
     for kind, part, namespace in patched:
         found |= dict.fromkeys((Right("patch", kind, part, namespace), Right("get", kind, "", namespace)))
@@ -120,7 +123,10 @@ def _service(home: str) -> Right:
 
 
 def check(store: Store, rights: Sequence[Right], log: structlog.typing.FilteringBoundLogger) -> None:
-    """Raise :class:`~migrator.errors.NotAuthorised` for missing rights; without an answer the run finds out later."""
+    """Raise :class:`~migrator.errors.NotAuthorised` if a right is missing.
+
+    Nothing is raised if the API server does not answer such questions: then the run finds out by itself.
+    """
     try:
         missing = sorted(map(str, _missing(store, rights)))
     except (ApiError, NotAuthorised, LostReply) as error:

@@ -1,4 +1,7 @@
-"""Reading back: every verdict derives from one snapshot. An owner's edit, scale-in or deletion is not a failure."""
+"""Reading back: every verdict derives from one snapshot, and what cannot be read is not verified.
+
+An owner's edit, scale-in or deletion is reported, and is not a failure.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,7 @@ class VerifyResult:
     attempts: int
     trees: int
     stored: int
-    compared: bool  # with a record
+    compared: bool  # with the pods and updates of a record
     noticed: tuple[Problem, ...] = ()  # what owners did since
 
 
@@ -65,11 +68,14 @@ class _Known:
 
 
 def verify(store: Store, options: VerifyOptions, context: Context, *, namespace: str | None = None) -> VerifyResult:
-    """Wait until every stored hash is the target's or an OnDelete leftover; raises ``VerificationFailed`` at the end.
+    """Read until every stored hash is the target's or an OnDelete leftover.
+
+    Raises :class:`~migrator.errors.VerificationFailed` with the problems of the last snapshot when ``settle`` is over.
 
     With ``after_upgrade`` an operator of the target must run too, and by the record no update may have begun since the
-    migration, no ``updatedReplicas`` lag behind, and no earlier pod be missing; then the record is removed. The record
-    is in ``namespace`` if no operator is found; one of another migration raises :class:`~migrator.errors.UsageError`.
+    migration, no ``updatedReplicas`` lag behind, and no earlier pod be missing; then the record is removed. Without a
+    record only what can be seen is checked. The record is in ``namespace`` if no operator is found; one of another
+    migration raises :class:`~migrator.errors.UsageError`.
     """
     known = _read(store, options, namespace)
     run = known.recorded.run
@@ -138,7 +144,11 @@ def _found(store: Store, snapshot: Snapshot, known: _Known, options: VerifyOptio
 
 
 def closing(store: Store, options: VerifyOptions, *, namespace: str | None = None) -> tuple[str, list[str]]:
-    """Where the record is, and what is lost with it; refuses where sets are half-migrated, or there is no record."""
+    """Where the record is, and what is lost with it.
+
+    Raises :class:`~migrator.errors.Refused` if sets are half-migrated, and :class:`~migrator.errors.UsageError` if
+    there is no record.
+    """
     known = _read(store, options, namespace)
     run = known.recorded.run
     if known.home is None or run is None:
@@ -180,7 +190,7 @@ def close(store: Store, home: str, context: Context) -> None:
 
 
 def _no_operator(store: Store, options: VerifyOptions) -> Iterator[Problem]:
-    """The upgrade is not done while no operator of the target runs, or another build of it."""
+    """Nothing is "after the upgrade" while no operator of the target runs, or one of another build of it."""
     installed = operator.find(store, options.flags).operator
     pods = installed.pods if installed is not None else ()
     for pod in pods:
@@ -216,7 +226,7 @@ def _with_events(store: Store, problems: Iterable[Problem], snapshot: Snapshot) 
 
 
 def _pod_events(store: Store, namespace: str) -> tuple[tuple[str, str], ...]:
-    """(pod, reason) of the Events of a namespace; the pod is empty for Events of something else."""
+    """(pod, reason) of the Events of a namespace; the pod is empty for other objects. Without the right: none."""
 
     def project(raw: JSONObject) -> tuple[str, str]:
         regarding = raw.get("regarding") or {}

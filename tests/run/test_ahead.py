@@ -8,12 +8,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from migrator.planning.options import PlanOptions
 from migrator.planning.tables import RunRecord
 from migrator.run import loop
 from migrator.run.context import Context, RunOptions
 from migrator.run.decisions import Rec
-from migrator.run.observation import look_ahead
+from migrator.run.observation import Observation, look_ahead
 from migrator.run.record import Recorded, Recorder
 from migrator.stores.dump.store import DumpStore
 from tests.support.builders import World
@@ -54,6 +56,15 @@ def test_a_run_that_did_not_end_is_gone_on_with() -> None:
     Recorder(site.store, "grove-system").save(Recorded(opened))
     ahead = look_ahead(site.store, replace(OPTIONS, stop_operator=False), context())
     assert (ahead.continues, ahead.writes) == (True, True)
+
+
+@pytest.mark.parametrize("state", ["none", "done", "other", "of a later version"])
+def test_an_open_record_in_a_state_that_no_run_writes_is_not_ours(state: str) -> None:
+    """What it means is not known, so it is neither absent nor finished: the run is refused and names the migration."""
+    run = RunRecord("dead", "dead", "auto", NEW, started=datetime(2026, 1, 1, tzinfo=UTC), finished=None, state=state)
+    seen = Observation(OPTIONS, recorded=Recorded(run))
+    assert seen.rec is Rec.OTHER
+    assert [finding.code for finding in seen.findings()] == ["GM-205"]
 
 
 def test_a_file_is_proven_by_its_own_tables(tmp_path: Path) -> None:

@@ -94,6 +94,16 @@ def test_pods_that_are_not_told_to_end_at_once_do_not_hide_what_was_stopped() ->
     assert (ending.code, world.replicas, world.records) == (REFUSED, 1, []), str(ending)
 
 
+def test_nothing_is_waited_for_with_the_operator_at_zero() -> None:
+    """An update that begins behind the fence needs the operator to end: the run is refused at once, not in an hour."""
+    world = World()
+    began = world.now()
+    at_zero = do_at(first("deployments", "scale"), "after", lambda _: begin_update(world))
+    ending = world.run(at_zero, wait_for_idle=3600.0)
+    assert (ending.code, world.replicas, world.records) == (REFUSED, 1, []), str(ending)
+    assert (world.now() - began).total_seconds() < 600
+
+
 def test_a_pod_that_no_scale_down_ends_is_waited_for_and_named() -> None:
     """A pod with the operator's labels beside a Deployment at zero: 4 once the patience is over, without a deadline."""
     world = World(replicas=0)

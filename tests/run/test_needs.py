@@ -68,6 +68,14 @@ def test_the_planners_roles_grant_what_a_plan_needs_and_no_more() -> None:
     assert needed(rights.of_plan(KINDS, HOME)) == granted("planner/planner.yaml")
 
 
+def test_a_run_works_without_two_rights() -> None:
+    """Those to write Events and to read the webhook's Service; kinds that are not there need no right at all."""
+    kinds = [kind for kind in KINDS if kind != resources.POD_GANG_MAPS]
+    needs = rights.of_run(kinds, HOME, OPERATOR, OperatorFlags())
+    assert {right.resource for right in needs if right.without} == {resources.EVENTS, resources.SERVICES}
+    assert resources.POD_GANG_MAPS not in {right.resource for right in needs}
+
+
 def test_a_plan_of_a_namespace_needs_rights_there_alone() -> None:
     """Without a right outside the namespace the plan goes on."""
     needs = rights.of_plan(KINDS, HOME, "team")

@@ -6,7 +6,7 @@ import pytest
 
 from tests.simulation import products
 from tests.simulation.points import CHOICE, points
-from tests.simulation.process import MOMENTS, Moment
+from tests.simulation.process import KILLED, MOMENTS, Moment
 from tests.simulation.products import COMMANDS, MISHAPS, Command, Tally
 from tests.simulation.truth import DONE, FAILED, REFUSED
 from tests.support.counts import record
@@ -58,6 +58,7 @@ def test_what_a_kill_at_any_write_interrupted_can_be_mended(moment: Moment, comm
     for step in products.steps(command):
         if step.write and step.moment == moment:
             products.suffer(command, "a kill", step.number, moment, tally, back=back)
+    assert set(tally.endings) == {KILLED}
     record("memory_kill_points", tally.histories)
 
 

@@ -25,8 +25,9 @@ _REMEDY: Final = {
 def never_reconciled(case: Case) -> Iterator[Finding]:
     """Children under a set without a generation hash.
 
-    An operator that finds none stores its own and replaces no pod
-    (``podcliqueset/reconcilespec.go:processGenerationHashChange``). So the next one stores the migrated children's.
+    An operator that finds none stores its own hash and replaces no pod
+    (``podcliqueset/reconcilespec.go:processGenerationHashChange``). The next one does so too, and by then
+    the children have its hashes.
     """
     pcs = case.tree.pcs
     if pcs.generation_hash is None:

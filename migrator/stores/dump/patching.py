@@ -17,8 +17,9 @@ def replaced_strings(document: JSONObject, ops: Sequence[Op], *, subresource: st
     """The strings that a patch puts into an object, by their paths.
 
     As on the API server (``evanphx/json-patch``, ``v4/patch.go``), ``test`` with null holds for an absent key, and
-    changes of ``status`` by the main resource, and others by ``status``, are dropped without an error. Raises
-    ``TestFailed`` for an operation that cannot be applied, and ``OutputError`` for one that a dump cannot take.
+    changes of ``status`` by the main resource, and others by ``status``, are dropped without an error; a ``test`` sees
+    the whole object. Raises ``TestFailed`` for an operation that cannot be applied, and ``OutputError`` for one that a
+    dump cannot take.
     """
     found: dict[Path, str] = {}
     for op in ops:

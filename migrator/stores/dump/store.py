@@ -103,7 +103,7 @@ class DumpStore:
 
     @classmethod
     def read(cls, *paths: str, dry_run: DryRun = DryRun.NONE) -> DumpStore:
-        """Read a dump, ``-`` from stdin; raises ``InputError`` with file and place for all but a whole dump."""
+        """Read one dump, ``-`` from stdin; raises ``InputError`` with file and place if it is not one, or not whole."""
         files = [DumpFile.read(path) for path in paths]
         entries: dict[Resource, dict[tuple[str, str], _Entry]] = {resource: {} for resource in HOLDERS}
         found: Counter[str] = Counter()
@@ -132,7 +132,10 @@ class DumpStore:
         return self
 
     def write(self, path: str) -> None:
-        """Write the file with the replaced values, ``-`` to stdout; raises ``OutputError`` and changes no file then."""
+        """Write the file as it was read, except for the replaced values; ``-`` is stdout.
+
+        Raises ``OutputError``, and leaves an existing file as it is then.
+        """
         if len(self.files) != 1:
             raise OutputError("a dump of several files cannot be written: give one file with -f")
         changes: dict[tuple[int, Path], list[tuple[Path, str]]] = {}
@@ -202,8 +205,8 @@ class DumpStore:
         return in_turn(self, take)
 
     def delete(self, resource: Resource, namespace: str, name: str, uid: str) -> None:  # noqa: ARG002 - the seam's
-        """A dump never loses objects: as :meth:`create`."""
-        self.create(resource, namespace, {})
+        """A dump never loses objects: raises :class:`~migrator.errors.NotFound`, except in a dry run."""
+        self.create(resource, namespace, {})  # which is refused for the same reason
 
     def _entry(self, resource: Resource, namespace: str, name: str) -> _Entry:
         entry = self._held(resource).get((namespace, name))

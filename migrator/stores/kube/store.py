@@ -241,7 +241,15 @@ class KubeStore:
 
     def _patch(self, write: Write) -> Request:
         body, form = f"[{','.join([op.text for op in write.ops])}]", "application/json-patch+json"
-        return self._request("patch", *write[:3], write.subresource, body=_go(body), content_type=form)
+        return self._request(
+            "patch",
+            write.resource,
+            write.namespace,
+            write.name,
+            write.subresource,
+            body=_go(body),
+            content_type=form,
+        )
 
     def _request(
         self,
@@ -256,17 +264,17 @@ class KubeStore:
     ) -> Request:
         form = _form(resource, namespace, subresource)
         return Request(
-            _METHODS[verb],
-            form.path if verb == "create" else f"{form.path}/{quote(name, safe='')}{form.suffix}",
-            self._query if verb in _WITH_MANAGER else "",
-            f"{verb} {form.what}{name}",
-            _METADATA if verb == "patch" and form.brief else JSON,
-            body,
-            content_type if body else "",
-            verb == "get" or self.dry_run is DryRun.SERVER,
-            form.timeout,
-            form.urgent,
-            self._left,
+            method=_METHODS[verb],
+            path=form.path if verb == "create" else f"{form.path}/{quote(name, safe='')}{form.suffix}",
+            query=self._query if verb in _WITH_MANAGER else "",
+            what=f"{verb} {form.what}{name}",
+            accept=_METADATA if verb == "patch" and form.brief else JSON,
+            body=body,
+            content_type=content_type if body else "",
+            repeatable=verb == "get" or self.dry_run is DryRun.SERVER,
+            timeout=form.timeout,
+            urgent=form.urgent,
+            left=self._left,
         )
 
     def _read(self, path: str) -> JSONObject:

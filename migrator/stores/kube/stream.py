@@ -27,7 +27,7 @@ from migrator.stores.kube.wire import Connection, Received
 
 K = TypeVar("K")
 
-#: A write and its outcome: the body of the answer, or an error; that has no traceback, which would be a cycle.
+#: A write and its outcome: the body of the answer, or an error without its traceback, which would refer to itself.
 Ended: TypeAlias = tuple[K, Request, bytes | MigratorError]
 
 _THROTTLED: Final = frozenset({responses.TOO_MANY_REQUESTS, responses.UNAVAILABLE})

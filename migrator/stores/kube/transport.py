@@ -102,7 +102,7 @@ class Course:
 
 
 class Transport:
-    """Sends requests over connections of the official client's, with its authentication.
+    """Sends requests over connections that the official client makes, with its authentication.
 
     ``request_timeout`` is how long one request may take, in seconds, and a write with all its attempts too.
     """
@@ -168,12 +168,12 @@ class Transport:
     def ready(self, course: Course) -> tuple[Connection, Mapping[str, str], float] | None:
         """An open connection, the headers of the next attempt, and how long it may take; ask right before sending.
 
-        All that takes time comes before the question whether the request may still be sent. ``None`` where it could
-        not be, and may be sent after ``course.wait``; raises what it ends with if it must not be sent.
+        The hold of the Lease is asked last, after all that takes time. Returns ``None`` if no connection could be made
+        and the request may be sent again after ``course.wait``; raises what it ends with if it must not be sent.
         """
         request = course.request
         if course.attempt and not request.repeatable and course.until - self.timing.clock() < self._least(request) / 2:
-            self._give_up(course)  # it waited for others, and its time is over by now
+            self._give_up(course)  # its time ended while other requests went first
         course.attempt += 1
         try:
             connection = self._connection(course)
@@ -197,7 +197,7 @@ class Transport:
         try:
             while not (connection := self._idle.pop()).is_idle():
                 connection.close()
-        except IndexError:  # not asked before, because other threads take connections too
+        except IndexError:  # other threads take connections too, so that asking first would prove nothing
             connection = None
         if connection is None:
             left = min(course.until - self.timing.clock(), course.request.timeout or self.request_timeout)

@@ -49,7 +49,7 @@ class Received(NamedTuple):
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """The headers by their names in lower case; made when asked for, as only a failure has one of interest."""
+        """The headers by their names in lower case; made when asked for, because they matter only in a failure."""
         found: dict[str, str] = {}
         for name, value in self.head:
             key, text = name.decode("latin-1").lower(), value.decode("latin-1")
@@ -157,6 +157,7 @@ class Connection:
 
     def __init__(self, made: Any, prefix: str, host: str, headers: Mapping[str, str]) -> None:  # noqa: ANN401
         self._reader = Reader()
+        # Called at the latest when nothing refers to the connection.
         self.close = finalize(self, _end, made, self._reader)
         self._sock = made.sock
         self._sock.settimeout(0)

@@ -214,7 +214,7 @@ def test_what_is_migrated_is_not_swept_at_the_start() -> None:
     """Pods that hold the source's hash are the target's after the migration."""
     world = World().grow(progress=())
     plan = world.plan(target="v0.1.0-alpha.12-rc1")
-    assert (plan.cluster_blast.pods, plan.cluster_rest.pods) == (6, 0)
+    assert (plan.cluster_blast, plan.cluster_rest) == (BlastRadius(pods=6, gpus=0, running=6), BlastRadius())
 
 
 def test_a_gang_that_is_ended_at_zero_counts_each_pod_once() -> None:
@@ -224,4 +224,5 @@ def test_a_gang_that_is_ended_at_zero_counts_each_pod_once() -> None:
     world.objects = [o for o in world.objects if not o["metadata"]["name"].startswith("web-0-front-")]
     plan = world.plan(target="v0.1.0-alpha.12-rc1")
     assert (plan.cluster_blast.pods, plan.cluster_rest.pods) == (10, 4)
+    assert (plan.cluster_blast.running, plan.cluster_rest.running) == (10, 4)
     assert world.plan(target="v0.1.0-alpha.11").cluster_rest.pods == 0

@@ -47,7 +47,8 @@ def write(path: Path, *documents: dict[str, Any]) -> Path:
 
 def test_hash_prints_one_object_per_set_and_scheme_in_order(tmp_path: Path, invoke: Invoke) -> None:
     """Input order, then table order; exactly the keys of the contract; other kinds are skipped."""
-    path = write(tmp_path / "sets.jsonl", pcs("z", "b", "a"), {"apiVersion": "v1", "kind": "Pod"}, pcs("a"))
+    others = {"apiVersion": "v1", "kind": "Pod"}, {"apiVersion": "example.com/v1", "kind": "PodCliqueSet"}
+    path = write(tmp_path / "sets.jsonl", pcs("z", "b", "a"), *others, pcs("a"))
     captured = invoke("hash", "-f", path)
     lines = captured.lines
     table = [scheme.name for scheme in schemes.all_schemes() if not scheme.preview]

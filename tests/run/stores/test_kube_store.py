@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Any
 
 import pytest
@@ -208,6 +209,26 @@ def test_a_failure_in_mid_list_fails_the_list(serve: Serve) -> None:
     api = serve(page("a", more="t"), status(400, "invalid continue token", reason="BadRequest"))
     with pytest.raises(ApiError):
         store_on(api.url).list(PODS, name)
+
+
+def test_a_connection_that_ended_meanwhile_takes_no_write(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server may end a kept connection at any time: a write on it would be a lost reply."""
+    api = serve(ok(kind="Pod"))
+    store = store_on(api.url)
+    store.get(PODS, "a", "p")
+    (kept,) = store._transport._idle
+    monkeypatch.setattr("migrator.stores.kube.wire._SURELY_OPEN", -1.0)  # so that its answer is not of this moment
+    kept._sock.shutdown(socket.SHUT_RDWR)
+    store.patch(PODS, "a", "p", [Op("test", "/metadata/uid", "u")])
+    assert [seen.method for seen in api.seen] == ["GET", "PATCH"]
+
+
+def test_a_connection_that_the_server_will_end_is_not_kept(serve: Serve) -> None:
+    """After an answer with ``Connection: close`` the next request has a connection of its own."""
+    api = serve(Answer(200, {"kind": "Pod"}, {"Connection": "close"}))
+    store = store_on(api.url)
+    store.get(PODS, "a", "p")
+    assert store._transport._idle == []
 
 
 def test_requests_share_one_connection(serve: Serve) -> None:

@@ -101,8 +101,19 @@ def test_each_patch_has_its_own_outcome(serve: Serve) -> None:
 
 def test_an_outcome_keeps_nothing_of_the_stream_alive(serve: Serve) -> None:
     """The collector of cycles pauses while patches are sent, so that an error must not lead back to itself."""
-    found = send(store_on(serve(ANONYMOUS_422).url), 3)
-    assert [error.__traceback__ for error in found.values() if error] == [None] * 3
+    store = store_on(serve(ANONYMOUS_422).url)
+    answered, unsent = send(store, 3), send(store.within(lambda: 0.0), 3)
+    assert [error.__traceback__ for error in (*answered.values(), *unsent.values()) if error] == [None] * 6
+
+
+def test_a_throttled_patch_makes_the_window_smaller(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer 429 counts as one, and no other does."""
+    throttled: list[float] = []
+    monkeypatch.setattr(ConcurrencyWindow, "throttled", lambda _, sent, now: throttled.append(now - sent))
+    answers = iter([SLOW_DOWN])
+    api = serve(lambda seen: next(answers, POD) if seen.path.endswith("p-0") else POD)
+    assert send(store_on(api.url), 3) == dict.fromkeys(range(3))
+    assert len(throttled) == 1
 
 
 def test_one_that_waits_keeps_no_other_from_being_sent(serve: Serve) -> None:
@@ -237,6 +248,24 @@ def test_a_retry_that_is_due_waits_for_the_rate_limit_without_asking_again_and_a
 
     store = store_on(serve(RESTARTING, POD).url, time=Sleeper(), limit=lambda clock: RateLimit(1, clock=clock))
     assert send(store, 1) == {0: None}
+
+
+def test_what_the_rate_limit_allowed_waits_for_a_patch(serve: Serve) -> None:
+    """While there is nothing to send, nothing is spent: the next patch is taken at once."""
+    time = FakeTime()
+    taken: list[float] = []
+    ended: list[int] = []
+
+    def take() -> tuple[int, Write] | None:
+        if len(taken) > len(ended) or len(taken) == 2:  # one after the other, as between two ranks
+            return None
+        taken.append(time())
+        return len(taken), Write(PODS, "a", f"p-{len(taken)}", OPS)
+
+    store = store_on(serve(POD).url, time=time, limit=lambda clock: RateLimit(2, clock=clock))
+    for number, _ in store.patches(take, concurrency=4):
+        ended.append(number)
+    assert (ended, taken) == ([1, 2], [100.0, 100.0])
 
 
 def test_a_retry_whose_time_is_over_is_not_sent(serve: Serve) -> None:
