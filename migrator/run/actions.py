@@ -10,7 +10,7 @@ from migrator.errors import ForeignOperator, MigratorError, Refused
 from migrator.grove.model import TreePlan
 from migrator.planning.baseline import baseline_of, table_of
 from migrator.planning.patches import Batch, Patch, backward
-from migrator.planning.planner import is_of, template_digest
+from migrator.planning.planner import template_digest
 from migrator.planning.tables import OperatorBefore, RunRecord
 from migrator.run import admission, operator, rights
 from migrator.run.context import Context, RunOptions, RunResult
@@ -159,7 +159,7 @@ class Actions:
         self._probe(seen.patches)
         if self._options.revert:
             if run.state != Rec.REVERTING:
-                self._recorder.save(replace(recorded.origins(), run=replace(run, state=Rec.REVERTING)))
+                self._recorder.save(replace(recorded.origins(self._options.way), run=replace(run, state=Rec.REVERTING)))
             return
         tables = recorded.tables
         if run.state == Rec.REVERTING:  # it may have written to every set that it had a table of
@@ -246,7 +246,7 @@ class Actions:
             return
         self.leases.left()
         new = {table.uid for table in recorded.tables if table.run == run.run_id}
-        kept = (t for t in recorded.origins().tables if is_of(t, way) and (t.run == run.run_id or t.uid not in new))
+        kept = (t for t in recorded.origins(way).tables if (t.run == run.run_id or t.uid not in new))
         counts = {"trees": self._result.trees, "patches": self._result.patches}
         done = replace(run, state=Rec.CLOSED, finished=self._context.now(), stopped=None, counts=counts)
         self._recorder.save(Recorded(done, recorded.history, tuple(kept)))

@@ -11,6 +11,7 @@ from migrator.errors import Refused, UsageError
 from migrator.gc_paused import gc_paused
 from migrator.grove.model import Change, Finding, Plan, Severity, Snapshot, Tree, TreePlan, TreeState
 from migrator.grove.places import stored_hashes
+from migrator.hashing import schemes
 from migrator.planning.detect import Pair
 from migrator.planning.guards.base import refuse, warn
 from migrator.planning.images import other_digest, release_in
@@ -284,7 +285,7 @@ def read_sets(store: Store, seen: Observation, context: Context) -> Observation:
         left = {tree.ref.uid for tree in trees if not tree.pcs.terminating and left_of(tree, tables[tree.ref.uid])}
         if options.revert and not _before_its_tables(seen):
             _check_recorded(seen)
-            undo = make_revert(snapshot, everything, tables=recorded.origins().by_set()).trees
+            undo = make_revert(snapshot, everything, tables=recorded.origins(way).by_set()).trees
             plan = replace(plan, trees=tuple(tree for tree in undo if options.plan.selection.matches(tree.tree.pcs)))
             remains = any(tree.changes and not options.plan.selection.matches(tree.tree.pcs) for tree in undo)
         elif not options.revert and seen.phase is Phase.WRITTEN and trees and not left:
@@ -314,9 +315,15 @@ def _before_its_tables(seen: Observation) -> bool:
 
 
 def _check_recorded(seen: Observation) -> None:
-    """Raise ``UsageError`` for a revert to other hashes than those that the record of a finished run holds."""
-    other = next((table for table in seen.recorded.tables if not is_of(table, seen.options.way)), None)
-    if other is not None and seen.rec is Rec.CLOSED:
+    """Raise ``UsageError`` for a revert to other hashes than those that were there before, by the record.
+
+    While a run is open, its record may also have tables of an earlier migration to something else.
+    """
+    way = seen.options.way
+    others = (table for table in seen.recorded.tables if not is_of(table, way))
+    same_target = (table for table in others if way.target_of(schemes.by_name(table.source)).name == table.target)
+    other = next(others if seen.rec is Rec.CLOSED else same_target, None)
+    if other is not None:
         raise UsageError(
             f"the record has PodCliqueSet {other.namespace}/{other.name} migrated from {other.source} to "
             f"{other.target}: undo that with `run --revert --to {other.target}`, or give up its record with "

@@ -22,6 +22,8 @@ from typing import Final, TypeVar
 from migrator.errors import AlreadyExists, ClusterError, LostRace, LostReply, NotFound, Refused, TestFailed
 from migrator.exact_json import JSONObject
 from migrator.hashing import schemes
+from migrator.planning.options import Direction
+from migrator.planning.planner import is_of
 from migrator.planning.tables import Baseline, BaselinesDocument, RunDocument, RunRecord, Table, TablesDocument
 from migrator.resources import CONFIG_MAPS, Op
 from migrator.run.codec import from_json, plain
@@ -76,13 +78,14 @@ class Recorded:
         """One table for each PodCliqueSet, by uid: the open run's, or else the newest one."""
         return {table.uid: table for table in self.tables} | self.of_open_run()
 
-    def origins(self) -> Recorded:
-        """The same with one table for each set and pair of schemes, which keeps only what every run found there.
+    def origins(self, way: Direction) -> Recorded:
+        """The same with the tables of one migration alone, each of which keeps only what every run found there.
 
         What an earlier run wrote was not there before all runs, so a revert of everything turns it back.
         """
         run, found = self.unfinished, dict[tuple[str, str, str], Table]()
-        for table in sorted(self.tables, key=lambda table: run is not None and table.run == run.run_id):
+        mine = (table for table in self.tables if is_of(table, way))
+        for table in sorted(mine, key=lambda table: run is not None and table.run == run.run_id):
             key = (table.uid, table.source, table.target)
             older = {(kept.ref.uid, kept.field) for kept in found.get(key, table).kept}
             kept = tuple(kept for kept in table.kept if (kept.ref.uid, kept.field) in older)

@@ -7,10 +7,11 @@ import pytest
 from migrator import resources
 from migrator.errors import Rejected
 from migrator.grove.model import LABEL_POD_TEMPLATE_HASH as HASH
+from migrator.planning.options import Selection
 from migrator.run.decisions import Exit
 from migrator.run.record import Recorder
 from tests.simulation import cluster
-from tests.simulation.process import MOMENTS, Moment, Step, kill_at
+from tests.simulation.process import KILLED, MOMENTS, Moment, Step, kill_at
 from tests.simulation.truth import DONE, REVERTED
 from tests.simulation.world import World
 from tests.support.counts import record
@@ -128,3 +129,33 @@ def test_a_revert_to_other_hashes_than_the_recorded_ones_is_refused(source: str,
     assert process.writes == []
     assert world.run(revert=True).code == DONE
     assert world.grove() == world.before
+
+
+def test_a_later_migration_of_some_sets_can_be_undone_alone() -> None:
+    """It dies half-way, and its revert ends: the tables of the earlier migration belong to another pair of schemes."""
+    world = World()
+    assert world.run().code == DONE
+    later, source = "legacy-1.36", cluster.TARGET
+    name = world.store.everything(resources.POD_CLIQUE_SETS)[0]["metadata"]["name"]
+    world.store.edit(
+        resources.POD_CLIQUE_SETS, "default", name, lambda body: body["metadata"].update(labels={"pick": "me"})
+    )
+    before, some = world.grove(), Selection(None, "pick=me")
+    ending = world.run(kill_at(14, "before"), target=later, source=source, selection=some, allow=frozenset({"GM-201"}))
+    assert ending.code == KILLED
+    assert world.grove() != before
+    world.advance(100)
+    assert world.run(kill_at(200, "before"), target=later, source=source, revert=True).code == DONE
+    assert world.grove() == before
+
+
+@pytest.mark.parametrize("state", ["stopping", "closed"])
+def test_a_revert_with_the_wrong_source_is_refused_before_and_after_a_later_run_dies(state: str) -> None:
+    """A later run that died before its first table hides no earlier migration from a revert with other flags."""
+    world = migrated_world()
+    if state == "stopping":
+        assert world.run(kill_at(3, "after"), target="legacy-1.36", source=cluster.TARGET).code == KILLED
+        assert world.record_state == "stopping"
+        world.advance(100)
+    ending = world.run(kill_at(200, "before"), revert=True, source="legacy-1.33", target=cluster.TARGET)
+    assert (ending.code, world.grove() == world.after) == (Exit.USAGE, True)
