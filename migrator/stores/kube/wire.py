@@ -80,7 +80,7 @@ class Reader:
         self.begin()
 
     def begin(self) -> None:
-        """A request is sent: its response is the next."""
+        """Wait for the next response, and keep nothing of the last one: a page of a list may be large."""
         self._head: list[tuple[bytes, bytes]] = []
         self._data: list[bytes] = []
         self._in_head = True
@@ -176,7 +176,6 @@ class Connection:
         answered before it had the whole body: :meth:`receive` finds out. Raises urllib3's ``ProtocolError`` for any
         other failure; the server may have the request all the same.
         """
-        self._reader.begin()
         if headers is not self._headers:
             self._headers, self._lines = headers, lines_of({**self._fixed, **headers})
         data = request(method, self._prefix + path, self._lines, body)
@@ -202,6 +201,7 @@ class Connection:
             return None
         except OSError as error:
             raise ProtocolError("Connection aborted.", error) from error
+        self._reader.begin()
         return received
 
     def wait(self, timeout: float) -> Received:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from migrator.resources import (
     Resource,
 )
 from migrator.store import DryRun
+from migrator.stores.kube import wire
 from migrator.stores.kube.store import MAX_LIST_STARTS
 from migrator.stores.kube.wire import Connector
 from tests.support.fake_api import Answer, Seen, Serve, ok, status, store_on
@@ -220,6 +222,21 @@ def test_a_connection_that_ended_meanwhile_takes_no_write(serve: Serve) -> None:
     kept._sock.shutdown(socket.SHUT_RDWR)
     store.patch(PODS, "a", "p", [Op("test", "/metadata/uid", "u")])
     assert [seen.method for seen in api.seen] == ["GET", "PATCH"]
+
+
+def test_a_kept_connection_holds_nothing_of_its_last_answer(serve: Serve) -> None:
+    """A page of a list has megabytes, and there are several connections."""
+    store = store_on(serve(ok(text="x" * 5_000_000)).url)
+    tracemalloc.start()
+    try:
+        store.get(PODS, "a", "p")
+        assert len(store._transport._idle) == 1
+        held = tracemalloc.take_snapshot().filter_traces(
+            [tracemalloc.Filter(inclusive=True, filename_pattern=wire.__file__)]
+        )
+        assert sum(one.size for one in held.statistics("filename")) < 100_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_connection_that_the_server_will_end_is_not_kept(serve: Serve) -> None:
