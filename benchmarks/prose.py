@@ -76,10 +76,10 @@ several times, all but the last line on a busy machine (`make bench` measures it
 | the same, answers read with httptools | 0.08 to 0.10 |
 | now: what patches share is printed once, and headers of an answer are read only where it failed | 0.06 |
 
-The last step took a quarter away: 84 µs, beside 55 of Go, became 61, beside 51 of Go. A request is built of parts that are
-made once, the headers of an answer are read only where it failed, a connection is asked by a poll whether it is open
-and not by reading from TLS, one parser serves all answers of a connection, a log line passes two functions instead of
-six, and the collector of cycles pauses. Of the rest about 16 µs are TLS and the kernel, and 10 the log line.
+The last step took a quarter away: 84 µs, beside 55 of Go, became 61, beside 51 of Go. A request is built of parts that
+are made once, the headers of an answer are read only where it failed, a connection is asked by a poll whether it is
+open and not by reading from TLS, one parser serves all answers of a connection, a log line passes two functions instead
+of six, and the collector of cycles pauses. Of the rest about 16 µs are TLS and the kernel, and 10 the log line.
 
 `kubernetes.aio` was not taken, for four reasons. aiohttp alone costs more CPU than our whole way of sending. Its loader
 of kubeconfigs never renews credentials: `config/kube_config.py:KubeConfigLoader._set_config` sets no
