@@ -6,11 +6,14 @@ import pytest
 
 from migrator import exact_json
 from migrator.errors import DecodeError, Refused, TestFailed
-from migrator.hashing import quantity, schemes, spew
+from migrator.grove.model import Place, Ref, SetHashes, StoredHash
+from migrator.hashing import layouts, quantity, schemes, spew
 from migrator.hashing.fnv import Piece, plain
 from migrator.hashing.podcliqueset import IN_ORDER
 from migrator.planning import explain
+from migrator.planning.detect import Pair
 from migrator.planning.explain import newer_fields
+from migrator.planning.planner import changes_of
 from migrator.resources import Op
 from migrator.run import operator_config
 from migrator.stores.dump import patching
@@ -54,6 +57,30 @@ def test_a_null_below_a_struct_is_no_unknown_field() -> None:
     pcs = standalone()
     pcs["spec"]["template"]["cliques"][0]["spec"]["podSpec"] |= {"hostnameOverride": None, "containers": None}
     assert newer_fields(pcs["spec"], "1.33", "1.36") == ()
+
+
+def test_fields_below_a_map_and_of_a_type_that_became_a_struct(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A layout that was read from a binary may change a type that stands in a map, or replace one by a struct."""
+    monkeypatch.setattr(layouts, "_adopted", {})
+    base = dict(layouts.load("1.34"))
+    spec = base["v1.PodSpec"]
+    assert not isinstance(spec, str)
+    base["v1.PodSpec"] = (*spec, ("Extra", "extra", "map[string]v1.Extra"), ("Size", "size", "v1.Size"))
+    older = layouts.adopt(base | {"v1.Extra": (("A", "a", "string"),), "v1.Size": "int32"})
+    newer = layouts.adopt(
+        base | {"v1.Extra": (("A", "a", "string"), ("B", "b", "string")), "v1.Size": (("N", "n", "int32"),)}
+    )
+    pcs = standalone()
+    below = {"extra": {"k": {"b": "v"}}, "size": {"n": 1}}
+    pcs["spec"]["template"]["cliques"][0]["spec"]["podSpec"] |= below
+    assert newer_fields(pcs["spec"], older, newer) == ("/spec/template/cliques/0/spec/podSpec/extra/*/b",)
+
+
+def test_a_value_without_a_hash_of_the_target_is_left() -> None:
+    """A recorded table that lacks a clique's new hash changes nothing of that clique."""
+    stored = StoredHash(Ref("Pod", "default", "p"), Place.POD_LABEL, "/metadata/labels/x", "old", "front")
+    pair = Pair(SetHashes("g", {"front": "old"}), SetHashes("h", {}), on_delete=False)
+    assert changes_of([stored], pair) == ()
 
 
 @pytest.mark.parametrize("text", ["1" * 4001, "1" * 30 + "e200000"])

@@ -74,7 +74,7 @@ def _suffix_trap(case: Case, pod_clique: PodClique) -> Cause | None:
     clique, templates = pod_clique.clique, case.source_hashes.templates
     names = (str(entry.get("name")) for entry in case.tree.pcs.cliques)
     match = next((name for name in names if name in templates and pod_clique.ref.name.endswith(name)), clique)
-    if clique is None or match is None:
+    if clique is None or match is None or match == clique:
         return None
     targets = case.target_hashes.templates
     if templates[match] == templates[clique] and targets[match] == targets[clique]:
