@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from migrator import exact_json
-from migrator.errors import ApiError, ClusterError, Conflict, Rejected, TestFailed
+from migrator.errors import ApiError, ClusterError, Conflict, OutputError, Rejected, TestFailed
 from migrator.exact_json import JSONNumber, JSONObject
 from migrator.resources import POD_CLIQUES, Op, Resource
 from migrator.store import Store, Write
@@ -32,6 +32,7 @@ class Case:
 
 CONDITIONS = "/status/conditions"
 REPLACE_STATUS = Op("replace", "/status/hash", "new")
+CREATES = "replace-creates-an-absent-key"
 CASES = (
     Case("swap-label", (check("/metadata/uid", "UID"), check(HASH, "old"), REPLACE)),
     Case("swap-label-that-moved", (check(HASH, "other"), REPLACE)),
@@ -40,7 +41,7 @@ CASES = (
     Case("generation-as-text", (check("/metadata/generation", "1"), REPLACE)),
     Case("generation-as-float", (check("/metadata/generation", JSONNumber("1.0")), REPLACE)),
     Case("generation-as-boolean", (check("/metadata/generation", bool(1)), REPLACE)),
-    Case("replace-creates-an-absent-key", (Op("replace", "/metadata/labels/fresh", "1"),)),
+    Case(CREATES, (Op("replace", "/metadata/labels/fresh", "1"),)),
     Case("replace-below-an-absent-parent", (Op("replace", "/spec/no/where", "1"),)),
     Case("add-key", (Op("add", "/metadata/labels/fresh", "1"),)),
     Case("remove-key", (Op("remove", "/metadata/labels/app"),)),
@@ -103,7 +104,7 @@ def outcome_of(store: Store, resource: Resource, case: Case, body: JSONObject) -
 def test_patches_mean_the_same_everywhere(cluster: KubeStore, tmp_path: Path, case: Case) -> None:
     """The same patch has the same outcome, and leaves the same object, on a cluster, in memory and in a file.
 
-    Hashes are tested and replaced, so a file knows these two operations only.
+    Hashes are tested and replaced, so a file knows these two operations only, and replaces only what is there.
     """
     body = create_thing(cluster, case.name, status=case.status)
     expected = outcome_of(cluster, THINGS, case, body)
@@ -112,6 +113,10 @@ def test_patches_mean_the_same_everywhere(cluster: KubeStore, tmp_path: Path, ca
         return
     dump = tmp_path / "dump.json"
     dump.write_text(exact_json.dumps(as_clique(body)), encoding="utf-8")
+    if case.name == CREATES:
+        with pytest.raises(OutputError, match="only strings can be replaced"):
+            outcome_of(DumpStore.read(str(dump)), POD_CLIQUES, case, body)
+        return
     assert outcome_of(DumpStore.read(str(dump)), POD_CLIQUES, case, body) == expected
 
 
