@@ -90,7 +90,7 @@ def configure(
     def line(_logger: object, level: str, event: EventDict) -> str:
         return _json_line(level, {"event": event.pop("event"), "run_id": run_id, **_shorten(event)})
 
-    processors: tuple[Any, ...] = (structlog.processors.format_exc_info, line)
+    processors: list[Any] = [structlog.processors.format_exc_info, line]
     if is_console(stream, form):
         console = structlog.dev.ConsoleRenderer(
             colors=wants_colour(stream),
@@ -98,17 +98,17 @@ def configure(
             sort_keys=False,
             exception_formatter=structlog.dev.plain_traceback,
         )
-        processors = (
+        processors = [
             *(() if level == "debug" else (_Terse(set() if known is None else known),)),
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=True, key="ts"),
             structlog.processors.format_exc_info,
             _for_people,
             console,
-        )
+        ]
     logger = structlog.WriteLogger(cast("TextIO", Unbreakable(stream)))
     structlog.configure(
-        processors=[*processors],  # a list, which structlog.testing copies
+        processors=processors,
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
         logger_factory=lambda *_: logger,
         cache_logger_on_first_use=False,

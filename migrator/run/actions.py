@@ -246,7 +246,7 @@ class Actions:
             return
         self.leases.left()
         new = {table.uid for table in recorded.tables if table.run == run.run_id}
-        kept = (t for t in recorded.origins(way).tables if (t.run == run.run_id or t.uid not in new))
+        kept = (t for t in recorded.origins(way).tables if t.run == run.run_id or t.uid not in new)
         counts = {"trees": self._result.trees, "patches": self._result.patches}
         done = replace(run, state=Rec.CLOSED, finished=self._context.now(), stopped=None, counts=counts)
         self._recorder.save(Recorded(done, recorded.history, tuple(kept)))
