@@ -13,7 +13,7 @@ from migrator.cli.operators import Directions
 from migrator.cli.options import ClusterFlags, session
 from migrator.cli.progress import Progress
 from migrator.cli.screens import Ending
-from migrator.errors import Interrupted, MigratorError, UsageError
+from migrator.errors import Interrupted, MigratorError, OutputError, UsageError
 from migrator.planning.options import PlanOptions, check_allowed, direction
 from migrator.render import summary, terminal
 from migrator.render.text import printable
@@ -133,7 +133,11 @@ def _print_if_read(result: RunResult, form: str, mode: DryRun, *, revert: bool, 
             output.write(_text(result, form, mode, revert=revert, ending=ending))
         output.flush()
     except output.ReaderGone:
-        output.abandon()  # the run has ended, whether anybody reads its last line or not
+        pass  # the run has ended, whether anybody reads its last line or not
+    except OutputError as error:
+        if mode is not DryRun.NONE:
+            raise  # a dry run has no other result
+        log.write_warning("unwritable_output", str(error))
 
 
 def _text(result: RunResult, form: str, mode: DryRun, *, revert: bool, ending: Ending | None) -> str:
