@@ -15,7 +15,7 @@ from migrator.cli.options import ClusterFlags, session
 from migrator.errors import NotAuthorised, UsageError
 from migrator.grove.model import Plan, TreeState
 from migrator.hashing import schemes
-from migrator.planning.options import PlanOptions, Selection, direction
+from migrator.planning.options import NOTHING_SELECTED, PlanOptions, Selection, direction
 from migrator.planning.outlook import Target
 from migrator.render import page, summary, terminal
 from migrator.render.summary import Origin
@@ -65,7 +65,7 @@ def main(
         output.write(text)
         return 0
     if made.known and not made.trees and options.selection != Selection():
-        log.write_warning("empty_selection", "no PodCliqueSet is in this namespace with these labels (-n, -l)")
+        log.write_warning("empty_selection", NOTHING_SELECTED)
     if form not in {None, "table", "wide"} and summary.CANONICAL_NOTE in summary.notes(made):
         log.write_warning("canonical_target", summary.CANONICAL_NOTE)  # a table has it itself
     if form is None and sys.stdout.isatty():

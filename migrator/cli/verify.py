@@ -12,7 +12,7 @@ import click
 from migrator.cli import operators, output, progress, wiring
 from migrator.cli.options import ClusterFlags, session
 from migrator.errors import LostRace, UsageError, VerificationFailed
-from migrator.planning.options import PlanOptions, direction
+from migrator.planning.options import PlanOptions, Selection, direction
 from migrator.planning.problems import Problem
 from migrator.render.summary import object_json
 from migrator.render.text import printable
@@ -35,10 +35,12 @@ def main(
 ) -> None:
     """Verify, or remove the record with ``--close``."""
     source, found, digests = operators.directions(given, None if dump else cluster, required=True)
-    plan = PlanOptions(source=source, target=str(found))
+    plan = PlanOptions(source=source, target=str(found), selection=wiring.selection(cluster))
     options = VerifyOptions(plan, flags=operator, target_digests=digests, **given)
     if dump is not None and (close or options.after_upgrade):
         raise UsageError("--close and --after-upgrade need a cluster: a file has no record")
+    if plan.selection != Selection() and (close or options.after_upgrade):
+        raise UsageError("--close and --after-upgrade do not go with -n and -l: the record is of the whole cluster")
     direction(plan)  # a mistyped release is reported before a cluster is asked
     shown = progress.shown(sys.stderr, quiet=session().quiet)
     with wiring.stop_on(signal.SIGTERM) as stop:

@@ -16,6 +16,8 @@ from migrator.selectors import matches_labels
 
 AUTO: Final = "auto"
 
+NOTHING_SELECTED: Final = "no PodCliqueSet is in this namespace with these labels (-n, -l)"
+
 #: How much a mistyped code must resemble a real one to be suggested, from 0 to 1.
 _ALIKE: Final = 0.82
 

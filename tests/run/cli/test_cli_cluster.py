@@ -261,6 +261,17 @@ def test_run_as_json_has_the_plan_in_it(invoke: Invoke) -> None:
     assert document["plan"]["summary"]["changes"] == 66
 
 
+def test_verify_of_a_selection_is_of_the_selected_sets(tmp_path: Path, invoke: Invoke) -> None:
+    """-n and -l mean what they mean to `plan`; without a selected set nothing is proven, and a record is never split."""
+    out = tmp_path / "out.yaml"
+    invoke("run", "-f", DUMP, "--write", out, *TO, "-n", "search", "--allow", "GM-201")
+    assert "17 stored hashes of 1 sets" in invoke("verify", "-f", out, *TO, "-n", "search").out
+    assert "inference" in invoke("verify", "-f", out, *TO, code=7).out
+    assert "no PodCliqueSet is in this namespace" in invoke("verify", "-f", out, *TO, "-n", "nope", code=7).message
+    for flag in ("--after-upgrade", "--close"):
+        assert "-n and -l" in invoke("verify", *TO, "-l", "a=b", flag, code=2).message
+
+
 def test_verify_names_every_value_that_is_not_the_targets(invoke: Invoke) -> None:
     """Exit 7, one problem per value, as lines or as JSON."""
     captured = invoke("verify", "-f", DUMP, *TO, "-o", "json", code=7)
