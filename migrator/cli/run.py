@@ -22,6 +22,7 @@ from migrator.run.context import Context, RunOptions, RunResult
 from migrator.run.observation import look_ahead
 from migrator.run.operator import OperatorFlags
 from migrator.store import DryRun, Store
+from migrator.stores.dump.file import STDIO
 
 _DRY: Final = "\ndry run: nothing was written\n"
 
@@ -48,7 +49,7 @@ def main(
     with wiring.stop_on(signal.SIGTERM, signal.SIGINT) as stop:
         try:
             names = operators.directions(given, None if dump else cluster, required=True)
-            _check_files(dump, out, writes=mode is DryRun.NONE)
+            _check_files(dump, out, form, writes=mode is DryRun.NONE)
             options = _options(names, cluster, **given)
             context = wiring.context(session(), stop, timeout or None, concurrency=concurrency, stream=shown.stream)
             if dump is None:
@@ -71,7 +72,7 @@ def main(
                 )
             _leave({"outcome": "failed", "exitCode": error.exit_code, "code": error.code, "message": str(error)})
             return error.exit_code
-        if out != "-":
+        if out != STDIO:
             ending = screens.ending(store, result, options) if store is not None and not dry else None
             _print_if_read(result, form, mode, revert=options.revert, ending=ending)
         _summarise(context, result, dry)
@@ -99,9 +100,11 @@ def _options(
     return RunOptions(plan, flags=operator, target_digests=names.digests, **more)
 
 
-def _check_files(dump: str | None, out: str | None, *, writes: bool) -> None:
+def _check_files(dump: str | None, out: str | None, form: str, *, writes: bool) -> None:
     if dump is None and out is not None:
         raise UsageError("--write goes with -f DUMP: a cluster is written to directly")
+    if out == STDIO and form == "json":
+        raise UsageError("--write - and -o json both go to stdout: leave one of them out")
     if dump is not None and out is None and writes:
         raise UsageError("-f DUMP needs --write OUT, or --dry-run=client to write nothing")
 

@@ -13,6 +13,7 @@ import yaml
 from kubernetes import config
 from kubernetes.client import ApiClient, Configuration
 from kubernetes.config import ConfigException
+from urllib3.exceptions import LocationValueError
 from urllib3.util.ssl_ import create_urllib3_context
 
 from migrator.errors import NotAuthorised, UsageError
@@ -43,6 +44,10 @@ def api_client(kubeconfig: str | None, context: str | None) -> ApiClient:
     try:
         client = ApiClient(configuration)
         client.rest_client.pool_manager.connection_pool_kw["ssl_context"] = _tls(configuration)
+    except (ImportError, LocationValueError) as error:  # what urllib3 raises without PySocks, and for no address
+        raise UsageError(
+            "the proxy cannot be used: only http://HOST:PORT and https://HOST:PORT are possible"
+        ) from error
     except (OSError, ValueError) as error:
         raise UsageError(f"the certificates of the kubeconfig cannot be used: {error}") from error
     return client
@@ -76,7 +81,9 @@ def _load_files(files: Sequence[str], context: str | None, configuration: Config
                 client_configuration=configuration,
                 persist_config=False,
             )
-    except (ConfigException, OSError, yaml.YAMLError, KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UsageError(f"kubeconfig {named} cannot be used: it does not have the form of a kubeconfig") from error
+    except (ConfigException, OSError, yaml.YAMLError, ValueError) as error:
         raise UsageError(f"kubeconfig {named} cannot be used: {_first_line(error)}") from error
     if complaints:
         raise NotAuthorised(f"kubeconfig {named}: no credentials: {complaints[0]}")

@@ -262,7 +262,7 @@ def test_run_as_json_has_the_plan_in_it(invoke: Invoke) -> None:
 
 
 def test_verify_of_a_selection_is_of_the_selected_sets(tmp_path: Path, invoke: Invoke) -> None:
-    """-n and -l mean what they mean to `plan`; without a selected set nothing is proven, and a record is never split."""
+    """-n and -l mean what they mean to `plan`; without a set nothing is proven; a record is never split."""
     out = tmp_path / "out.yaml"
     invoke("run", "-f", DUMP, "--write", out, *TO, "-n", "search", "--allow", "GM-201")
     assert "17 stored hashes of 1 sets" in invoke("verify", "-f", out, *TO, "-n", "search").out

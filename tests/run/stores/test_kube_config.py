@@ -116,7 +116,7 @@ def test_the_context_is_chosen_by_name(tmp_path: Path, api: FakeApi) -> None:
         (None, None, "does not exist"),
         ("", None, "is empty"),
         ("a: [", None, "cannot be used"),
-        ("just text", None, "cannot be used"),
+        ("just text", None, "cannot be used: it does not have the form of a kubeconfig"),
         ("[]", None, "cannot be used"),
         ("current-context: main\ncontexts: []\nclusters: []\n", None, "main"),
         ("current-context: ''\ncontexts: []\nclusters: []\n", None, "cannot be used"),
@@ -169,6 +169,16 @@ def test_a_server_that_is_no_address_is_reported(tmp_path: Path, server: str, ki
     """A server without a scheme, or with a port that is none, is one sentence and no traceback."""
     with pytest.raises(kind, match=r"is no(t an)? address"):
         ask(kubeconfig=kubeconfig(tmp_path / "config", server))
+
+
+@pytest.mark.filterwarnings("ignore::urllib3.exceptions.DependencyWarning")
+@pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:9", "127.0.0.1:9"])
+def test_a_proxy_other_than_http_is_a_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
+    """A SOCKS proxy needs a library that we do not have; an address needs a scheme."""
+    monkeypatch.delenv("no_proxy")
+    monkeypatch.setenv("HTTPS_PROXY", proxy)
+    with pytest.raises(UsageError, match="the proxy cannot be used: only http://HOST:PORT"):
+        kube_store.connect(kubeconfig=kubeconfig(tmp_path / "config", "https://example.test"))
 
 
 def plugin(path: Path, program: str) -> dict[str, Any]:
