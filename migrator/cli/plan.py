@@ -72,7 +72,7 @@ def main(
         terminal.print_plan(made, sys.stdout, colour=log.wants_colour(sys.stdout))
     else:
         output.write(_text(made, form, origin, reload_time, group_by))
-    if detailed_exitcode and summary.refusals_of(made):
+    if detailed_exitcode and (summary.refusals_of(made) or not made.known):
         return EXIT_REFUSED
     return EXIT_CHANGES if detailed_exitcode and summary.number(made, TreeState.MIGRATE) else 0
 

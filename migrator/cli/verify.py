@@ -39,6 +39,8 @@ def main(
     options = VerifyOptions(plan, flags=operator, target_digests=digests, **given)
     if dump is not None and (close or options.after_upgrade):
         raise UsageError("--close and --after-upgrade need a cluster: a file has no record")
+    if close and options.after_upgrade:
+        raise UsageError("--close gives up the record that --after-upgrade compares with: leave one of them out")
     if plan.selection != Selection() and (close or options.after_upgrade):
         raise UsageError("--close and --after-upgrade do not go with -n and -l: the record is of the whole cluster")
     direction(plan)  # a mistyped release is reported before a cluster is asked

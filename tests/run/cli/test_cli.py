@@ -143,6 +143,7 @@ def test_a_command_has_a_body_that_takes_its_flags(name: str) -> None:
         (["plan", "-v", "-q"], "usage", "-v and -q contradict each other"),
         (["plan", "-f", "x.yaml", "--context", "prod"], "usage", "--context names a cluster"),
         (["explain", "-f", "x.yaml", "--kubeconfig", "k"], "usage", "--kubeconfig names a cluster"),
+        (["verify", "--to", "legacy-1.35", "--close", "--after-upgrade"], "usage", "leave one of them out"),
         (["plan", "-f", ""], "usage", "--filename is empty"),
         (["hash", "-f", "x.yaml", "--to-binary", ""], "usage", "--to-binary is empty"),
         (["scheme", ""], "usage", "source is empty"),
