@@ -158,6 +158,8 @@ def _text(result: RunResult, form: str, mode: DryRun, *, revert: bool, ending: E
     if mode is not DryRun.NONE:
         return terminal.plan_text(result.plan) + _DRY
     done = "nothing to do: every value is already as it must be"
+    if not result.plan.trees:
+        done = "nothing to do: no PodCliqueSet was found; is it the cluster that you mean?"
     if result.patches:
         patches = summary.count(result.patches, "patch", "patches")
         done = f"{'put back' if revert else 'migrated'} {summary.count(result.trees, 'set')} with {patches}"

@@ -261,6 +261,16 @@ def test_run_as_json_has_the_plan_in_it(invoke: Invoke) -> None:
     assert document["plan"]["summary"]["changes"] == 66
 
 
+def test_a_run_without_a_set_says_so_and_names_the_upgrade(invoke: Invoke) -> None:
+    """On the wrong cluster nobody reads that all is migrated; beside the old operator the next step is its upgrade."""
+    invoke.on(MemoryStore(*operator()))
+    printed = invoke("run", *TO)
+    assert printed.out.startswith("nothing to do: no PodCliqueSet was found; is it the cluster that you mean?\n")
+    assert "helm upgrade" in printed.out
+    (event,) = (event for event in printed.events if event["event"] == "operator")
+    assert event["next"] == "start the target's operator (helm upgrade)"
+
+
 def test_verify_of_a_selection_is_of_the_selected_sets(tmp_path: Path, invoke: Invoke) -> None:
     """-n and -l mean what they mean to `plan`; without a set nothing is proven; a record is never split."""
     out = tmp_path / "out.yaml"
