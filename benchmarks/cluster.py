@@ -21,7 +21,7 @@ import structlog
 from benchmarks.reference.build import PATCHER
 from benchmarks.shapes import LINE, SOURCE, TARGET, Object
 from migrator.errors import MigratorError
-from migrator.grove.model import TreePlan
+from migrator.planning.model import TreePlan
 from migrator.planning.options import PlanOptions
 from migrator.planning.patches import Batch, backward, forward
 from migrator.planning.planner import make_plan

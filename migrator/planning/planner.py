@@ -12,20 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from migrator.exact_json import dumps
-from migrator.grove.model import (
-    BlastRadius,
-    Change,
-    Finding,
-    Plan,
-    PodCliqueSet,
-    Severity,
-    Sighting,
-    Snapshot,
-    StoredHash,
-    Tree,
-    TreePlan,
-    TreeState,
-)
+from migrator.grove.model import PodCliqueSet, Sighting, Snapshot, StoredHash, Tree
 from migrator.grove.places import POINTER_SET_GENERATION, stored_hashes
 from migrator.hashing import schemes
 from migrator.hashing.schemes import Scheme
@@ -37,6 +24,7 @@ from migrator.planning.detect import Detection, HashesUnder, Pair, Verdict, dete
 from migrator.planning.guards.base import refuse, warn
 from migrator.planning.lag import lagging
 from migrator.planning.lineage import build_range, builds_of, speakers
+from migrator.planning.model import BlastRadius, Change, Finding, Plan, Severity, TreePlan, TreeState
 from migrator.planning.options import AUTO, Direction, PlanOptions, check_allowed, direction
 from migrator.planning.tables import Table
 

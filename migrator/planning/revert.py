@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from migrator.errors import UsageError
-from migrator.grove.model import Plan, Snapshot, Tree, TreePlan
+from migrator.grove.model import Snapshot, Tree
 from migrator.grove.places import stored_hashes
 from migrator.hashing import schemes
 from migrator.planning import guards
 from migrator.planning.detect import Pair, Verdict, hashes_of
 from migrator.planning.guards.base import warn
+from migrator.planning.model import Plan, TreePlan
 from migrator.planning.options import AUTO, Direction, PlanOptions, direction
 from migrator.planning.planner import changes_of, is_of, to_do, written_by
 from migrator.planning.tables import Table

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from migrator.grove.model import Ref, SetHashes
+from migrator.grove.model import Ref
+from migrator.planning.model import SetHashes
 
 
 @dataclass(frozen=True, slots=True)

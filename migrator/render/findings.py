@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from migrator.grove.model import Advice, Finding, Ref, Severity, TreePlan
+from migrator.grove.model import Ref
 from migrator.planning.advisories import HAZARDS
 from migrator.planning.guards import CATALOGUE
+from migrator.planning.model import Advice, Finding, Severity, TreePlan
 
 #: How many objects, or different findings of one guard, are named.
 NAMED: Final = 3

@@ -10,9 +10,10 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from migrator.grove.model import Advice, Plan, Ref, Severity, TreePlan, TreeState
+from migrator.grove.model import Ref
 from migrator.hashing import schemes
 from migrator.planning.lineage import build_range
+from migrator.planning.model import Advice, Plan, Severity, TreePlan, TreeState
 from migrator.render.figures import shares
 from migrator.render.findings import (
     NAMED,

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Final
 
 from migrator.errors import ForeignOperator, MigratorError, Refused
-from migrator.grove.model import TreePlan
 from migrator.planning.baseline import baseline_of, table_of
+from migrator.planning.model import TreePlan
 from migrator.planning.patches import Batch, Patch, backward
 from migrator.planning.planner import template_digest
 from migrator.planning.tables import OperatorBefore, RunRecord

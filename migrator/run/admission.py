@@ -13,8 +13,9 @@ from typing import Any, Final
 from migrator import resources
 from migrator.errors import ApiError, LeaseLost, LostReply, NotAuthorised, NotFound, Refused, Rejected, TestFailed
 from migrator.exact_json import JSONObject
-from migrator.grove.model import LABEL_MANAGED_BY, MANAGED_BY_GROVE, Finding
+from migrator.grove.model import LABEL_MANAGED_BY, MANAGED_BY_GROVE
 from migrator.planning.guards.base import refuse
+from migrator.planning.model import Finding
 from migrator.planning.patches import RESOURCES, Patch
 from migrator.resources import PODS, Op, Resource
 from migrator.store import DryRun, Store

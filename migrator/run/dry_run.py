@@ -8,9 +8,10 @@ from datetime import datetime
 from typing import Any
 
 from migrator.errors import NotAuthorised, UsageError, VerificationFailed
-from migrator.grove.model import Finding, Plan, Snapshot
+from migrator.grove.model import Snapshot
 from migrator.planning.baseline import table_of
 from migrator.planning.cluster_findings import operator_unseen, record_unseen
+from migrator.planning.model import Finding, Plan
 from migrator.planning.options import PlanOptions
 from migrator.planning.outlook import Target, outlook
 from migrator.planning.planner import make_plan

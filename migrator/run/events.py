@@ -14,7 +14,8 @@ import structlog
 
 from migrator.errors import ClusterError, LostReply, NotAuthorised, Unreachable
 from migrator.exact_json import JSONObject
-from migrator.grove.model import Plan, Ref, Severity, TreeState
+from migrator.grove.model import Ref
+from migrator.planning.model import Plan, Severity, TreeState
 from migrator.resources import EVENTS, POD_CLIQUE_SETS
 from migrator.run.context import Context
 from migrator.run.leases import micro_time

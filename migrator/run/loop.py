@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from migrator.errors import ClusterError, Interrupted, Rejected, UsageError
-from migrator.grove.model import Plan
+from migrator.planning.model import Plan
 from migrator.run import admission, events, operator
 from migrator.run.actions import Actions
 from migrator.run.context import Context, RunOptions, RunResult

@@ -9,12 +9,13 @@ from typing import Final
 
 from migrator.errors import Refused, UsageError
 from migrator.gc_paused import gc_paused
-from migrator.grove.model import Change, Finding, Plan, Severity, Snapshot, Tree, TreePlan, TreeState
+from migrator.grove.model import Snapshot, Tree
 from migrator.grove.places import stored_hashes
 from migrator.hashing import schemes
 from migrator.planning.detect import Pair
 from migrator.planning.guards.base import refuse, warn
 from migrator.planning.images import other_digest, release_in
+from migrator.planning.model import Change, Finding, Plan, Severity, TreePlan, TreeState
 from migrator.planning.options import AUTO, Selection
 from migrator.planning.patches import Batch, Patch, backward, forward
 from migrator.planning.planner import changes_of, is_of, make_plan

@@ -13,9 +13,10 @@ from typing import Any, Final
 
 from migrator.errors import LostRace, LostReply, NotAuthorised, NotFound, Refused, TestFailed, UsageError
 from migrator.exact_json import JSONObject
-from migrator.grove.model import Finding, Ref
+from migrator.grove.model import Ref
 from migrator.planning.guards.base import refuse, warn
 from migrator.planning.images import image_tag, pulled_digests
+from migrator.planning.model import Finding
 from migrator.resources import DEPLOYMENTS, PODS, SERVICES, VALIDATING_WEBHOOK_CONFIGURATIONS, Op
 from migrator.run.admission import authorizers
 from migrator.run.operator_config import DEFAULT_LEASE_NAME, elects_by

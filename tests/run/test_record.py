@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from migrator.errors import LostRace, LostReply, Refused, Unreachable
-from migrator.grove.model import Ref, SetHashes
+from migrator.grove.model import Ref
+from migrator.planning.model import SetHashes
 from migrator.planning.tables import (
     AlreadyNew,
     Baseline,

@@ -14,9 +14,10 @@ from unittest import mock
 
 from migrator.errors import LostReply, MigratorError, Refused, TestFailed
 from migrator.grove import places
-from migrator.grove.model import Change, Place, PodCliqueSet, StoredHash
+from migrator.grove.model import Place, PodCliqueSet, StoredHash
 from migrator.planning import patches, planner, revert
 from migrator.planning.detect import Pair, Verdict
+from migrator.planning.model import Change
 from migrator.planning.patches import Patch
 from migrator.resources import Op as PatchOp
 from migrator.run import actions, decisions, loop, operator

@@ -14,12 +14,13 @@ from typing import Any
 import jsonpatch
 
 from migrator.grove import parsing
-from migrator.grove.model import Change, Finding, Plan, Severity, Snapshot, TreePlan
+from migrator.grove.model import Snapshot
 from migrator.grove.places import stored_hashes
 from migrator.grove.sweep import Sweep
 from migrator.grove.trees import Objects, build
 from migrator.hashing import podcliqueset, schemes
 from migrator.planning.baseline import table_of
+from migrator.planning.model import Change, Finding, Plan, Severity, TreePlan
 from migrator.planning.options import PlanOptions, Selection
 from migrator.planning.planner import make_plan
 from migrator.planning.revert import make_revert

@@ -8,8 +8,8 @@ from dataclasses import replace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from migrator.grove.model import TreeState
 from migrator.hashing import schemes
+from migrator.planning.model import TreeState
 from migrator.planning.options import PlanOptions
 from migrator.planning.planner import make_plan
 from migrator.planning.revert import make_revert

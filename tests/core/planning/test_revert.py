@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from migrator.errors import UsageError
-from migrator.grove.model import TreeState
+from migrator.planning.model import TreeState
 from migrator.planning.options import Selection
 from tests.support.builders import LABEL, World, warnings
 

@@ -8,19 +8,8 @@ from typing import Any
 
 import pytest
 
-from migrator.grove.model import (
-    BlastRadius,
-    Change,
-    Finding,
-    Place,
-    Plan,
-    Ref,
-    SetHashes,
-    Severity,
-    Tree,
-    TreePlan,
-    TreeState,
-)
+from migrator.grove.model import Place, Ref, Tree
+from migrator.planning.model import BlastRadius, Change, Finding, Plan, SetHashes, Severity, TreePlan, TreeState
 from migrator.render import summary
 from migrator.render.findings import change_groups, grouped
 from migrator.render.terminal import plan_text, print_plan
