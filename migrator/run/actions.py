@@ -14,7 +14,7 @@ from migrator.planning.planner import template_digest
 from migrator.planning.tables import OperatorBefore, RunRecord
 from migrator.run import admission, operator, rights
 from migrator.run.context import Context, RunOptions, RunResult
-from migrator.run.decisions import Lease, Rec
+from migrator.run.decisions import Lease, RecordState
 from migrator.run.execute import Executor, Outcome, TreeConflict
 from migrator.run.leases import OWN_LEASE, QUIET, Leases
 from migrator.run.observation import Observation, foreign, pending
@@ -83,7 +83,7 @@ class Actions:
                 target=options.plan.target,
                 started=context.now(),
                 finished=None,
-                state=Rec.STOPPING,
+                state=RecordState.STOPPING,
                 revert=options.revert,
             )
             history = (last, *history) if last is not None else history
@@ -158,14 +158,15 @@ class Actions:
             return
         self._probe(seen.patches)
         if self._options.revert:
-            if run.state != Rec.REVERTING:
-                self._recorder.save(replace(recorded.origins(self._options.way), run=replace(run, state=Rec.REVERTING)))
+            if run.state != RecordState.REVERTING:
+                reverting = replace(run, state=RecordState.REVERTING)
+                self._recorder.save(replace(recorded.origins(self._options.way), run=reverting))
             return
         tables = recorded.tables
-        if run.state == Rec.REVERTING:  # it may have written to every set that it had a table of
+        if run.state == RecordState.REVERTING:  # it may have written to every set that it had a table of
             tables = tuple(replace(table, run=run.run_id) for table in tables)
-        state = replace(run, state=Rec.WRITING, source=asked.source, target=asked.target)
-        known = recorded.of_open_run() if run.state == Rec.WRITING else {}
+        state = replace(run, state=RecordState.WRITING, source=asked.source, target=asked.target)
+        known = recorded.of_open_run() if run.state == RecordState.WRITING else {}
         begun = {plan.tree.ref.uid for plan in sets.back}
         fresh = [
             plan
@@ -248,7 +249,7 @@ class Actions:
         new = {table.uid for table in recorded.tables if table.run == run.run_id}
         kept = (t for t in recorded.origins(way).tables if t.run == run.run_id or t.uid not in new)
         counts = {"trees": self._result.trees, "patches": self._result.patches}
-        done = replace(run, state=Rec.CLOSED, finished=self._context.now(), stopped=None, counts=counts)
+        done = replace(run, state=RecordState.CLOSED, finished=self._context.now(), stopped=None, counts=counts)
         self._recorder.save(Recorded(done, recorded.history, tuple(kept)))
 
     def forget_record(self, seen: Observation) -> None:
@@ -256,7 +257,8 @@ class Actions:
         recorded, sets, history = seen.recorded, seen.sets, seen.recorded.history
         run, last = recorded.unfinished, recorded.superseded
         if run is not None and self._options.revert and sets.read and not pending(sets.plan):
-            last = replace(run, state=Rec.CLOSED, finished=self._context.now(), stopped=None) if sets.remains else None
+            closed = replace(run, state=RecordState.CLOSED, finished=self._context.now(), stopped=None)
+            last = closed if sets.remains else None
             gone = {plan.tree.ref.uid for plan in sets.plan.trees}
             tables = tuple(table for table in recorded.tables if table.uid not in gone)
         elif run is not None and last is not None:

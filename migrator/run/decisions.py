@@ -27,7 +27,7 @@ class Step(StrEnum):
     END = auto()
 
 
-class Rec(StrEnum):
+class RecordState(StrEnum):
     """How far a run got; the record holds these words."""
 
     NONE = auto()
@@ -94,7 +94,7 @@ class Situation:
     """All that the decision depends on."""
 
     revert: bool = False
-    record: Rec = Rec.NONE
+    record: RecordState = RecordState.NONE
     ours: Lease = Lease.FREE
     theirs: Lease = Lease.FREE
     operator: Op = Op.GONE
@@ -142,7 +142,7 @@ class Situation:
     @property
     def finished(self) -> bool:
         """Whether record and operator are in order too: a late signal changes nothing then."""
-        in_order = self.record is Rec.NONE and not self.restore_due if self.revert else not self.open
+        in_order = self.record is RecordState.NONE and not self.restore_due if self.revert else not self.open
         ours = Lease.LOST not in {self.ours, self.theirs}
         return self.sets is Sets.DONE and self.phase is Phase.WRITTEN and in_order and ours
 
@@ -155,8 +155,8 @@ class Goal(StrEnum):
     LEAVE = auto()
 
 
-OPEN: Final = frozenset({Rec.STOPPING, Rec.WRITING, Rec.REVERTING})
-_WROTE: Final = frozenset({Rec.WRITING, Rec.REVERTING})
+OPEN: Final = frozenset({RecordState.STOPPING, RecordState.WRITING, RecordState.REVERTING})
+_WROTE: Final = frozenset({RecordState.WRITING, RecordState.REVERTING})
 
 
 def why(seen: Situation) -> Why:
@@ -220,7 +220,7 @@ def _onward(seen: Situation) -> Step:  # noqa: PLR0911 - a table
 
 def _is_loose(seen: Situation) -> bool:
     """Whether a dead run's record or operator waits to be put in order; not urgent while an operator runs."""
-    return (seen.open or (seen.revert and seen.record is Rec.CLOSED)) and not seen.live
+    return (seen.open or (seen.revert and seen.record is RecordState.CLOSED)) and not seen.live
 
 
 def _fence(seen: Situation) -> Step | None:
@@ -248,7 +248,7 @@ def _leave(seen: Situation) -> Step:
     if seen.theirs is Lease.LOST or (seen.begun and not seen.restore_due) or not seen.open or seen.tired:
         return Step.END
     if seen.ours is not Lease.OURS:
-        if seen.record is Rec.STOPPING and seen.restore_due and why(seen) is Why.REFUSED:
+        if seen.record is RecordState.STOPPING and seen.restore_due and why(seen) is Why.REFUSED:
             return Step.TAKE_LEASE if seen.ours is Lease.FREE else Step.WAIT
         return Step.END
     return Step.RESTORE_OPERATOR if seen.restore_due else Step.FORGET_RECORD
@@ -275,11 +275,11 @@ def exit_code(reason: int, seen: Situation) -> int:
         return reason if seen.sets is Sets.DONE and not (seen.revert and seen.restore_due) else Exit.STUCK
     if reason == Exit.LOST and seen.why is Why.BUSY and seen.ours is Lease.HELD:
         return Exit.LOST  # what is there is the work of the run that holds the Lease
-    if seen.begun or (seen.revert and seen.record is Rec.REVERTING):
+    if seen.begun or (seen.revert and seen.record is RecordState.REVERTING):
         return Exit.LOST if reason == Exit.LOST and seen.whole and seen.sets is not Sets.UNREAD else Exit.STUCK
     if reason == Exit.LOST and Lease.LOST in {seen.ours, seen.theirs}:
         return reason  # the run that has the Lease now restores the operator
-    return Exit.STUCK if seen.restore_due or seen.record is Rec.OTHER else reason
+    return Exit.STUCK if seen.restore_due or seen.record is RecordState.OTHER else reason
 
 
 def parks(code: int, seen: Situation) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from migrator import errors
-from migrator.run.decisions import Exit, Lease, Op, Rec, Sets, Situation, Step, Why
+from migrator.run.decisions import Exit, Lease, Op, RecordState, Sets, Situation, Step, Why
 from migrator.run.execute import TreeConflict
 from migrator.run.observation import Observation, refused
 
@@ -94,7 +94,7 @@ def error_of(code: int, cause: BaseException | None, seen: Situation) -> BaseExc
         earlier = (
             "the writes of this run were put back, and those of an earlier run stay: do not start the old operator"
         )
-        said = "everything was put back" if seen.record is Rec.NONE else earlier
+        said = "everything was put back" if seen.record is RecordState.NONE else earlier
         return errors.Reverted(f"{cause}; {said}")
     if code == Exit.STUCK:
         return errors.NotReverted(f"{cause}; {_left(seen)}")

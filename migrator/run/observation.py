@@ -23,7 +23,7 @@ from migrator.planning.revert import make_revert
 from migrator.planning.tables import Table
 from migrator.run import operator
 from migrator.run.context import Context, RunOptions
-from migrator.run.decisions import OPEN, Lease, Op, Phase, Rec, Sets, Situation, Why
+from migrator.run.decisions import OPEN, Lease, Op, Phase, RecordState, Sets, Situation, Why
 from migrator.run.leases import OWN_LEASE, LeaseSeen
 from migrator.run.operator import Found, Operator
 from migrator.run.record import Recorded, Recorder
@@ -131,7 +131,7 @@ class Observation:
         """
         return Situation(
             revert=self.options.revert,
-            record=self.rec,
+            record=self.record_state,
             ours=self.own.standing,
             theirs=self.their_standing,
             operator=self.op,
@@ -147,16 +147,16 @@ class Observation:
         )
 
     @cached_property
-    def rec(self) -> Rec:
+    def record_state(self) -> RecordState:
         """How far the recorded run got."""
         run = self.recorded.run
         if run is None:
-            return Rec.NONE
+            return RecordState.NONE
         if run.finished is not None:
-            return Rec.CLOSED
-        state, way = Rec(run.state) if run.state in OPEN else Rec.OTHER, self.options.way
+            return RecordState.CLOSED
+        state, way = RecordState(run.state) if run.state in OPEN else RecordState.OTHER, self.options.way
         ours = all(is_of(table, way) for table in self.recorded.of_open_run().values())
-        return state if ours or state is Rec.STOPPING else Rec.OTHER
+        return state if ours or state is RecordState.STOPPING else RecordState.OTHER
 
     @property
     def op(self) -> Op:
@@ -197,11 +197,11 @@ class Observation:
     @cached_property
     def begun(self) -> bool:
         """Whether the cluster holds a write of the open run, or may hold one."""
-        if self.rec not in {Rec.WRITING, Rec.REVERTING}:
-            return self.rec is Rec.OTHER
+        if self.record_state not in {RecordState.WRITING, RecordState.REVERTING}:
+            return self.record_state is RecordState.OTHER
         if not self.sets.read or self.phase is Phase.START:
             return True
-        if self.options.revert and self.rec is Rec.REVERTING:
+        if self.options.revert and self.record_state is RecordState.REVERTING:
             return self.to_do is not Sets.DONE
         return bool(self.sets.back)
 
@@ -242,7 +242,7 @@ class Observation:
         """
         found = [*self.found.findings, *self._of_operator(stops=looking or self.options.stop_operator)]
         run, installed = self.recorded.unfinished, self.operator
-        if self.rec is Rec.OTHER and run is not None:
+        if self.record_state is RecordState.OTHER and run is not None:
             flags = f"--to {run.target}" if run.source == AUTO else f"--from {run.source} --to {run.target}"
             said = f"an earlier migration to {run.target} did not end: finish it with `run {flags}`"
             found.append(refuse("GM-205", None, None, f"{said}, or undo it with `run --revert {flags}`"))
@@ -310,7 +310,7 @@ def look_ahead(store: Store, options: RunOptions, context: Context) -> Observati
 def _before_its_tables(seen: Observation) -> bool:
     """Whether the run that a revert undoes died before it recorded a table, and so before its first patch."""
     run, plan = seen.recorded.unfinished, seen.options.plan
-    if run is None or run.revert or run.state != Rec.STOPPING or seen.recorded.tables:
+    if run is None or run.revert or run.state != RecordState.STOPPING or seen.recorded.tables:
         return False
     return (run.source, run.target) == (plan.source, plan.target)
 
@@ -323,7 +323,7 @@ def _check_recorded(seen: Observation) -> None:
     way = seen.options.way
     others = (table for table in seen.recorded.tables if not is_of(table, way))
     same_target = (table for table in others if way.target_of(schemes.by_name(table.source)).name == table.target)
-    other = next(others if seen.rec is Rec.CLOSED else same_target, None)
+    other = next(others if seen.record_state is RecordState.CLOSED else same_target, None)
     if other is not None:
         raise UsageError(
             f"the record has PodCliqueSet {other.namespace}/{other.name} migrated from {other.source} to "

@@ -27,7 +27,7 @@ from migrator.planning.planner import is_of
 from migrator.planning.tables import Baseline, BaselinesDocument, RunDocument, RunRecord, Table, TablesDocument
 from migrator.resources import CONFIG_MAPS, Op
 from migrator.run.codec import from_json, plain
-from migrator.run.decisions import Rec
+from migrator.run.decisions import RecordState
 from migrator.store import Store
 
 T = TypeVar("T")
@@ -72,7 +72,7 @@ class Recorded:
         run = self.unfinished
         if run is None:
             return {}
-        return {t.uid: t for t in self.tables if run.state == Rec.REVERTING or t.run == run.run_id}
+        return {t.uid: t for t in self.tables if run.state == RecordState.REVERTING or t.run == run.run_id}
 
     def by_set(self) -> dict[str, Table]:
         """One table for each PodCliqueSet, by uid: the open run's, or else the newest one."""

@@ -14,7 +14,7 @@ from migrator.planning.options import PlanOptions
 from migrator.planning.tables import RunRecord
 from migrator.run import loop
 from migrator.run.context import Context, RunOptions
-from migrator.run.decisions import Rec
+from migrator.run.decisions import RecordState
 from migrator.run.observation import Observation, look_ahead
 from migrator.run.record import Recorded, Recorder
 from migrator.stores.dump.store import DumpStore
@@ -52,7 +52,7 @@ def test_a_run_that_did_not_end_is_gone_on_with() -> None:
     """With an open record there is something to do, refused or not: to finish, or to put back."""
     site = Site()
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    opened = RunRecord("dead", "dead", "auto", NEW, started=now, finished=None, state=Rec.STOPPING)
+    opened = RunRecord("dead", "dead", "auto", NEW, started=now, finished=None, state=RecordState.STOPPING)
     Recorder(site.store, "grove-system").save(Recorded(opened))
     ahead = look_ahead(site.store, replace(OPTIONS, stop_operator=False), context())
     assert (ahead.continues, ahead.writes) == (True, True)
@@ -63,7 +63,7 @@ def test_an_open_record_in_a_state_that_no_run_writes_is_not_ours(state: str) ->
     """What it means is not known, so it is neither absent nor finished: the run is refused and names the migration."""
     run = RunRecord("dead", "dead", "auto", NEW, started=datetime(2026, 1, 1, tzinfo=UTC), finished=None, state=state)
     seen = Observation(OPTIONS, recorded=Recorded(run))
-    assert seen.rec is Rec.OTHER
+    assert seen.record_state is RecordState.OTHER
     assert [finding.code for finding in seen.findings()] == ["GM-205"]
 
 

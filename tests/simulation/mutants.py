@@ -21,7 +21,7 @@ from migrator.planning.model import Change
 from migrator.planning.patches import Patch
 from migrator.resources import Op as PatchOp
 from migrator.run import actions, decisions, loop, operator
-from migrator.run.decisions import Goal, Lease, Op, Phase, Rec, Situation, Why
+from migrator.run.decisions import Goal, Lease, Op, Phase, RecordState, Situation, Why
 from migrator.run.execute import Executor
 from migrator.run.leases import Leases, LeaseSeen
 from migrator.run.observation import Observation, SetsSeen
@@ -208,7 +208,9 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a record of other schemes is ignored",
-        _seen_as(Observation, "rec", lambda _seen, rec: Rec.NONE if rec is Rec.OTHER else rec),
+        _seen_as(
+            Observation, "record_state", lambda _seen, right: RecordState.NONE if right is RecordState.OTHER else right
+        ),
         test_holes.test_a_half_written_migration_of_other_schemes_refuses_before_anything,
     ),
     Mutant(
