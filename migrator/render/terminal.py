@@ -187,7 +187,7 @@ def _finding(group: FindingGroup, arrow: str, namespace: str = "") -> Tree:
     title.append(f"{group.title}{_times(len(group.findings))}", style=style)
     for statement in group.statements[:NAMED]:
         where = f"{printable(names(statement.refs, namespace))}: " if statement.refs else ""
-        node.add(Text(f"{where}{printable(statement.found)}"))
+        node.add(Text(f"{where}{printable(statement.text)}"))
     rest = group.statements[NAMED:]
     if rest:
         refs = tuple(ref for statement in rest for ref in statement.refs)

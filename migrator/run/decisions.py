@@ -47,7 +47,7 @@ class Lease(StrEnum):
     LOST = auto()  # it was ours
 
 
-class Op(StrEnum):
+class OperatorState(StrEnum):
     """The operators. Behind the fence ``TARGET`` waits for the Lease; ``LOOSE`` is the target's and does not."""
 
     GONE = auto()
@@ -97,7 +97,7 @@ class Situation:
     record: RecordState = RecordState.NONE
     ours: Lease = Lease.FREE
     theirs: Lease = Lease.FREE
-    operator: Op = Op.GONE
+    operator: OperatorState = OperatorState.GONE
     stoppable: bool = True
     sets: Sets = Sets.UNREAD
     phase: Phase = Phase.START
@@ -116,7 +116,7 @@ class Situation:
     @property
     def live(self) -> bool:
         """Whether an operator may act, or only our hold of its Leases prevents it."""
-        return self.operator in {Op.TARGET, Op.LOOSE, Op.OTHER}
+        return self.operator in {OperatorState.TARGET, OperatorState.LOOSE, OperatorState.OTHER}
 
     @property
     def fenced(self) -> bool:
@@ -126,7 +126,7 @@ class Situation:
     @property
     def foreign(self) -> bool:
         """Whether an operator does not wait for the Lease, or does not know the target's hashes."""
-        return self.fenced and not self.revert and self.operator in {Op.OTHER, Op.LOOSE}
+        return self.fenced and not self.revert and self.operator in {OperatorState.OTHER, OperatorState.LOOSE}
 
     @property
     def read(self) -> bool:
@@ -184,7 +184,7 @@ def goal(seen: Situation) -> Goal:  # noqa: PLR0911 - a table
         return Goal.ONWARD
     if reason in {Why.ENDS_HERE, Why.STOPPED, Why.BUSY} or seen.revert or not seen.begun or seen.record not in _WROTE:
         return Goal.LEAVE
-    if seen.tired or not seen.backable or seen.operator is Op.LOOSE or seen.ours is Lease.HELD:
+    if seen.tired or not seen.backable or seen.operator is OperatorState.LOOSE or seen.ours is Lease.HELD:
         return Goal.LEAVE
     if seen.live and not seen.stoppable and not seen.fenced:
         return Goal.LEAVE
@@ -233,7 +233,7 @@ def _fence(seen: Situation) -> Step | None:
         return Step.OPEN_RECORD
     if seen.live:
         return Step.STOP_OPERATOR
-    if seen.operator is Op.ENDING or seen.theirs is Lease.HELD:
+    if seen.operator is OperatorState.ENDING or seen.theirs is Lease.HELD:
         return Step.WAIT
     return Step.TAKE_OPERATOR_LEASES
 
@@ -288,5 +288,5 @@ def parks(code: int, seen: Situation) -> bool:
     The target's is let in if nothing was written since the fence: it reads what it read before it was stopped.
     """
     if code == Exit.STUCK:
-        return not (seen.operator is Op.TARGET and seen.phase is Phase.FENCED)
-    return seen.begun and code != Exit.DONE and seen.operator is not Op.GONE
+        return not (seen.operator is OperatorState.TARGET and seen.phase is Phase.FENCED)
+    return seen.begun and code != Exit.DONE and seen.operator is not OperatorState.GONE

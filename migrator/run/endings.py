@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from migrator import errors
-from migrator.run.decisions import Exit, Lease, Op, RecordState, Sets, Situation, Step, Why
+from migrator.run.decisions import Exit, Lease, OperatorState, RecordState, Sets, Situation, Step, Why
 from migrator.run.execute import TreeConflict
 from migrator.run.observation import Observation, refused
 
@@ -48,15 +48,15 @@ def cause_of(reason: Why, seen: Observation) -> errors.MigratorError:
     if reason is Why.REFUSED and refusal is not None:
         return refusal
     if reason is Why.FOREIGN and installed is not None:
-        said = (
+        does = (
             "is not the target's: somebody started an operator during the run (keep it at zero, or name the target's "
             "image with --target-image)"
         )
         if not seen.fenced:
-            said = "runs: scale it to zero, or run with --stop-operator"
-        elif seen.op is Op.LOOSE:
-            said = "acts without waiting for the Lease: stop it, then run again"
-        return errors.ForeignOperator(f"{installed.evidence} {said}")
+            does = "runs: scale it to zero, or run with --stop-operator"
+        elif seen.operator_state is OperatorState.LOOSE:
+            does = "acts without waiting for the Lease: stop it, then run again"
+        return errors.ForeignOperator(f"{installed.evidence} {does}")
     return errors.LeaseLost("the Lease is not ours any more: nothing more may be written")
 
 
@@ -66,8 +66,10 @@ def overdue(what: str, seen: Observation) -> errors.LostRace:
         return errors.LostRace(f"{what}: {seen.operator.evidence} still exists; wait until it is gone")
     held = [lease for lease in (seen.own, *seen.theirs) if lease.standing is Lease.HELD]
     names = "; ".join(f"Lease {lease.name} is held by {lease.holder}" for lease in held)
-    said = "another migration or an operator is running; stop it or wait for its end, then run again"
-    return errors.LostRace(f"{what}: {names}: {said}" if names else f"{what}; run again")
+    if not names:
+        return errors.LostRace(f"{what}; run again")
+    advice = "another migration or an operator is running; stop it or wait for its end, then run again"
+    return errors.LostRace(f"{what}: {names}: {advice}")
 
 
 def reason_code(memory: Memory, seen: Situation) -> int:
@@ -91,11 +93,12 @@ def error_of(code: int, cause: BaseException | None, seen: Situation) -> BaseExc
             "interrupted before the first write; run again" if code == Exit.FAILED else "interrupted"
         )
     if code == Exit.REVERTED:
-        earlier = (
-            "the writes of this run were put back, and those of an earlier run stay: do not start the old operator"
-        )
-        said = "everything was put back" if seen.record is RecordState.NONE else earlier
-        return errors.Reverted(f"{cause}; {said}")
+        result = "everything was put back"
+        if seen.record is not RecordState.NONE:
+            result = (
+                "the writes of this run were put back, and those of an earlier run stay: do not start the old operator"
+            )
+        return errors.Reverted(f"{cause}; {result}")
     if code == Exit.STUCK:
         return errors.NotReverted(f"{cause}; {_left(seen)}")
     if code == Exit.LOST and seen.why is Why.SKIP and seen.begun:

@@ -31,9 +31,10 @@ _INSTANCE_BYTES: Final = 128
 
 def migrated(store: Store, plan: Plan, context: Context) -> None:
     """Write one about every PodCliqueSet that was migrated and verified."""
-    done = (tree for tree in plan.trees if tree.state is TreeState.MIGRATE)
-    said = "stored hashes were migrated from"
-    notes = {t.tree.ref: f"{len(t.changes)} {said} {t.source} to {t.target}; no pod was touched" for t in done}
+    notes = {}
+    for tree in (tree for tree in plan.trees if tree.state is TreeState.MIGRATE):
+        way = f"from {tree.source} to {tree.target}"
+        notes[tree.tree.ref] = f"{len(tree.changes)} stored hashes were migrated {way}; no pod was touched"
     _write(store, notes, "Normal", MIGRATED, context)
 
 

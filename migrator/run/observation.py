@@ -23,7 +23,7 @@ from migrator.planning.revert import make_revert
 from migrator.planning.tables import Table
 from migrator.run import operator
 from migrator.run.context import Context, RunOptions
-from migrator.run.decisions import OPEN, Lease, Op, Phase, RecordState, Sets, Situation, Why
+from migrator.run.decisions import OPEN, Lease, OperatorState, Phase, RecordState, Sets, Situation, Why
 from migrator.run.leases import OWN_LEASE, LeaseSeen
 from migrator.run.operator import Found, Operator
 from migrator.run.record import Recorded, Recorder
@@ -134,7 +134,7 @@ class Observation:
             record=self.record_state,
             ours=self.own.standing,
             theirs=self.their_standing,
-            operator=self.op,
+            operator=self.operator_state,
             stoppable=self.options.stop_operator and (self.operator is None or bool(self.operator.deployment)),
             sets=Sets.BUSY if idle and self.to_do is Sets.REFUSED and self.phase is Phase.START else self.to_do,
             phase=self.phase,
@@ -159,19 +159,19 @@ class Observation:
         return state if ours or state is RecordState.STOPPING else RecordState.OTHER
 
     @property
-    def op(self) -> Op:
+    def operator_state(self) -> OperatorState:
         """What the operator may do."""
         if self.operator is None or self.operator.gone:
-            return Op.GONE
+            return OperatorState.GONE
         if not self.fenced and self.operator.deployment and not self.operator.replicas:
-            return Op.ENDING  # it is scaled to zero, so its pods end soon
+            return OperatorState.ENDING  # it is scaled to zero, so its pods end soon
         targets = all(map(self.options.speaks, self.operator.images))
         if not self.operator.live and (not self.fenced or targets):
-            return Op.ENDING
+            return OperatorState.ENDING
         if not targets:
-            return Op.OTHER
-        held = [lease.name for lease in self.theirs]
-        return Op.LOOSE if self.fenced and not operator.kept_out(self.operator, held) else Op.TARGET
+            return OperatorState.OTHER
+        waits = not self.fenced or operator.kept_out(self.operator, [lease.name for lease in self.theirs])
+        return OperatorState.TARGET if waits else OperatorState.LOOSE
 
     @cached_property
     def to_do(self) -> Sets:
@@ -244,15 +244,15 @@ class Observation:
         run, installed = self.recorded.unfinished, self.operator
         if self.record_state is RecordState.OTHER and run is not None:
             flags = f"--to {run.target}" if run.source == AUTO else f"--from {run.source} --to {run.target}"
-            said = f"an earlier migration to {run.target} did not end: finish it with `run {flags}`"
-            found.append(refuse("GM-205", None, None, f"{said}, or undo it with `run --revert {flags}`"))
+            message = f"an earlier migration to {run.target} did not end: finish it with `run {flags}`"
+            found.append(refuse("GM-205", None, None, f"{message}, or undo it with `run --revert {flags}`"))
         if not looking:
             return found
         found = [f if f.code in {"GM-203", "GM-205"} else replace(f, severity=Severity.WARNING) for f in found]
         if installed is not None and not installed.gone:
             ref = installed.pods[0].ref if installed.pods else None
-            said = "the run needs it stopped, with --stop-operator or by hand"
-            found.append(warn("GM-122", ref, None, f"{installed} is running ({installed.image}): {said}"))
+            remedy = "the run needs it stopped, with --stop-operator or by hand"
+            found.append(warn("GM-122", ref, None, f"{installed} is running ({installed.image}): {remedy}"))
         return found
 
     def _of_operator(self, *, stops: bool) -> Iterator[Finding]:
@@ -263,8 +263,9 @@ class Observation:
             pod = next(iter(installed.pods), None)
             ref, what = (pod.ref, f"{pod} exists") if pod else (None, f"{installed} has replicas {installed.replicas}")
             if not stops:
-                said = "a live operator that sees other hashes starts a rolling update; scale it to zero, or run with"
-                yield refuse("GM-122", ref, None, f"{what}: {said} --stop-operator")
+                why = "a live operator that sees other hashes starts a rolling update"
+                remedy = "scale it to zero, or run with --stop-operator"
+                yield refuse("GM-122", ref, None, f"{what}: {why}; {remedy}")
             elif not installed.deployment and installed.live:
                 yield refuse("GM-122", ref, None, f"{what} without a Deployment: stop it yourself, then run again")
         for pod in installed.pods:

@@ -136,8 +136,8 @@ def find(store: Store, flags: OperatorFlags, *, everywhere: bool = True) -> Foun
     its = _place(chosen) if chosen else None
     home = service.namespace or its or flags.namespace
     if flags.namespace is not None and home != flags.namespace:
-        said = f"--operator-namespace {flags.namespace}: the operator is in namespace {home}"
-        findings.append(refuse("GM-203", None, None, said))
+        message = f"--operator-namespace {flags.namespace}: the operator is in namespace {home}"
+        findings.append(refuse("GM-203", None, None, message))
     places = {place for place in (home, its) if place}
     selectors = (_CHART, service.selector, chosen["spec"].get("selector") if chosen else None)
     pods = [pod for place in sorted(places) for pod in _pods(store, place, selectors)]
@@ -194,17 +194,17 @@ def _service(store: Store, configurations: Sequence[JSONObject]) -> tuple[_Servi
     clients = [webhook.get("clientConfig") or {} for raw in named for webhook in raw.get("webhooks") or ()]
     service = next((client["service"] for client in clients if client.get("service")), None)
     if service is None:
-        said = f"ValidatingWebhookConfiguration {VALIDATING_WEBHOOK} leads to a URL: what is behind it is not seen"
+        message = f"ValidatingWebhookConfiguration {VALIDATING_WEBHOOK} leads to a URL: what is behind it is not seen"
         by_url = any(client.get("url") for client in clients)
-        return _Service(), [warn("GM-122", None, None, said)] if by_url else []
+        return _Service(), [warn("GM-122", None, None, message)] if by_url else []
     namespace, name = str(service.get("namespace") or ""), str(service.get("name") or "")
     try:
         raw = store.get(SERVICES, namespace, name)
     except NotFound:
         return _Service(namespace), []
     except NotAuthorised:
-        said = f"Service {namespace}/{name} may not be read, so an operator under labels of its own is not seen"
-        return _Service(namespace), [warn("GM-122", None, None, f"{said}; grant `get` on services")]
+        message = f"Service {namespace}/{name} may not be read, so an operator under labels of its own is not seen"
+        return _Service(namespace), [warn("GM-122", None, None, f"{message}; grant `get` on services")]
     return _Service(namespace, {"matchLabels": (raw.get("spec") or {}).get("selector")}), []
 
 
@@ -248,15 +248,15 @@ def _choose(
             "--operator-deployment, or leave them out"
         )
     if len(chosen) > 1:
-        said = (
+        message = (
             f"{len(chosen)} operator Deployments: {', '.join(map(_name, chosen))}; choose one with "
             "--operator-namespace and --operator-deployment, and remove the other: every operator serves the whole "
             "cluster"
         )
-        return chosen[0], [refuse("GM-203", None, None, said)]
+        return chosen[0], [refuse("GM-203", None, None, message)]
     others = (_name(raw) for raw in candidates if raw not in chosen and _replicas(raw))
-    said = "looks like an operator, and was not chosen"
-    return next(iter(chosen), None), [warn("GM-203", None, None, f"Deployment {name} {said}") for name in others]
+    ignored = (f"Deployment {name} looks like an operator, and was not chosen" for name in others)
+    return next(iter(chosen), None), [warn("GM-203", None, None, message) for message in ignored]
 
 
 def _recognised(deployment: JSONObject, service: _Service) -> bool:
@@ -282,8 +282,8 @@ def _elsewhere(store: Store, places: Collection[str]) -> Iterator[Finding]:
     """Pods with the chart's labels in other namespaces: anybody may write those."""
     for ref in store.list(PODS, lambda raw: _ref(raw) if _may_run(raw) else None, label_selector=_CHART_LABELS):
         if ref is not None and ref.namespace not in places:
-            said = f"{ref} carries the operator's labels, and is not in the operator's namespace"
-            yield warn("GM-122", ref, None, f"{said}: it is not taken for an operator")
+            message = f"{ref} carries the operator's labels, and is not in the operator's namespace"
+            yield warn("GM-122", ref, None, f"{message}: it is not taken for an operator")
 
 
 def _operator(

@@ -135,8 +135,8 @@ def _found(store: Store, snapshot: Snapshot, known: _Known, options: VerifyOptio
     if store.is_cluster and not snapshot.trees:  # without a set nothing is proven
         ref = Ref("PodCliqueSet", "", "")
         if known.tables:
-            said = f"there is no PodCliqueSet, and the record names {len(known.tables)}: is this the cluster?"
-            yield Problem(ref, None, said)
+            message = f"there is no PodCliqueSet, and the record names {len(known.tables)}: is this the cluster?"
+            yield Problem(ref, None, message)
         elif not snapshot.installed:
             yield Problem(ref, None, "Grove's CRDs are not installed: there is nothing to verify")
     if after:
@@ -200,8 +200,9 @@ def _no_operator(store: Store, options: VerifyOptions) -> Iterator[Problem]:
     if any(options.speaks(pod.image) for pod in pods if not pod.terminating):
         return
     seen = installed.description if installed else "there is none"
-    said = f"no operator of {options.plan.target} runs ({seen}): upgrade first, or name its image with --target-image"
-    yield Problem(Ref("Deployment", installed.namespace if installed else "", "grove-operator"), None, said)
+    ref = Ref("Deployment", installed.namespace if installed else "", "grove-operator")
+    remedy = "upgrade first, or name its image with --target-image"
+    yield Problem(ref, None, f"no operator of {options.plan.target} runs ({seen}): {remedy}")
 
 
 def _with_events(store: Store, problems: Iterable[Problem], snapshot: Snapshot) -> Iterator[Problem]:

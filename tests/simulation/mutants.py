@@ -19,9 +19,9 @@ from migrator.planning import patches, planner, revert
 from migrator.planning.detect import Pair, Verdict
 from migrator.planning.model import Change
 from migrator.planning.patches import Patch
-from migrator.resources import Op as PatchOp
+from migrator.resources import Op
 from migrator.run import actions, decisions, loop, operator
-from migrator.run.decisions import Goal, Lease, Op, Phase, RecordState, Situation, Why
+from migrator.run.decisions import Goal, Lease, OperatorState, Phase, RecordState, Situation, Why
 from migrator.run.execute import Executor
 from migrator.run.leases import Leases, LeaseSeen
 from migrator.run.observation import Observation, SetsSeen
@@ -114,7 +114,7 @@ def _of_pod_cliques_only(right: Any, *found: Any, **options: Any) -> tuple[Chang
     return tuple(change for change in right(*found, **options) if change.ref.kind == "PodClique")
 
 
-def _no_test_of_values(right: Any, patch: Patch, pcs: PodCliqueSet | None) -> tuple[PatchOp, ...]:
+def _no_test_of_values(right: Any, patch: Patch, pcs: PodCliqueSet | None) -> tuple[Op, ...]:
     """Neither the patch nor the read after a lost reply compares the old value."""
     fields = {change.field for change in patch.changes}
     return tuple(op for op in right(patch, pcs) if op.op != "test" or op.path not in fields)
@@ -125,7 +125,12 @@ def _no_test_of_values(right: Any, patch: Patch, pcs: PodCliqueSet | None) -> tu
 
 def _no_look_at_the_operator() -> AbstractContextManager[object]:
     """Take every operator behind the fence for the target's."""
-    return _seen_as(Observation, "op", lambda seen, op: Op.TARGET if seen.fenced and op in {Op.OTHER, Op.LOOSE} else op)
+    others = {OperatorState.OTHER, OperatorState.LOOSE}
+
+    def wrong(seen: Observation, right: OperatorState) -> OperatorState:
+        return OperatorState.TARGET if seen.fenced and right in others else right
+
+    return _seen_as(Observation, "operator_state", wrong)
 
 
 def _waits_for_ever(right: Any, seen: Situation) -> Goal:

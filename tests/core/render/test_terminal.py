@@ -284,7 +284,7 @@ def test_different_statements_of_one_code_keep_their_own_words_and_the_remedy_is
         for ref in refs
     )
     assert group.refuses
-    assert [statement.found for statement in group.statements[:2]] == [
+    assert [statement.text for statement in group.statements[:2]] == [
         "/metadata/labels/x holds c-0",
         "/metadata/labels/x holds c-1",
     ]
