@@ -75,22 +75,24 @@ def template_digest(pcs: PodCliqueSet) -> str:
     return hashlib.sha256(dumps(hashed, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def changes_of(
-    stored: Iterable[StoredHash], pair: Pair, others: Mapping[Verdict, list[StoredHash]] | None = None
-) -> tuple[Change, ...]:
-    """The changes that turn every value of the source into the target's, in the order of writing.
+def changes_of(stored: Iterable[StoredHash], pair: Pair) -> tuple[Change, ...]:
+    """The changes that turn every value of the source into the target's, in the order of writing."""
+    changes, _ = changes_and_others(stored, pair)
+    return changes
 
-    The values that are not the source's are added to ``others``, by their origin.
-    """
-    changes = []
-    for item in stored:  # hundreds of thousands, so only what is needed is kept
+
+def changes_and_others(
+    stored: Iterable[StoredHash], pair: Pair
+) -> tuple[tuple[Change, ...], Mapping[Verdict, Sequence[StoredHash]]]:
+    """The changes, as :func:`changes_of` gives them, and the values that are not the source's, by their origin."""
+    changes, others = list[Change](), {verdict: list[StoredHash]() for verdict in Verdict}
+    for item in stored:
         verdict = pair.verdict(item)
         if verdict is not Verdict.SOURCE:
-            if others is not None:
-                others[verdict].append(item)
+            others[verdict].append(item)
         elif (new := pair.target.of(item)) is not None:
             changes.append(Change(item.ref, item.place, item.field, item.value, new, item.identity))
-    return tuple(changes)
+    return tuple(changes), others
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +136,7 @@ class _Planner:
     ) -> TreePlan:
         pair = Pair(hashes(found.closest), hashes(found.target), tree.pcs.on_delete)
         # A refused tree shows the changes that it would have without the refusals, even if no scheme explains it all.
-        others: Mapping[Verdict, list[StoredHash]] = {verdict: [] for verdict in Verdict}
-        changes = changes_of(stored_hashes(tree), pair, others)
+        changes, others = changes_and_others(stored_hashes(tree), pair)
         foreign = others[Verdict.FOREIGN]
         certain = self.options.source != AUTO or tree.pcs.generation_hash == pair.target.generation
         case = guards.Case(

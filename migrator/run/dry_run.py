@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -71,33 +71,49 @@ def preview(store: Store, options: PlanOptions, *, now: Callable[[], datetime], 
     On a cluster the recorded tables count. What only a run would be refused for, or may not be read here, is a warning.
     Raises what the store raises, and :class:`~migrator.errors.UsageError` for a cluster without Grove's CRDs.
     """
-    snapshot, known, described = _look(store, options, now, namespace)
-    return described(make_plan(snapshot, options, **known))
+    read = _read(store, options, now, namespace)
+    return read.added_to(make_plan(read.snapshot, options, **read.known))
 
 
 def preview_targets(
     store: Store, options: PlanOptions, *, now: Callable[[], datetime], namespace: str
 ) -> Iterator[Target]:
     """The same for every scheme that a release speaks."""
-    snapshot, known, described = _look(store, options, now, namespace)
-    for target in outlook(snapshot, options, **known):
-        yield replace(target, plan=described(target.plan))
+    read = _read(store, options, now, namespace)
+    for target in outlook(read.snapshot, options, **read.known):
+        yield replace(target, plan=read.added_to(target.plan))
 
 
-def _look(
-    store: Store, options: PlanOptions, now: Callable[[], datetime], namespace: str
-) -> tuple[Snapshot, dict[str, Any], Callable[[Plan], Plan]]:
-    """Read everything once: the snapshot, what else the planner is given, and what adds the operator to a plan."""
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What was read for a plan: the snapshot, and about operator and record what a plan of any target prints.
+
+    ``known`` is what the planner is given beside the snapshot: the recorded tables, the time, the running release.
+    """
+
+    snapshot: Snapshot
+    known: Mapping[str, Any] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
+    operator: str | None = None
+
+    def added_to(self, plan: Plan) -> Plan:
+        """The plan with the operator and, if there is anything to change, with the findings."""
+        findings = self.findings if any(tree.changes for tree in plan.trees) else ()
+        return replace(plan, findings=(*plan.findings, *findings), operator=self.operator)
+
+
+def _read(store: Store, options: PlanOptions, now: Callable[[], datetime], namespace: str) -> _Read:
+    """Read everything once; what may not be read about operator and record becomes a finding."""
     snapshot = take(store, phases=True, namespace=options.selection.namespace)
     if not store.is_cluster:
-        return snapshot, {}, lambda plan: plan
+        return _Read(snapshot)
     if not snapshot.installed:
         raise UsageError(
             "this API server does not know podcliquesets.grove.io: Grove's CRDs are not installed; is it the cluster "
             "that you mean?"
         )
     if not snapshot.trees:
-        return snapshot, {"now": now()}, lambda plan: plan
+        return _Read(snapshot, {"now": now()})
     seen, unseen = Observation(RunOptions(options)), list[Finding]()
     try:
         seen = replace(seen, found=operator.find(store, seen.options.flags))
@@ -109,10 +125,4 @@ def _look(
         unseen.append(record_unseen(str(error)))
     known = {"tables": seen.recorded.by_set(), "now": now(), "running": seen.release}
     findings = (*unseen, *seen.findings(looking=True))
-    operators = seen.operator.description if seen.operator else None
-
-    def described(plan: Plan) -> Plan:
-        more = findings if any(tree.changes for tree in plan.trees) else ()
-        return replace(plan, findings=(*plan.findings, *more), operator=operators)
-
-    return snapshot, known, described
+    return _Read(snapshot, known, findings, seen.operator.description if seen.operator else None)
