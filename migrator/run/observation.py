@@ -16,7 +16,7 @@ from migrator.planning.detect import Pair
 from migrator.planning.guards.base import refuse, warn
 from migrator.planning.images import other_digest, release_in
 from migrator.planning.model import Change, Finding, Plan, Severity, TreePlan, TreeState
-from migrator.planning.options import AUTO, Selection
+from migrator.planning.options import AUTO
 from migrator.planning.patches import Batch, Patch, backward, forward
 from migrator.planning.planner import changes_of, is_of, make_plan
 from migrator.planning.revert import make_revert
@@ -277,17 +277,16 @@ class Observation:
 def read_sets(store: Store, seen: Observation, context: Context) -> Observation:
     """Read the sets, and judge them by the guards or, after a write, by the tables; raises what the store raises."""
     snapshot, options, recorded, way = take(store), seen.options, seen.recorded, seen.options.way
-    everything = replace(options.plan, selection=Selection())
     plan, remains = Plan(options.plan.source, options.plan.target, ()), False
     with gc_paused():
         tables = {uid: table for uid, table in recorded.of_open_run().items() if is_of(table, way)}
         trees = tuple(tree for tree in snapshot.trees if tree.ref.uid in tables)
-        undo = make_revert(Snapshot(trees), everything, tables=tables).trees
+        undo = make_revert(Snapshot(trees), options.plan, tables=tables).trees
         back = tuple(tree for tree in undo if tree.changes)
         left = {tree.ref.uid for tree in trees if not tree.pcs.terminating and left_of(tree, tables[tree.ref.uid])}
         if options.revert and not _before_its_tables(seen):
             _check_recorded(seen)
-            undo = make_revert(snapshot, everything, tables=recorded.origins(way).by_set()).trees
+            undo = make_revert(snapshot, options.plan, tables=recorded.origins(way).by_set()).trees
             plan = replace(plan, trees=tuple(tree for tree in undo if options.plan.selection.matches(tree.tree.pcs)))
             remains = any(tree.changes and not options.plan.selection.matches(tree.tree.pcs) for tree in undo)
         elif not options.revert and seen.phase is Phase.WRITTEN and trees and not left:

@@ -8,14 +8,13 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pytest
-
-from migrator.planning.options import PlanOptions
+from migrator.planning.options import PlanOptions, Selection
 from migrator.planning.tables import RunRecord
+from migrator.resources import POD_CLIQUE_SETS
 from migrator.run import loop
 from migrator.run.context import Context, RunOptions
 from migrator.run.decisions import RecordState
-from migrator.run.observation import Observation, look_ahead
+from migrator.run.observation import look_ahead
 from migrator.run.record import Recorded, Recorder
 from migrator.stores.dump.store import DumpStore
 from tests.support.builders import World
@@ -58,13 +57,20 @@ def test_a_run_that_did_not_end_is_gone_on_with() -> None:
     assert (ahead.continues, ahead.writes) == (True, True)
 
 
-@pytest.mark.parametrize("state", ["none", "done", "other", "of a later version"])
-def test_an_open_record_in_a_state_that_no_run_writes_is_not_ours(state: str) -> None:
-    """What it means is not known, so it is neither absent nor finished: the run is refused and names the migration."""
-    run = RunRecord("dead", "dead", "auto", NEW, started=datetime(2026, 1, 1, tzinfo=UTC), finished=None, state=state)
-    seen = Observation(OPTIONS, recorded=Recorded(run))
-    assert seen.record_state is RecordState.OTHER
-    assert [finding.code for finding in seen.findings()] == ["GM-205"]
+def test_a_revert_takes_back_the_selected_sets_alone() -> None:
+    """The others stay migrated and recorded, and the old operator at zero, until a second revert takes them back."""
+    site = Site()
+    before = site.generations
+    loop.run(site.store, OPTIONS, context())
+    after, revert = site.generations, replace(OPTIONS, revert=True)
+    loop.run(site.store, replace(revert, plan=PlanOptions(target=NEW, selection=Selection("search"))), context())
+    sets = site.store.everything(POD_CLIQUE_SETS)
+    selected = [pcs["metadata"]["namespace"] == "search" for pcs in sets]
+    assert set(selected) == {True, False}
+    assert site.generations == [old if one else new for one, old, new in zip(selected, before, after, strict=True)]
+    assert site.replicas == 0
+    loop.run(site.store, revert, context())
+    assert (site.generations, site.replicas) == (before, 1)
 
 
 def test_a_file_is_proven_by_its_own_tables(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 from migrator.errors import LostRace, LostReply, Refused, Unreachable
 from migrator.grove.model import Ref
 from migrator.planning.model import SetHashes
+from migrator.planning.options import PlanOptions, direction
 from migrator.planning.tables import (
     AlreadyNew,
     Baseline,
@@ -190,6 +191,14 @@ def test_the_open_runs_tables_are_told_from_those_of_finished_ones() -> None:
     assert recorded.by_set() == {"u1": table(), "u2": table("u2", run="run-0")}
     assert set(replace(recorded, run=replace(RUN, state=RecordState.REVERTING)).of_open_run()) == {"u1", "u2"}
     assert replace(recorded, run=replace(RUN, finished=RUN.started)).of_open_run() == {}
+
+
+def test_a_revert_gets_the_tables_of_its_own_migration_alone() -> None:
+    """A table of other schemes does not translate what this migration wrote, not even of the same set."""
+    other = replace(table(run="run-0"), source="legacy-1.35", target="legacy-1.36")
+    recorded = Recorded(RUN, (), (table(), table("u2"), other, replace(other, uid="u3")))
+    way = direction(PlanOptions(target=RUN.target))
+    assert recorded.origins(way).by_set() == {"u1": table(), "u2": table("u2")}
 
 
 def test_large_records_are_cut_below_the_limit(cluster: SmallCluster) -> None:

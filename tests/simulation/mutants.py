@@ -226,7 +226,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "values that an earlier run wrote count as original",
-        mock.patch.object(Recorded, "origins", lambda recorded: recorded),
+        mock.patch.object(Recorded, "origins", lambda recorded, _way: recorded),
         partial(test_machine.test_a_revert_undoes_every_run, killed=False),
     ),
     Mutant(

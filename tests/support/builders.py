@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -239,10 +239,11 @@ class World:
         """All findings of the only tree."""
         return list(self.decide(source, target, **options).findings)
 
-    def revert(self, source: str = "auto", target: str = "legacy-1.35", **options: Any) -> Plan:
+    def revert(
+        self, source: str = "auto", target: str = "legacy-1.35", tables: Mapping[str, Table] | None = None
+    ) -> Plan:
         """What undoes that run."""
-        tables = options.pop("tables", None)
-        return make_revert(self.snapshot(), PlanOptions(source=source, target=target, **options), tables=tables)
+        return make_revert(self.snapshot(), PlanOptions(source=source, target=target), tables=tables or {})
 
     def apply(self, changes: Iterable[Change]) -> None:
         """Write changes as an API server would: test the old value, then replace it."""

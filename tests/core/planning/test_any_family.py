@@ -91,5 +91,5 @@ def test_planning_changes_nothing(family: tuple[World, str, str]) -> None:
     options = PlanOptions(source=source, target=target)
     first = make_plan(snapshot, options)
     assert first == make_plan(replace(snapshot), options)
-    make_revert(snapshot, options)
+    make_revert(snapshot, options, tables={})
     assert world.objects == raw
