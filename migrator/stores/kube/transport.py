@@ -25,7 +25,7 @@ from migrator.errors import AlreadyExists, Conflict, LeaseLost, LostReply, NotAu
 from migrator.store import LONGEST_WRITE, Deadline
 from migrator.stores.kube import responses
 from migrator.stores.kube.retry import RateLimit, Retry
-from migrator.stores.kube.wire import Connection, Connector, Received
+from migrator.stores.kube.wire import Connection, Connector, Received, lines_of
 
 #: ``method``, path, HTTP status (0 where there was no answer) and seconds of every request sent.
 OnRequest = Callable[[str, str, int, float], None]
@@ -259,6 +259,13 @@ class Transport:
             headers = {"Accept": request.accept, "User-Agent": _USER_AGENT, **known["", ""]}
             if request.content_type:
                 headers["Content-Type"] = request.content_type
+            try:
+                lines_of(headers)
+            except ValueError:  # which is not quoted: a token could be in it
+                raise NotAuthorised(
+                    f"{request.what}: the credentials cannot be sent: the token has a line break, or a character other "
+                    "than printable ASCII; correct it in the kubeconfig, or where its credential plugin gets it"
+                ) from None
             known[form] = headers
         return headers
 
