@@ -9,16 +9,16 @@ from typing import Any
 
 from migrator.errors import NotAuthorised, UsageError, VerificationFailed
 from migrator.grove.model import Snapshot
-from migrator.planning.baseline import table_of
+from migrator.grove.places import stored_hashes
 from migrator.planning.cluster_findings import operator_unseen, record_unseen
-from migrator.planning.model import Finding, Plan
+from migrator.planning.model import Change, Finding, Plan
 from migrator.planning.options import PlanOptions
 from migrator.planning.outlook import Target, outlook
 from migrator.planning.planner import make_plan
 from migrator.run import events, operator, rights
 from migrator.run.context import Context, RunOptions, RunResult
 from migrator.run.execute import Executor
-from migrator.run.observation import Observation, left_of, look_ahead, pending, refused
+from migrator.run.observation import Observation, look_ahead, pending, refused
 from migrator.run.record import Recorder
 from migrator.run.snapshot import take
 from migrator.store import DryRun, Store
@@ -58,11 +58,19 @@ def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
     del batches, outcomes
     if store.dry_run is DryRun.NONE:  # a file: what a dry run sent cannot be read anywhere
         with events.timed("verify", seconds, context):
-            tables = {tree.tree.ref: table_of(tree) for tree in pending(result.plan)}
-            again = [tree.ref for tree in take(store).trees if tree.ref in tables and left_of(tree, tables[tree.ref])]
-        if again:
-            raise VerificationFailed(f"{again[0]} is not as it was written")
+            wrong = next(_not_as_planned(store, result.plan), None)
+        if wrong is not None:
+            what = f"{wrong.ref}: {wrong.field} was changed, and does not read as {wrong.new}"
+            raise VerificationFailed(f"{what}; no file is written, please report this")
     return result
+
+
+def _not_as_planned(store: Store, plan: Plan) -> Iterator[Change]:
+    """The changes of a plan whose new value is not what is read now."""
+    read = {tree.ref: tree for tree in take(store).trees}
+    for tree in pending(plan):
+        values = {(item.ref, item.field): item.value for item in stored_hashes(read[tree.tree.ref])}
+        yield from (change for change in tree.changes if values.get((change.ref, change.field)) != change.new)
 
 
 def preview(store: Store, options: PlanOptions, *, now: Callable[[], datetime], namespace: str) -> Plan:
