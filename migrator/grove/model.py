@@ -49,7 +49,7 @@ class Place(StrEnum):
 
 CLIQUE_STATUS_PLACES: Final = frozenset({Place.CLIQUE_TEMPLATE, Place.CLIQUE_GENERATION, Place.CLIQUE_PROGRESS})
 GROUP_PLACES: Final = frozenset({Place.GROUP_GENERATION, Place.GROUP_PROGRESS})
-#: Under OnDelete these may hold hashes of older templates on purpose.
+#: Under OnDelete pods of older templates run on, so these places keep the hashes of older templates.
 LEFTOVER_PLACES: Final = frozenset(Place).difference(
     (Place.SET_GENERATION, Place.CLIQUE_LABEL, Place.CLIQUE_PROGRESS, Place.GROUP_PROGRESS)
 )

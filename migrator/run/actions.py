@@ -1,4 +1,4 @@
-"""The steps of a run, each safe to repeat: every write of a run is here, in :mod:`migrator.run.execute` or a Lease."""
+"""The steps of a run, each safe to repeat. A run writes nothing but here, in ``execute``, ``leases`` and ``events``."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Actions:
         return self._recorder.load(again=False)
 
     def observe(self, seen: Observation) -> Observation:
-        """Read Leases and record beside the operators; while our Lease is ours, nobody else writes the record."""
+        """Add Leases and record to an observation; while our own Lease is ours, nobody else writes the record."""
         own = self.leases.look(OWN_LEASE)
         recorded = self._recorder.load(again=own.standing is not Lease.OURS)
         names = operator.lease_names(seen.operator, self._options.flags)
@@ -71,7 +71,7 @@ class Actions:
         return self._recorder.load() != seen.recorded
 
     def open_record(self, seen: Observation) -> None:
-        """Record the run, and what the operator is; but first prove that we may go on."""
+        """Record the run and the operator's state, after a proof that the run can go on."""
         context, options, recorded = self._context, self._options, seen.recorded
         installed, last, run, history = seen.operator, recorded.run, recorded.unfinished, recorded.history
         if run is None:
@@ -101,7 +101,7 @@ class Actions:
             self._recorder.save(Recorded(run, history, recorded.tables))
 
     def _prove(self, seen: Observation) -> None:
-        """By dry runs: label patches are accepted, others are denied, and the rate is enough."""
+        """Prove by dry runs that label patches are accepted, others are denied, and the downtime fits."""
         patches, context, limit = seen.patches, self._context, self._options.max_downtime
         if not patches:
             return
@@ -126,7 +126,7 @@ class Actions:
         return admission.probe(self._store, patches, clock=clock, sleep=sleep, policies=policies)
 
     def stop_operator(self, seen: Observation) -> None:
-        """Record what the operator is, then scale it to zero; later observations show whether its pods are gone."""
+        """Record the operator's state, then scale it to zero; later observations show whether its pods are gone."""
         self.open_record(seen)
         self._scale(seen, 0)
 
@@ -233,11 +233,11 @@ class Actions:
             outcomes = executor.run(batches, keep_going=keep_going)
         finally:
             if executor.doubtful and (not outcomes or any(outcome.error for outcome in outcomes)):
-                self._context.rest(LONGEST_WRITE)  # whatever is still under way ends before anything is read
+                self._context.rest(LONGEST_WRITE)  # what is still under way ends before anything is read
         self._result.patches += sum(len(outcome.written) for outcome in outcomes)
         self._result.trees += sum(outcome.complete for outcome in outcomes)
         errors = [outcome.error for outcome in outcomes if outcome.error is not None]
-        if errors:  # what decides first, and a mere conflict last
+        if errors:  # a lost Lease first, a conflict last
             raise min(errors, key=lambda e: (getattr(e, "code", "") != "lease-lost", isinstance(e, TreeConflict)))
 
     def close_record(self, seen: Observation) -> None:
@@ -253,7 +253,7 @@ class Actions:
         self._recorder.save(Recorded(done, recorded.history, tuple(kept)))
 
     def forget_record(self, seen: Observation) -> None:
-        """Remove what the open run recorded; what earlier runs migrated, and did not go back, stands."""
+        """Remove what the open run recorded; the tables of earlier runs whose sets did not go back stay."""
         recorded, sets, history = seen.recorded, seen.sets, seen.recorded.history
         run, last = recorded.unfinished, recorded.superseded
         if run is not None and self._options.revert and sets.read and not pending(sets.plan):

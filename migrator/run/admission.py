@@ -30,7 +30,7 @@ _SELF_SUBJECT_REVIEWS: Final = Resource(
 _POD_NAME: Final = "authentication.kubernetes.io/pod-name"
 _OUR_POLICIES: Final = "grove-migrator"
 
-#: How long what was just created may not be enforced yet, in seconds, and how often that is looked at.
+#: How long a policy may exist before it is enforced, and the pause between two probes, in seconds.
 _LATE: Final = 10.0
 _PAUSE: Final = 0.5
 

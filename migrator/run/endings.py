@@ -1,4 +1,4 @@
-"""Why a run gives up, and the error with which it ends; the error's exit code is the cluster's state."""
+"""Why a run gives up, and the error with which it ends; its exit code reports the cluster's state."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _REASONS: Final[tuple[tuple[tuple[type[BaseException], ...], Why], ...]] = (
 
 @dataclass(slots=True)
 class Memory:
-    """All that a run remembers beside its Leases and what it saw last; moments are the clock's."""
+    """All that a run remembers beside its Leases and what it saw last; times are those of the context's clock."""
 
     idle_until: float  # sets may become idle until then
     failed: Step | None = None  # the step that failed last
@@ -43,7 +43,7 @@ def reason_of(error: BaseException, *, skips: bool) -> Why:
 
 
 def cause_of(reason: Why, seen: Observation) -> errors.MigratorError:
-    """The error that stands for a reason to give up that was seen."""
+    """The error for a reason to give up that was seen, and that no error gave."""
     installed, refusal = seen.operator, refused(seen.plan)
     if reason is Why.REFUSED and refusal is not None:
         return refusal
@@ -61,7 +61,7 @@ def cause_of(reason: Why, seen: Observation) -> errors.MigratorError:
 
 
 def overdue(what: str, seen: Observation) -> errors.LostRace:
-    """What we wait for, by name."""
+    """The error that names what was waited for."""
     if seen.operator is not None and seen.operator.pods and seen.own.standing is Lease.OURS:
         return errors.LostRace(f"{what}: {seen.operator.evidence} still exists; wait until it is gone")
     held = [lease for lease in (seen.own, *seen.theirs) if lease.standing is Lease.HELD]
@@ -86,7 +86,7 @@ def reason_code(memory: Memory, seen: Situation) -> int:
 
 
 def error_of(code: int, cause: BaseException | None, seen: Situation) -> BaseException:
-    """The error with this exit code, and with its cause and what to do next in words."""
+    """The error with this exit code; its message has the cause and the next step."""
     cause = cause or errors.ClusterError("the run ended")
     if isinstance(cause, KeyboardInterrupt | errors.Interrupted):
         cause = errors.Interrupted(
@@ -115,10 +115,12 @@ def _left(seen: Situation) -> str:
     """What is left, and what to do next."""
     if not seen.begun and not seen.restore_due:
         return "it is not known whether the record of the run is closed: run again"
-    left = "what was written is still there" if seen.begun else "the operator is at zero and was not given back"
+    left = (
+        "what was written is still there"
+        if seen.begun
+        else "the operator is at zero and its replicas were not restored"
+    )
     if seen.begun and not seen.backable:
         start = "" if seen.live else " (start it; docs/upgrade.md has the command that gives up a parked Lease)"
-        return (
-            f"{left}: run again; if that is refused, let the target's operator run{start}, which knows what was written"
-        )
+        return f"{left}: run again; if that is refused, let the target's operator run{start}: it knows what was written"
     return f"{left}: keep the operator at zero, and run again, or `run --revert`"

@@ -1,4 +1,4 @@
-"""What is in the cluster now: one value, from which everything that a run decides derives."""
+"""What is in the cluster now, as one value: a run derives every decision from it."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Observation:
 
     @property
     def patches(self) -> list[Patch]:
-        """All of them, made anew each time: they take much room."""
+        """The patches of all sets, made anew each time because they take much memory."""
         return [patch for batch in self.batches for patch in batch.patches]
 
     @property
@@ -104,7 +104,7 @@ class Observation:
 
     @property
     def writes(self) -> bool:
-        """Whether a run would do anything but look: one that is refused, or finds nothing to do, does not."""
+        """Whether a run would write anything: not if it is refused or has nothing to do."""
         return self.continues or (bool(pending(self.plan)) and not refusals_of(self.plan))
 
     @property
@@ -116,7 +116,7 @@ class Observation:
 
     @property
     def their_standing(self) -> Lease:
-        """The operator's Leases, of which the worst counts."""
+        """The state of the operator's Leases: that of the worst one."""
         return min((lease.standing for lease in self.theirs), key=_FROM_WORST.index, default=Lease.FREE)
 
     @property
@@ -127,7 +127,7 @@ class Observation:
     def situation(self, *, tired: bool, idle: bool, stopping: bool) -> Situation:
         """What a decision depends on.
 
-        ``idle``: sets may become idle. ``stopping``: the operator may have been stopped since it was seen.
+        ``idle``: sets may still become idle. ``stopping``: the operator may have been stopped since it was seen.
         """
         return Situation(
             revert=self.options.revert,
@@ -207,9 +207,9 @@ class Observation:
 
     @property
     def replicas_due(self) -> int | None:
-        """The replicas that the operator should get back now: we stopped it, and it reads what is there.
+        """The replicas that the operator should get back now: we stopped it, and it knows the hashes that are stored.
 
-        The target's operator reads what an earlier run wrote, and had read it when this run stopped it.
+        The target's operator knows what an earlier run wrote, because it ran when this run stopped it.
         """
         run, installed, options = self.recorded.run, self.operator, self.options
         if run is None or installed is None or not installed.deployment or installed.replicas:
@@ -227,7 +227,7 @@ class Observation:
 
     @property
     def target_was_running(self) -> bool:
-        """Whether the target's operator was at work before this run, or is: it reads what is written."""
+        """Whether an operator of the target ran before this run or runs now: then it relies on the target's hashes."""
         run, installed = self.recorded.unfinished, self.operator
         was = (run.stopped or run.operator) if run is not None else None
         images = {was.image} if was is not None and was.replicas else set[str]()
@@ -236,9 +236,9 @@ class Observation:
         return any(map(self.options.speaks, images))
 
     def findings(self, *, looking: bool = False) -> list[Finding]:
-        """What operators, webhooks and the record have against a run.
+        """The objections of operators, webhooks and the record to a run.
 
-        For those who are only ``looking``, all but GM-203 and GM-205 are warnings: a run can stop a live operator.
+        With ``looking``, for ``plan``, all but GM-203 and GM-205 are warnings: a run can stop a live operator.
         """
         found = [*self.found.findings, *self._of_operator(stops=looking or self.options.stop_operator)]
         run, installed = self.recorded.unfinished, self.operator
@@ -333,7 +333,7 @@ def _check_recorded(seen: Observation) -> None:
 
 
 def left_of(tree: Tree, table: Table) -> tuple[Change, ...]:
-    """What of a tree is still the source's, by its table."""
+    """The changes that a tree still needs by its table: those of the values that are the source's."""
     pair = Pair(table.source_hashes, table.target_hashes, tree.pcs.on_delete)
     return changes_of(stored_hashes(tree), pair)
 
@@ -342,11 +342,11 @@ def refusals_of(plan: Plan) -> list[Finding]:
     """Everything that forbids the run."""
     own = [finding for tree in plan.trees for finding in tree.refusals]
     others = [finding for finding in plan.findings if finding.severity is Severity.REFUSAL]
-    return sorted(own + others, key=lambda finding: finding.code != "GM-205")  # what follows from it comes after it
+    return sorted(own + others, key=lambda finding: finding.code != "GM-205")  # the others follow from it
 
 
 def refused(plan: Plan) -> Refused | None:
-    """The error for the first of them."""
+    """The error for the first refusal, if there is one."""
     found = refusals_of(plan)
     if not found:
         return None
@@ -360,7 +360,7 @@ def pending(plan: Plan) -> list[TreePlan]:
 
 
 def foreign(installed: Operator | None, held: Iterable[str]) -> str | None:
-    """An operator that acts although these Leases are ours, in words."""
+    """The sentence about an operator that acts although these Leases are ours; ``None`` if there is none."""
     if installed is None or not installed.live or operator.kept_out(installed, held):
         return None
     return f"{installed.evidence} runs, and elects no leader by a Lease that we hold"

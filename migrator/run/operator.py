@@ -32,7 +32,7 @@ OPERATOR_CONTAINER: Final = "grove-operator"
 #: Its Service selects the operator's pods (``operator/charts/templates/pcs-validating-webhook-config.yaml``).
 VALIDATING_WEBHOOK: Final = "podcliqueset-validating-webhook"
 
-#: They elect no leader: ``LeaderElection`` has no JSON name there, so the configuration's key is not read
+#: Releases that elect no leader: ``LeaderElection`` has no JSON name there, so the configuration's key is not read
 #: (``operator/api/config/v1alpha1/types.go: OperatorConfiguration``), and their charts grant no Lease either.
 _NO_ELECTION: Final = frozenset({"v0.1.0-alpha.1", "v0.1.0-alpha.2", "v0.1.0-alpha.3"})
 
@@ -103,7 +103,7 @@ class Operator:
 
     @property
     def images(self) -> frozenset[str]:
-        """What runs, or is about to."""
+        """The images that run, or are about to."""
         return frozenset({pod.image for pod in self.pods} | ({self.image} if self.replicas else set()))
 
 
@@ -128,7 +128,7 @@ def find(store: Store, flags: OperatorFlags, *, everywhere: bool = True) -> Foun
     """Find the installation; without ``everywhere`` other namespaces are searched by the chart's labels only.
 
     Raises :class:`~migrator.errors.UsageError` for a named Deployment that does not exist, and
-    :class:`~migrator.errors.NotAuthorised` where a right is missing: what may not be seen is not taken for absent.
+    :class:`~migrator.errors.NotAuthorised` where a right is missing: what may not be read does not count as absent.
     """
     configurations = store.list(VALIDATING_WEBHOOK_CONFIGURATIONS, lambda raw: raw)
     service, behind = _service(store, configurations)
@@ -189,7 +189,7 @@ def scale(store: Store, operator: Operator, replicas: int) -> None:
 
 
 def _service(store: Store, configurations: Sequence[JSONObject]) -> tuple[_Service, list[Finding]]:
-    """Where Grove's own webhook leads."""
+    """The Service behind Grove's own webhook."""
     named = [raw for raw in configurations if raw["metadata"]["name"] == VALIDATING_WEBHOOK]
     clients = [webhook.get("clientConfig") or {} for raw in named for webhook in raw.get("webhooks") or ()]
     service = next((client["service"] for client in clients if client.get("service")), None)
@@ -279,7 +279,7 @@ def _pods(store: Store, place: str, selectors: Iterable[Mapping[str, Any] | None
 
 
 def _elsewhere(store: Store, places: Collection[str]) -> Iterator[Finding]:
-    """Pods with the chart's labels in other namespaces: anybody may write those."""
+    """Warnings of pods with the chart's labels in other namespaces, where anybody may have set them."""
     for ref in store.list(PODS, lambda raw: _ref(raw) if _may_run(raw) else None, label_selector=_CHART_LABELS):
         if ref is not None and ref.namespace not in places:
             message = f"{ref} carries the operator's labels, and is not in the operator's namespace"
@@ -355,7 +355,7 @@ def _image(pod_spec: Mapping[str, Any]) -> str:
 
 
 def _matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
-    """Evaluate a LabelSelector, of which an absent or empty one matches nothing here."""
+    """Evaluate a LabelSelector; other than in Kubernetes, an empty one matches nothing."""
     for expression in (expressions := (selector or {}).get("matchExpressions") or ()):
         values, key = expression.get("values"), expression["key"]
         found = labels.get(key) in values if values else key in labels

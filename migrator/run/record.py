@@ -64,7 +64,7 @@ class Recorded:
 
     @property
     def superseded(self) -> RunRecord | None:
-        """The newest run that ended well before the open one; its writes stand."""
+        """The newest run before the open one that ended well; its writes stand."""
         return next((run for run in self.history if run.finished is not None), None)
 
     def of_open_run(self) -> dict[str, Table]:
@@ -79,9 +79,10 @@ class Recorded:
         return {table.uid: table for table in self.tables} | self.of_open_run()
 
     def origins(self, way: Direction) -> Recorded:
-        """The same with the tables of one migration alone, each of which keeps only what every run found there.
+        """The same with the tables of one migration alone, for a revert of all its runs.
 
-        What an earlier run wrote was not there before all runs, so a revert of everything turns it back.
+        A revert leaves what a table has as kept. So a value is kept only if every run found it there: one that an
+        earlier run wrote is turned back.
         """
         run, found = self.unfinished, dict[tuple[str, str, str], Table]()
         mine = (table for table in self.tables if is_of(table, way))
@@ -168,7 +169,7 @@ class Recorder:
         return {baseline.uid: baseline for baseline in found.baselines}
 
     def save(self, recorded: Recorded, *, baselines: Iterable[Baseline] | None = None) -> None:
-        """Replace the record; without ``baselines`` those that stand stay."""
+        """Replace the record; without ``baselines`` the recorded ones stay."""
         self.load(again=False)
         current = self._known or _Current()
         document = replace(current.document, run=recorded.run, history=recorded.history[:_HISTORY])
