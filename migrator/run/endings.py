@@ -115,11 +115,8 @@ def _left(seen: Situation) -> str:
     """What is left, and what to do next."""
     if not seen.begun and not seen.restore_due:
         return "it is not known whether the record of the run is closed: run again"
-    left = (
-        "what was written is still there"
-        if seen.begun
-        else "the operator is at zero and its replicas were not restored"
-    )
+    unrestored = "the operator is at zero and its replicas were not restored"
+    left = "what was written is still there" if seen.begun else unrestored
     if seen.begun and not seen.backable:
         start = "" if seen.live else " (start it; docs/upgrade.md has the command that gives up a parked Lease)"
         return f"{left}: run again; if that is refused, let the target's operator run{start}: it knows what was written"

@@ -118,7 +118,7 @@ class _Run:
             elif self._impatient and decide(self._situation()) is Step.WAIT:
                 self._give_up(Why.BUSY, overdue(f"waited for {PATIENCE:.0f} s", self._seen))
             elif memory.tried[Step.FORWARD] > ATTEMPTS:
-                self._give_up(Why.FAILED, ClusterError("values that were written do not stay as they were written"))
+                self._give_up(Why.FAILED, ClusterError("somebody else keeps changing the written values"))
         reason = why(self._situation())
         if reason is not Why.NONE and (self._seen.why is Why.NONE or reason is Why.ENDS_HERE is not self._seen.why):
             self._give_up(reason, cause_of(reason, self._seen))

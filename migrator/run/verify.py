@@ -135,7 +135,7 @@ def _found(store: Store, snapshot: Snapshot, known: _Known, options: VerifyOptio
     if store.is_cluster and not snapshot.trees:  # without a set nothing is proven
         ref = Ref("PodCliqueSet", "", "")
         if known.tables:
-            message = f"there is no PodCliqueSet, and the record names {len(known.tables)}: is this the cluster?"
+            message = f"there is no PodCliqueSet, and the record names {len(known.tables)}: is this the right cluster?"
             yield Problem(ref, None, message)
         elif not snapshot.installed:
             yield Problem(ref, None, "Grove's CRDs are not installed: there is nothing to verify")
