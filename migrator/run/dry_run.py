@@ -94,9 +94,9 @@ def preview_targets(
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What was read for a plan: the snapshot, and about operator and record what a plan of any target prints.
+    """What was read, for plans of any target: the snapshot, and the findings and the operator that each plan gets.
 
-    ``known`` is what the planner is given beside the snapshot: the recorded tables, the time, the running release.
+    ``known`` are the planner's other inputs: the recorded tables, the time, the running release.
     """
 
     snapshot: Snapshot
