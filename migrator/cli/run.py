@@ -40,7 +40,7 @@ def main(
     cluster: ClusterFlags,
     **given: Any,  # noqa: ANN401 - the other flags
 ) -> int:
-    """Run, and leave a summary behind, also of a failure."""
+    """Run, and leave a summary of the success or the failure."""
     mode = DryRun(dry_run)
     dry = {} if mode is DryRun.NONE else {"dry_run": mode.value}
     shown = progress.shown(sys.stderr, quiet=session().quiet)
@@ -159,7 +159,7 @@ def _text(result: RunResult, form: str, mode: DryRun, *, revert: bool, ending: E
         return terminal.plan_text(result.plan) + _DRY
     done = "nothing to do: every value is already as it must be"
     if not result.plan.trees:
-        done = "nothing to do: no PodCliqueSet was found; is it the cluster that you mean?"
+        done = "nothing to do: no PodCliqueSet was found; is it the right cluster?"
     if result.patches:
         patches = summary.count(result.patches, "patch", "patches")
         done = f"{'put back' if revert else 'migrated'} {summary.count(result.trees, 'set')} with {patches}"

@@ -81,6 +81,11 @@ def _load_files(files: Sequence[str], context: str | None, configuration: Config
                 client_configuration=configuration,
                 persist_config=False,
             )
+    except UnicodeEncodeError:  # which is not quoted: it has a letter of the password
+        raise NotAuthorised(
+            f"kubeconfig {named}: the credentials cannot be sent: the user name or the password has a character "
+            "outside Latin-1"
+        ) from None
     except (KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"kubeconfig {named} cannot be used: it does not have the form of a kubeconfig") from error
     except (ConfigException, OSError, yaml.YAMLError, ValueError) as error:

@@ -265,7 +265,7 @@ def test_a_run_without_a_set_says_so_and_names_the_upgrade(invoke: Invoke) -> No
     """On the wrong cluster nobody reads that all is migrated; beside the old operator the next step is its upgrade."""
     invoke.on(MemoryStore(*operator()))
     printed = invoke("run", *TO)
-    assert printed.out.startswith("nothing to do: no PodCliqueSet was found; is it the cluster that you mean?\n")
+    assert printed.out.startswith("nothing to do: no PodCliqueSet was found; is it the right cluster?\n")
     assert "helm upgrade" in printed.out
     (event,) = (event for event in printed.events if event["event"] == "operator")
     assert event["next"] == "start the target's operator (helm upgrade)"
