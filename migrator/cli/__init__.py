@@ -29,11 +29,11 @@ EXIT_USAGE: Final = 2
     context_settings=CONTEXT_SETTINGS,
     epilog="""\b
     Examples:
-      grove-migrator plan                          what an operator upgrade would recreate
-      grove-migrator plan -f dump.yaml             the same from a dump, without a cluster
-      grove-migrator check run                     whether your rights suffice for a run
-      grove-migrator run --to v0.1.0-alpha.11      migrate the stored hashes
-      grove-migrator releases                      the releases and schemes that are known
+      grove-migrator plan                          # what an operator upgrade would recreate
+      grove-migrator plan -f dump.yaml             # the same from a dump, without a cluster
+      grove-migrator check run                     # whether your rights suffice for a run
+      grove-migrator run --to v0.1.0-alpha.11      # migrate the stored hashes
+      grove-migrator releases                      # the releases and schemes that are known
 
     \b
     Also a plugin of kubectl, with its flags (--context, -n, -A, -l, -o):

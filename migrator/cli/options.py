@@ -260,6 +260,8 @@ def arguments(ctx: click.Context) -> dict[str, Any]:
             _refuse(ctx, ("context", "kubeconfig"), "-f reads a file and {} names a cluster: leave one of them out")
         if given["form"] != "html":
             _refuse(ctx, ("group_by", "reload_time"), "{} goes with -o html")
+        if not any(map(given.get, ("target", "to_binary"))):
+            _refuse(ctx, ("group_by",), "{} needs a target: give --to")
     if "lease_name" in given:
         from migrator.run.operator import OperatorFlags  # noqa: PLC0415 - --help needs none of it
 

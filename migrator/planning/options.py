@@ -82,7 +82,7 @@ def check_allowed(codes: Iterable[str]) -> None:
     """Raise :class:`~migrator.errors.UsageError` for a code that ``--allow`` does not accept."""
     for code in codes:
         if code not in guards.CATALOGUE:
-            close = difflib.get_close_matches(code, guards.CATALOGUE, 1, _ALIKE)
+            close = difflib.get_close_matches(code.upper(), guards.CATALOGUE, 1, _ALIKE)
             hint = f" Did you mean {close[0]}?" if close else ""
             raise UsageError(f"--allow {code}: a guard with this code does not exist; `guards` lists them.{hint}")
         if not guards.CATALOGUE[code].overridable:

@@ -154,6 +154,8 @@ def test_a_command_has_a_body_that_takes_its_flags(name: str) -> None:
             "usage",
             "--group-by goes with -o html",
         ),
+        (["plan", "-f", "x.yaml", "-o", "html", "--group-by", "team"], "usage", "--group-by needs a target: give --to"),
+        (["run", "--to", "legacy-1.35", "--allow", "gm-109"], "usage", "Did you mean GM-109?"),
         (["plan", "-f", "x.yaml", "-o", "csv", "--reload-time", "5m"], "usage", "--reload-time goes with -o html"),
         (["plan", "-f", "-", "-f", "-"], "usage", "stdin can be read once"),
         (["run", "-f", "x.yaml", "--to", "legacy-1.35", "--write", "-", "-o", "json"], "usage", "both go to stdout"),
