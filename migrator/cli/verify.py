@@ -63,7 +63,7 @@ def main(
                     except VerificationFailed as error:
                         failure = error
         if close:
-            _close(store, home, gives_up, context, yes=yes)
+            _close(store, home, gives_up, context, form, yes=yes)
             return
     problems = failure.problems if failure else ()
     if form == "json":
@@ -74,13 +74,14 @@ def main(
         raise failure
 
 
-def _close(store: Store, home: str, gives_up: Sequence[str], context: Context, *, yes: bool) -> None:
-    for what in gives_up:
-        output.write(f"gives up {what}\n")
+def _close(store: Store, home: str, gives_up: Sequence[str], context: Context, form: str, *, yes: bool) -> None:
+    lines = "".join(f"gives up {what}\n" for what in gives_up)
+    output.write(output.as_json({"givesUp": list(gives_up)}) if form == "json" else lines)
     if not yes and sys.stdin.isatty() and not click.confirm("Remove the record?", err=True):
         raise LostRace("declined: the record stays, and nothing was touched")
     core.close(store, home, context)
-    output.write("the record is removed\n")
+    if form != "json":
+        output.write("the record is removed\n")
 
 
 def _json(target: str, result: VerifyResult | None, problems: Sequence[Problem]) -> dict[str, Any]:

@@ -282,6 +282,15 @@ def test_verify_of_a_selection_is_of_the_selected_sets(tmp_path: Path, invoke: I
         assert "-n and -l" in invoke("verify", *TO, "-l", "a=b", flag, code=2).message
 
 
+def test_closing_a_record_prints_json_too(invoke: Invoke) -> None:
+    """With -o json stdout is one object, of what is given up."""
+    invoke.on(MemoryStore(*objects()))
+    home = ("--operator-namespace", "grove-system")
+    invoke("run", *TO, *home)
+    (given_up,) = invoke("verify", *TO, *home, "--close", "-o", "json").json["givesUp"]
+    assert "the way back of 3 PodCliqueSets" in given_up
+
+
 def test_verify_names_every_value_that_is_not_the_targets(invoke: Invoke) -> None:
     """Exit 7, one problem per value, as lines or as JSON."""
     captured = invoke("verify", "-f", DUMP, *TO, "-o", "json", code=7)
