@@ -73,11 +73,14 @@ def _load_files(files: Sequence[str], context: str | None, configuration: Config
             close = difflib.get_close_matches(context, known, 1)
             hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(known) or 'none'}"
             raise UsageError(f"context {context} is not in kubeconfig {named}; {hint}")
+        chosen = context or contexts.current(files)
+        if user := contexts.missing_user(files, chosen):
+            raise UsageError(f"context {chosen} names the user {user}, which is not in kubeconfig {named}")
         with _complaints() as complaints:
             load: Callable[..., None] = config.load_kube_config
             load(
                 config_file=os.pathsep.join(files),
-                context=context or contexts.current(files),
+                context=chosen,
                 client_configuration=configuration,
                 persist_config=False,
             )

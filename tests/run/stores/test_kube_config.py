@@ -157,6 +157,15 @@ def test_an_unknown_context_is_answered_with_those_that_there_are(tmp_path: Path
         kube_store.connect(kubeconfig=config, context=context)
 
 
+def test_a_context_whose_user_is_missing_is_a_usage_error(tmp_path: Path) -> None:
+    """Nobody is asked without credentials because of a user that was renamed."""
+    path = tmp_path / "config"
+    kubeconfig(path, "https://example.test")
+    path.write_text(path.read_text(encoding="utf-8").replace("name: me", "name: you"), encoding="utf-8")
+    with pytest.raises(UsageError, match="context main names the user me, which is not in kubeconfig"):
+        kube_store.connect(kubeconfig=str(path))
+
+
 def test_a_refused_connection_is_unreachable(tmp_path: Path) -> None:
     """A cluster that is not there: exit code 1, and the address is named."""
     with pytest.raises(Unreachable, match=r"http://127\.0\.0\.1:1.*refused") as caught:
