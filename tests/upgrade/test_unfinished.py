@@ -139,10 +139,10 @@ def test_an_update_in_flight_between_releases_that_hash_alike_refuses_nothing(tm
 
 
 def test_an_update_that_replaces_nothing_stands_still_until_the_operator_restarts(tmp_path: Path) -> None:
-    """Without the tool alpha.11 begins an update of a set whose generation hash alone moved, and its restart ends it."""
-    # Up to alpha.11 (Grove #671) podclique/reconcilestatus.go:reconcileStatus judges by updatedReplicas, which is reset,
-    # before it counts again. So the reconciliation that begins and ends the update stores no generation hash, and no
-    # other one follows, because no pod changes. A PodClique that was never updated escapes if it is reconciled once
+    """Without the tool alpha.11 leaves a set whose generation hash alone moved in an update, until it restarts."""
+    # Up to alpha.11 (Grove #671) podclique/reconcilestatus.go:reconcileStatus judges by updatedReplicas, which was set
+    # to 0, before it counts again. So the reconciliation that begins and ends the update stores no generation hash, and
+    # no other one follows, because no pod changes. A PodClique that was never updated escapes if it is reconciled once
     # before its update begins: hence the change of a template.
     pair = CANONICAL_TO_LEGACY
     pair.need()
