@@ -14,7 +14,7 @@ from migrator.cli.options import ClusterFlags, session
 from migrator.errors import LostRace, UsageError, VerificationFailed
 from migrator.planning.options import PlanOptions, Selection, direction
 from migrator.planning.problems import Problem
-from migrator.render.summary import object_json
+from migrator.render.summary import count, object_json
 from migrator.render.text import printable
 from migrator.run import verify as core
 from migrator.run.context import Context
@@ -97,9 +97,8 @@ def _json(target: str, result: VerifyResult | None, problems: Sequence[Problem])
 def _text(options: VerifyOptions, result: VerifyResult | None, problems: Sequence[Problem]) -> str:
     lines = []
     if result is not None:
-        lines.append(
-            f"verified: {result.stored:,} stored hashes of {result.trees:,} sets are those of {options.plan.target}"
-        )
+        stored, sets = count(result.stored, "stored hash", "stored hashes"), count(result.trees, "set")
+        lines.append(f"verified: {stored} of {sets} are those of {options.plan.target}")
         if options.after_upgrade and not result.compared:
             lines.append("no record of a run was found, so earlier pods and updates are not compared")
         lines += [f"noticed: {printable(noticed.message)}" for noticed in result.noticed]

@@ -105,7 +105,9 @@ def verify(store: Store, options: VerifyOptions, context: Context, *, namespace:
     if problems:
         problems = tuple(_with_events(store, problems, snapshot))
         named = errors.first_of([problem.message for problem in problems], _NAMED)
-        raise errors.VerificationFailed(f"verification failed after {attempts} snapshots: {named}", problems)
+        raise errors.VerificationFailed(
+            f"verification failed after {attempts} snapshot{'s' * (attempts > 1)}: {named}", problems
+        )
     if options.after_upgrade and known.home is not None and run is not None:
         try:
             close(store, known.home, context)

@@ -275,7 +275,7 @@ def test_verify_of_a_selection_is_of_the_selected_sets(tmp_path: Path, invoke: I
     """-n and -l mean what they mean to `plan`; without a set nothing is proven; a record is never split."""
     out = tmp_path / "out.yaml"
     invoke("run", "-f", DUMP, "--write", out, *TO, "-n", "search", "--allow", "GM-201")
-    assert "17 stored hashes of 1 sets" in invoke("verify", "-f", out, *TO, "-n", "search").out
+    assert "17 stored hashes of 1 set are" in invoke("verify", "-f", out, *TO, "-n", "search").out
     assert "inference" in invoke("verify", "-f", out, *TO, code=7).out
     assert "no PodCliqueSet is in this namespace" in invoke("verify", "-f", out, *TO, "-n", "nope", code=7).message
     for flag in ("--after-upgrade", "--close"):
