@@ -126,14 +126,17 @@ def changes_since(tree: Tree, before: Baseline) -> Iterator[Problem]:
 
 
 def _expected(tree: Tree) -> Iterator[str]:
-    """The PodCliques that the specs ask for now (Grove: ``operator/api/common/namegen.go``)."""
+    """The PodCliques that the specs ask for now (Grove: ``operator/api/common/namegen.go``).
+
+    A scaling group that is gone counts as the template has it, because the operator makes it again.
+    """
+    groups = {group.ref.name: group.spec for group in tree.scaling_groups}
     for index in range(integer(tree.pcs.spec.get("replicas"), 1)):
         yield from (f"{tree.ref.name}-{index}-{clique.get('name')}" for clique in tree.pcs.standalone)
-    members = {str(config.get("name")): config.get("cliqueNames") or () for config in tree.pcs.group_configs}
-    for group in tree.scaling_groups:
-        cliques = next((names for name, names in members.items() if group.ref.name.endswith(f"-{name}")), ())
-        for index in range(integer(group.spec.get("replicas"), 1)):
-            yield from (f"{group.ref.name}-{index}-{clique}" for clique in cliques)
+        for config in tree.pcs.group_configs:
+            name = f"{tree.ref.name}-{index}-{config.get('name')}"
+            for number in range(integer(groups.get(name, config).get("replicas"), 1)):
+                yield from (f"{name}-{number}-{clique}" for clique in config.get("cliqueNames") or ())
 
 
 def _pods(clique: PodClique, before: CliqueBaseline) -> Iterator[Problem]:

@@ -31,6 +31,17 @@ def test_a_pod_on_its_way_out_is_missing() -> None:
     assert (str(lost.ref), lost.lost_pods, lost.settles) == ("PodClique default/web-0-front", True, False)
 
 
+@pytest.mark.parametrize("gone", [["web-0-x-sg-0-back"], ["web-0-x-sg", "web-0-x-sg-0-back"]])
+def test_a_member_of_a_group_whose_name_ends_like_another_s_is_missing(gone: list[str]) -> None:
+    """It is not scaled in while the set asks for it, with its scaling group or without."""
+    cliques, groups = [clique("work"), clique("back")], {"sg": ["work"], "x-sg": ["back"]}
+    world = World().grow(cliques=cliques, groups=groups, group_replicas=1)
+    before = baseline_of(world.snapshot().trees[0])
+    world.remove(*gone, "web-0-x-sg-0-back-0", "web-0-x-sg-0-back-1")
+    (lost,) = changes_since(world.snapshot().trees[0], before)
+    assert (str(lost.ref), lost.lost_pods, lost.owner) == ("PodClique default/web-0-x-sg-0-back", True, False)
+
+
 def test_a_set_that_goes_or_has_not_begun_is_not_judged() -> None:
     """A set that is being deleted ends with its hashes; one that no operator has seen yet stores none."""
     way = direction(PlanOptions(source="legacy-1.34", target="legacy-1.35"))
