@@ -21,7 +21,7 @@ def at_zero_beside_live(tree: Tree) -> Iterator[Ref]:
 
     From alpha.12-rc1 on each is a breach of its ``minAvailable`` (``podclique/reconcilestatus.go`` and
     ``podcliquescalinggroup/reconcilestatus.go:computeMinAvailableBreachedCondition``), which ends the whole replica
-    after ``terminationDelay``. A PodClique that never had a pod scheduled is left alone (``WasPCLQEverScheduled``).
+    after ``terminationDelay``, unless it is :func:`left_alone`.
     """
     for item in _ending(tree):
         yield item.ref
@@ -40,10 +40,19 @@ def _ending(tree: Tree) -> Iterator[PodClique | PodCliqueScalingGroup]:
     live = {clique.set_index for clique in with_live_pods}
     members: tuple[PodClique | PodCliqueScalingGroup, ...] = (*tree.scaling_groups, *tree.pod_cliques)
     for item in members:
-        if item.spec.get("replicas") == 0 and item.set_index in live:
-            age = unscheduled_at(item) if isinstance(item, PodClique) else None
-            if age is None or age > INITIAL_SCHEDULE_GRACE:
-                yield item
+        if item.spec.get("replicas") == 0 and item.set_index in live and not left_alone(item):
+            yield item
+
+
+def left_alone(item: PodClique | PodCliqueScalingGroup) -> bool:
+    """Whether operators from alpha.12-rc1 on end no gang for this member's breach.
+
+    It never was healthy (``WasPCLQEverScheduled``, ``WasPCSGEverHealthy``), or its gang was ended already, and it has
+    not recovered (``podcliquesetreplica/gangterminate.go:getMinAvailableBreachedPCSGInfo``).
+    """
+    age = unscheduled_at(item) if isinstance(item, PodClique) else _age(item, "MinAvailableBreached", "True")
+    ended = condition(item, "GangTerminationInProgress").get("status") == "True"
+    return ended or (age is not None and age <= INITIAL_SCHEDULE_GRACE)
 
 
 def cliques_at_zero(tree: Tree) -> Iterator[Ref]:
@@ -100,17 +109,11 @@ def kai_without_queue(tree: Tree) -> Iterator[Ref]:
 
 
 def stray_without_progress(tree: Tree) -> Iterator[Ref]:
-    """Pods of another hash under a standalone PodClique that was never updated (Grove issue 400)."""
-    for clique, pod in never_updated(tree):
-        if pod.live and pod.template_hash not in {None, clique.template_hash}:
-            yield pod.ref
-
-
-def never_updated(tree: Tree) -> Iterator[tuple[PodClique, Pod]]:
-    """The pods of standalone PodCliques that store no progress of an update."""
+    """Pods of another hash under a standalone PodClique that stores no progress of an update (Grove issue 400)."""
     for clique in tree.pod_cliques:
         if clique.standalone and not clique.status.get("updateProgress"):
-            yield from ((clique, pod) for pod in clique.pods)
+            strays = (p for p in clique.pods if p.live and p.template_hash not in {None, clique.template_hash})
+            yield from (pod.ref for pod in strays)
 
 
 def condition(item: PodCliqueSet | PodClique | PodCliqueScalingGroup, kind: str) -> Mapping[str, Any]:
@@ -120,11 +123,13 @@ def condition(item: PodCliqueSet | PodClique | PodCliqueScalingGroup, kind: str)
 
 def unscheduled_at(clique: PodClique) -> float | None:
     """The age of a PodClique, in seconds, when its pods became unscheduled; ``None`` if that is not known."""
-    scheduled = condition(clique, "PodCliqueScheduled")
-    since, created = kubernetes_time(scheduled.get("lastTransitionTime")), kubernetes_time(clique.created)
-    if scheduled.get("status") != "False" or since is None or created is None:
-        return None
-    return (since - created).total_seconds()
+    return _age(clique, "PodCliqueScheduled", "False")
+
+
+def _age(item: PodClique | PodCliqueScalingGroup, kind: str, status: str) -> float | None:
+    found = condition(item, kind)
+    since, created = kubernetes_time(found.get("lastTransitionTime")), kubernetes_time(item.created)
+    return None if found.get("status") != status or not since or not created else (since - created).total_seconds()
 
 
 def _all_at_zero(tree: Tree, members: tuple[PodClique, ...] | tuple[PodCliqueScalingGroup, ...]) -> bool:

@@ -61,7 +61,7 @@ CATALOGUE: Final = {
         Guard("GM-124", "An object belongs to no PodCliqueSet"),
         Guard("GM-125", "The template has fields that the source operator does not know"),
         Guard("GM-126", "The hash may be polluted by automatic MNNVL"),
-        Guard("GM-127", "A PodClique that ran once has no pod scheduled now"),
+        Guard("GM-127", "Later operators count a member below its minimum as a breach"),
         Guard("GM-128", "A PodGangMap or PodGang holds a hash of neither scheme"),
         Guard("GM-129", "Target hashes were found without a record"),
         Guard("GM-130", "The spec changed after the migration had begun"),
@@ -123,6 +123,7 @@ class Case:
     unchanged: bool = False  # nothing is written to the set
     recorded: str | None = None  # the source of the run that left a table of the tree
     sightings: tuple[Sighting, ...] = ()  # in all of the cluster
+    builds: Sequence[str] = ()  # that the next operator may be, if they are known
     now: datetime | None = None  # unknown for a dump
     downtime: float = 600.0  # expected, in seconds
 

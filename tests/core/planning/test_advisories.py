@@ -168,6 +168,10 @@ def test_a_group_at_zero_beside_live_pods_ends_its_gang() -> None:
     world.objects = [o for o in world.objects if "-sg-" not in o["metadata"]["name"]]
     assert advised(world, RC1) == [("GM-301", "web-0-sg")]
     assert planned(world, RC1).cluster_rest.pods == 2
+    group = world.of("PodCliqueScalingGroup", "web-0-sg")
+    group["status"]["conditions"] = [{"type": "GangTerminationInProgress", "status": "True"}]
+    assert (advised(world, RC1), planned(world, RC1).cluster_rest.pods) == ([], 0), "it was ended once, and stays so"
+    group["status"]["conditions"] = []
     at_zero(world)
     assert advised(world, RC1) == []
 
