@@ -56,14 +56,17 @@ def left_alone(item: PodClique | PodCliqueScalingGroup) -> bool:
 
 
 def cliques_at_zero(tree: Tree) -> Iterator[Ref]:
-    """A set without scaling groups whose PodCliques are all at zero (Grove issue 808)."""
-    if not tree.pcs.group_configs and _all_at_zero(tree, tree.pod_cliques):
+    """A set without scaling groups that has a replica whose PodCliques are all at zero (Grove issue 808)."""
+    if not tree.pcs.group_configs and _has_replica_at_zero(tree):
         yield tree.ref
 
 
 def groups_at_zero(tree: Tree) -> Iterator[Ref]:
-    """A set that is made of scaling groups only, all at zero (Grove issue 809)."""
-    if not tree.pcs.standalone and _all_at_zero(tree, tree.scaling_groups):
+    """A set with scaling groups that has a replica whose members are all at zero (Grove issue 809).
+
+    The PodGangMap of that replica loses its anchor (Grove PR 778: ``podgangmap/steadystate.go:removeEmptyEntries``).
+    """
+    if tree.pcs.group_configs and _has_replica_at_zero(tree):
         yield tree.ref
 
 
@@ -132,9 +135,10 @@ def _age(item: PodClique | PodCliqueScalingGroup, kind: str, status: str) -> flo
     return None if found.get("status") != status or not since or not created else (since - created).total_seconds()
 
 
-def _all_at_zero(tree: Tree, members: tuple[PodClique, ...] | tuple[PodCliqueScalingGroup, ...]) -> bool:
-    at_zero = [member.spec.get("replicas") == 0 for member in members]
-    return bool(tree.pcs.spec.get("replicas") and at_zero) and all(at_zero)
+def _has_replica_at_zero(tree: Tree) -> bool:
+    members = (*tree.scaling_groups, *(clique for clique in tree.pod_cliques if clique.standalone))
+    up = {member.set_index for member in members if member.spec.get("replicas") != 0}
+    return bool(tree.pcs.spec.get("replicas")) and not up.issuperset(member.set_index for member in members)
 
 
 def _topology(holder: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -161,6 +161,24 @@ def test_a_set_with_one_clique_at_work_is_not_at_zero() -> None:
     assert "GM-302" not in {code for code, _ in advised(world, A12, running=A11)}
 
 
+@pytest.mark.parametrize(("scaled", "expected"), [((), set()), (("web-0-front",), {"GM-302"})])
+def test_one_replica_at_zero_loses_its_gang(scaled: tuple[str, ...], expected: set[str]) -> None:
+    """Each replica of a set has a PodGangMap of its own."""
+    world = World().grow(cliques=[clique("front")], groups={}, replicas=2)
+    for name in scaled:
+        at_zero(world, name)
+    assert {code for code, _ in advised(world, A12, running=A11)} == expected
+
+
+def test_a_group_at_zero_beside_a_clique_at_zero_loses_its_gang() -> None:
+    """What matters is that no member is left; beside a live clique the PodGangMap keeps its anchor."""
+    world = World().grow()
+    world.of("PodCliqueScalingGroup", "web-0-sg")["spec"]["replicas"] = 0
+    world.remove(*(o["metadata"]["name"] for o in world.objects if "-sg-" in o["metadata"]["name"]))
+    assert "GM-303" not in {code for code, _ in advised(world, A12, running=A11)}
+    assert ("GM-303", "web") in advised(at_zero(world), A12, running=A11)
+
+
 def test_a_group_at_zero_beside_live_pods_ends_its_gang() -> None:
     """A scaling group counts as a PodClique does; in a replica without live pods there is nothing to end."""
     world = World().grow()
