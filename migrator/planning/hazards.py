@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from migrator.exact_json import integer
 from migrator.grove.model import Pod, PodClique, PodCliqueScalingGroup, PodCliqueSet, Ref, Tree, pod_spec_of
 
 _ANNOTATION_AUTO_MNNVL: Final = "grove.io/auto-mnnvl"
@@ -16,8 +17,8 @@ _KAI_QUEUE: Final = "kai.scheduler/queue"
 INITIAL_SCHEDULE_GRACE: Final = 5.0
 
 
-def at_zero_beside_live(tree: Tree) -> Iterator[Ref]:
-    """PodCliques and scaling groups at zero in a replica of the set that has live pods.
+def below_minimum_beside_live(tree: Tree) -> Iterator[Ref]:
+    """PodCliques and scaling groups scaled to zero, or below ``minAvailable``, beside live pods of their replica.
 
     From alpha.12-rc1 on each is a breach of its ``minAvailable`` (``podclique/reconcilestatus.go`` and
     ``podcliquescalinggroup/reconcilestatus.go:computeMinAvailableBreachedCondition``), which ends the whole replica
@@ -28,7 +29,7 @@ def at_zero_beside_live(tree: Tree) -> Iterator[Ref]:
 
 
 def doomed_pods(tree: Tree) -> Iterator[tuple[PodClique, Pod]]:
-    """The live pods of every replica that :func:`at_zero_beside_live` names."""
+    """The live pods of every replica that :func:`below_minimum_beside_live` names."""
     indices = {item.set_index for item in _ending(tree)}
     for clique in tree.pod_cliques:
         if clique.set_index in indices:
@@ -40,7 +41,8 @@ def _ending(tree: Tree) -> Iterator[PodClique | PodCliqueScalingGroup]:
     live = {clique.set_index for clique in with_live_pods}
     members: tuple[PodClique | PodCliqueScalingGroup, ...] = (*tree.scaling_groups, *tree.pod_cliques)
     for item in members:
-        if item.spec.get("replicas") == 0 and item.set_index in live and not left_alone(item):
+        least = integer(item.spec.get("minAvailable"), 1)
+        if integer(item.spec.get("replicas"), least) < least and item.set_index in live and not left_alone(item):
             yield item
 
 

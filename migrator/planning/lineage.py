@@ -8,7 +8,7 @@ from typing import Final
 from migrator.hashing import schemes
 from migrator.hashing.schemes import Scheme
 
-#: From this build on a member at zero ends its gang, but not one that never was healthy (Grove PR 614), and a
+#: From this build on a member below its minimum ends its gang, but not one that never was healthy (Grove PR 614), and a
 #: standalone PodClique is compared with its set's generation hash although the set is idle
 #: (``podclique/reconcilespec.go:shouldCheckPendingUpdatesForPCLQ``). This build alone begins an update of each that
 #: stores no progress, whatever its hash is (until Grove PR 757).

@@ -119,14 +119,14 @@ def below_minimum(case: Case) -> Iterator[Finding]:
             continue
         if condition(item, "MinAvailableBreached").get("status") in {"True", "Unknown"}:  # see GM-116 and GM-117
             continue
-        unit, ran = "replicas", item.set_index in in_use
+        ran = item.set_index in in_use
         if isinstance(item, PodClique):
-            unit, ran = "pods", (unscheduled_at(item) or 0) > INITIAL_SCHEDULE_GRACE
+            ran = (unscheduled_at(item) or 0) > INITIAL_SCHEDULE_GRACE
         if scheduled or ran:
             builds = "of alpha.9 to alpha.11" if not ran else "from alpha.9 on" if scheduled else "from alpha.12-rc1 on"
             message = (
-                f"{item.ref}: {scheduled} {unit} scheduled, and minAvailable is {least}: operators {builds} count that "
-                "as a breach and end the gang after the termination delay, with or without this migration"
+                f"{item.ref}: scheduledReplicas is {scheduled}, and minAvailable is {least}: operators {builds} count "
+                "that as a breach and end the gang after the termination delay, with or without this migration"
             )
             yield warn("GM-127", item.ref, "/status/scheduledReplicas", message)
 

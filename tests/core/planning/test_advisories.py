@@ -154,6 +154,15 @@ def test_a_clique_that_never_ran_ends_no_gang() -> None:
     assert advised(world, RC1) == [("GM-301", "web-0-front")]
 
 
+@pytest.mark.parametrize("replicas", [1, None])
+def test_a_group_below_its_minimum_ends_its_gang_as_at_zero(replicas: int | None) -> None:
+    """As at zero, there are too few replicas for good; a number that is not stored is not too small."""
+    world = World().grow()
+    world.of("PodCliqueScalingGroup", "web-0-sg")["spec"] |= {"replicas": replicas, "minAvailable": 2}
+    expected = (["GM-301"], 6) if replicas else ([], 0)
+    assert ([code for code, _ in advised(world, RC1)], planned(world, RC1).cluster_rest.pods) == expected
+
+
 def test_a_set_with_one_clique_at_work_is_not_at_zero() -> None:
     """What alpha.12 leaves without a gang is a set of which every clique is at zero."""
     world = standalone_only()
