@@ -138,7 +138,8 @@ def _age(item: PodClique | PodCliqueScalingGroup, kind: str, status: str) -> flo
 
 
 def _has_replica_at_zero(tree: Tree) -> bool:
-    members = (*tree.scaling_groups, *(clique for clique in tree.pod_cliques if clique.standalone))
+    standalone = (clique for clique in tree.pod_cliques if clique.standalone)
+    members: tuple[PodClique | PodCliqueScalingGroup, ...] = (*tree.scaling_groups, *standalone)
     up = {member.set_index for member in members if member.spec.get("replicas") != 0}
     return bool(tree.pcs.spec.get("replicas")) and not up.issuperset(member.set_index for member in members)
 
