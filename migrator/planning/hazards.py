@@ -11,6 +11,7 @@ from migrator.grove.model import Pod, PodClique, PodCliqueScalingGroup, PodCliqu
 
 _ANNOTATION_AUTO_MNNVL: Final = "grove.io/auto-mnnvl"
 _KAI: Final = "kai-scheduler"
+_SCHEDULER_NAME: Final = "grove.io/scheduler-name"
 _KAI_QUEUE: Final = "kai.scheduler/queue"
 #: A condition that was set at most this many seconds after its object was made counts as its first
 #: (Grove: ``common/component/utils/podclique.go:InitialScheduleGrace``).
@@ -99,8 +100,12 @@ def unnamed_topology(tree: Tree) -> Iterator[Ref]:
 
 
 def kai(tree: Tree) -> Iterator[Ref]:
-    """A set whose pods the KAI scheduler places."""
-    if any(pod_spec_of(clique).get("schedulerName") == _KAI for clique in tree.pcs.cliques):
+    """A set whose pods the KAI scheduler places: its template names it, or it is the operator's default.
+
+    From alpha.8 on PodGangs have it as a label (``podgang/podgang.go:getSchedulerNameForPCS``).
+    """
+    named = {pod_spec_of(clique).get("schedulerName") for clique in tree.pcs.cliques}
+    if _KAI in named.union(gang.labels.get(_SCHEDULER_NAME) for gang in tree.pod_gangs):
         yield tree.ref
 
 

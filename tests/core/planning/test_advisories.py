@@ -203,6 +203,14 @@ def test_a_group_at_zero_beside_live_pods_ends_its_gang() -> None:
     assert advised(world, RC1) == []
 
 
+def test_the_default_scheduler_may_be_kai() -> None:
+    """Then no template names it, and the PodGangs do."""
+    world = World().grow(maps=True)
+    assert advised(world, MAIN) == []
+    world.all("PodGang")[0]["metadata"]["labels"]["grove.io/scheduler-name"] = "kai-scheduler"
+    assert advised(world, MAIN) == [("GM-307", "web"), ("GM-308", "web")]
+
+
 @pytest.mark.parametrize(
     ("queues", "expected"),
     [((None, None), True), (("a", "b"), True), (("a", "a"), False), (("a", None), False)],
