@@ -126,17 +126,15 @@ def changes_since(tree: Tree, before: Baseline) -> Iterator[Problem]:
 
 
 def _expected(tree: Tree) -> Iterator[str]:
-    """The PodCliques that the specs ask for now (Grove: ``operator/api/common/namegen.go``).
-
-    A scaling group that is gone counts as the template has it, because the operator makes it again.
-    """
-    groups = {group.ref.name: group.spec for group in tree.scaling_groups}
+    """The PodCliques that the specs ask for now (Grove: ``operator/api/common/namegen.go``), of lost groups too."""
+    groups = {group.ref.name: group for group in tree.scaling_groups}
     for index in range(integer(tree.pcs.spec.get("replicas"), 1)):
         yield from (f"{tree.ref.name}-{index}-{clique.get('name')}" for clique in tree.pcs.standalone)
         for config in tree.pcs.group_configs:
             name = f"{tree.ref.name}-{index}-{config.get('name')}"
-            for number in range(integer(groups.get(name, config).get("replicas"), 1)):
-                yield from (f"{name}-{number}-{clique}" for clique in config.get("cliqueNames") or ())
+            spec = groups[name].spec if name in groups else config
+            for replica in range(integer(spec.get("replicas"), 1)):
+                yield from (f"{name}-{replica}-{clique}" for clique in config.get("cliqueNames") or ())
 
 
 def _pods(clique: PodClique, before: CliqueBaseline) -> Iterator[Problem]:

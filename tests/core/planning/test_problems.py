@@ -23,23 +23,26 @@ def test_a_scaling_group_that_came_later_has_nothing_to_be_compared_with() -> No
     assert list(changes_since(now, replace(before, scaling_groups={}))) == []
 
 
+@pytest.mark.parametrize("gone", ["PodClique", "PodCliqueScalingGroup"])
+def test_what_a_group_lost_is_missing_whatever_its_name_ends_with(gone: str) -> None:
+    """Names contain dashes: group ``a-b`` has its own cliques, not those of ``b``, and is due as long as its set."""
+    world = World().grow(cliques=[clique("x"), clique("y")], groups={"b": ["x"], "a-b": ["y"]}, group_replicas=1)
+    before = baseline_of(world.snapshot().trees[0])
+    world.objects.remove(world.of("PodClique", "web-0-a-b-0-y"))
+    if gone != "PodClique":
+        world.objects.remove(world.of(gone, "web-0-a-b"))
+    (lost,) = changes_since(world.snapshot().trees[0], before)
+    assert (lost.ref.name, lost.owner, lost.lost_pods) == ("web-0-a-b-0-y", False, True)
+    world.pcs["spec"]["replicas"] = 0
+    assert all(problem.owner for problem in changes_since(world.snapshot().trees[0], before))
+
+
 def test_a_pod_on_its_way_out_is_missing() -> None:
     """A pod of before the upgrade that terminates is as good as gone."""
     world = World().grow()
     before = baseline_of(world.snapshot().trees[0])
     (lost,) = changes_since(world.put("Pod", "web-0-front-0", DELETION, LATER).snapshot().trees[0], before)
     assert (str(lost.ref), lost.lost_pods, lost.settles) == ("PodClique default/web-0-front", True, False)
-
-
-@pytest.mark.parametrize("gone", [["web-0-x-sg-0-back"], ["web-0-x-sg", "web-0-x-sg-0-back"]])
-def test_a_member_of_a_group_whose_name_ends_like_another_s_is_missing(gone: list[str]) -> None:
-    """It is not scaled in while the set asks for it, with its scaling group or without."""
-    cliques, groups = [clique("work"), clique("back")], {"sg": ["work"], "x-sg": ["back"]}
-    world = World().grow(cliques=cliques, groups=groups, group_replicas=1)
-    before = baseline_of(world.snapshot().trees[0])
-    world.remove(*gone, "web-0-x-sg-0-back-0", "web-0-x-sg-0-back-1")
-    (lost,) = changes_since(world.snapshot().trees[0], before)
-    assert (str(lost.ref), lost.lost_pods, lost.owner) == ("PodClique default/web-0-x-sg-0-back", True, False)
 
 
 def test_a_set_that_goes_or_has_not_begun_is_not_judged() -> None:
