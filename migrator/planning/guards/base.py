@@ -21,6 +21,7 @@ from migrator.grove.model import (
 )
 from migrator.hashing.schemes import Scheme
 from migrator.planning.detect import Verdict
+from migrator.planning.lag import unlabelled
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +135,8 @@ class Case:
 
     @property
     def old_is_left(self) -> bool:
-        """Whether a pod of an older template is still to be replaced: some foreign value does not just lag behind."""
-        return len(self.lagging) < len(self.foreign)
+        """Whether a pod of an older template is to be replaced: a label is missing, or foreign values do not just lag."""
+        return len(self.lagging) < len(self.foreign) or (not self.tree.pcs.on_delete and unlabelled(self.tree))
 
 
 def guard(code: str) -> Guard:
