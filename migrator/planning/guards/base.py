@@ -135,7 +135,7 @@ class Case:
 
     @property
     def old_is_left(self) -> bool:
-        """Whether a pod of an older template is to be replaced: a label is missing, or foreign values do not just lag."""
+        """Whether a pod of an older template is to be replaced: a label is missing, or a foreign value does not lag."""
         return len(self.lagging) < len(self.foreign) or (not self.tree.pcs.on_delete and unlabelled(self.tree))
 
 
