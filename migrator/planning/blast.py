@@ -43,10 +43,10 @@ def stakes(
     ended = list(doomed_pods(tree)) if compares_idle_sets else []
     if pcs.on_delete and not (builds and is_before(builds[-1], FIRST_ON_DELETE)):
         return _count(tree, ended), _count(tree, ended)
-    current = {None, pair.target.generation}  # an operator that finds no hash stores its own
+    current = {None, pair.target.generation}  # an operator that finds no hash stores its own; an empty one is another
     if target.algorithm == CANONICAL and source.minor == target.minor:
         current.add(pair.source.generation)
-    rolled = () if pcs.generation_hash in current else _rolled(tree, pair)
+    rolled = () if pcs.status.get("currentGenerationHash") in current else _rolled(tree, pair)
     if not compares_idle_sets:
         return _count(tree, rolled), _count(tree)
     spurious = set(builds) == {RC1}

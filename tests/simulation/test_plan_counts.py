@@ -25,7 +25,7 @@ _OVERRIDES: Final = ("GM-109", "GM-111")
 )
 def test_a_plan_counts_every_pod_that_the_operator_replaces(target: str, line: Line) -> None:
     """Whatever a set, its standalone PodClique and a pod hold: without the migration, and with it and overrides."""
-    for of_set, of_clique, of_update, of_pod in product((SOURCE, TARGET, None), _VALUES, _VALUES, _VALUES):
+    for of_set, of_clique, of_update, of_pod in product((SOURCE, TARGET, "", None), _VALUES, _VALUES, _VALUES):
         world = _world(of_set, of_clique, of_update, of_pod)
         plan = world.decide(target=target, allow=_OVERRIDES)
         state = (of_set, of_clique, of_update, of_pod)

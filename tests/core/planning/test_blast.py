@@ -116,6 +116,12 @@ def test_some_sets_are_never_recreated(why: str) -> None:
     assert blast(world) == BlastRadius()
 
 
+def test_an_empty_generation_hash_is_not_an_absent_one() -> None:
+    """Every operator compares it, and updates the set; pods whose labels are the target's by then are kept."""
+    world = World().grow().put("PodCliqueSet", "web", "/status/currentGenerationHash", "")
+    assert counted(world, "v0.1.0-alpha.11") == (6, 0)
+
+
 def test_a_canonical_operator_accepts_the_legacy_hash_of_its_layout() -> None:
     """PR #566: legacy to canonical over one layout recreates nothing, over another everything."""
     world = World().grow()
