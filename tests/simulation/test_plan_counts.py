@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from migrator.grove.model import TreeState
+from migrator.planning.model import TreeState
 from tests.simulation.lines import ALPHA_11, ALPHA_12_RC1, MAIN, Line
 from tests.simulation.operators import would_roll
 from tests.support.builders import ENDED, HASH_LABEL, OLD, World, clique
