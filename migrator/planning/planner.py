@@ -152,6 +152,7 @@ class _Planner:
             unchanged=found.done or (pair.source == pair.target and certain),
             recorded=table.source if table is not None else None,
             sightings=self.sightings,
+            builds=builds_of(self.options.target, found.target),
             now=self.now,
             downtime=self.options.downtime,
         )
