@@ -59,7 +59,6 @@ def make_plan(
         trees=selected,
         findings=tuple(cluster_findings(snapshot, plans, options)),
         cluster_blast=sum((p.blast for p in plans), BlastRadius()),
-        cluster_rest=sum((p.rest for p in plans), BlastRadius()),
         advisories=tuple(advice for p in selected for advice in advise_plan(p, options, running)),
     )
 

@@ -12,6 +12,7 @@ from migrator.planning.lineage import builds
 from migrator.planning.model import Advice, Plan
 from migrator.planning.options import PlanOptions
 from migrator.planning.planner import make_plan
+from migrator.render.figures import recreated_with_migration
 from tests.support.builders import EARLIER, LABEL, LATER, NOW, World, clique, refusals
 
 A8, A9, A11, RC1 = "v0.1.0-alpha.8", "v0.1.0-alpha.9", "v0.1.0-alpha.11", "v0.1.0-alpha.12-rc1"
@@ -160,7 +161,7 @@ def test_a_group_below_its_minimum_ends_its_gang_as_at_zero(replicas: int | None
     world = World().grow()
     world.of("PodCliqueScalingGroup", "web-0-sg")["spec"] |= {"replicas": replicas, "minAvailable": 2}
     expected = (["GM-301"], 6) if replicas else ([], 0)
-    assert ([code for code, _ in advised(world, RC1)], planned(world, RC1).cluster_rest.pods) == expected
+    assert ([code for code, _ in advised(world, RC1)], recreated_with_migration(planned(world, RC1)).pods) == expected
 
 
 def test_a_set_with_one_clique_at_work_is_not_at_zero() -> None:
@@ -194,10 +195,12 @@ def test_a_group_at_zero_beside_live_pods_ends_its_gang() -> None:
     world.of("PodCliqueScalingGroup", "web-0-sg")["spec"]["replicas"] = 0
     world.objects = [o for o in world.objects if "-sg-" not in o["metadata"]["name"]]
     assert advised(world, RC1) == [("GM-301", "web-0-sg")]
-    assert planned(world, RC1).cluster_rest.pods == 2
+    assert recreated_with_migration(planned(world, RC1)).pods == 2
     group = world.of("PodCliqueScalingGroup", "web-0-sg")
     group["status"]["conditions"] = [{"type": "GangTerminationInProgress", "status": "True"}]
-    assert (advised(world, RC1), planned(world, RC1).cluster_rest.pods) == ([], 0), "it was ended once, and stays so"
+    assert (advised(world, RC1), recreated_with_migration(planned(world, RC1)).pods) == ([], 0), (
+        "it was ended once, and stays so"
+    )
     group["status"]["conditions"] = []
     at_zero(world)
     assert advised(world, RC1) == []
