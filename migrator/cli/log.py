@@ -43,21 +43,18 @@ class Unbreakable:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> None:
-        """Write a text, as far as the stream takes it."""
+        """Write a text and flush it, as far as the stream takes it."""
         with suppress(OSError, ValueError):
             self._stream.write(text)
+            self._stream.flush()
 
     def flush(self) -> None:
-        """Flush the stream, if it can be flushed."""
-        with suppress(OSError, ValueError):
-            self._stream.flush()
+        """Every text is flushed as it is written."""
 
 
 def write_line(stream: TextIO, line: str) -> None:
     """Write one line and flush it."""
-    unbreakable = Unbreakable(stream)
-    unbreakable.write(line + "\n")
-    unbreakable.flush()
+    Unbreakable(stream).write(line + "\n")
 
 
 def wants_colour(stream: TextIO, environ: Mapping[str, str] | None = None) -> bool:
@@ -87,22 +84,24 @@ def configure(
 
     import structlog  # noqa: PLC0415
 
-    def line(_logger: object, level: str, event: EventDict) -> str:
-        return _json_line(level, {"event": event.pop("event"), "run_id": run_id, **_shorten(event)})
+    run = {"run_id": run_id}
 
-    processors: list[Any] = [structlog.processors.format_exc_info, line]
+    def line(_logger: object, level: str, event: EventDict) -> str:
+        name = event.pop("event")
+        text = _json_line(level, name, run, event)
+        return text if len(text) <= MAX_TEXT else _json_line(level, name, run, _shorten(event))
+
+    processors: list[Any] = [line]
     if is_console(stream, form):
         console = structlog.dev.ConsoleRenderer(
             colors=wants_colour(stream),
             timestamp_key="ts",
             sort_keys=False,
-            exception_formatter=structlog.dev.plain_traceback,
         )
         processors = [
             *(() if level == "debug" else (_Terse(set() if known is None else known),)),
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=True, key="ts"),
-            structlog.processors.format_exc_info,
             _for_people,
             console,
         ]
@@ -133,7 +132,7 @@ def _write(stream: TextIO, level: str, event: str, values: EventDict, form: str)
     if is_console(stream, form):
         line = f"{level}: {printable(values['message'])}"
     else:
-        line = _json_line(level, {"event": event, **values})
+        line = _json_line(level, event, {}, values)
     write_line(stream, line)
 
 
@@ -164,7 +163,7 @@ class _Terse:
 
 def _shorten(event: EventDict) -> EventDict:
     for key, value in event.items():
-        if isinstance(value, str) and len(value) > MAX_TEXT and key != "exception":
+        if isinstance(value, str) and len(value) > MAX_TEXT:
             event[key] = f"{value[:MAX_TEXT]}... ({len(value)} characters)"
     return event
 
@@ -172,13 +171,13 @@ def _shorten(event: EventDict) -> EventDict:
 def _for_people(_logger: object, _method: str, event: EventDict) -> EventDict:
     """Drop absent values, and escape control characters; JSON escapes them by itself."""
     shown = ((key, value) for key, value in _shorten(event).items() if value is not None)
-    return {key: printable(value) if isinstance(value, str) and key != "exception" else value for key, value in shown}
+    return {key: printable(value) if isinstance(value, str) else value for key, value in shown}
 
 
-def _json_line(level: str, event: EventDict) -> str:
+def _json_line(level: str, event: str, run: EventDict, values: EventDict) -> str:
     """One line, which begins with the keys that every event has."""
     ts = datetime.now(UTC).isoformat().replace("+00:00", "Z")
-    return _JSON.encode({"ts": ts, "level": level, **event})
+    return _JSON.encode({"ts": ts, "level": level, "event": event, **run, **values})
 
 
 def _plain(value: object) -> object:

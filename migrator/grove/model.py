@@ -19,8 +19,7 @@ LABEL_GENERATION_HASH: Final = "grove.io/podcliqueset-generation-hash"
 POINTER_TEMPLATE_HASH_LABEL: Final = "/metadata/labels/grove.io~1pod-template-hash"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Ref:
+class Ref(NamedTuple):
     """One object; references sort in the order of reports."""
 
     kind: str

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from migrator.exact_json import JSONObject
 from migrator.grove.model import Change, PodCliqueSet, Ref, TreePlan
@@ -26,8 +26,7 @@ RANKS: Final = {
 RESOURCES: Final[Mapping[str, Resource]] = {resource.kind: resource for resource in HOLDERS}
 
 
-@dataclass(frozen=True, slots=True)
-class Patch:
+class Patch(NamedTuple):
     """One request: all changes of one object in one subresource. ``rank`` orders it within its tree."""
 
     ref: Ref
@@ -68,7 +67,7 @@ class Batch:
         """The patches in the order of writing, each made when it is asked for."""
         if not self.top_down:
             return patches_of(self.changes)
-        return (replace(patch, rank=-patch.rank) for patch in reversed(tuple(patches_of(self.changes))))
+        return (patch._replace(rank=-patch.rank) for patch in reversed(tuple(patches_of(self.changes))))
 
 
 def forward(plan: TreePlan) -> Batch:

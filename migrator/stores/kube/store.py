@@ -6,7 +6,6 @@ Typed models are never used: they would lose fields that the client does not kno
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from functools import lru_cache
@@ -32,7 +31,7 @@ T = TypeVar("T")
 LONGEST_REQUEST: Final = 60.0
 
 #: What ``encoding/json`` escapes and JSON need not; these characters occur in strings only.
-_GO_ESCAPES: Final = re.compile("[<>&\u2028\u2029]")
+_GO_ESCAPES: Final = {character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 
 #: How many times a list is started before it is given up, because its snapshot expired or moved.
 MAX_LIST_STARTS: Final = 5
@@ -341,5 +340,6 @@ def _go(text: str) -> bytes:
     ``patch.go:lazyNode.equal``), and its own side has these characters escaped: without it no template with ``&&``
     in a command would ever equal itself.
     """
-    escaped = _GO_ESCAPES.sub(lambda character: f"\\u{ord(character[0]):04x}", text)
-    return escaped.encode("utf-8", "surrogateescape")
+    for character, escape in _GO_ESCAPES.items():
+        text = text.replace(character, escape)
+    return text.encode("utf-8", "surrogateescape")

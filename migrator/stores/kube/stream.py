@@ -53,12 +53,13 @@ class Stream(Generic[K]):
         try:
             while True:
                 self._fill()
-                while self._done:
-                    yield self._done.popleft()
-                    self._fill()
-                if not self._flying and not self._waiting and not self._pause:
+                if self._done:
+                    while self._done:
+                        yield self._done.popleft()
+                elif self._flying or self._waiting or self._pause:
+                    self._wait()
+                else:
                     return
-                self._wait()
         finally:
             self._waiting.clear()
             self._pause = 0.0
