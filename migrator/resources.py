@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from json.encoder import encode_basestring
 from typing import Any, Final, NamedTuple
 
@@ -12,8 +11,7 @@ from migrator.exact_json import dumps
 DEFAULT_NAMESPACE: Final = "default"
 
 
-@dataclass(frozen=True, slots=True)
-class Resource:
+class Resource(NamedTuple):
     """A kind of object as the API server addresses it; ``group`` is empty for the core group."""
 
     group: str

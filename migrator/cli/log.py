@@ -185,4 +185,4 @@ def _plain(value: object) -> object:
     return sorted(map(str, value)) if isinstance(value, set | frozenset) else str(value)
 
 
-_JSON: Final = json.JSONEncoder(ensure_ascii=False, default=_plain)
+_JSON: Final = json.JSONEncoder(ensure_ascii=False, check_circular=False, default=_plain)

@@ -47,8 +47,14 @@ _METADATA_LIST: Final = f"{JSON};as=PartialObjectMetadataList;v=v1;g=meta.k8s.io
 _WITHOUT_QUANTITIES: Final = frozenset({PODS, POD_CLIQUES})
 _PLAIN: Final = json.JSONDecoder()
 
-_METHODS: Final = {"get": "GET", "create": "POST", "patch": "PATCH", "delete": "DELETE"}
-_WITH_MANAGER: Final = frozenset({"create", "patch"})
+#: The method of each verb, and the type of its body.
+_METHODS: Final = {
+    "list": ("GET", ""),
+    "get": ("GET", ""),
+    "create": ("POST", JSON),
+    "patch": ("PATCH", "application/json-patch+json"),
+    "delete": ("DELETE", JSON),
+}
 
 #: Nothing reads the answer to a patch of these, and a PodCliqueSet can be large.
 _BRIEF_GROUPS: Final = frozenset({"grove.io", "scheduler.grove.io"})
@@ -141,7 +147,7 @@ class KubeStore:
             query["fieldSelector"] = field_selector
         request = Request(
             "GET",
-            _form(resource, namespace or "").path,
+            _form("list", resource, namespace or "").path,
             urlencode(query),
             f"list {resource.qualified_name}",
             accept=_METADATA_LIST if metadata_only else JSON,
@@ -239,16 +245,9 @@ class KubeStore:
         return tuple(items)
 
     def _patch(self, write: Write) -> Request:
-        body, form = f"[{','.join([op.text for op in write.ops])}]", "application/json-patch+json"
-        return self._request(
-            "patch",
-            write.resource,
-            write.namespace,
-            write.name,
-            write.subresource,
-            body=_go(body),
-            content_type=form,
-        )
+        resource, namespace, name, ops, subresource = write
+        body = _go(f"[{','.join([op.text for op in ops])}]")
+        return self._request("patch", resource, namespace, name, subresource, body=body)
 
     def _request(
         self,
@@ -259,21 +258,20 @@ class KubeStore:
         subresource: str = "",
         *,
         body: bytes = b"",
-        content_type: str = JSON,
     ) -> Request:
-        form = _form(resource, namespace, subresource)
+        form = _form(verb, resource, namespace, subresource)
         return Request(
-            method=_METHODS[verb],
-            path=form.path if verb == "create" else f"{form.path}/{quote(name, safe='')}{form.suffix}",
-            query=self._query if verb in _WITH_MANAGER else "",
-            what=f"{verb} {form.what}{name}",
-            accept=_METADATA if verb == "patch" and form.brief else JSON,
-            body=body,
-            content_type=content_type if body else "",
-            repeatable=verb == "get" or self.dry_run is DryRun.SERVER,
-            timeout=form.timeout,
-            urgent=form.urgent,
-            left=self._left,
+            form.method,
+            form.path if verb == "create" else f"{form.path}/{quote(name, safe='')}{form.suffix}",
+            self._query if form.managed else "",
+            f"{form.what}{name}",
+            form.accept,
+            body,
+            form.content_type,
+            form.repeatable or self.dry_run is DryRun.SERVER,
+            form.timeout,
+            form.urgent,
+            self._left,
         )
 
     def _read(self, path: str) -> JSONObject:
@@ -307,29 +305,39 @@ def _unreadable(request: Request) -> MigratorError:
 
 
 class _Form(NamedTuple):
-    """What all requests about one kind of object in one namespace share. ``brief``: its metadata is answer enough."""
+    """What all requests of one kind share. ``managed``: the server is asked to record our field manager."""
 
+    method: str
     path: str
     suffix: str
     what: str
+    accept: str
+    content_type: str
+    managed: bool
+    repeatable: bool
     timeout: float | None
     urgent: bool
-    brief: bool
 
 
 @lru_cache(maxsize=1024)
-def _form(resource: Resource, namespace: str, subresource: str = "") -> _Form:
+def _form(verb: str, resource: Resource, namespace: str, subresource: str = "") -> _Form:
     parts = ["apis", resource.group, resource.version] if resource.group else ["api", resource.version]
     if namespace and resource.namespaced:
         parts += ["namespaces", namespace]
     kind, lease = f"{resource.kind} {subresource}".strip(), resource == LEASES
+    brief = verb == "patch" and (resource.group in _BRIEF_GROUPS or resource == PODS)  # whose metadata is exact
+    method, content_type = _METHODS[verb]
     return _Form(
+        method=method,
         path="/" + "/".join(quote(part, safe="") for part in (*parts, resource.plural)),
         suffix=f"/{quote(subresource, safe='')}" if subresource else "",
-        what=f"{kind} {namespace}/" if namespace else f"{kind} ",
+        what=f"{verb} {kind} {namespace}/" if namespace else f"{verb} {kind} ",
+        accept=_METADATA if brief else JSON,
+        content_type=content_type,
+        managed=verb in {"create", "patch"},
+        repeatable=verb == "get",
         timeout=_LEASE_TIMEOUT if lease else None,
         urgent=lease,
-        brief=resource.group in _BRIEF_GROUPS or resource == PODS,  # metadata has plain integers only
     )
 
 

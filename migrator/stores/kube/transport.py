@@ -288,12 +288,10 @@ class Transport:
             return timeout
         if not request.repeatable:
             timeout = max(min(timeout, course.until - self.timing.clock()), SHORTEST_TIMEOUT)
-        if request.left is not None:
-            left = request.left()
-            if left <= 0:
-                raise LeaseLost(f"{request.what}: our hold of the Lease has ended, so the request is not sent")
-            timeout = min(timeout, left)
-        return min(timeout, LONGEST_WRITE)
+        left = LONGEST_WRITE if request.left is None else request.left()
+        if left <= 0:
+            raise LeaseLost(f"{request.what}: our hold of the Lease has ended, so the request is not sent")
+        return min(timeout, left, LONGEST_WRITE)
 
     def _least(self, request: Request) -> float:
         """The time without which another attempt is not worth it: cut short, it would only lose its reply."""
