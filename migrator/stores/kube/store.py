@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import quote, urlencode
 
 from migrator import exact_json
@@ -55,6 +55,9 @@ _METHODS: Final = {
     "patch": ("PATCH", "application/json-patch+json"),
     "delete": ("DELETE", JSON),
 }
+
+#: How many fields of a request are its own: path, name, body and the time that is left.
+_DIFFERENT: Final = 4
 
 #: Nothing reads the answer to a patch of these, and a PodCliqueSet can be large.
 _BRIEF_GROUPS: Final = frozenset({"grove.io", "scheduler.grove.io"})
@@ -109,6 +112,7 @@ class KubeStore:
         self._transport = transport
         self._field_manager = field_manager
         dry = {"dryRun": "All"} if dry_run is DryRun.SERVER else {}
+        self._shared = lru_cache(maxsize=1024)(self._share)
         self._query = urlencode({"fieldManager": field_manager, "fieldValidation": "Strict", **dry})
 
     @property
@@ -146,10 +150,9 @@ class KubeStore:
         if field_selector:
             query["fieldSelector"] = field_selector
         request = Request(
-            "GET",
-            _form("list", resource, namespace or "").path,
-            urlencode(query),
+            self._share("list", resource, namespace or "")[0],
             f"list {resource.qualified_name}",
+            query=urlencode(query),
             accept=_METADATA_LIST if metadata_only else JSON,
             repeatable=True,
         )
@@ -259,23 +262,37 @@ class KubeStore:
         *,
         body: bytes = b"",
     ) -> Request:
-        form = _form(verb, resource, namespace, subresource)
-        return Request(
-            form.method,
-            form.path if verb == "create" else f"{form.path}/{quote(name, safe='')}{form.suffix}",
-            self._query if form.managed else "",
-            f"{form.what}{name}",
-            form.accept,
-            body,
-            form.content_type,
-            form.repeatable or self.dry_run is DryRun.SERVER,
-            form.timeout,
-            form.urgent,
-            self._left,
+        path, suffix, what, shared = self._shared(verb, resource, namespace, subresource)
+        path = path if verb == "create" else f"{path}/{quote(name, safe='')}{suffix}"
+        return Request(path, f"{what}{name}", body, self._left, *shared)
+
+    def _share(
+        self, verb: str, resource: Resource, namespace: str, subresource: str = ""
+    ) -> tuple[str, str, str, tuple[Any, ...]]:
+        """What all requests of one kind share: begin and end of their paths, begin of their names, and the rest."""
+        parts = ["apis", resource.group, resource.version] if resource.group else ["api", resource.version]
+        if namespace and resource.namespaced:
+            parts += ["namespaces", namespace]
+        kind, lease = f"{verb} {resource.kind} {subresource}".strip(), resource == LEASES
+        method, content_type = _METHODS[verb]
+        brief = verb == "patch" and (resource == PODS or resource.group in _BRIEF_GROUPS)  # metadata has plain integers
+        same = Request(
+            "",
+            "",
+            method=method,
+            query=self._query if verb in {"create", "patch"} else "",
+            accept=_METADATA if brief else JSON,
+            content_type=content_type,
+            repeatable=verb == "get" or self.dry_run is DryRun.SERVER,
+            timeout=_LEASE_TIMEOUT if lease else None,
+            urgent=lease,
         )
+        path = "/" + "/".join(quote(part, safe="") for part in (*parts, resource.plural))
+        end = f"/{quote(subresource, safe='')}" if subresource else ""
+        return path, end, f"{kind} {namespace}/" if namespace else f"{kind} ", same[_DIFFERENT:]
 
     def _read(self, path: str) -> JSONObject:
-        return self._object(Request("GET", path, "", f"discover {path}", repeatable=True), json.loads)
+        return self._object(Request(path, f"discover {path}", repeatable=True), json.loads)
 
     def _object(self, request: Request, parse: Callable[[bytes], Any] = exact_json.loads) -> JSONObject:
         body = self._transport.send(request)
@@ -302,43 +319,6 @@ def _outcome(request: Request, answer: bytes | MigratorError) -> MigratorError |
 def _unreadable(request: Request) -> MigratorError:
     message = f"{request.what}: the answer is not a JSON object; is a proxy in the way?"
     return ClusterError(message) if request.repeatable else LostReply(message)
-
-
-class _Form(NamedTuple):
-    """What all requests of one kind share. ``managed``: the server is asked to record our field manager."""
-
-    method: str
-    path: str
-    suffix: str
-    what: str
-    accept: str
-    content_type: str
-    managed: bool
-    repeatable: bool
-    timeout: float | None
-    urgent: bool
-
-
-@lru_cache(maxsize=1024)
-def _form(verb: str, resource: Resource, namespace: str, subresource: str = "") -> _Form:
-    parts = ["apis", resource.group, resource.version] if resource.group else ["api", resource.version]
-    if namespace and resource.namespaced:
-        parts += ["namespaces", namespace]
-    kind, lease = f"{resource.kind} {subresource}".strip(), resource == LEASES
-    brief = verb == "patch" and (resource.group in _BRIEF_GROUPS or resource == PODS)  # whose metadata is exact
-    method, content_type = _METHODS[verb]
-    return _Form(
-        method=method,
-        path="/" + "/".join(quote(part, safe="") for part in (*parts, resource.plural)),
-        suffix=f"/{quote(subresource, safe='')}" if subresource else "",
-        what=f"{verb} {kind} {namespace}/" if namespace else f"{verb} {kind} ",
-        accept=_METADATA if brief else JSON,
-        content_type=content_type,
-        managed=verb in {"create", "patch"},
-        repeatable=verb == "get",
-        timeout=_LEASE_TIMEOUT if lease else None,
-        urgent=lease,
-    )
 
 
 def _go(text: str) -> bytes:

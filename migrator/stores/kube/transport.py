@@ -52,17 +52,17 @@ class Request(NamedTuple):
     rate limit does not apply. ``left``: how many seconds remain in which it may be under way; it may raise.
     """
 
-    method: str
     path: str
-    query: str
     what: str
-    accept: str = JSON
     body: bytes = b""
+    left: Callable[[], float] | None = None
+    method: str = "GET"
+    query: str = ""
+    accept: str = JSON
     content_type: str = ""
     repeatable: bool = False
     timeout: float | None = None
     urgent: bool = False
-    left: Callable[[], float] | None = None
 
     def url(self, limit: float) -> str:
         """Path and query; a write asks the server to work on it no longer than ``limit`` seconds.
