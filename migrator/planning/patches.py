@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from migrator.exact_json import JSONObject
@@ -82,9 +83,10 @@ def backward(plan: TreePlan) -> Batch:
 
 def patches_of(changes: Iterable[Change]) -> Iterator[Patch]:
     """Group changes, which come object by object, into one patch for each subresource, in the order of their ranks."""
-    ordered = sorted(changes, key=lambda change: RANKS[change.ref.kind, change.subresource])
-    for (ref, subresource), found in groupby(ordered, key=lambda change: (change.ref, change.subresource)):
-        yield Patch(ref, subresource, tuple(found), RANKS[ref.kind, subresource])
+    placed = [(RANKS[change.ref.kind, part := change.subresource], change.ref, part, change) for change in changes]
+    placed.sort(key=itemgetter(0))
+    for (rank, ref, subresource), found in groupby(placed, key=itemgetter(0, 1, 2)):
+        yield Patch(ref, subresource, tuple([change for _, _, _, change in found]), rank)
 
 
 def value_at(document: JSONObject, pointer: str) -> Any:  # noqa: ANN401 - any JSON value

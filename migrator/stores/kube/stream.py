@@ -74,7 +74,7 @@ class Stream(Generic[K]):
         self._pause = 0.0
         while len(flying) < self._window.size:
             again = bool(waiting) and waiting[0][0] <= transport.timing.clock()
-            if not again and len(flying) + len(waiting) >= self._window.size:
+            if waiting and not again and len(flying) + len(waiting) >= self._window.size:
                 return
             if limit is not None and not self._counted:
                 self._pause = limit.take()
