@@ -19,7 +19,8 @@ LABEL_GENERATION_HASH: Final = "grove.io/podcliqueset-generation-hash"
 POINTER_TEMPLATE_HASH_LABEL: Final = "/metadata/labels/grove.io~1pod-template-hash"
 
 
-class Ref(NamedTuple):
+@dataclass(frozen=True, slots=True, order=True)
+class Ref:
     """One object; references sort in the order of reports."""
 
     kind: str

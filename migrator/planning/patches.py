@@ -82,11 +82,12 @@ def backward(plan: TreePlan) -> Batch:
 
 
 def patches_of(changes: Iterable[Change]) -> Iterator[Patch]:
-    """Group changes, which come object by object, into one patch for each subresource, in the order of their ranks."""
-    placed = [(RANKS[change.ref.kind, part := change.subresource], change.ref, part, change) for change in changes]
+    """Group a tree's changes, which come object by object, into one patch for each subresource, by their ranks."""
+    placed = [(RANKS[(ref := change.ref).kind, change.subresource], ref.name, ref.uid, change) for change in changes]
     placed.sort(key=itemgetter(0))
-    for (rank, ref, subresource), found in groupby(placed, key=itemgetter(0, 1, 2)):
-        yield Patch(ref, subresource, tuple([change for _, _, _, change in found]), rank)
+    for (rank, _, _), found in groupby(placed, key=itemgetter(0, 1, 2)):
+        group = tuple([change for _, _, _, change in found])
+        yield Patch(group[0].ref, group[0].subresource, group, rank)
 
 
 def value_at(document: JSONObject, pointer: str) -> Any:  # noqa: ANN401 - any JSON value
