@@ -15,6 +15,8 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TextIO, cast
 
+import orjson
+
 from migrator.cli.options import session
 from migrator.render.text import printable
 
@@ -176,13 +178,13 @@ def _for_people(_logger: object, _method: str, event: EventDict) -> EventDict:
 
 def _json_line(level: str, event: str, run: EventDict, values: EventDict) -> str:
     """One line, which begins with the keys that every event has."""
-    ts = datetime.now(UTC).isoformat().replace("+00:00", "Z")
-    return _JSON.encode({"ts": ts, "level": level, "event": event, **run, **values})
+    line = {"ts": datetime.now(UTC), "level": level, "event": event, **run, **values}
+    try:
+        return orjson.dumps(line, _plain, orjson.OPT_UTC_Z).decode()
+    except TypeError:  # a text that is not Unicode, or an integer of more than 64 bits
+        return json.dumps({**line, "ts": f"{line['ts']:%Y-%m-%dT%H:%M:%S.%fZ}"}, default=_plain)
 
 
 def _plain(value: object) -> object:
     """The JSON value of an argument of a log call: a list for a set, else its text."""
     return sorted(map(str, value)) if isinstance(value, set | frozenset) else str(value)
-
-
-_JSON: Final = json.JSONEncoder(ensure_ascii=False, check_circular=False, default=_plain)
