@@ -95,11 +95,7 @@ def configure(
 
     processors: list[Any] = [line]
     if is_console(stream, form):
-        console = structlog.dev.ConsoleRenderer(
-            colors=wants_colour(stream),
-            timestamp_key="ts",
-            sort_keys=False,
-        )
+        console = structlog.dev.ConsoleRenderer(colors=wants_colour(stream), timestamp_key="ts", sort_keys=False)
         processors = [
             *(() if level == "debug" else (_Terse(set() if known is None else known),)),
             structlog.processors.add_log_level,

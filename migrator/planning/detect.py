@@ -12,9 +12,10 @@ from enum import Enum, auto
 from functools import cache
 
 from migrator.errors import DecodeError, InputError
-from migrator.grove.model import LEFTOVER_PLACES, Place, PodCliqueSet, SetHashes, StoredHash
+from migrator.grove.model import LEFTOVER_PLACES, Place, PodCliqueSet, StoredHash
 from migrator.hashing.podcliqueset import SetHasher
 from migrator.hashing.schemes import Scheme
+from migrator.planning.model import SetHashes
 
 HashesUnder = Callable[[Scheme], SetHashes]
 

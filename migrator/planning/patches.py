@@ -9,7 +9,8 @@ from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from migrator.exact_json import JSONObject
-from migrator.grove.model import Change, PodCliqueSet, Ref, TreePlan
+from migrator.grove.model import PodCliqueSet, Ref
+from migrator.planning.model import Change, TreePlan
 from migrator.resources import HOLDERS, Op, Resource, steps
 
 #: The order of writing within a tree, by kind and subresource.
