@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from json.encoder import encode_basestring
 from typing import Any, Final, NamedTuple
 
 from migrator.exact_json import dumps
@@ -11,8 +11,7 @@ from migrator.exact_json import dumps
 DEFAULT_NAMESPACE: Final = "default"
 
 
-@dataclass(frozen=True, slots=True)
-class Resource:
+class Resource(NamedTuple):
     """A kind of object as the API server addresses it; ``group`` is empty for the core group."""
 
     group: str
@@ -74,5 +73,6 @@ class Op(NamedTuple):
     @property
     def text(self) -> str:
         """Its JSON, with a value, without which the API server's handler panics or writes null."""
-        value = "" if self.op == "remove" else f',"value":{dumps(self.value)}'
-        return f'{{"op":"{self.op}","path":{dumps(self.path)}{value}}}'
+        op, path, value = self
+        printed = "" if op == "remove" else f',"value":{dumps(value)}'
+        return f'{{"op":"{op}","path":{encode_basestring(path)}{printed}}}'

@@ -144,7 +144,7 @@ class Store(Protocol):
         """Send a stream of patches, at most ``concurrency`` at a time, and yield the outcome of each with its key.
 
         The outcome is the error that :meth:`patch` would raise, or ``None``. ``take`` is called right before a patch is
-        sent; if it returns ``None``, it is called again after the next outcome. The stream ends when ``take`` has
+        sent; if it returns ``None``, it is called again after further outcomes. The stream ends when ``take`` has
         nothing and no patch is under way. After an error of ``take``, which is passed on, or when the stream is closed,
         nothing more is sent, and the stream waits for the patches that are under way.
         """

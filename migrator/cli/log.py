@@ -15,6 +15,8 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TextIO, cast
 
+import orjson
+
 from migrator.cli.options import session
 from migrator.render.text import printable
 
@@ -43,21 +45,18 @@ class Unbreakable:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> None:
-        """Write a text, as far as the stream takes it."""
+        """Write a text and flush it, as far as the stream takes it."""
         with suppress(OSError, ValueError):
             self._stream.write(text)
+            self._stream.flush()
 
     def flush(self) -> None:
-        """Flush the stream, if it can be flushed."""
-        with suppress(OSError, ValueError):
-            self._stream.flush()
+        """Every text is flushed as it is written."""
 
 
 def write_line(stream: TextIO, line: str) -> None:
     """Write one line and flush it."""
-    unbreakable = Unbreakable(stream)
-    unbreakable.write(line + "\n")
-    unbreakable.flush()
+    Unbreakable(stream).write(line + "\n")
 
 
 def wants_colour(stream: TextIO, environ: Mapping[str, str] | None = None) -> bool:
@@ -87,8 +86,12 @@ def configure(
 
     import structlog  # noqa: PLC0415
 
+    run = {"run_id": run_id}
+
     def line(_logger: object, level: str, event: EventDict) -> str:
-        return _json_line(level, {"event": event.pop("event"), "run_id": run_id, **_shorten(event)})
+        name = event.pop("event")
+        text = _json_line(level, name, run, event)
+        return text if len(text) <= MAX_TEXT else _json_line(level, name, run, _shorten(event))
 
     processors: list[Any] = [line]
     if is_console(stream, form):
@@ -127,7 +130,7 @@ def _write(stream: TextIO, level: str, event: str, values: EventDict, form: str)
     if is_console(stream, form):
         line = f"{level}: {printable(values['message'])}"
     else:
-        line = _json_line(level, {"event": event, **values})
+        line = _json_line(level, event, {}, values)
     write_line(stream, line)
 
 
@@ -169,15 +172,15 @@ def _for_people(_logger: object, _method: str, event: EventDict) -> EventDict:
     return {key: printable(value) if isinstance(value, str) else value for key, value in shown}
 
 
-def _json_line(level: str, event: EventDict) -> str:
+def _json_line(level: str, event: str, run: EventDict, values: EventDict) -> str:
     """One line, which begins with the keys that every event has."""
-    ts = datetime.now(UTC).isoformat().replace("+00:00", "Z")
-    return _JSON.encode({"ts": ts, "level": level, **event})
+    line = {"ts": datetime.now(UTC), "level": level, "event": event, **run, **values}
+    try:
+        return orjson.dumps(line, _plain, orjson.OPT_UTC_Z).decode()
+    except TypeError:  # a text that is not Unicode, or an integer of more than 64 bits
+        return json.dumps({**line, "ts": f"{line['ts']:%Y-%m-%dT%H:%M:%S.%fZ}"}, default=_plain)
 
 
 def _plain(value: object) -> object:
     """The JSON value of an argument of a log call: a list for a set, else its text."""
     return sorted(map(str, value)) if isinstance(value, set | frozenset) else str(value)
-
-
-_JSON: Final = json.JSONEncoder(ensure_ascii=False, default=_plain)

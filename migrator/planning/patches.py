@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, Final
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
 
 from migrator.exact_json import JSONObject
 from migrator.grove.model import PodCliqueSet, Ref
@@ -27,8 +28,7 @@ RANKS: Final = {
 RESOURCES: Final[Mapping[str, Resource]] = {resource.kind: resource for resource in HOLDERS}
 
 
-@dataclass(frozen=True, slots=True)
-class Patch:
+class Patch(NamedTuple):
     """One request: all changes of one object in one subresource. ``rank`` orders it within its tree."""
 
     ref: Ref
@@ -69,7 +69,7 @@ class Batch:
         """The patches in the order of writing, each made when it is asked for."""
         if not self.top_down:
             return patches_of(self.changes)
-        return (replace(patch, rank=-patch.rank) for patch in reversed(tuple(patches_of(self.changes))))
+        return (patch._replace(rank=-patch.rank) for patch in reversed(tuple(patches_of(self.changes))))
 
 
 def forward(plan: TreePlan) -> Batch:
@@ -83,10 +83,12 @@ def backward(plan: TreePlan) -> Batch:
 
 
 def patches_of(changes: Iterable[Change]) -> Iterator[Patch]:
-    """Group changes, which come object by object, into one patch for each subresource, in the order of their ranks."""
-    ordered = sorted(changes, key=lambda change: RANKS[change.ref.kind, change.subresource])
-    for (ref, subresource), found in groupby(ordered, key=lambda change: (change.ref, change.subresource)):
-        yield Patch(ref, subresource, tuple(found), RANKS[ref.kind, subresource])
+    """Group a tree's changes, which come object by object, into one patch for each subresource, by their ranks."""
+    placed = [(RANKS[(ref := change.ref).kind, change.subresource], ref.name, ref.uid, change) for change in changes]
+    placed.sort(key=itemgetter(0))
+    for (rank, _, _), found in groupby(placed, key=itemgetter(0, 1, 2)):
+        group = tuple([change for _, _, _, change in found])
+        yield Patch(group[0].ref, group[0].subresource, group, rank)
 
 
 def value_at(document: JSONObject, pointer: str) -> Any:  # noqa: ANN401 - any JSON value

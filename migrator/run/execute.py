@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Final, NamedTuple
 
@@ -235,4 +235,4 @@ class Executor:
                 f"{patch.ref}: its spec changed during the run (generation {pcs.generation} when it was read, "
                 f"{generation} now)"
             )
-        return replace(patch, changes=tuple(left))
+        return patch._replace(changes=tuple(left))

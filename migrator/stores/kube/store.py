@@ -6,11 +6,10 @@ Typed models are never used: they would lose fields that the client does not kno
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import quote, urlencode
 
 from migrator import exact_json
@@ -32,7 +31,7 @@ T = TypeVar("T")
 LONGEST_REQUEST: Final = 60.0
 
 #: What ``encoding/json`` escapes and JSON need not; these characters occur in strings only.
-_GO_ESCAPES: Final = re.compile("[<>&\u2028\u2029]")
+_GO_ESCAPES: Final = {character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 
 #: How many times a list is started before it is given up, because its snapshot expired or moved.
 MAX_LIST_STARTS: Final = 5
@@ -48,8 +47,17 @@ _METADATA_LIST: Final = f"{JSON};as=PartialObjectMetadataList;v=v1;g=meta.k8s.io
 _WITHOUT_QUANTITIES: Final = frozenset({PODS, POD_CLIQUES})
 _PLAIN: Final = json.JSONDecoder()
 
-_METHODS: Final = {"get": "GET", "create": "POST", "patch": "PATCH", "delete": "DELETE"}
-_WITH_MANAGER: Final = frozenset({"create", "patch"})
+#: The method of each verb, and the type of its body.
+_METHODS: Final = {
+    "list": ("GET", ""),
+    "get": ("GET", ""),
+    "create": ("POST", JSON),
+    "patch": ("PATCH", "application/json-patch+json"),
+    "delete": ("DELETE", JSON),
+}
+
+#: How many fields of a request are its own: path, name, body and the time that is left.
+_DIFFERENT: Final = 4
 
 #: Nothing reads the answer to a patch of these, and a PodCliqueSet can be large.
 _BRIEF_GROUPS: Final = frozenset({"grove.io", "scheduler.grove.io"})
@@ -104,6 +112,7 @@ class KubeStore:
         self._transport = transport
         self._field_manager = field_manager
         dry = {"dryRun": "All"} if dry_run is DryRun.SERVER else {}
+        self._shared = lru_cache(maxsize=1024)(self._share)
         self._query = urlencode({"fieldManager": field_manager, "fieldValidation": "Strict", **dry})
 
     @property
@@ -141,10 +150,9 @@ class KubeStore:
         if field_selector:
             query["fieldSelector"] = field_selector
         request = Request(
-            "GET",
-            _form(resource, namespace or "").path,
-            urlencode(query),
+            self._share("list", resource, namespace or "")[0],
             f"list {resource.qualified_name}",
+            query=urlencode(query),
             accept=_METADATA_LIST if metadata_only else JSON,
             repeatable=True,
         )
@@ -240,16 +248,9 @@ class KubeStore:
         return tuple(items)
 
     def _patch(self, write: Write) -> Request:
-        body, form = f"[{','.join([op.text for op in write.ops])}]", "application/json-patch+json"
-        return self._request(
-            "patch",
-            write.resource,
-            write.namespace,
-            write.name,
-            write.subresource,
-            body=_go(body),
-            content_type=form,
-        )
+        resource, namespace, name, ops, subresource = write
+        body = _go(f"[{','.join([op.text for op in ops])}]")
+        return self._request("patch", resource, namespace, name, subresource, body=body)
 
     def _request(
         self,
@@ -260,25 +261,38 @@ class KubeStore:
         subresource: str = "",
         *,
         body: bytes = b"",
-        content_type: str = JSON,
     ) -> Request:
-        form = _form(resource, namespace, subresource)
-        return Request(
-            method=_METHODS[verb],
-            path=form.path if verb == "create" else f"{form.path}/{quote(name, safe='')}{form.suffix}",
-            query=self._query if verb in _WITH_MANAGER else "",
-            what=f"{verb} {form.what}{name}",
-            accept=_METADATA if verb == "patch" and form.brief else JSON,
-            body=body,
-            content_type=content_type if body else "",
+        path, suffix, what, shared = self._shared(verb, resource, namespace, subresource)
+        path = path if verb == "create" else f"{path}/{quote(name, safe='')}{suffix}"
+        return Request(path, f"{what}{name}", body, self._left, *shared)
+
+    def _share(
+        self, verb: str, resource: Resource, namespace: str, subresource: str = ""
+    ) -> tuple[str, str, str, tuple[Any, ...]]:
+        """What all requests of one kind share: begin and end of their paths, begin of their names, and the rest."""
+        parts = ["apis", resource.group, resource.version] if resource.group else ["api", resource.version]
+        if namespace and resource.namespaced:
+            parts += ["namespaces", namespace]
+        kind, lease = f"{verb} {resource.kind} {subresource}".strip(), resource == LEASES
+        method, content_type = _METHODS[verb]
+        brief = verb == "patch" and (resource == PODS or resource.group in _BRIEF_GROUPS)  # metadata has plain integers
+        same = Request(
+            "",
+            "",
+            method=method,
+            query=self._query if verb in {"create", "patch"} else "",
+            accept=_METADATA if brief else JSON,
+            content_type=content_type,
             repeatable=verb == "get" or self.dry_run is DryRun.SERVER,
-            timeout=form.timeout,
-            urgent=form.urgent,
-            left=self._left,
+            timeout=_LEASE_TIMEOUT if lease else None,
+            urgent=lease,
         )
+        path = "/" + "/".join(quote(part, safe="") for part in (*parts, resource.plural))
+        end = f"/{quote(subresource, safe='')}" if subresource else ""
+        return path, end, f"{kind} {namespace}/" if namespace else f"{kind} ", same[_DIFFERENT:]
 
     def _read(self, path: str) -> JSONObject:
-        return self._object(Request("GET", path, "", f"discover {path}", repeatable=True), json.loads)
+        return self._object(Request(path, f"discover {path}", repeatable=True), json.loads)
 
     def _object(self, request: Request, parse: Callable[[bytes], Any] = exact_json.loads) -> JSONObject:
         body = self._transport.send(request)
@@ -307,33 +321,6 @@ def _unreadable(request: Request) -> MigratorError:
     return ClusterError(message) if request.repeatable else LostReply(message)
 
 
-class _Form(NamedTuple):
-    """What all requests about one kind of object in one namespace share. ``brief``: its metadata is answer enough."""
-
-    path: str
-    suffix: str
-    what: str
-    timeout: float | None
-    urgent: bool
-    brief: bool
-
-
-@lru_cache(maxsize=1024)
-def _form(resource: Resource, namespace: str, subresource: str = "") -> _Form:
-    parts = ["apis", resource.group, resource.version] if resource.group else ["api", resource.version]
-    if namespace and resource.namespaced:
-        parts += ["namespaces", namespace]
-    kind, lease = f"{resource.kind} {subresource}".strip(), resource == LEASES
-    return _Form(
-        path="/" + "/".join(quote(part, safe="") for part in (*parts, resource.plural)),
-        suffix=f"/{quote(subresource, safe='')}" if subresource else "",
-        what=f"{kind} {namespace}/" if namespace else f"{kind} ",
-        timeout=_LEASE_TIMEOUT if lease else None,
-        urgent=lease,
-        brief=resource.group in _BRIEF_GROUPS or resource == PODS,  # metadata has plain integers only
-    )
-
-
 def _go(text: str) -> bytes:
     """JSON in the spelling of Go's ``encoding/json``.
 
@@ -341,5 +328,6 @@ def _go(text: str) -> bytes:
     ``patch.go:lazyNode.equal``), and its own side has these characters escaped: without it no template with ``&&``
     in a command would ever equal itself.
     """
-    escaped = _GO_ESCAPES.sub(lambda character: f"\\u{ord(character[0]):04x}", text)
-    return escaped.encode("utf-8", "surrogateescape")
+    for character, escape in _GO_ESCAPES.items():
+        text = text.replace(character, escape)
+    return text.encode("utf-8", "surrogateescape")

@@ -53,12 +53,13 @@ class Stream(Generic[K]):
         try:
             while True:
                 self._fill()
-                while self._done:
-                    yield self._done.popleft()
-                    self._fill()
-                if not self._flying and not self._waiting and not self._pause:
+                if self._done:
+                    while self._done:
+                        yield self._done.popleft()
+                elif self._flying or self._waiting or self._pause:
+                    self._wait()
+                else:
                     return
-                self._wait()
         finally:
             self._waiting.clear()
             self._pause = 0.0
@@ -73,7 +74,7 @@ class Stream(Generic[K]):
         self._pause = 0.0
         while len(flying) < self._window.size:
             again = bool(waiting) and waiting[0][0] <= transport.timing.clock()
-            if not again and len(flying) + len(waiting) >= self._window.size:
+            if waiting and not again and len(flying) + len(waiting) >= self._window.size:
                 return
             if limit is not None and not self._counted:
                 self._pause = limit.take()

@@ -52,17 +52,17 @@ class Request(NamedTuple):
     rate limit does not apply. ``left``: how many seconds remain in which it may be under way; it may raise.
     """
 
-    method: str
     path: str
-    query: str
     what: str
-    accept: str = JSON
     body: bytes = b""
+    left: Callable[[], float] | None = None
+    method: str = "GET"
+    query: str = ""
+    accept: str = JSON
     content_type: str = ""
     repeatable: bool = False
     timeout: float | None = None
     urgent: bool = False
-    left: Callable[[], float] | None = None
 
     def url(self, limit: float) -> str:
         """Path and query; a write asks the server to work on it no longer than ``limit`` seconds.
@@ -295,12 +295,10 @@ class Transport:
             return timeout
         if not request.repeatable:
             timeout = max(min(timeout, call.until - self.timing.clock()), SHORTEST_TIMEOUT)
-        if request.left is not None:
-            left = request.left()
-            if left <= 0:
-                raise LeaseLost(f"{request.what}: our hold of the Lease has ended, so the request is not sent")
-            timeout = min(timeout, left)
-        return min(timeout, LONGEST_WRITE)
+        left = LONGEST_WRITE if request.left is None else request.left()
+        if left <= 0:
+            raise LeaseLost(f"{request.what}: our hold of the Lease has ended, so the request is not sent")
+        return min(timeout, left, LONGEST_WRITE)
 
     def _least(self, request: Request) -> float:
         """The time without which another attempt is not worth it: cut short, it would only lose its reply."""

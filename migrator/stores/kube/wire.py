@@ -10,7 +10,6 @@ import re
 import select
 import ssl
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from http.client import HTTPException
 from typing import Any, Final, NamedTuple
 from weakref import finalize
@@ -31,6 +30,7 @@ _LONGEST_POLL: Final = 2**31 - 1
 _FINAL: Final = 200
 
 _CODING: Final = b"transfer-encoding"
+_CODING_LENGTH: Final = len(_CODING)
 
 _TARGET: Final = re.compile(r"[!-~]+")
 _NAME: Final = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
@@ -134,7 +134,7 @@ class Reader:
             return
         self._in_head = False
         for name, value in self._head:
-            if len(name) == len(_CODING) and name.lower() == _CODING and value.lower() != b"chunked":
+            if len(name) == _CODING_LENGTH and name.lower() == _CODING and value.lower() != b"chunked":
                 raise ProtocolError("not a response: its transfer coding is not chunked")
 
     def on_body(self, data: bytes) -> None:
@@ -180,14 +180,15 @@ class Connection:
             self._headers, self._lines = headers, lines_of({**self._fixed, **headers})
         data = request(method, self._prefix + path, self._lines, body)
         try:
-            with suppress(BrokenPipeError, ConnectionResetError, ssl.SSLEOFError):
-                try:
-                    sent = self._sock.send(data)
-                except _NOT_NOW:
-                    sent = 0
-                if sent < len(data):
-                    self._sock.settimeout(timeout)
-                    self._sock.sendall(memoryview(data)[sent:])
+            try:
+                sent = self._sock.send(data)
+            except _NOT_NOW:
+                sent = 0
+            if sent < len(data):
+                self._sock.settimeout(timeout)
+                self._sock.sendall(memoryview(data)[sent:])
+                self._sock.settimeout(0)
+        except (BrokenPipeError, ConnectionResetError, ssl.SSLEOFError):
             self._sock.settimeout(0)
         except OSError as error:
             raise ProtocolError("Connection aborted.", error) from error

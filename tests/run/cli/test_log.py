@@ -127,6 +127,15 @@ def test_values_that_json_lacks_become_text() -> None:
     assert "io" in event["where"]
 
 
+def test_values_that_a_fast_printer_refuses_are_printed_too() -> None:
+    """Half of a surrogate pair or a very large number in what a server says loses no line, and stops nothing."""
+    stream = io.StringIO()
+    log.configure(stream, run_id="r").info("odd", name="a\udc80", count=2**70)
+    event = json.loads(stream.getvalue())
+    assert (event["name"], event["count"]) == ("a\udc80", 2**70)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", event["ts"])
+
+
 def test_people_read_a_few_lines_whatever_the_number_of_pods() -> None:
     """5,000 pods that are patched, each with a warning in two readings, are four lines of console log; JSON has all."""
     person, machine = Terminal(), io.StringIO()

@@ -14,7 +14,7 @@ from migrator.errors import ClusterError
 from migrator.stores.kube.pages import pages, token_of
 from migrator.stores.kube.transport import Request
 
-FIRST = Request("GET", "/apis/grove.io/v1alpha1/podcliques", "limit=2", "list podcliques")
+FIRST = Request("/apis/grove.io/v1alpha1/podcliques", "list podcliques", query="limit=2")
 
 
 def body(items: list[Any], token: str | None = None, *, custom: bool = True) -> bytes:
