@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+from migrator.errors import InputError
 from migrator.grove.model import Place, Ref, SetHashes, StoredHash
 from migrator.grove.places import stored_hashes
 from migrator.hashing import schemes
+from migrator.hashing.podcliqueset import SetHasher
 from migrator.hashing.schemes import Scheme
+from migrator.planning import detect as detecting
 from migrator.planning.detect import Detection, Pair, Verdict, detect
 from tests.support.builders import HASH_LABEL, LABEL, OLD, World, clique, hashes_of
 from tests.support.tables import table
@@ -42,6 +45,30 @@ def find(world: World, candidates: Sequence[str] = (), target: str = "legacy-1.3
 def names(found: Detection) -> tuple[str | None, str, bool, str]:
     """The detection with names in place of schemes."""
     return (found.source.name if found.source else None, found.target.name, found.done, found.closest.name)
+
+
+def test_an_equal_spec_is_not_hashed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second snapshot is planned with the hashes of the first; a spec that was edited meanwhile is hashed anew."""
+    world, hashed, under = World().grow("once"), list[object](), SetHasher.under
+    monkeypatch.setattr(SetHasher, "under", lambda hasher, scheme: (hashed.append(scheme), under(hasher, scheme))[1])
+    for edit in ("none", "none", "some"):
+        world.pcs["spec"]["template"]["cliques"][0]["annotations"] = {"example.test/edit": edit}
+        found = detecting.hashes_of(world.snapshot().trees[0].pcs)(SPOKEN[0])
+        hashed.append((edit, found.generation))
+    (_, first), (_, second), (_, third) = hashed[1], hashed[2], hashed[4]
+    assert hashed == [SPOKEN[0], ("none", first), ("none", second), SPOKEN[0], ("some", third)]
+    assert first == second != third
+
+
+def test_what_only_python_holds_equal_is_hashed_by_itself() -> None:
+    """A set with 1 for true is refused as Go refuses it, although a set with true was hashed before."""
+    world = World().grow()
+    pod_spec = world.pcs["spec"]["template"]["cliques"][0]["spec"]["podSpec"]
+    pod_spec["hostNetwork"] = True
+    assert detecting.hashes_of(world.snapshot().trees[0].pcs)(SPOKEN[0]).generation
+    pod_spec["hostNetwork"] = 1
+    with pytest.raises(InputError):
+        detecting.hashes_of(world.snapshot().trees[0].pcs)(SPOKEN[0])
 
 
 @pytest.mark.parametrize("scheme", [scheme.name for scheme in SPOKEN if scheme.name != "legacy-1.35"])
