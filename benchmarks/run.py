@@ -28,7 +28,10 @@ Raw = dict[str, Any]
 CONCURRENCIES: Final = (4, 8, 16)
 _PROBE: Final = 300  # patches with which the best concurrency is found
 _IDLE_SECONDS: Final = 5.0
-_ROUNDS_BELOW: Final = 500  # pods; fewer are measured three times
+_ROUNDS: Final = 3
+_ROUNDS_OF_MANY: Final = 2  # a pass of 10,000 pods takes more than a minute
+_MANY: Final = 5_000  # pods
+_FEWEST: Final = 500  # pods; with fewer only the whole run has a goal
 _SMALL: Final = 1_000
 _FEW: Final = ("scale test", 100)
 
@@ -55,7 +58,7 @@ class _Shape:
     def __init__(self, bench: Bench, name: str, pods: int) -> None:
         self._bench = bench
         self._name = name
-        self._rounds = 3 if pods < _ROUNDS_BELOW else 1
+        self._rounds = _ROUNDS_OF_MANY if pods >= _MANY else _ROUNDS
         self._pods = pods
         self._there, self._back = bench.record()
         self._patches = sum(1 for _ in self._there.open(encoding="utf-8"))
@@ -112,12 +115,12 @@ class _Shape:
         server = median(run.spent.server_cpu for run in self._runs)
         reference = median(spent.seconds for spent in self._references)
         # For a small cluster the start of the process counts: half more than the reference and a second.
-        least = "<= 1.15" if self._pods >= _ROUNDS_BELOW else f"<= {1.5 + 1 / reference:.2f}"
+        least = "<= 1.15" if self._pods >= _FEWEST else f"<= {1.5 + 1 / reference:.2f}"
         outage = median(run.downtime for run in self._runs)
         preflight = median(run.stages["preflight"] for run, _ in self._idle)
         lists = median(spent.seconds for _, spent in self._idle)
 
-        of_pods = self._pods >= _ROUNDS_BELOW  # below, only the whole run has a goal
+        of_pods = self._pods >= _FEWEST
 
         def row(figure: str, ours: float, theirs: float | None, unit: str, goal: str = "") -> Row:
             return Row(f"{at}: {figure}", ours, theirs, unit, goal if of_pods else "")

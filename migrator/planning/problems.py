@@ -126,14 +126,15 @@ def changes_since(tree: Tree, before: Baseline) -> Iterator[Problem]:
 
 
 def _expected(tree: Tree) -> Iterator[str]:
-    """The PodCliques that the specs ask for now (Grove: ``operator/api/common/namegen.go``)."""
+    """The PodCliques that the specs ask for now (Grove: ``operator/api/common/namegen.go``), of lost groups too."""
+    groups = {group.ref.name: group for group in tree.scaling_groups}
     for index in range(integer(tree.pcs.spec.get("replicas"), 1)):
         yield from (f"{tree.ref.name}-{index}-{clique.get('name')}" for clique in tree.pcs.standalone)
-    members = {str(config.get("name")): config.get("cliqueNames") or () for config in tree.pcs.group_configs}
-    for group in tree.scaling_groups:
-        cliques = next((names for name, names in members.items() if group.ref.name.endswith(f"-{name}")), ())
-        for index in range(integer(group.spec.get("replicas"), 1)):
-            yield from (f"{group.ref.name}-{index}-{clique}" for clique in cliques)
+        for config in tree.pcs.group_configs:
+            name = f"{tree.ref.name}-{index}-{config.get('name')}"
+            spec = groups[name].spec if name in groups else config
+            for replica in range(integer(spec.get("replicas"), 1)):
+                yield from (f"{name}-{replica}-{clique}" for clique in config.get("cliqueNames") or ())
 
 
 def _pods(clique: PodClique, before: CliqueBaseline) -> Iterator[Problem]:

@@ -23,6 +23,20 @@ def test_a_scaling_group_that_came_later_has_nothing_to_be_compared_with() -> No
     assert list(changes_since(now, replace(before, scaling_groups={}))) == []
 
 
+@pytest.mark.parametrize("gone", ["PodClique", "PodCliqueScalingGroup"])
+def test_what_a_group_lost_is_missing_whatever_its_name_ends_with(gone: str) -> None:
+    """Names contain dashes: group ``a-b`` has its own cliques, not those of ``b``, and is due as long as its set."""
+    world = World().grow(cliques=[clique("x"), clique("y")], groups={"b": ["x"], "a-b": ["y"]}, group_replicas=1)
+    before = baseline_of(world.snapshot().trees[0])
+    world.objects.remove(world.of("PodClique", "web-0-a-b-0-y"))
+    if gone != "PodClique":
+        world.objects.remove(world.of(gone, "web-0-a-b"))
+    (lost,) = changes_since(world.snapshot().trees[0], before)
+    assert (lost.ref.name, lost.owner, lost.lost_pods) == ("web-0-a-b-0-y", False, True)
+    world.pcs["spec"]["replicas"] = 0
+    assert all(problem.owner for problem in changes_since(world.snapshot().trees[0], before))
+
+
 def test_a_pod_on_its_way_out_is_missing() -> None:
     """A pod of before the upgrade that terminates is as good as gone."""
     world = World().grow()
