@@ -61,7 +61,7 @@ for _command in COMMANDS:
 def main(args: Sequence[str] | None = None) -> None:
     """Run the command line and exit with the code of docs/upgrade.md."""
     code = invoke(args, program=_base(sys.argv[0]))
-    gc.freeze()  # else Python looks for cycles among all objects once more, for an eighth of the start's CPU
+    gc.freeze()  # else Python looks for cycles among all objects once more before it ends
     sys.exit(code)
 
 

@@ -30,7 +30,7 @@ from migrator.cli.options import (
     target,
     variables,
 )
-from migrator.gc_paused import gc_paused
+from migrator.gc_paused import importing
 
 _CANONICAL: Final = "Only builds of Grove's pull request #566 speak the canonical schemes."
 _DUMP: Final = "the output of kubectl get instead of a cluster (YAML or JSON, gzip too; - is stdin)."
@@ -49,7 +49,7 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the body."""
-        with gc_paused():
+        with importing():
             body = importlib.import_module(f"migrator.cli.{self.name}")
         return body.main(**arguments(ctx))
 
