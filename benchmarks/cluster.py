@@ -21,7 +21,7 @@ import structlog
 from benchmarks.reference.build import PATCHER
 from benchmarks.shapes import LINE, SOURCE, TARGET, Object
 from migrator.errors import MigratorError
-from migrator.grove.model import TreePlan
+from migrator.planning.model import TreePlan
 from migrator.planning.options import PlanOptions
 from migrator.planning.patches import Batch, backward, forward
 from migrator.planning.planner import make_plan
@@ -146,10 +146,10 @@ class Bench:
         # fmt: on
         with answer.open("wb") as stdout:
             spent = self._spend(command, stdout=stdout, stderr=None)
-        said = json.loads(answer.read_text(encoding="utf-8"))
-        if said["failed"]:
-            raise RuntimeError(f"{said['failed']} of {said['patches']} patches failed: {said['firstError']}")
-        return Spent(said["seconds"], said["cpuSeconds"], spent.server_cpu, spent.peak_kib)
+        report = json.loads(answer.read_text(encoding="utf-8"))
+        if report["failed"]:
+            raise RuntimeError(f"{report['failed']} of {report['patches']} patches failed: {report['firstError']}")
+        return Spent(report["seconds"], report["cpuSeconds"], spent.server_cpu, spent.peak_kib)
 
     def record(self) -> tuple[Path, Path]:
         """The very patches that a run would send now, and those that take them back, as JSON Lines."""
@@ -166,8 +166,8 @@ class Bench:
         command = [sys.executable, "-m", "benchmarks.lists", str(self.control_plane.kubeconfig)]
         with answer.open("wb") as stdout:
             spent = self._spend(command, stdout=stdout, stderr=None)
-        said = json.loads(answer.read_text(encoding="utf-8"))
-        return Spent(said["seconds"], said["cpuSeconds"], spent.server_cpu, spent.peak_kib)
+        report = json.loads(answer.read_text(encoding="utf-8"))
+        return Spent(report["seconds"], report["cpuSeconds"], spent.server_cpu, spent.peak_kib)
 
     def store(self) -> kube_store.KubeStore:
         """The product's own store on the server."""

@@ -21,7 +21,8 @@ from benchmarks.cluster import record_patches
 from benchmarks.reference.build import ANSWERER, PATCHER
 from benchmarks.rows import Row
 from migrator.cli import log
-from migrator.grove.model import POINTER_TEMPLATE_HASH_LABEL, Change, Place, Ref
+from migrator.grove.model import POINTER_TEMPLATE_HASH_LABEL, Place, Ref
+from migrator.planning.model import Change
 from migrator.planning.patches import Batch
 from migrator.run.execute import Executor
 from migrator.store import MAX_CONCURRENCY

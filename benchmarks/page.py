@@ -117,10 +117,10 @@ def _tables(document: Document) -> Iterator[str]:
     for row in sorted(document["rows"], key=lambda row: _reached(row) is not False):  # what was not reached comes first
         reference = "" if row["reference"] is None else _number(row["reference"])
         ratio = "" if row["ratio"] is None else f"{row['ratio']:.2f}"
-        said = {None: "", True: "yes", False: "**no**"}[_reached(row)]
+        reached = {None: "", True: "yes", False: "**no**"}[_reached(row)]
         yield (
             f"| {row['figure']} | {_number(row['ours'])} | {reference} | {row['unit']} | {ratio} | {row['goal']} | "
-            f"{said} |"
+            f"{reached} |"
         )
     yield ""
     yield prose.FIGURES + (prose.RUN_FIGURES if document["passes"] else "")

@@ -161,7 +161,7 @@ def plan() -> None:
         multiple=True,
     ),
     duration("--wait-for-idle", "Wait this long for refusals to end, such as an update in flight."),
-    duration("--max-downtime", "Refuse, before the operator is stopped, a longer downtime than this."),
+    duration("--max-downtime", "Refuse, and leave the operator running, if the downtime would be longer than this."),
     one_of(
         ("stop", "skip"),
         "--on-conflict",

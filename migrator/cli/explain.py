@@ -50,7 +50,7 @@ def main(*, names: tuple[str, ...], path: str | None, form: str, cluster: Cluste
 def _wanted(
     path: str | None, names: frozenset[str], cluster: ClusterFlags
 ) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """The named and selected sets. After the last it raises ``UsageError`` for a name without a set, and for none."""
+    """The named and selected sets; at the end ``UsageError`` for a name without a set, or if there was no set."""
     selection = wiring.selection(cluster)
     seen: set[str] = set()
     found = False

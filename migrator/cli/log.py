@@ -90,19 +90,13 @@ def configure(
     def line(_logger: object, level: str, event: EventDict) -> str:
         return _json_line(level, {"event": event.pop("event"), "run_id": run_id, **_shorten(event)})
 
-    processors: list[Any] = [structlog.processors.format_exc_info, line]
+    processors: list[Any] = [line]
     if is_console(stream, form):
-        console = structlog.dev.ConsoleRenderer(
-            colors=wants_colour(stream),
-            timestamp_key="ts",
-            sort_keys=False,
-            exception_formatter=structlog.dev.plain_traceback,
-        )
+        console = structlog.dev.ConsoleRenderer(colors=wants_colour(stream), timestamp_key="ts", sort_keys=False)
         processors = [
             *(() if level == "debug" else (_Terse(set() if known is None else known),)),
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=True, key="ts"),
-            structlog.processors.format_exc_info,
             _for_people,
             console,
         ]
@@ -164,7 +158,7 @@ class _Terse:
 
 def _shorten(event: EventDict) -> EventDict:
     for key, value in event.items():
-        if isinstance(value, str) and len(value) > MAX_TEXT and key != "exception":
+        if isinstance(value, str) and len(value) > MAX_TEXT:
             event[key] = f"{value[:MAX_TEXT]}... ({len(value)} characters)"
     return event
 
@@ -172,7 +166,7 @@ def _shorten(event: EventDict) -> EventDict:
 def _for_people(_logger: object, _method: str, event: EventDict) -> EventDict:
     """Drop absent values, and escape control characters; JSON escapes them by itself."""
     shown = ((key, value) for key, value in _shorten(event).items() if value is not None)
-    return {key: printable(value) if isinstance(value, str) and key != "exception" else value for key, value in shown}
+    return {key: printable(value) if isinstance(value, str) else value for key, value in shown}
 
 
 def _json_line(level: str, event: EventDict) -> str:

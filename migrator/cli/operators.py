@@ -1,4 +1,4 @@
-"""What ``--from`` and ``--to`` name, also by an operator's own binary."""
+"""The schemes that ``--from`` and ``--to`` name, or that an operator's own binary has."""
 
 from __future__ import annotations
 

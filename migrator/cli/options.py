@@ -18,9 +18,9 @@ CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 
 
 #: The environment variables of flags begin like this; a flag on the command line wins.
 PREFIX: Final = "GROVE_MIGRATOR"
-#: One of these that was left over in an environment would change what the next command does.
+#: A variable that was left over would change what the next command does, so these flags have none.
 _WITHOUT_VARIABLE: Final = frozenset({"--help", "--revert", "--close"})
-#: Flags that mean something else with each command, so that the variable must name the command.
+#: Flags with another meaning in each command, so their variables name the command.
 _OF_ONE_COMMAND: Final = frozenset({"--output", "--filename", "--write", "--yes"})
 
 

@@ -13,8 +13,8 @@ from migrator import __version__
 from migrator.cli import log, operators, output, progress, wiring
 from migrator.cli.options import ClusterFlags, session
 from migrator.errors import NotAuthorised, UsageError
-from migrator.grove.model import Plan, TreeState
 from migrator.hashing import schemes
+from migrator.planning.model import Plan, TreeState
 from migrator.planning.options import PlanOptions, Selection, direction
 from migrator.planning.outlook import Target
 from migrator.render import page, summary, terminal

@@ -39,7 +39,7 @@ def main(
     cluster: ClusterFlags,
     **given: Any,  # noqa: ANN401 - the other flags
 ) -> int:
-    """Run, and leave a summary behind, also of a failure."""
+    """Run, and leave a summary of the success or the failure."""
     mode = DryRun(dry_run)
     dry = {} if mode is DryRun.NONE else {"dry_run": mode.value}
     shown = progress.shown(sys.stderr, quiet=session().quiet)

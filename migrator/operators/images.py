@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, NamedTuple
 
 from migrator.errors import InputError
 from migrator.hashing import layouts
@@ -38,8 +38,12 @@ _NAMES: Final = ("io.containerd.image.name", "org.opencontainers.image.ref.name"
 _ATTESTATION: Final = "vnd.docker.reference.type"
 
 
-#: A platform as the image states it, its manifest's digest, and its operator.
-Found = tuple[str | None, str | None, OperatorScheme]
+class PlatformImage(NamedTuple):
+    """The operator of one platform; ``platform`` and ``manifest`` (a digest) are ``None`` if no image states them."""
+
+    operator: OperatorScheme
+    platform: str | None = None
+    manifest: str | None = None
 
 
 def read_file(file: BinaryIO, scratch: Scratch, *, image: str | None = None) -> OperatorScheme:
@@ -51,7 +55,7 @@ def read_file(file: BinaryIO, scratch: Scratch, *, image: str | None = None) -> 
     with unpack(file, scratch) as plain:
         head = head_of(plain)
         if head.startswith(_ELF):
-            return of_binaries([(None, None, binary.read(plain))])
+            return of_platforms([PlatformImage(binary.read(plain))])
         if head[_TAR_MAGIC_AT:].startswith(b"ustar"):
             return read_files(TarFiles(plain), scratch, image=image)
     raise InputError(
@@ -70,7 +74,7 @@ def read_files(files: Files, scratch: Scratch, *, image: str | None = None) -> O
             return _docker(files, _json(saved, "manifest.json"), scratch, image)
         if image is not None:
             raise InputError(f"this is a root file system and has no image {image}")
-        return of_binaries([(None, None, _operator_in(files, files.paths()))])
+        return of_platforms([PlatformImage(_operator_in(files, files.paths()))])
 
 
 class _Oci:
@@ -82,7 +86,7 @@ class _Oci:
 
     def read(self, index: Mapping[str, Any], image: str | None, *, saved: bool) -> OperatorScheme:
         chosen = self._chosen(index, image)
-        found: list[Found] = []
+        found: list[PlatformImage] = []
         missing: list[str] = []
         compressed = False
         for descriptor, manifest in self._manifests(chosen).values():
@@ -94,12 +98,13 @@ class _Oci:
                 missing.append(_platform(named) if named else descriptor["digest"])
                 continue
             compressed = compressed or any(head_of(layer).startswith(GZIP) for layer in opened)
-            found.append((_platform(config), descriptor["digest"], _operator_of(config, opened, self._scratch)))
+            operator = _operator_of(config, opened, self._scratch)
+            found.append(PlatformImage(operator, _platform(config), descriptor["digest"]))
         # Docker's older stores write their own manifests into `docker save`, always with plain layers. The digests of
         # such manifests are not those of any registry.
         if saved and not compressed:
-            return of_binaries([(name, None, made) for name, _, made in found], missing=missing)
-        return of_binaries(found, digest=chosen["digest"], missing=missing)
+            return of_platforms([one._replace(manifest=None) for one in found], missing=missing)
+        return of_platforms(found, digest=chosen["digest"], missing=missing)
 
     def _chosen(self, index: Mapping[str, Any], image: str | None) -> Mapping[str, Any]:
         images = [one for one in index.get("manifests", ()) if not _is_attestation(one)]
@@ -163,7 +168,7 @@ def _docker(files: Files, images: Any, scratch: Scratch, image: str | None) -> O
     if None in layers or len(states) != len(layers):
         raise InputError("the archive lacks layers that its manifest.json names; save the image again")
     opened = [layer for layer in layers if layer is not None]
-    return of_binaries([(_platform(config), None, _operator_of(config, opened, scratch, states))])
+    return of_platforms([PlatformImage(_operator_of(config, opened, scratch, states), _platform(config))])
 
 
 def _is_attestation(descriptor: Mapping[str, Any]) -> bool:
@@ -225,16 +230,18 @@ def _operator_in(files: Files, paths: Iterable[str]) -> OperatorScheme:
     raise NotAnOperatorError(f"no Grove operator is in it: {reasons}")
 
 
-def of_binaries(found: Sequence[Found], *, digest: str | None = None, missing: Sequence[str] = ()) -> OperatorScheme:
+def of_platforms(
+    found: Sequence[PlatformImage], *, digest: str | None = None, missing: Sequence[str] = ()
+) -> OperatorScheme:
     """One operator of its platforms, which must agree about everything that decides a hash.
 
     ``digest`` is the image's, ``None`` for a bare binary. ``missing`` are the platforms that the archive lacks.
     """
     if not found:
         raise InputError(f"none of the image's platforms is in the archive: {', '.join(missing)}")
-    first = found[0][2]
+    first = found[0].operator
     platforms = []
-    for stated, manifest, made in found:
+    for made, stated, manifest in found:
         (platform,) = made.platforms
         if stated not in {None, platform.name}:
             raise InputError(f"the image states {stated}, but its operator is for {platform.name}")

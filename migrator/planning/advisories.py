@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from migrator.grove.model import Advice, Plan, Ref, Snapshot, Tree, TreePlan
+from migrator.grove.model import Ref, Snapshot, Tree
 from migrator.hashing import schemes
 from migrator.planning import hazards
 from migrator.planning.detect import hashes_of
 from migrator.planning.guards.base import warn
 from migrator.planning.lineage import builds, builds_of, is_before, speakers
+from migrator.planning.model import Advice, Plan, TreePlan
 from migrator.planning.options import AUTO, PlanOptions
 
 

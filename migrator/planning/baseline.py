@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any
 
-from migrator.grove.model import PodClique, PodCliqueScalingGroup, PodCliqueSet, Tree, TreePlan
+from migrator.grove.model import PodClique, PodCliqueScalingGroup, PodCliqueSet, Tree
 from migrator.grove.places import PROGRESS_FIELDS, stored_hashes
+from migrator.planning.model import TreePlan
 from migrator.planning.planner import template_digest
 from migrator.planning.tables import AlreadyNew, Baseline, CliqueBaseline, Replicas, Table
 

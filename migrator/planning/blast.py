@@ -12,12 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
 
-from migrator.grove.model import BlastRadius, Pod, PodClique, Tree, pod_spec_of
+from migrator.grove.model import Pod, PodClique, Tree, pod_spec_of
 from migrator.hashing import quantity
 from migrator.hashing.schemes import CANONICAL, Scheme
 from migrator.planning.detect import Pair
 from migrator.planning.hazards import doomed_pods, never_updated
 from migrator.planning.lineage import is_before
+from migrator.planning.model import BlastRadius
 
 _GPU_RESOURCES: Final = frozenset({"nvidia.com/gpu", "amd.com/gpu"})
 _GPU_PREFIXES: Final = ("nvidia.com/mig-", "gpu.intel.com/")

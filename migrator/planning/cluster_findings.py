@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from migrator.grove.model import Finding, Snapshot, TreePlan, TreeState
+from migrator.grove.model import Snapshot
 from migrator.grove.sweep import GROUPS
 from migrator.grove.trees import DUMP_COMMAND
 from migrator.planning.guards.base import judge, warn
+from migrator.planning.model import Finding, TreePlan, TreeState
 from migrator.planning.options import PlanOptions
 
 

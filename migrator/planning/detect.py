@@ -16,9 +16,10 @@ from typing import Any
 
 from migrator.errors import DecodeError, InputError
 from migrator.exact_json import WITHOUT_REFERENCES
-from migrator.grove.model import LEFTOVER_PLACES, Place, PodCliqueSet, SetHashes, StoredHash
+from migrator.grove.model import LEFTOVER_PLACES, Place, PodCliqueSet, StoredHash
 from migrator.hashing.podcliqueset import SetHasher
 from migrator.hashing.schemes import Scheme
+from migrator.planning.model import SetHashes
 
 HashesUnder = Callable[[Scheme], SetHashes]
 

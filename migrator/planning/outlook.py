@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from migrator.grove.model import Plan, Snapshot
+from migrator.grove.model import Snapshot
 from migrator.hashing import schemes
 from migrator.hashing.schemes import Scheme
 from migrator.planning.lineage import targets
+from migrator.planning.model import Plan
 from migrator.planning.options import PlanOptions
 from migrator.planning.planner import make_plan
 from migrator.planning.tables import Table

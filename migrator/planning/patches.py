@@ -8,7 +8,8 @@ from itertools import groupby
 from typing import Any, Final
 
 from migrator.exact_json import JSONObject
-from migrator.grove.model import Change, PodCliqueSet, Ref, TreePlan
+from migrator.grove.model import PodCliqueSet, Ref
+from migrator.planning.model import Change, TreePlan
 from migrator.resources import HOLDERS, Op, Resource, steps
 
 #: The order of writing within a tree, by kind and subresource.

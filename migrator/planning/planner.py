@@ -12,20 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from migrator.exact_json import dumps
-from migrator.grove.model import (
-    BlastRadius,
-    Change,
-    Finding,
-    Plan,
-    PodCliqueSet,
-    Severity,
-    Sighting,
-    Snapshot,
-    StoredHash,
-    Tree,
-    TreePlan,
-    TreeState,
-)
+from migrator.grove.model import PodCliqueSet, Sighting, Snapshot, StoredHash, Tree
 from migrator.grove.places import POINTER_SET_GENERATION, stored_hashes
 from migrator.hashing import schemes
 from migrator.hashing.schemes import Scheme
@@ -37,6 +24,7 @@ from migrator.planning.detect import Detection, HashesUnder, Pair, Verdict, dete
 from migrator.planning.guards.base import refuse, warn
 from migrator.planning.lag import lagging
 from migrator.planning.lineage import build_range, builds_of, speakers
+from migrator.planning.model import BlastRadius, Change, Finding, Plan, Severity, TreePlan, TreeState
 from migrator.planning.options import AUTO, Direction, PlanOptions, check_allowed, direction
 from migrator.planning.tables import Table
 
@@ -87,22 +75,24 @@ def template_digest(pcs: PodCliqueSet) -> str:
     return hashlib.sha256(dumps(hashed, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def changes_of(
-    stored: Iterable[StoredHash], pair: Pair, others: Mapping[Verdict, list[StoredHash]] | None = None
-) -> tuple[Change, ...]:
-    """The changes that turn every value of the source into the target's, in the order of writing.
+def changes_of(stored: Iterable[StoredHash], pair: Pair) -> tuple[Change, ...]:
+    """The changes that turn every value of the source into the target's, in the order of writing."""
+    changes, _ = changes_and_others(stored, pair)
+    return changes
 
-    The values that are not the source's are added to ``others``, by their origin.
-    """
-    changes = []
-    for item in stored:  # hundreds of thousands, so only what is needed is kept
+
+def changes_and_others(
+    stored: Iterable[StoredHash], pair: Pair
+) -> tuple[tuple[Change, ...], Mapping[Verdict, Sequence[StoredHash]]]:
+    """The changes, as :func:`changes_of` gives them, and the values that are not the source's, by their origin."""
+    changes, others = list[Change](), {verdict: list[StoredHash]() for verdict in Verdict}
+    for item in stored:
         verdict = pair.verdict(item)
         if verdict is not Verdict.SOURCE:
-            if others is not None:
-                others[verdict].append(item)
+            others[verdict].append(item)
         elif (new := pair.target.of(item)) is not None:
             changes.append(Change(item.ref, item.place, item.field, item.value, new, item.identity))
-    return tuple(changes)
+    return tuple(changes), others
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +136,7 @@ class _Planner:
     ) -> TreePlan:
         pair = Pair(hashes(found.closest), hashes(found.target), tree.pcs.on_delete)
         # A refused tree shows the changes that it would have without the refusals, even if no scheme explains it all.
-        others: Mapping[Verdict, list[StoredHash]] = {verdict: [] for verdict in Verdict}
-        changes = changes_of(stored_hashes(tree), pair, others)
+        changes, others = changes_and_others(stored_hashes(tree), pair)
         foreign = others[Verdict.FOREIGN]
         certain = self.options.source != AUTO or tree.pcs.generation_hash == pair.target.generation
         case = guards.Case(

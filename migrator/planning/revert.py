@@ -8,31 +8,31 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from migrator.errors import UsageError
-from migrator.grove.model import Plan, Snapshot, Tree, TreePlan
+from migrator.grove.model import Snapshot, Tree
 from migrator.grove.places import stored_hashes
 from migrator.hashing import schemes
 from migrator.planning import guards
 from migrator.planning.detect import Pair, Verdict, hashes_of
 from migrator.planning.guards.base import warn
+from migrator.planning.model import Plan, TreePlan
 from migrator.planning.options import AUTO, Direction, PlanOptions, direction
-from migrator.planning.planner import changes_of, is_of, to_do, written_by
+from migrator.planning.planner import changes_of, to_do, written_by
 from migrator.planning.tables import Table
 
 
-def make_revert(snapshot: Snapshot, options: PlanOptions, *, tables: Mapping[str, Table] | None = None) -> Plan:
-    """Plan the way back of a migrated cluster.
+def make_revert(snapshot: Snapshot, options: PlanOptions, *, tables: Mapping[str, Table]) -> Plan:
+    """Plan the way back of all sets of a migrated cluster, whichever are selected.
 
-    ``--from`` and ``--to`` must be those of the run that is undone; without a recorded table, which has the hashes from
-    before any later edit, ``--from`` must name the source. Values of neither scheme stay as they are.
+    ``--from`` and ``--to`` must be those of the run that is undone, and ``tables`` its tables, by PodCliqueSet uid. A
+    table has the hashes from before any later edit. If there is none, ``--from`` must name the source. Values of
+    neither scheme stay as they are.
     """
     way = direction(options)
-    recorded = {uid: table for uid, table in (tables or {}).items() if is_of(table, way)}
-    if not recorded and options.source == AUTO and snapshot.trees:
+    if not tables and options.source == AUTO and snapshot.trees:
         raise UsageError("--revert found no record of that run: name the scheme or release to return to with --from")
-    trees = (tree for tree in snapshot.trees if options.source != AUTO or tree.ref.uid in recorded)
-    plans = [_turn_back(tree, way, recorded.get(tree.ref.uid)) for tree in trees]
-    selected = tuple(p for p in plans if options.selection.matches(p.tree.pcs))
-    return Plan(options.source, options.target, selected)
+    trees = (tree for tree in snapshot.trees if options.source != AUTO or tree.ref.uid in tables)
+    back = tuple(_turn_back(tree, way, tables.get(tree.ref.uid)) for tree in trees)
+    return Plan(options.source, options.target, back)
 
 
 def _turn_back(tree: Tree, way: Direction, table: Table | None) -> TreePlan:

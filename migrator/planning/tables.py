@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from migrator.grove.model import Ref, SetHashes
+from migrator.grove.model import Ref
+from migrator.planning.model import SetHashes
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ class RunRecord:
     """One run: its identity, its schemes, its times, and its state.
 
     ``operator`` is the Deployment that a revert restores, ``stopped`` the one that this run itself stopped (``None`` if
-    it was at zero already). ``layouts`` holds the layouts that are not shipped, by scheme name.
+    it was at zero already).
     """
 
     run_id: str
@@ -94,7 +95,6 @@ class RunRecord:
     operator: OperatorBefore | None = None
     stopped: OperatorBefore | None = None
     counts: Mapping[str, int] = field(default_factory=dict)
-    layouts: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

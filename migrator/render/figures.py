@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from migrator.grove.model import BlastRadius, Plan, TreePlan, TreeState
+from migrator.planning.model import BlastRadius, Plan, TreePlan, TreeState
 from migrator.planning.patches import patches_of
 
 #: The patches that a run is assumed to write in a second, if nobody has measured it; docs/performance.md has figures.

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from migrator.grove.model import Advice, Finding, Ref, Severity, TreePlan
+from migrator.grove.model import Ref
 from migrator.planning.advisories import HAZARDS
 from migrator.planning.guards import CATALOGUE
+from migrator.planning.model import Advice, Finding, Severity, TreePlan
 
 #: How many objects, or different findings of one guard, are named.
 NAMED: Final = 3
@@ -25,7 +26,7 @@ _BREAK: Final = "; "
 class Statement:
     """The text of a finding without its object's name, and every object to which it applies."""
 
-    found: str
+    text: str
     refs: tuple[Ref, ...]
 
 
@@ -148,10 +149,10 @@ def _group(findings: list[Finding], consequences: Mapping[str, int]) -> FindingG
         message = finding.message
         if finding.ref is not None:
             message = message.removeprefix(str(finding.ref)).lstrip(": ") or message
-        found, _, remedy = message.partition(_BREAK)
-        if found.startswith("holds ") and finding.field:
-            found = f"{finding.field} {found}"  # a value without its field does not show where to look
-        objects = statements.setdefault(found, {})
+        text, _, remedy = message.partition(_BREAK)
+        if text.startswith("holds ") and finding.field:
+            text = f"{finding.field} {text}"  # a value without its field does not show where to look
+        objects = statements.setdefault(text, {})
         if finding.ref is not None:
             objects[finding.ref] = None
         if remedy:
@@ -162,7 +163,7 @@ def _group(findings: list[Finding], consequences: Mapping[str, int]) -> FindingG
         refuses=first.severity is Severity.REFUSAL,
         title=CATALOGUE[first.code].title,
         findings=tuple(findings),
-        statements=tuple(Statement(found, tuple(refs)) for found, refs in statements.items()),
+        statements=tuple(Statement(text, tuple(refs)) for text, refs in statements.items()),
         remedies=tuple(remedies),
         consequences=tuple(sorted(consequences.items())),
     )

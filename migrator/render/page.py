@@ -13,11 +13,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from migrator.grove.model import Plan, Ref, TreePlan, TreeState
+from migrator.grove.model import Ref
 from migrator.hashing import layouts, schemes
 from migrator.hashing.schemes import Scheme
 from migrator.planning.explain import Explanation, FieldChange, as_text, explain
 from migrator.planning.lineage import build_range
+from migrator.planning.model import Plan, TreePlan, TreeState
 from migrator.render import figures
 from migrator.render import summary as report
 from migrator.render.findings import advice_groups, change_groups, consequences, grouped

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from migrator.grove.model import Advice, BlastRadius, Finding, Plan, Ref, Severity, TreePlan, TreeState
+from migrator.grove.model import Ref
 from migrator.hashing import schemes
 from migrator.planning.blast import FIRST_ON_DELETE, live_pods
 from migrator.planning.lineage import builds_of, is_before
+from migrator.planning.model import Advice, BlastRadius, Finding, Plan, Severity, TreePlan, TreeState
 from migrator.planning.outlook import Target
 from migrator.render.figures import Share, recreated_with_migration
 

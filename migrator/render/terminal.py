@@ -10,9 +10,10 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from migrator.grove.model import Advice, Plan, Ref, Severity, TreePlan, TreeState
+from migrator.grove.model import Ref
 from migrator.hashing import schemes
 from migrator.planning.lineage import build_range
+from migrator.planning.model import Advice, Plan, Severity, TreePlan, TreeState
 from migrator.render.figures import shares
 from migrator.render.findings import (
     NAMED,
@@ -186,7 +187,7 @@ def _finding(group: FindingGroup, arrow: str, namespace: str = "") -> Tree:
     title.append(f"{group.title}{_times(len(group.findings))}", style=style)
     for statement in group.statements[:NAMED]:
         where = f"{printable(names(statement.refs, namespace))}: " if statement.refs else ""
-        node.add(Text(f"{where}{printable(statement.found)}"))
+        node.add(Text(f"{where}{printable(statement.text)}"))
     rest = group.statements[NAMED:]
     if rest:
         refs = tuple(ref for statement in rest for ref in statement.refs)

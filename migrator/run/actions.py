@@ -1,4 +1,4 @@
-"""The steps of a run, each safe to repeat: every write of a run is here, in :mod:`migrator.run.execute` or a Lease."""
+"""The steps of a run, each safe to repeat. A run writes nothing but here, in ``execute``, ``leases`` and ``events``."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import Final
 
 from migrator.errors import ForeignOperator, MigratorError, Refused
-from migrator.grove.model import TreePlan
 from migrator.planning.baseline import baseline_of, table_of
+from migrator.planning.model import TreePlan
 from migrator.planning.patches import Batch, Patch, backward
 from migrator.planning.planner import template_digest
 from migrator.planning.tables import OperatorBefore, RunRecord
 from migrator.run import admission, operator, rights
 from migrator.run.context import Context, RunOptions, RunResult
-from migrator.run.decisions import Lease, Rec
+from migrator.run.decisions import Lease, RecordState
 from migrator.run.execute import Executor, Outcome, TreeConflict
 from migrator.run.leases import OWN_LEASE, QUIET, Leases
 from migrator.run.observation import Observation, foreign, pending
@@ -51,7 +51,7 @@ class Actions:
         return self._recorder.load(again=False)
 
     def observe(self, seen: Observation) -> Observation:
-        """Read Leases and record beside the operators; while our Lease is ours, nobody else writes the record."""
+        """Add Leases and record to an observation; while our own Lease is ours, nobody else writes the record."""
         own = self.leases.look(OWN_LEASE)
         recorded = self._recorder.load(again=own.standing is not Lease.OURS)
         names = operator.lease_names(seen.operator, self._options.flags)
@@ -71,7 +71,7 @@ class Actions:
         return self._recorder.load() != seen.recorded
 
     def open_record(self, seen: Observation) -> None:
-        """Record the run, and what the operator is; but first prove that we may go on."""
+        """Record the run and the operator's state, after a proof that the run can go on."""
         context, options, recorded = self._context, self._options, seen.recorded
         installed, last, run, history = seen.operator, recorded.run, recorded.unfinished, recorded.history
         if run is None:
@@ -83,7 +83,7 @@ class Actions:
                 target=options.plan.target,
                 started=context.now(),
                 finished=None,
-                state=Rec.STOPPING,
+                state=RecordState.STOPPING,
                 revert=options.revert,
             )
             history = (last, *history) if last is not None else history
@@ -101,7 +101,7 @@ class Actions:
             self._recorder.save(Recorded(run, history, recorded.tables))
 
     def _prove(self, seen: Observation) -> None:
-        """By dry runs: label patches are accepted, others are denied, and the rate is enough."""
+        """Prove by dry runs that label patches are accepted, others are denied, and the downtime fits."""
         patches, context, limit = seen.patches, self._context, self._options.max_downtime
         if not patches:
             return
@@ -126,7 +126,7 @@ class Actions:
         return admission.probe(self._store, patches, clock=clock, sleep=sleep, policies=policies)
 
     def stop_operator(self, seen: Observation) -> None:
-        """Record what the operator is, then scale it to zero; later observations show whether its pods are gone."""
+        """Record the operator's state, then scale it to zero; later observations show whether its pods are gone."""
         self.open_record(seen)
         self._scale(seen, 0)
 
@@ -158,14 +158,15 @@ class Actions:
             return
         self._probe(seen.patches)
         if self._options.revert:
-            if run.state != Rec.REVERTING:
-                self._recorder.save(replace(recorded.origins(self._options.way), run=replace(run, state=Rec.REVERTING)))
+            if run.state != RecordState.REVERTING:
+                reverting = replace(run, state=RecordState.REVERTING)
+                self._recorder.save(replace(recorded.origins(self._options.way), run=reverting))
             return
         tables = recorded.tables
-        if run.state == Rec.REVERTING:  # it may have written to every set that it had a table of
+        if run.state == RecordState.REVERTING:  # it may have written to every set that it had a table of
             tables = tuple(replace(table, run=run.run_id) for table in tables)
-        state = replace(run, state=Rec.WRITING, source=asked.source, target=asked.target)
-        known = recorded.of_open_run() if run.state == Rec.WRITING else {}
+        state = replace(run, state=RecordState.WRITING, source=asked.source, target=asked.target)
+        known = recorded.of_open_run() if run.state == RecordState.WRITING else {}
         begun = {plan.tree.ref.uid for plan in sets.back}
         fresh = [
             plan
@@ -232,11 +233,11 @@ class Actions:
             outcomes = executor.run(batches, keep_going=keep_going)
         finally:
             if executor.doubtful and (not outcomes or any(outcome.error for outcome in outcomes)):
-                self._context.rest(LONGEST_WRITE)  # whatever is still under way ends before anything is read
+                self._context.rest(LONGEST_WRITE)  # what is still under way ends before anything is read
         self._result.patches += sum(len(outcome.written) for outcome in outcomes)
         self._result.trees += sum(outcome.complete for outcome in outcomes)
         errors = [outcome.error for outcome in outcomes if outcome.error is not None]
-        if errors:  # what decides first, and a mere conflict last
+        if errors:  # a lost Lease first, a conflict last
             raise min(errors, key=lambda e: (getattr(e, "code", "") != "lease-lost", isinstance(e, TreeConflict)))
 
     def close_record(self, seen: Observation) -> None:
@@ -248,15 +249,16 @@ class Actions:
         new = {table.uid for table in recorded.tables if table.run == run.run_id}
         kept = (t for t in recorded.origins(way).tables if t.run == run.run_id or t.uid not in new)
         counts = {"trees": self._result.trees, "patches": self._result.patches}
-        done = replace(run, state=Rec.CLOSED, finished=self._context.now(), stopped=None, counts=counts)
+        done = replace(run, state=RecordState.CLOSED, finished=self._context.now(), stopped=None, counts=counts)
         self._recorder.save(Recorded(done, recorded.history, tuple(kept)))
 
     def forget_record(self, seen: Observation) -> None:
-        """Remove what the open run recorded; what earlier runs migrated, and did not go back, stands."""
+        """Remove what the open run recorded; the tables of earlier runs whose sets did not go back stay."""
         recorded, sets, history = seen.recorded, seen.sets, seen.recorded.history
         run, last = recorded.unfinished, recorded.superseded
         if run is not None and self._options.revert and sets.read and not pending(sets.plan):
-            last = replace(run, state=Rec.CLOSED, finished=self._context.now(), stopped=None) if sets.remains else None
+            closed = replace(run, state=RecordState.CLOSED, finished=self._context.now(), stopped=None)
+            last = closed if sets.remains else None
             gone = {plan.tree.ref.uid for plan in sets.plan.trees}
             tables = tuple(table for table in recorded.tables if table.uid not in gone)
         elif run is not None and last is not None:

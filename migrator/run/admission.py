@@ -13,8 +13,9 @@ from typing import Any, Final
 from migrator import resources
 from migrator.errors import ApiError, LeaseLost, LostReply, NotAuthorised, NotFound, Refused, Rejected, TestFailed
 from migrator.exact_json import JSONObject
-from migrator.grove.model import LABEL_MANAGED_BY, MANAGED_BY_GROVE, Finding
+from migrator.grove.model import LABEL_MANAGED_BY, MANAGED_BY_GROVE
 from migrator.planning.guards.base import refuse
+from migrator.planning.model import Finding
 from migrator.planning.patches import RESOURCES, Patch
 from migrator.resources import PODS, Op, Resource
 from migrator.store import DryRun, Store
@@ -29,7 +30,7 @@ _SELF_SUBJECT_REVIEWS: Final = Resource(
 _POD_NAME: Final = "authentication.kubernetes.io/pod-name"
 _OUR_POLICIES: Final = "grove-migrator"
 
-#: How long what was just created may not be enforced yet, in seconds, and how often that is looked at.
+#: How long a policy may exist before it is enforced, and the pause between two probes, in seconds.
 _LATE: Final = 10.0
 _PAUSE: Final = 0.5
 
@@ -46,8 +47,8 @@ def authorizers(configurations: Iterable[JSONObject]) -> Iterator[Finding]:
             closed = webhook.get("failurePolicy", "Fail") == "Fail"
             if closed and (webhook.get("name") == WEBHOOK or _authorizes(webhook)):
                 what = f"ValidatingWebhookConfiguration {configuration['metadata']['name']} ({webhook.get('name')})"
-                said = f"{what} rejects every label change while the operator is stopped: {REMEDY}"
-                yield refuse("GM-202", None, None, said)
+                message = f"{what} rejects every label change while the operator is stopped: {REMEDY}"
+                yield refuse("GM-202", None, None, message)
                 return
 
 
@@ -116,8 +117,8 @@ def _accepted(asked: Store, patch: Patch, *, last: bool) -> bool | None:
     except Rejected as error:
         if not error.denied_by:
             raise
-        said = f"GM-202: a dry run of the label patch of {patch.ref} was denied: {error}; {REMEDY}"
-        raise Refused(said) from error
+        message = f"GM-202: a dry run of the label patch of {patch.ref} was denied: {error}; {REMEDY}"
+        raise Refused(message) from error
     return True
 
 
@@ -128,7 +129,7 @@ def _unchecked(asked: Store, pods: Iterable[Patch]) -> str | None:
             Op("test", "/metadata/uid", patch.ref.uid),
             Op("add", "/metadata/annotations", {"grove-migrator/probe": "must be denied"}),
         )
-        said = f"a dry run that annotates {patch.ref} was"
+        probe = f"a dry run that annotates {patch.ref}"
         try:
             asked.patch(PODS, patch.ref.namespace, patch.ref.name, ops)
         except (TestFailed, NotFound):
@@ -138,10 +139,10 @@ def _unchecked(asked: Store, pods: Iterable[Patch]) -> str | None:
         except (NotAuthorised, Rejected) as error:
             if isinstance(error, Rejected) and error.denied_by.startswith(_OUR_POLICIES):
                 return None
-            return f"{said} denied, and not by a policy of ours ({error})"
+            return f"{probe} was denied, and not by a policy of ours ({error})"
         return (
-            f"{said} accepted: the policies of manifests/base are not enforced, so this ServiceAccount may change more "
-            "than hashes"
+            f"{probe} was accepted: the policies of manifests/base are not enforced, so this ServiceAccount may change "
+            "more than hashes"
         )
     return None
 

@@ -10,8 +10,8 @@ from typing import Literal
 
 import structlog
 
-from migrator.grove.model import Plan
 from migrator.planning.images import is_target
+from migrator.planning.model import Plan
 from migrator.planning.options import Direction, PlanOptions, direction
 from migrator.run.operator import Operator, OperatorFlags
 from migrator.store import MAX_CONCURRENCY, Deadline

@@ -1,6 +1,6 @@
 """What a run does next: one table for a first run, a rerun after a crash, and a revert. Pure.
 
-What is seen gives the goal, which is to go on, to go back, or to leave; both together give the next step.
+From what is seen follows the goal: to go on, to go back, or to leave. From both follows the next step.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 class Step(StrEnum):
     """One action of a run; each is safe to repeat."""
 
-    LOOK = auto()  # read the sets; the phase is the purpose
+    LOOK = auto()  # read the sets
     WAIT = auto()  # for another holder, for pods to end, for sets to become idle
     TAKE_LEASE = auto()  # ours
     OPEN_RECORD = auto()
@@ -23,11 +23,11 @@ class Step(StrEnum):
     BACKWARD = auto()  # every set that the open run began, or those that are half-written
     RESTORE_OPERATOR = auto()
     CLOSE_RECORD = auto()  # a migration that is complete
-    FORGET_RECORD = auto()  # a run of which nothing is left
+    FORGET_RECORD = auto()  # of a run that has left nothing in the cluster
     END = auto()
 
 
-class Rec(StrEnum):
+class RecordState(StrEnum):
     """How far a run got; the record holds these words."""
 
     NONE = auto()
@@ -39,7 +39,7 @@ class Rec(StrEnum):
 
 
 class Lease(StrEnum):
-    """One Lease, or several of which the worst counts."""
+    """The state of one Lease; several Leases have the state of the worst one: lost, else held, else free."""
 
     FREE = auto()  # nobody's, expired, or parked
     HELD = auto()
@@ -47,14 +47,14 @@ class Lease(StrEnum):
     LOST = auto()  # it was ours
 
 
-class Op(StrEnum):
-    """The operators. Behind the fence ``TARGET`` waits for the Lease; ``LOOSE`` is the target's and does not."""
+class OperatorState(StrEnum):
+    """What the operator may do; ``LOOSE`` is known only behind the fence, when all Leases are ours."""
 
-    GONE = auto()
-    ENDING = auto()
-    TARGET = auto()
-    LOOSE = auto()
-    OTHER = auto()
+    GONE = auto()  # no pod exists, and none can come
+    ENDING = auto()  # it was stopped, and its pods still exist
+    TARGET = auto()  # it is the target's; behind the fence it waits for the Lease
+    LOOSE = auto()  # it is the target's, and does not wait for the Lease
+    OTHER = auto()  # it is not the target's
 
 
 class Phase(StrEnum):
@@ -82,7 +82,7 @@ class Why(StrEnum):
     REFUSED = auto()  # a guard, wrong flags, a missing right: known before a write
     FAILED = auto()  # errors or rejections that repeat, a bug, time that is up
     CONFLICT = auto()  # somebody else writes to a set
-    SKIP = auto()  # the same, where the user lets the other sets go on
+    SKIP = auto()  # a conflict, and the user lets the other sets go on
     FOREIGN = auto()  # an operator that does not know what is written
     BUSY = auto()  # somebody else holds what we wait for
     STOPPED = auto()  # asked to end
@@ -94,18 +94,18 @@ class Situation:
     """All that the decision depends on."""
 
     revert: bool = False
-    record: Rec = Rec.NONE
+    record: RecordState = RecordState.NONE
     ours: Lease = Lease.FREE
     theirs: Lease = Lease.FREE
-    operator: Op = Op.GONE
+    operator: OperatorState = OperatorState.GONE
     stoppable: bool = True
     sets: Sets = Sets.UNREAD
     phase: Phase = Phase.START
     begun: bool = False  # the cluster holds a write of the open run, or may hold one
     whole: bool = True  # no set is half-written
     restore_due: bool = False  # the operator is at zero and should come back
-    backable: bool = True  # no operator of the target was stopped or runs, so going back is an answer
-    tired: bool = False  # what follows a reason to give up failed too often
+    backable: bool = True  # no operator of the target was stopped or runs, so none relies on the target's hashes
+    tired: bool = False  # since there is a reason to give up, steps have failed too often
     why: Why = Why.NONE
 
     @property
@@ -116,7 +116,7 @@ class Situation:
     @property
     def live(self) -> bool:
         """Whether an operator may act, or only our hold of its Leases prevents it."""
-        return self.operator in {Op.TARGET, Op.LOOSE, Op.OTHER}
+        return self.operator in {OperatorState.TARGET, OperatorState.LOOSE, OperatorState.OTHER}
 
     @property
     def fenced(self) -> bool:
@@ -126,7 +126,7 @@ class Situation:
     @property
     def foreign(self) -> bool:
         """Whether an operator does not wait for the Lease, or does not know the target's hashes."""
-        return self.fenced and not self.revert and self.operator in {Op.OTHER, Op.LOOSE}
+        return self.fenced and not self.revert and self.operator in {OperatorState.OTHER, OperatorState.LOOSE}
 
     @property
     def read(self) -> bool:
@@ -142,7 +142,7 @@ class Situation:
     @property
     def finished(self) -> bool:
         """Whether record and operator are in order too: a late signal changes nothing then."""
-        in_order = self.record is Rec.NONE and not self.restore_due if self.revert else not self.open
+        in_order = self.record is RecordState.NONE and not self.restore_due if self.revert else not self.open
         ours = Lease.LOST not in {self.ours, self.theirs}
         return self.sets is Sets.DONE and self.phase is Phase.WRITTEN and in_order and ours
 
@@ -155,12 +155,12 @@ class Goal(StrEnum):
     LEAVE = auto()
 
 
-OPEN: Final = frozenset({Rec.STOPPING, Rec.WRITING, Rec.REVERTING})
-_WROTE: Final = frozenset({Rec.WRITING, Rec.REVERTING})
+OPEN: Final = frozenset({RecordState.STOPPING, RecordState.WRITING, RecordState.REVERTING})
+_WROTE: Final = frozenset({RecordState.WRITING, RecordState.REVERTING})
 
 
 def why(seen: Situation) -> Why:
-    """The reason to give up: the one that is known, or what is seen itself."""
+    """The reason to give up: the one that is known already, or else one that follows from what is seen."""
     if Lease.LOST in {seen.ours, seen.theirs}:
         return Why.ENDS_HERE
     if seen.why is not Why.NONE:
@@ -176,7 +176,7 @@ def why(seen: Situation) -> Why:
 
 
 def goal(seen: Situation) -> Goal:  # noqa: PLR0911 - a table
-    """Where to: on, back, or out."""
+    """Where the run goes from here."""
     reason = why(seen)
     if reason is Why.NONE:
         return Goal.ONWARD
@@ -184,7 +184,7 @@ def goal(seen: Situation) -> Goal:  # noqa: PLR0911 - a table
         return Goal.ONWARD
     if reason in {Why.ENDS_HERE, Why.STOPPED, Why.BUSY} or seen.revert or not seen.begun or seen.record not in _WROTE:
         return Goal.LEAVE
-    if seen.tired or not seen.backable or seen.operator is Op.LOOSE or seen.ours is Lease.HELD:
+    if seen.tired or not seen.backable or seen.operator is OperatorState.LOOSE or seen.ours is Lease.HELD:
         return Goal.LEAVE
     if seen.live and not seen.stoppable and not seen.fenced:
         return Goal.LEAVE
@@ -204,7 +204,7 @@ def _onward(seen: Situation) -> Step:  # noqa: PLR0911 - a table
     if not seen.fenced:
         if seen.sets is Sets.UNREAD and (seen.ours is not Lease.OURS or not seen.open):
             return Step.LOOK
-        if seen.sets is Sets.DONE and not _is_loose(seen):
+        if seen.sets is Sets.DONE and not _untidy(seen):
             return Step.END
     step = _fence(seen)
     if step is not None or not seen.read:
@@ -218,9 +218,9 @@ def _onward(seen: Situation) -> Step:  # noqa: PLR0911 - a table
     return Step.FORGET_RECORD if seen.revert else Step.CLOSE_RECORD
 
 
-def _is_loose(seen: Situation) -> bool:
-    """Whether a dead run's record or operator waits to be put in order; not urgent while an operator runs."""
-    return (seen.open or (seen.revert and seen.record is Rec.CLOSED)) and not seen.live
+def _untidy(seen: Situation) -> bool:
+    """Whether a dead run has left a record to close or an operator to restore; that can wait while an operator runs."""
+    return (seen.open or (seen.revert and seen.record is RecordState.CLOSED)) and not seen.live
 
 
 def _fence(seen: Situation) -> Step | None:
@@ -233,7 +233,7 @@ def _fence(seen: Situation) -> Step | None:
         return Step.OPEN_RECORD
     if seen.live:
         return Step.STOP_OPERATOR
-    if seen.operator is Op.ENDING or seen.theirs is Lease.HELD:
+    if seen.operator is OperatorState.ENDING or seen.theirs is Lease.HELD:
         return Step.WAIT
     return Step.TAKE_OPERATOR_LEASES
 
@@ -244,11 +244,11 @@ def _back(seen: Situation) -> Step:
 
 def _leave(seen: Situation) -> Step:
     if seen.sets is Sets.UNREAD and seen.phase is Phase.WRITTEN and not seen.tired:
-        return Step.LOOK  # so that the exit code is of what is there
+        return Step.LOOK  # the exit code reports what is there now
     if seen.theirs is Lease.LOST or (seen.begun and not seen.restore_due) or not seen.open or seen.tired:
         return Step.END
     if seen.ours is not Lease.OURS:
-        if seen.record is Rec.STOPPING and seen.restore_due and why(seen) is Why.REFUSED:
+        if seen.record is RecordState.STOPPING and seen.restore_due and why(seen) is Why.REFUSED:
             return Step.TAKE_LEASE if seen.ours is Lease.FREE else Step.WAIT
         return Step.END
     return Step.RESTORE_OPERATOR if seen.restore_due else Step.FORGET_RECORD
@@ -267,19 +267,19 @@ class Exit(IntEnum):
 
 
 def exit_code(reason: int, seen: Situation) -> int:
-    """The exit code: the reason chooses it, and what was seen last vetoes it.
+    """The exit code: the reason proposes it, and what was seen last may overrule it.
 
-    What could not be read counts as begun, and so does a revert that may have written.
+    If the sets could not be read, or a revert may have written, the run counts as begun.
     """
     if reason == Exit.DONE:
         return reason if seen.sets is Sets.DONE and not (seen.revert and seen.restore_due) else Exit.STUCK
     if reason == Exit.LOST and seen.why is Why.BUSY and seen.ours is Lease.HELD:
         return Exit.LOST  # what is there is the work of the run that holds the Lease
-    if seen.begun or (seen.revert and seen.record is Rec.REVERTING):
+    if seen.begun or (seen.revert and seen.record is RecordState.REVERTING):
         return Exit.LOST if reason == Exit.LOST and seen.whole and seen.sets is not Sets.UNREAD else Exit.STUCK
     if reason == Exit.LOST and Lease.LOST in {seen.ours, seen.theirs}:
         return reason  # the run that has the Lease now restores the operator
-    return Exit.STUCK if seen.restore_due or seen.record is Rec.OTHER else reason
+    return Exit.STUCK if seen.restore_due or seen.record is RecordState.OTHER else reason
 
 
 def parks(code: int, seen: Situation) -> bool:
@@ -288,5 +288,5 @@ def parks(code: int, seen: Situation) -> bool:
     The target's is let in if nothing was written since the fence: it reads what it read before it was stopped.
     """
     if code == Exit.STUCK:
-        return not (seen.operator is Op.TARGET and seen.phase is Phase.FENCED)
-    return seen.begun and code != Exit.DONE and seen.operator is not Op.GONE
+        return not (seen.operator is OperatorState.TARGET and seen.phase is Phase.FENCED)
+    return seen.begun and code != Exit.DONE and seen.operator is not OperatorState.GONE

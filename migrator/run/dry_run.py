@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 from migrator.errors import NotAuthorised, UsageError, VerificationFailed
-from migrator.grove.model import Finding, Plan, Snapshot
-from migrator.planning.baseline import table_of
+from migrator.grove.model import Snapshot
+from migrator.grove.places import stored_hashes
 from migrator.planning.cluster_findings import operator_unseen, record_unseen
+from migrator.planning.model import Change, Finding, Plan
 from migrator.planning.options import PlanOptions
 from migrator.planning.outlook import Target, outlook
 from migrator.planning.planner import make_plan
 from migrator.run import events, operator, rights
 from migrator.run.context import Context, RunOptions, RunResult
 from migrator.run.execute import Executor
-from migrator.run.observation import Observation, left_of, look_ahead, pending, refused
+from migrator.run.observation import Observation, look_ahead, pending, refused
 from migrator.run.record import Recorder
 from migrator.run.snapshot import take
 from migrator.store import DryRun, Store
@@ -57,11 +58,19 @@ def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
     del batches, outcomes
     if store.dry_run is DryRun.NONE:  # a file: what a dry run sent cannot be read anywhere
         with events.timed("verify", seconds, context):
-            tables = {tree.tree.ref: table_of(tree) for tree in pending(result.plan)}
-            again = [tree.ref for tree in take(store).trees if tree.ref in tables and left_of(tree, tables[tree.ref])]
-        if again:
-            raise VerificationFailed(f"{again[0]} is not as it was written")
+            wrong = next(_not_as_planned(store, result.plan), None)
+        if wrong is not None:
+            what = f"{wrong.ref}: {wrong.field} was changed, and does not read as {wrong.new}"
+            raise VerificationFailed(f"{what}; no file is written, please report this")
     return result
+
+
+def _not_as_planned(store: Store, plan: Plan) -> Iterator[Change]:
+    """The changes of a plan whose new value is not what is read now."""
+    read = {tree.ref: tree for tree in take(store).trees}
+    for tree in pending(plan):
+        values = {(item.ref, item.field): item.value for item in stored_hashes(read[tree.tree.ref])}
+        yield from (change for change in tree.changes if values.get((change.ref, change.field)) != change.new)
 
 
 def preview(store: Store, options: PlanOptions, *, now: Callable[[], datetime], namespace: str) -> Plan:
@@ -70,33 +79,49 @@ def preview(store: Store, options: PlanOptions, *, now: Callable[[], datetime], 
     On a cluster the recorded tables count. What only a run would be refused for, or may not be read here, is a warning.
     Raises what the store raises, and :class:`~migrator.errors.UsageError` for a cluster without Grove's CRDs.
     """
-    snapshot, known, described = _look(store, options, now, namespace)
-    return described(make_plan(snapshot, options, **known))
+    read = _read(store, options, now, namespace)
+    return read.added_to(make_plan(read.snapshot, options, **read.known))
 
 
 def preview_targets(
     store: Store, options: PlanOptions, *, now: Callable[[], datetime], namespace: str
 ) -> Iterator[Target]:
     """The same for every scheme that a release speaks."""
-    snapshot, known, described = _look(store, options, now, namespace)
-    for target in outlook(snapshot, options, **known):
-        yield replace(target, plan=described(target.plan))
+    read = _read(store, options, now, namespace)
+    for target in outlook(read.snapshot, options, **read.known):
+        yield replace(target, plan=read.added_to(target.plan))
 
 
-def _look(
-    store: Store, options: PlanOptions, now: Callable[[], datetime], namespace: str
-) -> tuple[Snapshot, dict[str, Any], Callable[[Plan], Plan]]:
-    """Read everything once: the snapshot, what else the planner is given, and what adds the operator to a plan."""
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What was read, for plans of any target: the snapshot, and the findings and the operator that each plan gets.
+
+    ``known`` are the planner's other inputs: the recorded tables, the time, the running release.
+    """
+
+    snapshot: Snapshot
+    known: Mapping[str, Any] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
+    operator: str | None = None
+
+    def added_to(self, plan: Plan) -> Plan:
+        """The plan with the operator and, if there is anything to change, with the findings."""
+        findings = self.findings if any(tree.changes for tree in plan.trees) else ()
+        return replace(plan, findings=(*plan.findings, *findings), operator=self.operator)
+
+
+def _read(store: Store, options: PlanOptions, now: Callable[[], datetime], namespace: str) -> _Read:
+    """Read everything once; what may not be read about operator and record becomes a finding."""
     snapshot = take(store, phases=True, namespace=options.selection.namespace)
     if not store.is_cluster:
-        return snapshot, {}, lambda plan: plan
+        return _Read(snapshot)
     if not snapshot.installed:
         raise UsageError(
             "this API server does not know podcliquesets.grove.io: Grove's CRDs are not installed; is it the cluster "
             "that you mean?"
         )
     if not snapshot.trees:
-        return snapshot, {"now": now()}, lambda plan: plan
+        return _Read(snapshot, {"now": now()})
     seen, unseen = Observation(RunOptions(options)), list[Finding]()
     try:
         seen = replace(seen, found=operator.find(store, seen.options.flags))
@@ -108,10 +133,4 @@ def _look(
         unseen.append(record_unseen(str(error)))
     known = {"tables": seen.recorded.by_set(), "now": now(), "running": seen.release}
     findings = (*unseen, *seen.findings(looking=True))
-    operators = seen.operator.description if seen.operator else None
-
-    def described(plan: Plan) -> Plan:
-        more = findings if any(tree.changes for tree in plan.trees) else ()
-        return replace(plan, findings=(*plan.findings, *more), operator=operators)
-
-    return snapshot, known, described
+    return _Read(snapshot, known, findings, seen.operator.description if seen.operator else None)

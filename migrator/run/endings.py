@@ -1,4 +1,4 @@
-"""Why a run gives up, and the error with which it ends; the error's exit code is the cluster's state."""
+"""Why a run gives up, and the error with which it ends; its exit code reports the cluster's state."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from migrator import errors
-from migrator.run.decisions import Exit, Lease, Op, Rec, Sets, Situation, Step, Why
+from migrator.run.decisions import Exit, Lease, OperatorState, RecordState, Sets, Situation, Step, Why
 from migrator.run.execute import TreeConflict
 from migrator.run.observation import Observation, refused
 
@@ -23,7 +23,7 @@ _REASONS: Final[tuple[tuple[tuple[type[BaseException], ...], Why], ...]] = (
 
 @dataclass(slots=True)
 class Memory:
-    """All that a run remembers beside its Leases and what it saw last; moments are the clock's."""
+    """All that a run remembers beside its Leases and what it saw last; times are those of the context's clock."""
 
     idle_until: float  # sets may become idle until then
     failed: Step | None = None  # the step that failed last
@@ -43,31 +43,33 @@ def reason_of(error: BaseException, *, skips: bool) -> Why:
 
 
 def cause_of(reason: Why, seen: Observation) -> errors.MigratorError:
-    """The error that stands for a reason to give up that was seen."""
+    """The error for a reason to give up that was seen, and that no error gave."""
     installed, refusal = seen.operator, refused(seen.plan)
     if reason is Why.REFUSED and refusal is not None:
         return refusal
     if reason is Why.FOREIGN and installed is not None:
-        said = (
+        does = (
             "is not the target's: somebody started an operator during the run (keep it at zero, or name the target's "
             "image with --target-image)"
         )
         if not seen.fenced:
-            said = "runs: scale it to zero, or run with --stop-operator"
-        elif seen.op is Op.LOOSE:
-            said = "acts without waiting for the Lease: stop it, then run again"
-        return errors.ForeignOperator(f"{installed.evidence} {said}")
+            does = "runs: scale it to zero, or run with --stop-operator"
+        elif seen.operator_state is OperatorState.LOOSE:
+            does = "acts without waiting for the Lease: stop it, then run again"
+        return errors.ForeignOperator(f"{installed.evidence} {does}")
     return errors.LeaseLost("the Lease is not ours any more: nothing more may be written")
 
 
 def overdue(what: str, seen: Observation) -> errors.LostRace:
-    """What we wait for, by name."""
+    """The error that names what was waited for."""
     if seen.operator is not None and seen.operator.pods and seen.own.standing is Lease.OURS:
         return errors.LostRace(f"{what}: {seen.operator.evidence} still exists; wait until it is gone")
     held = [lease for lease in (seen.own, *seen.theirs) if lease.standing is Lease.HELD]
     names = "; ".join(f"Lease {lease.name} is held by {lease.holder}" for lease in held)
-    said = "another migration or an operator is running; stop it or wait for its end, then run again"
-    return errors.LostRace(f"{what}: {names}: {said}" if names else f"{what}; run again")
+    if not names:
+        return errors.LostRace(f"{what}; run again")
+    advice = "another migration or an operator is running; stop it or wait for its end, then run again"
+    return errors.LostRace(f"{what}: {names}: {advice}")
 
 
 def reason_code(memory: Memory, seen: Situation) -> int:
@@ -84,18 +86,19 @@ def reason_code(memory: Memory, seen: Situation) -> int:
 
 
 def error_of(code: int, cause: BaseException | None, seen: Situation) -> BaseException:
-    """The error with this exit code, and with its cause and what to do next in words."""
+    """The error with this exit code; its message has the cause and the next step."""
     cause = cause or errors.ClusterError("the run ended")
     if isinstance(cause, KeyboardInterrupt | errors.Interrupted):
         cause = errors.Interrupted(
             "interrupted before the first write; run again" if code == Exit.FAILED else "interrupted"
         )
     if code == Exit.REVERTED:
-        earlier = (
-            "the writes of this run were put back, and those of an earlier run stay: do not start the old operator"
-        )
-        said = "everything was put back" if seen.record is Rec.NONE else earlier
-        return errors.Reverted(f"{cause}; {said}")
+        result = "everything was put back"
+        if seen.record is not RecordState.NONE:
+            result = (
+                "the writes of this run were put back, and those of an earlier run stay: do not start the old operator"
+            )
+        return errors.Reverted(f"{cause}; {result}")
     if code == Exit.STUCK:
         return errors.NotReverted(f"{cause}; {_left(seen)}")
     if code == Exit.LOST and seen.why is Why.SKIP and seen.begun:
@@ -112,10 +115,9 @@ def _left(seen: Situation) -> str:
     """What is left, and what to do next."""
     if not seen.begun and not seen.restore_due:
         return "it is not known whether the record of the run is closed: run again"
-    left = "what was written is still there" if seen.begun else "the operator is at zero and was not given back"
+    unrestored = "the operator is at zero and its replicas were not restored"
+    left = "what was written is still there" if seen.begun else unrestored
     if seen.begun and not seen.backable:
         start = "" if seen.live else " (start it; docs/upgrade.md has the command that gives up a parked Lease)"
-        return (
-            f"{left}: run again; if that is refused, let the target's operator run{start}, which knows what was written"
-        )
+        return f"{left}: run again; if that is refused, let the target's operator run{start}: it knows what was written"
     return f"{left}: keep the operator at zero, and run again, or `run --revert`"

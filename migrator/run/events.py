@@ -1,4 +1,4 @@
-"""One Event per PodCliqueSet, for those who look with kubectl; a failure to write it is logged and no more.
+"""One Event per PodCliqueSet, for people who use kubectl; a failure to write one is only logged.
 
 Limits and required fields are those of events.k8s.io/v1 (Kubernetes: ``pkg/apis/core/validation/events.go``).
 """
@@ -14,7 +14,8 @@ import structlog
 
 from migrator.errors import ClusterError, LostReply, NotAuthorised, Unreachable
 from migrator.exact_json import JSONObject
-from migrator.grove.model import Plan, Ref, Severity, TreeState
+from migrator.grove.model import Ref
+from migrator.planning.model import Plan, Severity, TreeState
 from migrator.resources import EVENTS, POD_CLIQUE_SETS
 from migrator.run.context import Context
 from migrator.run.leases import micro_time
@@ -29,15 +30,16 @@ _INSTANCE_BYTES: Final = 128
 
 
 def migrated(store: Store, plan: Plan, context: Context) -> None:
-    """Write one about every PodCliqueSet that was migrated and verified."""
-    done = (tree for tree in plan.trees if tree.state is TreeState.MIGRATE)
-    said = "stored hashes were migrated from"
-    notes = {t.tree.ref: f"{len(t.changes)} {said} {t.source} to {t.target}; no pod was touched" for t in done}
+    """Write an Event about every PodCliqueSet that was migrated and verified."""
+    notes = {}
+    for tree in (tree for tree in plan.trees if tree.state is TreeState.MIGRATE):
+        way = f"from {tree.source} to {tree.target}"
+        notes[tree.tree.ref] = f"{len(tree.changes)} stored hashes were migrated {way}; no pod was touched"
     _write(store, notes, "Normal", MIGRATED, context)
 
 
 def refused(store: Store, plan: Plan, context: Context) -> None:
-    """Write one about every PodCliqueSet that a guard refuses, with the guards' codes."""
+    """Write an Event about every PodCliqueSet that a guard refuses, with the guards' codes."""
     notes = {}
     for tree in (tree for tree in plan.trees if tree.refusals and tree.state is TreeState.REFUSED):
         codes = ", ".join(sorted({finding.code for finding in tree.refusals}))
@@ -47,7 +49,7 @@ def refused(store: Store, plan: Plan, context: Context) -> None:
 
 @contextmanager
 def timed(stage: str, seconds: dict[str, float], context: Context) -> Iterator[None]:
-    """Time what happens inside, and log its begin and end; ``seconds`` gains the stage's time."""
+    """Log the start and the end of a stage, and add its time to ``seconds``."""
     started = context.clock()
     context.log.info("stage_started", stage=stage)
     try:
@@ -101,7 +103,7 @@ def _write(store: Store, notes: Mapping[Ref, str], kind: str, reason: str, conte
             store.create(EVENTS, ref.namespace, body)
         except (NotAuthorised, Unreachable) as error:
             context.log.warning("events_not_written", object=str(ref), error=str(error))
-            return  # the others would fail alike
+            return  # the others would fail too
         except (ClusterError, LostReply) as error:
             context.log.warning("event_not_written", object=str(ref), error=str(error))
 

@@ -1,8 +1,8 @@
 """Who may write: the holder of our own Lease and of every Lease that an operator may use.
 
-A Lease is free if it names no holder, if it is parked, or if it has not moved for its ``leaseDurationSeconds`` on our
-clock since we first saw it so; times that other machines wrote are never compared. It is taken, renewed, parked and
-released by compare-and-swap. Ours lasts 60 seconds, and client-go obeys the duration in the Lease
+A Lease is free if it names no holder, if it is parked, or if we have seen it unchanged for its
+``leaseDurationSeconds``, by our own clock: times that other machines wrote are never compared. It is taken, renewed,
+parked and released by compare-and-swap. Ours lasts 60 seconds, and client-go obeys the duration in the Lease
 (``tools/leaderelection/leaderelection.go:tryAcquireOrRenew``). Our hold ends for good 40 seconds after the *sending*
 of the last confirmed renewal, and every write must end before that: none is under way once others may take the Lease.
 
@@ -27,7 +27,7 @@ from migrator.run.context import Context
 from migrator.run.decisions import Lease
 from migrator.store import Store
 
-#: Ours, under one name in every cluster: who lacks it writes nothing.
+#: Our own Lease has the same name in every cluster; a run without it writes nothing.
 OWN_LEASE: Final = "grove-migrator"
 
 DURATION: Final = 60.0
@@ -35,7 +35,8 @@ HOLD: Final = 40.0
 RENEW_EVERY: Final = 5.0
 RETRY_EVERY: Final = 2.0
 
-#: How long a taker keeps quiet, in seconds: a request of a holder that did not let go may still be under way.
+#: For how long, in seconds, a run writes nothing after it took a Lease that its holder had not released: a request of
+#: that holder may still be under way.
 QUIET: Final = 15.0
 
 PARKED: Final = "grove-migrator: half migrated, run again"
@@ -87,7 +88,7 @@ class LeaseRecord:
 
 @dataclass(frozen=True, slots=True)
 class LeaseSeen:
-    """A Lease as it was seen; it may be taken after ``wait`` seconds, if it does not move."""
+    """A Lease as it was seen; it may be taken after ``wait`` seconds if it does not change until then."""
 
     name: str
     standing: Lease
@@ -97,7 +98,7 @@ class LeaseSeen:
 
 @dataclass(frozen=True, slots=True)
 class _Sighting:
-    """A foreign holder, and since when its Lease has not moved; ``found`` is ``None`` if it is deleted."""
+    """Another's Lease, and since when it has not changed; ``found`` is ``None`` if it is deleted."""
 
     holder: LeaseRecord
     found: LeaseRecord | None
@@ -154,7 +155,7 @@ class Leases:
             holder = record if record is not None or seen is None else seen.holder
             if holder is None:
                 return LeaseSeen(name, Lease.FREE)
-            # The holder of a Lease that is deleted finds that out at its own next renewal.
+            # The holder of a deleted Lease goes on until its next renewal fails.
             seen = self._sightings[name] = _Sighting(holder, record, self._clock())
         left = seen.since + seen.holder.seconds - began
         return LeaseSeen(name, Lease.FREE if left <= 0 else Lease.HELD, seen.holder.holder, max(left, 0.0))
@@ -285,7 +286,7 @@ class Leases:
         return {**(before.spec if before else {}), "holderIdentity": holder, **times}
 
     def _moving(self) -> str:
-        """A time later than every one before: contenders see that we live by seeing the text change."""
+        """A time later than every one before: contenders see by the changed text that we live."""
         self._last = moment = max(self._context.now(), self._last + timedelta(microseconds=1))
         return micro_time(moment)
 

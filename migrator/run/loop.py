@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from migrator.errors import ClusterError, Interrupted, Rejected, UsageError
-from migrator.grove.model import Plan
+from migrator.planning.model import Plan
 from migrator.run import admission, events, operator
 from migrator.run.actions import Actions
 from migrator.run.context import Context, RunOptions, RunResult
@@ -28,7 +28,7 @@ _TIME_TO_LEAVE: Final = 60.0
 
 _LOOKS: Final = {Phase.START: "preflight", Phase.FENCED: "snapshot", Phase.WRITTEN: "verify"}
 
-#: What the steps do, and the stage to which their time is counted. A true answer: the sets must be read again.
+#: For each step the stage to which its time counts, and its action. If that returns true, the sets are read again.
 _STEPS: Final[Mapping[Step, tuple[str, Callable[[Actions, Observation], bool | None]]]] = {
     Step.TAKE_LEASE: ("fence", Actions.take_lease),
     Step.OPEN_RECORD: ("record", Actions.open_record),
@@ -108,7 +108,7 @@ class _Run:
         )
 
     def _judge(self) -> None:
-        """Take note of what ends a run by being seen: a signal, the time, an operator."""
+        """Give up if a reason is seen: a signal, the end of the time, an operator."""
         memory, context = self._memory, self._context
         if self._seen.why is Why.NONE:
             if context.stop.is_set():
@@ -118,7 +118,7 @@ class _Run:
             elif self._impatient and decide(self._situation()) is Step.WAIT:
                 self._give_up(Why.BUSY, overdue(f"waited for {PATIENCE:.0f} s", self._seen))
             elif memory.tried[Step.FORWARD] > ATTEMPTS:
-                self._give_up(Why.FAILED, ClusterError("values that were written do not stay as they were written"))
+                self._give_up(Why.FAILED, ClusterError("somebody else keeps changing the written values"))
         reason = why(self._situation())
         if reason is not Why.NONE and (self._seen.why is Why.NONE or reason is Why.ENDS_HERE is not self._seen.why):
             self._give_up(reason, cause_of(reason, self._seen))
@@ -141,7 +141,8 @@ class _Run:
             if step is Step.FORWARD:
                 with events.timed("record", self._result.seconds, context):
                     self._actions.save_tables(seen)
-                self._seen = replace(seen, recorded=self._actions.recorded)  # begun, even if nothing is seen any more
+                # From here on the run counts as begun, even if nothing can be read any more.
+                self._seen = replace(seen, recorded=self._actions.recorded)
             if step in {Step.FORWARD, Step.BACKWARD}:
                 memory.tried[step] += 1
                 self._unread(Phase.WRITTEN)
@@ -221,7 +222,7 @@ class _Run:
                 events.refused(self._store, self._seen.plan, self._context)
             if code == Exit.DONE and not self._options.revert:
                 events.migrated(self._store, self._result.plan, self._context)
-        except (Exception, KeyboardInterrupt) as late:  # noqa: BLE001 - what the cluster's state is stays so
+        except (Exception, KeyboardInterrupt) as late:  # noqa: BLE001 - the cluster's state does not depend on it
             self._log.warning("not_left_in_order", error=str(late), next="the Leases are free in a minute")
         if code == Exit.DONE:
             return self._done()

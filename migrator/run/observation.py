@@ -1,4 +1,4 @@
-"""What is in the cluster now: one value, from which everything that a run decides derives."""
+"""What is in the cluster now, as one value: a run derives every decision from it."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from typing import Final
 
 from migrator.errors import Refused, UsageError
 from migrator.gc_paused import gc_paused
-from migrator.grove.model import Change, Finding, Plan, Severity, Snapshot, Tree, TreePlan, TreeState
+from migrator.grove.model import Snapshot, Tree
 from migrator.grove.places import stored_hashes
 from migrator.hashing import schemes
 from migrator.planning.detect import Pair
 from migrator.planning.guards.base import refuse, warn
 from migrator.planning.images import other_digest, release_in
-from migrator.planning.options import AUTO, Selection
+from migrator.planning.model import Change, Finding, Plan, Severity, TreePlan, TreeState
+from migrator.planning.options import AUTO
 from migrator.planning.patches import Batch, Patch, backward, forward
 from migrator.planning.planner import changes_of, is_of, make_plan
 from migrator.planning.revert import make_revert
 from migrator.planning.tables import Table
 from migrator.run import operator
 from migrator.run.context import Context, RunOptions
-from migrator.run.decisions import OPEN, Lease, Op, Phase, Rec, Sets, Situation, Why
+from migrator.run.decisions import OPEN, Lease, OperatorState, Phase, RecordState, Sets, Situation, Why
 from migrator.run.leases import OWN_LEASE, LeaseSeen
 from migrator.run.operator import Found, Operator
 from migrator.run.record import Recorded, Recorder
@@ -93,7 +94,7 @@ class Observation:
 
     @property
     def patches(self) -> list[Patch]:
-        """All of them, made anew each time: they take much room."""
+        """The patches of all sets, made anew each time because they take much memory."""
         return [patch for batch in self.batches for patch in batch.patches]
 
     @property
@@ -103,7 +104,7 @@ class Observation:
 
     @property
     def writes(self) -> bool:
-        """Whether a run would do anything but look: one that is refused, or finds nothing to do, does not."""
+        """Whether a run would write anything: not if it is refused or has nothing to do."""
         return self.continues or (bool(pending(self.plan)) and not refusals_of(self.plan))
 
     @property
@@ -115,7 +116,7 @@ class Observation:
 
     @property
     def their_standing(self) -> Lease:
-        """The operator's Leases, of which the worst counts."""
+        """The state of the operator's Leases: that of the worst one."""
         return min((lease.standing for lease in self.theirs), key=_FROM_WORST.index, default=Lease.FREE)
 
     @property
@@ -126,14 +127,14 @@ class Observation:
     def situation(self, *, tired: bool, idle: bool, stopping: bool) -> Situation:
         """What a decision depends on.
 
-        ``idle``: sets may become idle. ``stopping``: the operator may have been stopped since it was seen.
+        ``idle``: sets may still become idle. ``stopping``: the operator may have been stopped since it was seen.
         """
         return Situation(
             revert=self.options.revert,
-            record=self.rec,
+            record=self.record_state,
             ours=self.own.standing,
             theirs=self.their_standing,
-            operator=self.op,
+            operator=self.operator_state,
             stoppable=self.options.stop_operator and (self.operator is None or bool(self.operator.deployment)),
             sets=Sets.BUSY if idle and self.to_do is Sets.REFUSED and self.phase is Phase.START else self.to_do,
             phase=self.phase,
@@ -146,31 +147,31 @@ class Observation:
         )
 
     @cached_property
-    def rec(self) -> Rec:
+    def record_state(self) -> RecordState:
         """How far the recorded run got."""
         run = self.recorded.run
         if run is None:
-            return Rec.NONE
+            return RecordState.NONE
         if run.finished is not None:
-            return Rec.CLOSED
-        state, way = Rec(run.state) if run.state in OPEN else Rec.OTHER, self.options.way
+            return RecordState.CLOSED
+        state, way = RecordState(run.state) if run.state in OPEN else RecordState.OTHER, self.options.way
         ours = all(is_of(table, way) for table in self.recorded.of_open_run().values())
-        return state if ours or state is Rec.STOPPING else Rec.OTHER
+        return state if ours or state is RecordState.STOPPING else RecordState.OTHER
 
     @property
-    def op(self) -> Op:
+    def operator_state(self) -> OperatorState:
         """What the operator may do."""
         if self.operator is None or self.operator.gone:
-            return Op.GONE
+            return OperatorState.GONE
         if not self.fenced and self.operator.deployment and not self.operator.replicas:
-            return Op.ENDING  # it is scaled to zero, so its pods end soon
+            return OperatorState.ENDING  # it is scaled to zero, so its pods end soon
         targets = all(map(self.options.speaks, self.operator.images))
         if not self.operator.live and (not self.fenced or targets):
-            return Op.ENDING
+            return OperatorState.ENDING
         if not targets:
-            return Op.OTHER
-        held = [lease.name for lease in self.theirs]
-        return Op.LOOSE if self.fenced and not operator.kept_out(self.operator, held) else Op.TARGET
+            return OperatorState.OTHER
+        waits = not self.fenced or operator.kept_out(self.operator, [lease.name for lease in self.theirs])
+        return OperatorState.TARGET if waits else OperatorState.LOOSE
 
     @cached_property
     def to_do(self) -> Sets:
@@ -196,19 +197,19 @@ class Observation:
     @cached_property
     def begun(self) -> bool:
         """Whether the cluster holds a write of the open run, or may hold one."""
-        if self.rec not in {Rec.WRITING, Rec.REVERTING}:
-            return self.rec is Rec.OTHER
+        if self.record_state not in {RecordState.WRITING, RecordState.REVERTING}:
+            return self.record_state is RecordState.OTHER
         if not self.sets.read or self.phase is Phase.START:
             return True
-        if self.options.revert and self.rec is Rec.REVERTING:
+        if self.options.revert and self.record_state is RecordState.REVERTING:
             return self.to_do is not Sets.DONE
         return bool(self.sets.back)
 
     @property
     def replicas_due(self) -> int | None:
-        """The replicas that the operator should get back now: we stopped it, and it reads what is there.
+        """The replicas that the operator should get back now: we stopped it, and it knows the hashes that are stored.
 
-        The target's operator reads what an earlier run wrote, and had read it when this run stopped it.
+        The target's operator knows what an earlier run wrote, because it ran when this run stopped it.
         """
         run, installed, options = self.recorded.run, self.operator, self.options
         if run is None or installed is None or not installed.deployment or installed.replicas:
@@ -226,7 +227,7 @@ class Observation:
 
     @property
     def target_was_running(self) -> bool:
-        """Whether the target's operator was at work before this run, or is: it reads what is written."""
+        """Whether an operator of the target ran before this run or runs now: then it relies on the target's hashes."""
         run, installed = self.recorded.unfinished, self.operator
         was = (run.stopped or run.operator) if run is not None else None
         images = {was.image} if was is not None and was.replicas else set[str]()
@@ -235,23 +236,23 @@ class Observation:
         return any(map(self.options.speaks, images))
 
     def findings(self, *, looking: bool = False) -> list[Finding]:
-        """What operators, webhooks and the record have against a run.
+        """The objections of operators, webhooks and the record to a run.
 
-        For those who are only ``looking``, all but GM-203 and GM-205 are warnings: a run can stop a live operator.
+        With ``looking``, for ``plan``, all but GM-203 and GM-205 are warnings: a run can stop a live operator.
         """
         found = [*self.found.findings, *self._of_operator(stops=looking or self.options.stop_operator)]
         run, installed = self.recorded.unfinished, self.operator
-        if self.rec is Rec.OTHER and run is not None:
+        if self.record_state is RecordState.OTHER and run is not None:
             flags = f"--to {run.target}" if run.source == AUTO else f"--from {run.source} --to {run.target}"
-            said = f"an earlier migration to {run.target} did not end: finish it with `run {flags}`"
-            found.append(refuse("GM-205", None, None, f"{said}, or undo it with `run --revert {flags}`"))
+            message = f"an earlier migration to {run.target} did not end: finish it with `run {flags}`"
+            found.append(refuse("GM-205", None, None, f"{message}, or undo it with `run --revert {flags}`"))
         if not looking:
             return found
         found = [f if f.code in {"GM-203", "GM-205"} else replace(f, severity=Severity.WARNING) for f in found]
         if installed is not None and not installed.gone:
             ref = installed.pods[0].ref if installed.pods else None
-            said = "the run needs it stopped, with --stop-operator or by hand"
-            found.append(warn("GM-122", ref, None, f"{installed} is running ({installed.image}): {said}"))
+            remedy = "the run needs it stopped, with --stop-operator or by hand"
+            found.append(warn("GM-122", ref, None, f"{installed} is running ({installed.image}): {remedy}"))
         return found
 
     def _of_operator(self, *, stops: bool) -> Iterator[Finding]:
@@ -262,8 +263,9 @@ class Observation:
             pod = next(iter(installed.pods), None)
             ref, what = (pod.ref, f"{pod} exists") if pod else (None, f"{installed} has replicas {installed.replicas}")
             if not stops:
-                said = "a live operator that sees other hashes starts a rolling update; scale it to zero, or run with"
-                yield refuse("GM-122", ref, None, f"{what}: {said} --stop-operator")
+                why = "a live operator that sees other hashes starts a rolling update"
+                remedy = "scale it to zero, or run with --stop-operator"
+                yield refuse("GM-122", ref, None, f"{what}: {why}; {remedy}")
             elif not installed.deployment and installed.live:
                 yield refuse("GM-122", ref, None, f"{what} without a Deployment: stop it yourself, then run again")
         for pod in installed.pods:
@@ -275,17 +277,16 @@ class Observation:
 def read_sets(store: Store, seen: Observation, context: Context) -> Observation:
     """Read the sets, and judge them by the guards or, after a write, by the tables; raises what the store raises."""
     snapshot, options, recorded, way = take(store), seen.options, seen.recorded, seen.options.way
-    everything = replace(options.plan, selection=Selection())
     plan, remains = Plan(options.plan.source, options.plan.target, ()), False
     with gc_paused():
         tables = {uid: table for uid, table in recorded.of_open_run().items() if is_of(table, way)}
         trees = tuple(tree for tree in snapshot.trees if tree.ref.uid in tables)
-        undo = make_revert(Snapshot(trees), everything, tables=tables).trees
+        undo = make_revert(Snapshot(trees), options.plan, tables=tables).trees
         back = tuple(tree for tree in undo if tree.changes)
         left = {tree.ref.uid for tree in trees if not tree.pcs.terminating and left_of(tree, tables[tree.ref.uid])}
         if options.revert and not _before_its_tables(seen):
             _check_recorded(seen)
-            undo = make_revert(snapshot, everything, tables=recorded.origins(way).by_set()).trees
+            undo = make_revert(snapshot, options.plan, tables=recorded.origins(way).by_set()).trees
             plan = replace(plan, trees=tuple(tree for tree in undo if options.plan.selection.matches(tree.tree.pcs)))
             remains = any(tree.changes and not options.plan.selection.matches(tree.tree.pcs) for tree in undo)
         elif not options.revert and seen.phase is Phase.WRITTEN and trees and not left:
@@ -309,7 +310,7 @@ def look_ahead(store: Store, options: RunOptions, context: Context) -> Observati
 def _before_its_tables(seen: Observation) -> bool:
     """Whether the run that a revert undoes died before it recorded a table, and so before its first patch."""
     run, plan = seen.recorded.unfinished, seen.options.plan
-    if run is None or run.revert or run.state != Rec.STOPPING or seen.recorded.tables:
+    if run is None or run.revert or run.state != RecordState.STOPPING or seen.recorded.tables:
         return False
     return (run.source, run.target) == (plan.source, plan.target)
 
@@ -322,7 +323,7 @@ def _check_recorded(seen: Observation) -> None:
     way = seen.options.way
     others = (table for table in seen.recorded.tables if not is_of(table, way))
     same_target = (table for table in others if way.target_of(schemes.by_name(table.source)).name == table.target)
-    other = next(others if seen.rec is Rec.CLOSED else same_target, None)
+    other = next(others if seen.record_state is RecordState.CLOSED else same_target, None)
     if other is not None:
         raise UsageError(
             f"the record has PodCliqueSet {other.namespace}/{other.name} migrated from {other.source} to "
@@ -332,7 +333,7 @@ def _check_recorded(seen: Observation) -> None:
 
 
 def left_of(tree: Tree, table: Table) -> tuple[Change, ...]:
-    """What of a tree is still the source's, by its table."""
+    """The changes that a tree still needs by its table: those of the values that are the source's."""
     pair = Pair(table.source_hashes, table.target_hashes, tree.pcs.on_delete)
     return changes_of(stored_hashes(tree), pair)
 
@@ -341,11 +342,11 @@ def refusals_of(plan: Plan) -> list[Finding]:
     """Everything that forbids the run."""
     own = [finding for tree in plan.trees for finding in tree.refusals]
     others = [finding for finding in plan.findings if finding.severity is Severity.REFUSAL]
-    return sorted(own + others, key=lambda finding: finding.code != "GM-205")  # what follows from it comes after it
+    return sorted(own + others, key=lambda finding: finding.code != "GM-205")  # the others follow from it
 
 
 def refused(plan: Plan) -> Refused | None:
-    """The error for the first of them."""
+    """The error for the first refusal, if there is one."""
     found = refusals_of(plan)
     if not found:
         return None
@@ -359,7 +360,7 @@ def pending(plan: Plan) -> list[TreePlan]:
 
 
 def foreign(installed: Operator | None, held: Iterable[str]) -> str | None:
-    """An operator that acts although these Leases are ours, in words."""
+    """The sentence about an operator that acts although these Leases are ours; ``None`` if there is none."""
     if installed is None or not installed.live or operator.kept_out(installed, held):
         return None
     return f"{installed.evidence} runs, and elects no leader by a Lease that we hold"

@@ -13,9 +13,10 @@ from typing import Any, Final
 
 from migrator.errors import LostRace, LostReply, NotAuthorised, NotFound, Refused, TestFailed, UsageError
 from migrator.exact_json import JSONObject
-from migrator.grove.model import Finding, Ref
+from migrator.grove.model import Ref
 from migrator.planning.guards.base import refuse, warn
 from migrator.planning.images import image_tag, pulled_digests
+from migrator.planning.model import Finding
 from migrator.resources import DEPLOYMENTS, PODS, SERVICES, VALIDATING_WEBHOOK_CONFIGURATIONS, Op
 from migrator.run.admission import authorizers
 from migrator.run.operator_config import DEFAULT_LEASE_NAME, elects_by
@@ -31,7 +32,7 @@ OPERATOR_CONTAINER: Final = "grove-operator"
 #: Its Service selects the operator's pods (``operator/charts/templates/pcs-validating-webhook-config.yaml``).
 VALIDATING_WEBHOOK: Final = "podcliqueset-validating-webhook"
 
-#: They elect no leader: ``LeaderElection`` has no JSON name there, so the configuration's key is not read
+#: Releases that elect no leader: ``LeaderElection`` has no JSON name there, so the configuration's key is not read
 #: (``operator/api/config/v1alpha1/types.go: OperatorConfiguration``), and their charts grant no Lease either.
 _NO_ELECTION: Final = frozenset({"v0.1.0-alpha.1", "v0.1.0-alpha.2", "v0.1.0-alpha.3"})
 
@@ -102,7 +103,7 @@ class Operator:
 
     @property
     def images(self) -> frozenset[str]:
-        """What runs, or is about to."""
+        """The images that run, or are about to."""
         return frozenset({pod.image for pod in self.pods} | ({self.image} if self.replicas else set()))
 
 
@@ -127,7 +128,7 @@ def find(store: Store, flags: OperatorFlags, *, everywhere: bool = True) -> Foun
     """Find the installation; without ``everywhere`` other namespaces are searched by the chart's labels only.
 
     Raises :class:`~migrator.errors.UsageError` for a named Deployment that does not exist, and
-    :class:`~migrator.errors.NotAuthorised` where a right is missing: what may not be seen is not taken for absent.
+    :class:`~migrator.errors.NotAuthorised` where a right is missing: what may not be read does not count as absent.
     """
     configurations = store.list(VALIDATING_WEBHOOK_CONFIGURATIONS, lambda raw: raw)
     service, behind = _service(store, configurations)
@@ -135,8 +136,8 @@ def find(store: Store, flags: OperatorFlags, *, everywhere: bool = True) -> Foun
     its = _place(chosen) if chosen else None
     home = service.namespace or its or flags.namespace
     if flags.namespace is not None and home != flags.namespace:
-        said = f"--operator-namespace {flags.namespace}: the operator is in namespace {home}"
-        findings.append(refuse("GM-203", None, None, said))
+        message = f"--operator-namespace {flags.namespace}: the operator is in namespace {home}"
+        findings.append(refuse("GM-203", None, None, message))
     places = {place for place in (home, its) if place}
     selectors = (_CHART, service.selector, chosen["spec"].get("selector") if chosen else None)
     pods = [pod for place in sorted(places) for pod in _pods(store, place, selectors)]
@@ -188,22 +189,22 @@ def scale(store: Store, operator: Operator, replicas: int) -> None:
 
 
 def _service(store: Store, configurations: Sequence[JSONObject]) -> tuple[_Service, list[Finding]]:
-    """Where Grove's own webhook leads."""
+    """The Service behind Grove's own webhook."""
     named = [raw for raw in configurations if raw["metadata"]["name"] == VALIDATING_WEBHOOK]
     clients = [webhook.get("clientConfig") or {} for raw in named for webhook in raw.get("webhooks") or ()]
     service = next((client["service"] for client in clients if client.get("service")), None)
     if service is None:
-        said = f"ValidatingWebhookConfiguration {VALIDATING_WEBHOOK} leads to a URL: what is behind it is not seen"
+        message = f"ValidatingWebhookConfiguration {VALIDATING_WEBHOOK} leads to a URL: what is behind it is not seen"
         by_url = any(client.get("url") for client in clients)
-        return _Service(), [warn("GM-122", None, None, said)] if by_url else []
+        return _Service(), [warn("GM-122", None, None, message)] if by_url else []
     namespace, name = str(service.get("namespace") or ""), str(service.get("name") or "")
     try:
         raw = store.get(SERVICES, namespace, name)
     except NotFound:
         return _Service(namespace), []
     except NotAuthorised:
-        said = f"Service {namespace}/{name} may not be read, so an operator under labels of its own is not seen"
-        return _Service(namespace), [warn("GM-122", None, None, f"{said}; grant `get` on services")]
+        message = f"Service {namespace}/{name} may not be read, so an operator under labels of its own is not seen"
+        return _Service(namespace), [warn("GM-122", None, None, f"{message}; grant `get` on services")]
     return _Service(namespace, {"matchLabels": (raw.get("spec") or {}).get("selector")}), []
 
 
@@ -247,15 +248,15 @@ def _choose(
             "--operator-deployment, or leave them out"
         )
     if len(chosen) > 1:
-        said = (
+        message = (
             f"{len(chosen)} operator Deployments: {', '.join(map(_name, chosen))}; choose one with "
             "--operator-namespace and --operator-deployment, and remove the other: every operator serves the whole "
             "cluster"
         )
-        return chosen[0], [refuse("GM-203", None, None, said)]
+        return chosen[0], [refuse("GM-203", None, None, message)]
     others = (_name(raw) for raw in candidates if raw not in chosen and _replicas(raw))
-    said = "looks like an operator, and was not chosen"
-    return next(iter(chosen), None), [warn("GM-203", None, None, f"Deployment {name} {said}") for name in others]
+    ignored = (f"Deployment {name} looks like an operator, and was not chosen" for name in others)
+    return next(iter(chosen), None), [warn("GM-203", None, None, message) for message in ignored]
 
 
 def _recognised(deployment: JSONObject, service: _Service) -> bool:
@@ -278,11 +279,11 @@ def _pods(store: Store, place: str, selectors: Iterable[Mapping[str, Any] | None
 
 
 def _elsewhere(store: Store, places: Collection[str]) -> Iterator[Finding]:
-    """Pods with the chart's labels in other namespaces: anybody may write those."""
+    """Warnings of pods with the chart's labels in other namespaces, where anybody may have set them."""
     for ref in store.list(PODS, lambda raw: _ref(raw) if _may_run(raw) else None, label_selector=_CHART_LABELS):
         if ref is not None and ref.namespace not in places:
-            said = f"{ref} carries the operator's labels, and is not in the operator's namespace"
-            yield warn("GM-122", ref, None, f"{said}: it is not taken for an operator")
+            message = f"{ref} carries the operator's labels, and is not in the operator's namespace"
+            yield warn("GM-122", ref, None, f"{message}: it is not taken for an operator")
 
 
 def _operator(
@@ -354,7 +355,7 @@ def _image(pod_spec: Mapping[str, Any]) -> str:
 
 
 def _matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
-    """Evaluate a LabelSelector, of which an absent or empty one matches nothing here."""
+    """Evaluate a LabelSelector; other than in Kubernetes, an empty one matches nothing."""
     for expression in (expressions := (selector or {}).get("matchExpressions") or ()):
         values, key = expression.get("values"), expression["key"]
         found = labels.get(key) in values if values else key in labels

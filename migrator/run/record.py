@@ -27,7 +27,7 @@ from migrator.planning.planner import is_of
 from migrator.planning.tables import Baseline, BaselinesDocument, RunDocument, RunRecord, Table, TablesDocument
 from migrator.resources import CONFIG_MAPS, Op
 from migrator.run.codec import from_json, plain
-from migrator.run.decisions import Rec
+from migrator.run.decisions import RecordState
 from migrator.store import Store
 
 T = TypeVar("T")
@@ -64,7 +64,7 @@ class Recorded:
 
     @property
     def superseded(self) -> RunRecord | None:
-        """The newest run that ended well before the open one; its writes stand."""
+        """The newest run before the open one that ended well; its writes stand."""
         return next((run for run in self.history if run.finished is not None), None)
 
     def of_open_run(self) -> dict[str, Table]:
@@ -72,16 +72,17 @@ class Recorded:
         run = self.unfinished
         if run is None:
             return {}
-        return {t.uid: t for t in self.tables if run.state == Rec.REVERTING or t.run == run.run_id}
+        return {t.uid: t for t in self.tables if run.state == RecordState.REVERTING or t.run == run.run_id}
 
     def by_set(self) -> dict[str, Table]:
         """One table for each PodCliqueSet, by uid: the open run's, or else the newest one."""
         return {table.uid: table for table in self.tables} | self.of_open_run()
 
     def origins(self, way: Direction) -> Recorded:
-        """The same with the tables of one migration alone, each of which keeps only what every run found there.
+        """The same with the tables of one migration alone, for a revert of all its runs.
 
-        What an earlier run wrote was not there before all runs, so a revert of everything turns it back.
+        A revert leaves what a table has as kept. So a value is kept only if every run found it there: one that an
+        earlier run wrote is turned back.
         """
         run, found = self.unfinished, dict[tuple[str, str, str], Table]()
         mine = (table for table in self.tables if is_of(table, way))
@@ -168,7 +169,7 @@ class Recorder:
         return {baseline.uid: baseline for baseline in found.baselines}
 
     def save(self, recorded: Recorded, *, baselines: Iterable[Baseline] | None = None) -> None:
-        """Replace the record; without ``baselines`` those that stand stay."""
+        """Replace the record; without ``baselines`` the recorded ones stay."""
         self.load(again=False)
         current = self._known or _Current()
         document = replace(current.document, run=recorded.run, history=recorded.history[:_HISTORY])

@@ -27,7 +27,7 @@ _REVIEWS: Final = Resource(
     "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
 )
 _NAMED: Final = 8
-_BLIND: Final = "it is not seen whether an operator runs, and what refuses label changes (GM-122, GM-202)"
+_BLIND: Final = "it is not known whether an operator runs, and whether something refuses label changes (GM-122, GM-202)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Right:
     subresource: str = ""
     namespace: str = ""
     name: str = ""
-    without: str = field(default="", compare=False)  # the effect of its absence; empty where nothing works then
+    without: str = field(default="", compare=False)  # the effect of its absence; empty if nothing works then
 
     def __str__(self) -> str:
         what = "/".join(filter(None, (self.resource.plural, self.subresource)))
@@ -50,8 +50,8 @@ class Right:
 
 
 def of_plan(kinds: Collection[Resource], home: str, namespace: str | None = None) -> tuple[Right, ...]:
-    """What ``plan`` takes for all sets, or those of a ``namespace``; ``kinds`` are Grove's, ``home`` the operator's."""
-    recorded = "it is not seen what an earlier run recorded, and by which Lease the operator elects (GM-205, GM-122)"
+    """The rights to ``plan`` all sets, or those of a ``namespace``; ``kinds`` are Grove's, ``home`` the operator's."""
+    recorded = "the record of an earlier run and the operator's Lease are not known (GM-205, GM-122)"
     return (
         *_lists(kinds, namespace or ""),
         *((Right("list", resources.PODS, without=_BLIND),) if namespace else ()),
@@ -63,14 +63,14 @@ def of_plan(kinds: Collection[Resource], home: str, namespace: str | None = None
 def of_run(
     kinds: Collection[Resource], home: str, operator: Operator | None, flags: OperatorFlags
 ) -> tuple[Right, ...]:
-    """What ``run`` takes, with ``--stop-operator`` and whatever the sets are."""
+    """The rights to ``run`` with ``--stop-operator``, whatever the sets are."""
     patched = ((RESOURCES[kind], part, "") for kind, part in RANKS if RESOURCES[kind] in {*kinds, resources.PODS})
     rights = (*(replace(right, without="") for right in _lists(kinds)), *of_writes(patched, home, operator, flags))
     return (*rights, _service(home), Right("create", resources.EVENTS, without="no Events are written about the sets"))
 
 
 def of_migration(patches: Iterable[Patch], home: str, operator: Operator | None, options: RunOptions) -> list[Right]:
-    """What a run takes to write these patches."""
+    """The rights to a run that writes these patches."""
     patched = ((RESOURCES[patch.ref.kind], patch.subresource, patch.ref.namespace) for patch in patches)
     return of_writes(patched, home, operator, options.flags, stops_it=options.stop_operator)
 
@@ -83,9 +83,9 @@ def of_writes(
     *,
     stops_it: bool = True,
 ) -> list[Right]:
-    """To patch kinds and subresources in namespaces, and to read each object again after a conflict.
+    """The rights to patch kinds and subresources in namespaces, and to read an object again after a conflict.
 
-    Also to write Leases and record, which are in ``home``, and to stop the operator.
+    With them those to write Leases and record, which are in ``home``, and with ``stops_it`` to stop the operator.
     """
     found: dict[Right, None] = {}
     for kind, part, namespace in patched:
@@ -105,10 +105,10 @@ def of_writes(
 
 
 def _lists(kinds: Collection[Resource], where: str = "") -> Iterator[Right]:
-    """What shows the sets, and what stands in the way of a run."""
+    """The rights to list the sets and their objects, and what may prevent a run."""
     maps = resources.POD_GANG_MAPS in kinds  # without them the hashes in PodGangs are not known ones
     needed = {kind.qualified_name for kind in resources.HOLDERS if maps or kind != resources.POD_GANGS}
-    unseen = "it is not seen whether an operator keeps hashes there (GM-137)"
+    unseen = "it is not known whether an operator keeps hashes there (GM-137)"
     for kind in kinds:
         without = "" if kind.qualified_name in needed else unseen
         yield Right("list", kind, namespace=where if kind.namespaced else "", without=without)
@@ -140,7 +140,7 @@ def check(store: Store, rights: Sequence[Right], log: structlog.typing.Filtering
 
 
 def _missing(store: Store, rights: Sequence[Right]) -> Iterator[Right]:
-    """One question for all namespaces; only where the answer is no, one for each namespace."""
+    """The rights that we lack; each namespace is asked about only if the answer for all namespaces is no."""
     everywhere: dict[Right, bool] = {}
     for right in rights:
         wide = replace(right, namespace="")

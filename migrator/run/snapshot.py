@@ -34,11 +34,11 @@ _JOINED: Final = frozenset(
 def take(store: Store, *, phases: bool = False, namespace: str | None = None) -> Snapshot:
     """List each kind once, whole cluster, and join what was read.
 
-    With a ``namespace`` that one alone is read where the whole cluster may not be: the snapshot says so.
+    If the whole cluster may not be read, only the ``namespace`` is, if one is given; the snapshot names it.
 
     No Grove CRDs means no trees. A kind that holds no known hash and may not be listed is named in ``unlisted``. Any
-    other failure to read is raised: an API outage must never look like "no pods". With ``phases`` pods know whether
-    they run, for two short lists more. Raises :class:`~migrator.errors.IncompleteDump` where a dump lacks what its
+    other failure to read is raised: an API outage must never look like "no pods". With ``phases`` two more
+    short lists show which pods run. Raises :class:`~migrator.errors.IncompleteDump` where a dump lacks what its
     sets must have, and :class:`~migrator.errors.InputError` where it has one object twice.
     """
     try:
@@ -121,7 +121,7 @@ def _uid(raw: JSONObject) -> str:
 
 
 def _with_phases(pods: tuple[Pod, ...], idle: frozenset[str], pending: frozenset[str]) -> tuple[Pod, ...]:
-    """The pods with the phase of those that do not run. One that is not pending either has ended."""
+    """The pods, with a phase for those that do not run: a pod that is not pending either has ended."""
     return tuple(
         replace(pod, phase="Pending" if pod.ref.uid in pending else "Failed") if pod.ref.uid in idle else pod
         for pod in pods

@@ -72,10 +72,10 @@ def verify(store: Store, options: VerifyOptions, context: Context, *, namespace:
 
     Raises :class:`~migrator.errors.VerificationFailed` with the problems of the last snapshot when ``settle`` is over.
 
-    With ``after_upgrade`` an operator of the target must run too, and by the record no update may have begun since the
-    migration, no ``updatedReplicas`` lag behind, and no earlier pod be missing; then the record is removed. Without a
-    record only what can be seen is checked. The record is in ``namespace`` if no operator is found; one of another
-    migration raises :class:`~migrator.errors.UsageError`.
+    With ``after_upgrade`` an operator of the target must run, and the cluster is compared with the record: no update
+    may have begun since the migration, no ``updatedReplicas`` be behind, no earlier pod be missing. If all is well, the
+    record is removed. Without a record the cluster is checked alone. The record is in ``namespace`` if no operator is
+    found; one of another migration raises :class:`~migrator.errors.UsageError`.
     """
     known = _read(store, options, namespace)
     run = known.recorded.run
@@ -114,7 +114,7 @@ def verify(store: Store, options: VerifyOptions, context: Context, *, namespace:
 
 
 def _read(store: Store, options: VerifyOptions, namespace: str | None) -> _Known:
-    """The record; without ``after_upgrade`` one that may not be read, or is not understood, is none."""
+    """The record; without ``after_upgrade`` one that may not be read or is not understood counts as absent."""
     try:
         home = (operator.find(store, options.flags).home or namespace) if store.is_cluster else None
         if home is None:
@@ -135,8 +135,8 @@ def _found(store: Store, snapshot: Snapshot, known: _Known, options: VerifyOptio
     if store.is_cluster and not snapshot.trees:  # without a set nothing is proven
         ref = Ref("PodCliqueSet", "", "")
         if known.tables:
-            said = f"there is no PodCliqueSet, and the record names {len(known.tables)}: is this the cluster?"
-            yield Problem(ref, None, said)
+            message = f"there is no PodCliqueSet, and the record names {len(known.tables)}: is this the right cluster?"
+            yield Problem(ref, None, message)
         elif not snapshot.installed:
             yield Problem(ref, None, "Grove's CRDs are not installed: there is nothing to verify")
     if after:
@@ -190,7 +190,7 @@ def close(store: Store, home: str, context: Context) -> None:
 
 
 def _no_operator(store: Store, options: VerifyOptions) -> Iterator[Problem]:
-    """Nothing is "after the upgrade" while no operator of the target runs, or one of another build of it."""
+    """Problems of the operator after an upgrade: none of the target runs, or a pod of another build does."""
     installed = operator.find(store, options.flags).operator
     pods = installed.pods if installed is not None else ()
     for pod in pods:
@@ -200,12 +200,13 @@ def _no_operator(store: Store, options: VerifyOptions) -> Iterator[Problem]:
     if any(options.speaks(pod.image) for pod in pods if not pod.terminating):
         return
     seen = installed.description if installed else "there is none"
-    said = f"no operator of {options.plan.target} runs ({seen}): upgrade first, or name its image with --target-image"
-    yield Problem(Ref("Deployment", installed.namespace if installed else "", "grove-operator"), None, said)
+    ref = Ref("Deployment", installed.namespace if installed else "", "grove-operator")
+    remedy = "upgrade first, or name its image with --target-image"
+    yield Problem(ref, None, f"no operator of {options.plan.target} runs ({seen}): {remedy}")
 
 
 def _with_events(store: Store, problems: Iterable[Problem], snapshot: Snapshot) -> Iterator[Problem]:
-    """Add to missing pods how they ended by their Events: an eviction or a lost node is not a deletion by the operator.
+    """Add the Events of missing pods: an eviction or a lost node is not a deletion by the operator.
 
     A pod's name is its PodClique's and a suffix without a dash (``generateName``).
     """

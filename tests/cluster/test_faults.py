@@ -19,7 +19,7 @@ from tests.support.counts import record
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.faults]
 
-_NOT_GIVEN_BACK: Final = "the operator is at zero and was not given back"
+_NOT_GIVEN_BACK: Final = "the operator is at zero and its replicas were not restored"
 _FORBIDDEN: Final = {"reason": "FieldValueForbidden", "message": "may not change", "field": "status"}
 FAULTS: Final[dict[str, Fault]] = {
     "409": harm.refuse(409),

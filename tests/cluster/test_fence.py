@@ -16,18 +16,8 @@ import pytest
 
 from migrator.errors import AlreadyExists, LeaseLost, NotFound, Refused
 from migrator.exact_json import JSONObject
-from migrator.grove.model import (
-    POINTER_TEMPLATE_HASH_LABEL,
-    Change,
-    Place,
-    Plan,
-    PodCliqueSet,
-    Ref,
-    SetHashes,
-    Tree,
-    TreePlan,
-    TreeState,
-)
+from migrator.grove.model import POINTER_TEMPLATE_HASH_LABEL, Place, PodCliqueSet, Ref, Tree
+from migrator.planning.model import Change, Plan, SetHashes, TreePlan, TreeState
 from migrator.planning.patches import Patch
 from migrator.planning.tables import AlreadyNew, Baseline, CliqueBaseline, OperatorBefore, Replicas, RunRecord, Table
 from migrator.resources import (

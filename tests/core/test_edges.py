@@ -6,13 +6,14 @@ import pytest
 
 from migrator import exact_json
 from migrator.errors import DecodeError, Refused, TestFailed
-from migrator.grove.model import Place, Ref, SetHashes, StoredHash
+from migrator.grove.model import Place, Ref, StoredHash
 from migrator.hashing import layouts, quantity, schemes, spew
 from migrator.hashing.fnv import Piece, plain
 from migrator.hashing.podcliqueset import IN_ORDER
 from migrator.planning import explain
 from migrator.planning.detect import Pair
 from migrator.planning.explain import newer_fields
+from migrator.planning.model import SetHashes
 from migrator.planning.planner import changes_of
 from migrator.resources import Op
 from migrator.run import operator_config

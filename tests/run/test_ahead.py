@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from migrator.planning.options import PlanOptions
+from migrator.errors import VerificationFailed
+from migrator.planning.options import PlanOptions, Selection
 from migrator.planning.tables import RunRecord
+from migrator.resources import POD_CLIQUE_SETS, Op
 from migrator.run import loop
 from migrator.run.context import Context, RunOptions
-from migrator.run.decisions import Rec
-from migrator.run.observation import Observation, look_ahead
+from migrator.run.decisions import RecordState
+from migrator.run.observation import look_ahead
 from migrator.run.record import Recorded, Recorder
+from migrator.stores.dump import store as dump_store
 from migrator.stores.dump.store import DumpStore
+from migrator.stores.json_stream import Path as JSONPath
+from testbed.trees import Object
 from tests.support.builders import World
 from tests.support.memory_site import NEW, Site
 from tests.support.small_cluster import context_of
@@ -52,19 +57,33 @@ def test_a_run_that_did_not_end_is_gone_on_with() -> None:
     """With an open record there is something to do, refused or not: to finish, or to put back."""
     site = Site()
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    opened = RunRecord("dead", "dead", "auto", NEW, started=now, finished=None, state=Rec.STOPPING)
+    opened = RunRecord("dead", "dead", "auto", NEW, started=now, finished=None, state=RecordState.STOPPING)
     Recorder(site.store, "grove-system").save(Recorded(opened))
     ahead = look_ahead(site.store, replace(OPTIONS, stop_operator=False), context())
     assert (ahead.continues, ahead.writes) == (True, True)
 
 
-@pytest.mark.parametrize("state", ["none", "done", "other", "of a later version"])
-def test_an_open_record_in_a_state_that_no_run_writes_is_not_ours(state: str) -> None:
-    """What it means is not known, so it is neither absent nor finished: the run is refused and names the migration."""
-    run = RunRecord("dead", "dead", "auto", NEW, started=datetime(2026, 1, 1, tzinfo=UTC), finished=None, state=state)
-    seen = Observation(OPTIONS, recorded=Recorded(run))
-    assert seen.rec is Rec.OTHER
-    assert [finding.code for finding in seen.findings()] == ["GM-205"]
+def test_a_revert_takes_back_the_selected_sets_alone() -> None:
+    """The others stay migrated and recorded, and the old operator at zero, until a second revert takes them back."""
+    site = Site()
+    before = site.generations
+    loop.run(site.store, OPTIONS, context())
+    after, revert = site.generations, replace(OPTIONS, revert=True)
+    loop.run(site.store, replace(revert, plan=PlanOptions(target=NEW, selection=Selection("search"))), context())
+    sets = site.store.everything(POD_CLIQUE_SETS)
+    selected = [pcs["metadata"]["namespace"] == "search" for pcs in sets]
+    assert set(selected) == {True, False}
+    assert site.generations == [old if one else new for one, old, new in zip(selected, before, after, strict=True)]
+    assert site.replicas == 0
+    loop.run(site.store, revert, context())
+    assert (site.generations, site.replicas) == (before, 1)
+
+
+def dump_of(world: World, folder: Path) -> DumpStore:
+    """The objects as a file."""
+    dump = folder / "dump.json"
+    dump.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": world.objects}), encoding="utf-8")
+    return DumpStore.read(str(dump))
 
 
 def test_a_file_is_proven_by_its_own_tables(tmp_path: Path) -> None:
@@ -72,9 +91,7 @@ def test_a_file_is_proven_by_its_own_tables(tmp_path: Path) -> None:
     world, clique = World().grow(), "web-0-front"
     third = World().grow(scheme="legacy-1.33").of("PodClique", clique)["status"]["currentPodTemplateHash"]
     world.put("PodClique", clique, "/status/currentPodTemplateHash", third)
-    dump = tmp_path / "dump.json"
-    dump.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": world.objects}), encoding="utf-8")
-    store = DumpStore.read(str(dump))
+    store = dump_of(world, tmp_path)
     assert loop.run(store, RunOptions(PlanOptions(target=NEW)), context()).patches > 0
     store.write(str(tmp_path / "out.json"))
     written = {(o["kind"], o["metadata"]["name"]): o for o in json.loads((tmp_path / "out.json").read_text())["items"]}
@@ -82,3 +99,18 @@ def test_a_file_is_proven_by_its_own_tables(tmp_path: Path) -> None:
     later = World().grow(scheme="legacy-1.35").of("PodCliqueSet", "web")["status"]["currentGenerationHash"]
     assert status["currentPodTemplateHash"] == third
     assert written["PodCliqueSet", "web"]["status"]["currentGenerationHash"] == later
+
+
+@pytest.mark.parametrize("lost", ["", "neither"])
+def test_a_file_that_loses_a_value_is_not_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: str) -> None:
+    """A value that reads as neither the old hash nor the new one fails the run, which names object and field."""
+    right = dump_store.replaced_strings
+
+    def loses(document: Object, ops: Sequence[Op], *, subresource: str) -> dict[JSONPath, str]:
+        found = right(document, ops, subresource=subresource)
+        return dict.fromkeys(found, lost) if document["metadata"]["name"] == "web-0-front-0" else found
+
+    monkeypatch.setattr(dump_store, "replaced_strings", loses)
+    store = dump_of(World().grow(), tmp_path)
+    with pytest.raises(VerificationFailed, match=r"Pod default/web-0-front-0: /metadata/labels/.*pod-template-hash"):
+        loop.run(store, RunOptions(PlanOptions(target=NEW)), context())

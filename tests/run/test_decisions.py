@@ -12,9 +12,9 @@ from migrator.run.decisions import (
     Exit,
     Goal,
     Lease,
-    Op,
+    OperatorState,
     Phase,
-    Rec,
+    RecordState,
     Sets,
     Situation,
     Step,
@@ -28,8 +28,8 @@ from migrator.run.decisions import (
 from tests.support.counts import record
 
 BOTH = (False, True)
-LIVE = {Op.TARGET, Op.LOOSE, Op.OTHER}
-WROTE = {Rec.WRITING, Rec.REVERTING}
+LIVE = {OperatorState.TARGET, OperatorState.LOOSE, OperatorState.OTHER}
+WROTE = {RecordState.WRITING, RecordState.REVERTING}
 READING = {Step.LOOK, Step.WAIT, Step.END}
 
 #: What a step that succeeds uses up: how long others are waited for, and how often sets are written to.
@@ -38,12 +38,12 @@ COUNTED = {Step.WAIT, Step.FORWARD, Step.BACKWARD}
 
 def every() -> Iterator[Situation]:
     """Every combination; what cannot matter beside the others has one value."""
-    for revert, kept, ours, theirs, operator in product(BOTH, Rec, Lease, Lease, Op):
+    for revert, kept, ours, theirs, operator in product(BOTH, RecordState, Lease, Lease, OperatorState):
         live = operator in LIVE
         for stoppable, sets, phase in product(BOTH if live else (True,), Sets, Phase):
             for begun, restore_due, tired, reason in product(
-                BOTH if kept in WROTE else (kept is Rec.OTHER,),
-                BOTH if not live and kept not in {Rec.NONE, Rec.OTHER} else (False,),
+                BOTH if kept in WROTE else (kept is RecordState.OTHER,),
+                BOTH if not live and kept not in {RecordState.NONE, RecordState.OTHER} else (False,),
                 BOTH,
                 Why,
             ):
@@ -85,7 +85,7 @@ def wrong(seen: Situation, step: Step) -> str | None:  # noqa: C901, PLR0911 - o
         return "forward without a record, or although there is a reason to give up"
     if step is Step.STOP_OPERATOR and not (seen.stoppable and seen.open):
         return "the operator is stopped before there is a record"
-    if step is Step.BACKWARD and (not seen.backable or seen.operator is Op.LOOSE):
+    if step is Step.BACKWARD and (not seen.backable or seen.operator is OperatorState.LOOSE):
         return "hashes are brought back beside an operator that reads the others"
     if step is Step.BACKWARD and (seen.revert or not seen.begun):
         return "there is nothing to bring back"
@@ -116,7 +116,7 @@ def test_every_combination_has_one_safe_answer() -> None:
 def test_no_exit_code_says_more_than_what_is_seen() -> None:
     """1, 2, 3 and 5 only where nothing of the run is left; 0 only where all is done; half-written sets are a 6."""
     for kept, ours, theirs, sets, begun, whole, restore_due, revert, reason in product(
-        Rec, Lease, Lease, Sets, BOTH, BOTH, BOTH, BOTH, (Why.NONE, Why.BUSY)
+        RecordState, Lease, Lease, Sets, BOTH, BOTH, BOTH, BOTH, (Why.NONE, Why.BUSY)
     ):
         seen = Situation(
             record=kept,
@@ -139,7 +139,7 @@ def test_no_exit_code_says_more_than_what_is_seen() -> None:
             if code == Exit.LOST and seen.begun and seen.ours is not Lease.HELD:
                 assert seen.whole, seen
             if code == Exit.STUCK:
-                known = seen.operator is Op.TARGET and seen.phase is Phase.FENCED
+                known = seen.operator is OperatorState.TARGET and seen.phase is Phase.FENCED
                 assert parks(code, seen) is not known, seen
 
 
@@ -154,20 +154,20 @@ def after(seen: Situation, step: Step) -> Iterator[Situation]:  # noqa: C901 - o
         case Step.TAKE_LEASE:
             yield replace(seen, ours=Lease.OURS)
         case Step.OPEN_RECORD:
-            yield replace(seen, record=Rec.STOPPING)
+            yield replace(seen, record=RecordState.STOPPING)
         case Step.STOP_OPERATOR:
-            yield replace(seen, operator=Op.GONE)
-            yield replace(seen, operator=Op.ENDING)
+            yield replace(seen, operator=OperatorState.GONE)
+            yield replace(seen, operator=OperatorState.ENDING)
         case Step.TAKE_OPERATOR_LEASES:
             yield replace(seen, theirs=Lease.OURS)
         case Step.RESTORE_OPERATOR:
-            yield replace(seen, restore_due=False, operator=Op.TARGET)
-            yield replace(seen, restore_due=False, operator=Op.OTHER)
+            yield replace(seen, restore_due=False, operator=OperatorState.TARGET)
+            yield replace(seen, restore_due=False, operator=OperatorState.OTHER)
         case Step.CLOSE_RECORD:
-            yield replace(seen, record=Rec.CLOSED, begun=False)
+            yield replace(seen, record=RecordState.CLOSED, begun=False)
         case Step.FORGET_RECORD:
-            yield replace(seen, record=Rec.NONE, begun=False, restore_due=False)
-            yield replace(seen, record=Rec.CLOSED, begun=False, restore_due=False)
+            yield replace(seen, record=RecordState.NONE, begun=False, restore_due=False)
+            yield replace(seen, record=RecordState.CLOSED, begun=False, restore_due=False)
 
 
 @pytest.mark.timeout(600)

@@ -7,7 +7,8 @@ import structlog
 from structlog.testing import LogCapture
 
 from migrator.errors import ApiError, LostReply, MigratorError, NotAuthorised, Unreachable
-from migrator.grove.model import Change, Finding, Place, Plan, PodCliqueSet, Ref, Severity, Tree, TreePlan, TreeState
+from migrator.grove.model import Place, PodCliqueSet, Ref, Tree
+from migrator.planning.model import Change, Finding, Plan, Severity, TreePlan, TreeState
 from migrator.resources import EVENTS
 from migrator.run import events
 from migrator.run.context import Context

@@ -11,7 +11,8 @@ import structlog
 
 from migrator.errors import LeaseLost, LostReply, MigratorError, NotFound, Rejected
 from migrator.errors import TestFailed as FailedTest
-from migrator.grove.model import POINTER_TEMPLATE_HASH_LABEL, Change, Place, Ref
+from migrator.grove.model import POINTER_TEMPLATE_HASH_LABEL, Place, Ref
+from migrator.planning.model import Change
 from migrator.planning.patches import Batch
 from migrator.resources import Resource
 from migrator.run.execute import MAX_ATTEMPTS, Executor, Outcome, TreeConflict

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from migrator.errors import NotAuthorised, Unreachable, UsageError
-from migrator.grove.model import Severity
+from migrator.planning.model import Severity
 from migrator.planning.options import PlanOptions
 from migrator.resources import DEPLOYMENTS, PODS, SERVICES
 from migrator.run import operator

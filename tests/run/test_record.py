@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from migrator.errors import LostRace, LostReply, Refused, Unreachable
-from migrator.grove.model import Ref, SetHashes
+from migrator.grove.model import Ref
+from migrator.planning.model import SetHashes
+from migrator.planning.options import PlanOptions, direction
 from migrator.planning.tables import (
     AlreadyNew,
     Baseline,
@@ -25,16 +27,8 @@ from migrator.planning.tables import (
     TablesDocument,
 )
 from migrator.resources import CONFIG_MAPS
-from migrator.run.decisions import Rec
-from migrator.run.record import (
-    FORMAT,
-    RUN_NAME,
-    TABLES_PREFIX,
-    Recorded,
-    Recorder,
-    decode,
-    encode,
-)
+from migrator.run.decisions import RecordState
+from migrator.run.record import FORMAT, RUN_NAME, TABLES_PREFIX, Recorded, Recorder, decode, encode
 from tests.support.memory_store import Request
 from tests.support.small_cluster import SmallCluster
 
@@ -46,10 +40,9 @@ RUN = RunRecord(
     target="v0.1.0-alpha.11",
     started=datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC),
     finished=None,
-    state=Rec.WRITING,
+    state=RecordState.WRITING,
     operator=OperatorBefore(1, "ghcr.io/ai-dynamo/grove/grove-operator:v0.1.0-alpha.9"),
     counts={"pods": 7},
-    layouts={"own-1": {"PodSpec": ["a", {"b": 1}]}},
 )
 
 
@@ -139,11 +132,13 @@ def test_nothing_recorded_is_empty(cluster: SmallCluster) -> None:
 
 
 def test_what_is_saved_is_loaded(cluster: SmallCluster, recorder: Recorder) -> None:
-    """Every field, layouts of schemes included, by any process."""
-    wanted = Recorded(RUN, (replace(RUN, run_id="run-0", finished=RUN.started, state=Rec.CLOSED),), (table(),))
+    """Every field, by any process; a field that this version does not know, as ``layouts`` once was, is ignored."""
+    wanted = Recorded(RUN, (replace(RUN, run_id="run-0", finished=RUN.started, state=RecordState.CLOSED),), (table(),))
     recorder.save(wanted, baselines=[BASELINE])
     assert loaded(cluster) == wanted == recorder.load()
     assert Recorder(cluster, NAMESPACE).baselines() == {"u1": BASELINE}
+    overwrite(cluster, lambda document: document["run"].update(layouts={"own-1": {"PodSpec": ["a", {"b": 1}]}}))
+    assert loaded(cluster) == wanted
 
 
 def test_the_run_is_for_people_and_the_rest_for_us(cluster: SmallCluster, recorder: Recorder) -> None:
@@ -159,7 +154,7 @@ def test_the_run_is_for_people_and_the_rest_for_us(cluster: SmallCluster, record
 def test_baselines_stay_where_none_are_given(cluster: SmallCluster, recorder: Recorder) -> None:
     """They are apart from the tables: a revert never needs them."""
     recorder.save(Recorded(RUN, (), (table(),)), baselines=[BASELINE])
-    recorder.save(Recorded(replace(RUN, state=Rec.CLOSED), (), (table(), table("u2"))))
+    recorder.save(Recorded(replace(RUN, state=RecordState.CLOSED), (), (table(), table("u2"))))
     assert Recorder(cluster, NAMESPACE).baselines() == {"u1": BASELINE}
 
 
@@ -187,8 +182,16 @@ def test_the_open_runs_tables_are_told_from_those_of_finished_ones() -> None:
     recorded = Recorded(RUN, (), (table(run="run-0"), table(), table("u2", run="run-0")))
     assert recorded.of_open_run() == {"u1": table()}
     assert recorded.by_set() == {"u1": table(), "u2": table("u2", run="run-0")}
-    assert set(replace(recorded, run=replace(RUN, state=Rec.REVERTING)).of_open_run()) == {"u1", "u2"}
+    assert set(replace(recorded, run=replace(RUN, state=RecordState.REVERTING)).of_open_run()) == {"u1", "u2"}
     assert replace(recorded, run=replace(RUN, finished=RUN.started)).of_open_run() == {}
+
+
+def test_a_revert_gets_the_tables_of_its_own_migration_alone() -> None:
+    """A table of other schemes does not translate what this migration wrote, not even of the same set."""
+    other = replace(table(run="run-0"), source="legacy-1.35", target="legacy-1.36")
+    recorded = Recorded(RUN, (), (table(), table("u2"), other, replace(other, uid="u3")))
+    way = direction(PlanOptions(target=RUN.target))
+    assert recorded.origins(way).by_set() == {"u1": table(), "u2": table("u2")}
 
 
 def test_large_records_are_cut_below_the_limit(cluster: SmallCluster) -> None:
@@ -238,7 +241,7 @@ def test_lost_replies_are_found_out(cluster: SmallCluster, recorder: Recorder, v
     """A write that was applied without an answer is recognised by its content."""
     recorder.save(Recorded(RUN, (), tables([1])))
     cluster.lose_reply(verb=verb, times=2)
-    wanted = Recorded(replace(RUN, state=Rec.CLOSED), (), tables([1, 2]))
+    wanted = Recorded(replace(RUN, state=RecordState.CLOSED), (), tables([1, 2]))
     recorder.save(wanted)
     assert loaded(cluster) == wanted
 
@@ -260,7 +263,7 @@ def test_the_slower_of_two_writers_loses(cluster: SmallCluster, recorder: Record
     with pytest.raises(LostRace):
         other.save(Recorded(replace(RUN, run_id="run-2")))
     other.load()
-    cluster.meanwhile(lambda: recorder.save(Recorded(replace(RUN, state=Rec.CLOSED))), verb="patch")
+    cluster.meanwhile(lambda: recorder.save(Recorded(replace(RUN, state=RecordState.CLOSED))), verb="patch")
     with pytest.raises(LostRace):
         other.save(Recorded(replace(RUN, run_id="run-2")))
 
@@ -284,7 +287,7 @@ def test_an_annotated_record_is_still_ours(cluster: SmallCluster, recorder: Reco
     """Only its text counts."""
     recorder.save(Recorded(RUN))
     cluster.edit(CONFIG_MAPS, NAMESPACE, RUN_NAME, lambda body: body["metadata"].update(annotations={"a": "b"}))
-    recorder.save(Recorded(replace(RUN, state=Rec.CLOSED)))
+    recorder.save(Recorded(replace(RUN, state=RecordState.CLOSED)))
 
 
 @pytest.mark.parametrize(

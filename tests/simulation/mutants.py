@@ -14,13 +14,14 @@ from unittest import mock
 
 from migrator.errors import LostReply, MigratorError, Refused, TestFailed
 from migrator.grove import places
-from migrator.grove.model import Change, Place, PodCliqueSet, StoredHash
+from migrator.grove.model import Place, PodCliqueSet, StoredHash
 from migrator.planning import patches, planner, revert
 from migrator.planning.detect import Pair, Verdict
+from migrator.planning.model import Change
 from migrator.planning.patches import Patch
-from migrator.resources import Op as PatchOp
+from migrator.resources import Op
 from migrator.run import actions, decisions, loop, operator
-from migrator.run.decisions import Goal, Lease, Op, Phase, Rec, Situation, Why
+from migrator.run.decisions import Goal, Lease, OperatorState, Phase, RecordState, Situation, Why
 from migrator.run.execute import Executor
 from migrator.run.leases import Leases, LeaseSeen
 from migrator.run.observation import Observation, SetsSeen
@@ -82,13 +83,14 @@ def _taken_as_success(kind: type[MigratorError]) -> AbstractContextManager[objec
 def _also_changes(verdict: Verdict, place: Place) -> AbstractContextManager[object]:
     """Plan the target's hash also over values of that verdict."""
 
-    def changes_of(right: Any, stored: Iterable[StoredHash], pair: Pair, *others: Any) -> tuple[Change, ...]:
+    def changes_and_others(right: Any, stored: Iterable[StoredHash], pair: Pair) -> tuple[tuple[Change, ...], Any]:
         items = tuple(stored)
         met = (item for item in items if item.place is place and pair.verdict(item) is verdict)
         more = (Change(i.ref, i.place, i.field, i.value, str(pair.target.of(i)), i.identity) for i in met)
-        return (*more, *right(items, pair, *others))
+        changes, others = right(items, pair)
+        return (*more, *changes), others
 
-    return _instead(planner, "changes_of", changes_of)
+    return _instead(planner, "changes_and_others", changes_and_others)
 
 
 def _one_snapshot() -> AbstractContextManager[object]:
@@ -113,7 +115,7 @@ def _of_pod_cliques_only(right: Any, *found: Any, **options: Any) -> tuple[Chang
     return tuple(change for change in right(*found, **options) if change.ref.kind == "PodClique")
 
 
-def _no_test_of_values(right: Any, patch: Patch, pcs: PodCliqueSet | None) -> tuple[PatchOp, ...]:
+def _no_test_of_values(right: Any, patch: Patch, pcs: PodCliqueSet | None) -> tuple[Op, ...]:
     """Neither the patch nor the read after a lost reply compares the old value."""
     fields = {change.field for change in patch.changes}
     return tuple(op for op in right(patch, pcs) if op.op != "test" or op.path not in fields)
@@ -124,7 +126,12 @@ def _no_test_of_values(right: Any, patch: Patch, pcs: PodCliqueSet | None) -> tu
 
 def _no_look_at_the_operator() -> AbstractContextManager[object]:
     """Take every operator behind the fence for the target's."""
-    return _seen_as(Observation, "op", lambda seen, op: Op.TARGET if seen.fenced and op in {Op.OTHER, Op.LOOSE} else op)
+    others = {OperatorState.OTHER, OperatorState.LOOSE}
+
+    def wrong(seen: Observation, right: OperatorState) -> OperatorState:
+        return OperatorState.TARGET if seen.fenced and right in others else right
+
+    return _seen_as(Observation, "operator_state", wrong)
 
 
 def _waits_for_ever(right: Any, seen: Situation) -> Goal:
@@ -207,7 +214,9 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a record of other schemes is ignored",
-        _seen_as(Observation, "rec", lambda _seen, rec: Rec.NONE if rec is Rec.OTHER else rec),
+        _seen_as(
+            Observation, "record_state", lambda _seen, right: RecordState.NONE if right is RecordState.OTHER else right
+        ),
         test_holes.test_a_half_written_migration_of_other_schemes_refuses_before_anything,
     ),
     Mutant(
@@ -217,7 +226,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "values that an earlier run wrote count as original",
-        mock.patch.object(Recorded, "origins", lambda recorded: recorded),
+        mock.patch.object(Recorded, "origins", lambda recorded, _way: recorded),
         partial(test_machine.test_a_revert_undoes_every_run, killed=False),
     ),
     Mutant(

@@ -225,9 +225,9 @@ def test_beside_the_targets_operator_nothing_is_brought_back(*, late: bool) -> N
     assert len(world.records) > 1, "a revert can still find its tables"
 
 
-@pytest.mark.parametrize("state", ["done", "none", "sleeping"])
-def test_a_run_that_did_not_end_in_a_state_that_no_run_has_is_refused(state: str) -> None:
-    """Of a record that is damaged, or of another version, nothing is known but that it is open."""
+@pytest.mark.parametrize("state", ["done", "none", "other", "sleeping"])
+def test_an_open_record_in_a_state_that_no_run_writes_is_refused(state: str) -> None:
+    """A record that is damaged, or of another version, is neither absent nor finished: nothing is written to a set."""
     world = World()
     world.run(kill_at(12, "before"))
     world.advance(LONGER_THAN_A_LEASE)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -14,12 +14,13 @@ from typing import Any
 import jsonpatch
 
 from migrator.grove import parsing
-from migrator.grove.model import Change, Finding, Plan, Severity, Snapshot, TreePlan
+from migrator.grove.model import Snapshot
 from migrator.grove.places import stored_hashes
 from migrator.grove.sweep import Sweep
 from migrator.grove.trees import Objects, build
 from migrator.hashing import podcliqueset, schemes
 from migrator.planning.baseline import table_of
+from migrator.planning.model import Change, Finding, Plan, Severity, TreePlan
 from migrator.planning.options import PlanOptions, Selection
 from migrator.planning.planner import make_plan
 from migrator.planning.revert import make_revert
@@ -238,10 +239,11 @@ class World:
         """All findings of the only tree."""
         return list(self.decide(source, target, **options).findings)
 
-    def revert(self, source: str = "auto", target: str = "legacy-1.35", **options: Any) -> Plan:
+    def revert(
+        self, source: str = "auto", target: str = "legacy-1.35", tables: Mapping[str, Table] | None = None
+    ) -> Plan:
         """What undoes that run."""
-        tables = options.pop("tables", None)
-        return make_revert(self.snapshot(), PlanOptions(source=source, target=target, **options), tables=tables)
+        return make_revert(self.snapshot(), PlanOptions(source=source, target=target), tables=tables or {})
 
     def apply(self, changes: Iterable[Change]) -> None:
         """Write changes as an API server would: test the old value, then replace it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from migrator.exact_json import JSONObject
-from migrator.grove.model import Severity
+from migrator.planning.model import Severity
 from migrator.run import operator
 from testbed import operator_installation as installation
 from testbed.operator_installation import LABELS

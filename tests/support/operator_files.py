@@ -110,8 +110,10 @@ def changed_layout() -> Layout:
 def described(layout: Layout | None = None, *, algorithm: str = "legacy", names: bool = False) -> OperatorScheme:
     """What is read of an operator's image on two platforms, of which a third was not copied."""
     platforms = [
-        (f"linux/{machine}", f"sha256:{machine}", operator(layout, machine=machine, algorithm=algorithm))
+        images.PlatformImage(
+            operator(layout, machine=machine, algorithm=algorithm), f"linux/{machine}", f"sha256:{machine}"
+        )
         for machine in ("amd64", "arm64")
     ]
-    found = images.of_binaries(platforms, digest="sha256:" + 64 * "a", missing=["linux/s390x"])
+    found = images.of_platforms(platforms, digest="sha256:" + 64 * "a", missing=["linux/s390x"])
     return replace(found, recognised=recognised(algorithm, names=names))

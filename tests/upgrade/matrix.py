@@ -34,6 +34,7 @@ class Pair:
     """An upgrade. ``recreates``: whether it recreates pods without the tool. ``crds_first``: CRDs before the run.
 
     ``may_stall``: the target's rolling update is known to stand still for ever, so that it recreates some pods only.
+    ``may_leave``: what the target, without the tool, may leave undone for ever of a set that loses no pod.
     ``unrest``: what the target is known to leave undone for ever after it has rolled out a change of the set "gang",
     in the words of `Photo.unrest`. The upgrade without the tool must show it, and the one with the tool no more.
     """
@@ -43,6 +44,7 @@ class Pair:
     recreates: bool = True
     crds_first: bool = False
     may_stall: bool = False
+    may_leave: tuple[str, ...] = ()
     unrest: tuple[str, ...] = ()
 
     @property
@@ -66,6 +68,17 @@ _ALPHA_3_NEWER: Final = "v0.1.0-alpha.3-k8s-1.34"
 _MAPS: Final = "pr-778-6eaa77f0"
 _CANONICAL_34, _CANONICAL_35 = "main-94a0105c", "main-d7cb1bc2"
 
+#: Of the set "ordered" the generation hash moves and no template hash: a canonical one covers the names of cliques that
+#: start in order. So its update replaces no pod, and whether alpha.11 ends it is a race (see test_unfinished.py).
+CANONICAL_TO_LEGACY: Final = Pair(
+    _CANONICAL_35,
+    _ALPHA_11,
+    may_leave=(
+        "PodCliqueSet ordered: an update is in flight",
+        "PodCliqueSet ordered: its generation hash has not reached each PodClique",
+    ),
+)
+
 PAIRS: Final = (
     Pair(_ALPHA_3, _ALPHA_3_NEWER),
     Pair(_ALPHA_3, _ALPHA_3_NEWER, crds_first=True),
@@ -79,7 +92,7 @@ PAIRS: Final = (
     Pair(_ALPHA_3, _ALPHA_12),
     Pair(_ALPHA_3, _CANONICAL_34),
     Pair(_ALPHA_9, _CANONICAL_35),
-    Pair(_CANONICAL_35, _ALPHA_11),
+    CANONICAL_TO_LEGACY,
     # That build accepts the legacy hash of its own layout.
     Pair(_ALPHA_9, _CANONICAL_34, recreates=False),
 )
@@ -172,7 +185,8 @@ def without_tool(cluster: Cluster, pair: Pair) -> tuple[Photo, set[str], set[str
         if pair.may_stall:
             after = _rolled(cluster, wanted)
         else:
-            after = cluster.settle(lambda now: wanted.isdisjoint(now.pods()))
+            ends = ([], [*pair.may_leave])
+            after = cluster.settle(lambda now: wanted.isdisjoint(now.pods()) and now.unrest() in ends, unrest=None)
         if not wanted:
             time.sleep(soak())
             after = cluster.settle()

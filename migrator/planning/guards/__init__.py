@@ -10,9 +10,9 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Final
 
-from migrator.grove.model import Finding, Severity
 from migrator.planning.guards import gangs, spec, updates, values, workload
 from migrator.planning.guards.base import CATALOGUE, FOREIGN_CODES, Case, Guard, guard, harmless, overridable
+from migrator.planning.model import Finding, Severity
 
 __all__ = ["CATALOGUE", "FOREIGN_CODES", "Case", "Guard", "check_tree", "guard", "overridable"]
 

@@ -7,20 +7,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
-from migrator.grove.model import (
-    CLIQUE_STATUS_PLACES,
-    GROUP_PLACES,
-    Finding,
-    Place,
-    Ref,
-    SetHashes,
-    Severity,
-    Sighting,
-    StoredHash,
-    Tree,
-)
+from migrator.grove.model import CLIQUE_STATUS_PLACES, GROUP_PLACES, Place, Ref, Sighting, StoredHash, Tree
 from migrator.hashing.schemes import Scheme
 from migrator.planning.detect import Verdict
+from migrator.planning.model import Finding, SetHashes, Severity
 
 
 @dataclass(frozen=True, slots=True)

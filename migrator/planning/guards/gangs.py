@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from migrator.grove.model import Finding
 from migrator.planning.guards.base import Case, refuse, warn
+from migrator.planning.model import Finding
 from migrator.resources import pointer
 
 _MINIMUM_VIABLE_UNIT: Final = "grove.io/minimum-viable-unit"

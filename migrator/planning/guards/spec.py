@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from migrator.grove.model import POINTER_TEMPLATE_HASH_LABEL, Finding, Place, PodClique, pod_spec_of
+from migrator.grove.model import POINTER_TEMPLATE_HASH_LABEL, Place, PodClique, pod_spec_of
 from migrator.hashing.podcliqueset import EXPLICIT, IN_ORDER
 from migrator.hashing.schemes import LEGACY
 from migrator.planning.blast import whole_units
 from migrator.planning.explain import newer_fields
 from migrator.planning.guards.base import Case, Cause, refuse, warn
+from migrator.planning.model import Finding
 
 _ANNOTATION_AUTO_MNNVL: Final = "grove.io/auto-mnnvl"
 _MNNVL_MINOR: Final = "1.34"  # alpha.6 and alpha.7; those before have no MNNVL, those after copy the template

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from migrator.grove.model import Finding, Place, PodClique, PodCliqueScalingGroup, PodCliqueSet, Ref
+from migrator.grove.model import Place, PodClique, PodCliqueScalingGroup, PodCliqueSet, Ref
 from migrator.grove.places import PROGRESS_FIELDS
 from migrator.hashing.schemes import CANONICAL
 from migrator.planning.guards.base import Case, judge, refuse, warn
 from migrator.planning.hazards import condition
+from migrator.planning.model import Finding
 
 _WAIT: Final = "let the running operator finish (or run with --wait-for-idle)"
 _DELETION: Final = "/metadata/deletionTimestamp"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from migrator.grove.model import LABEL_POD_TEMPLATE_HASH, POINTER_TEMPLATE_HASH_LABEL, Finding, StoredHash
+from migrator.grove.model import LABEL_POD_TEMPLATE_HASH, POINTER_TEMPLATE_HASH_LABEL, StoredHash
 from migrator.grove.places import POINTER_SET_GENERATION
 from migrator.planning.detect import Verdict
 from migrator.planning.guards.base import FOREIGN_CODES, Case, judge, refuse, warn
+from migrator.planning.model import Finding
 
 _STUCK: Final = "an update is in flight or stuck: let the running operator finish it"
 _REMEDY: Final = {

@@ -10,9 +10,10 @@ from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 from migrator import durations
-from migrator.grove.model import LABEL_PART_OF, LABEL_POD_CLIQUE, LABEL_SCALING_GROUP, Finding, Ref
+from migrator.grove.model import LABEL_PART_OF, LABEL_POD_CLIQUE, LABEL_SCALING_GROUP, Ref
 from migrator.planning.guards.base import Case, judge, warn
 from migrator.planning.hazards import INITIAL_SCHEDULE_GRACE, condition, kubernetes_time, unscheduled_at
+from migrator.planning.model import Finding
 from migrator.resources import POD_CLIQUE_SCALING_GROUPS, POD_CLIQUES, pointer
 
 #: Grove's default from alpha.2 on, which its webhook stores in every set (alpha.1's: 30 seconds);

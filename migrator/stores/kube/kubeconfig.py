@@ -76,6 +76,11 @@ def _load_files(files: Sequence[str], context: str | None, configuration: Config
                 client_configuration=configuration,
                 persist_config=False,
             )
+    except UnicodeEncodeError:  # which is not quoted: it has a letter of the password
+        raise NotAuthorised(
+            f"kubeconfig {named}: the credentials cannot be sent: the user name or the password has a character "
+            "outside Latin-1"
+        ) from None
     except (ConfigException, OSError, yaml.YAMLError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise UsageError(f"kubeconfig {named} cannot be used: {_first_line(error)}") from error
     if complaints:

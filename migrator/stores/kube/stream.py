@@ -22,7 +22,7 @@ from migrator.errors import MigratorError
 from migrator.store import FIRST_CONCURRENCY
 from migrator.stores.kube import responses
 from migrator.stores.kube.retry import ConcurrencyWindow
-from migrator.stores.kube.transport import Course, Request, Transport
+from migrator.stores.kube.transport import Call, Request, Transport
 from migrator.stores.kube.wire import Connection, Received
 
 K = TypeVar("K")
@@ -41,8 +41,8 @@ class Stream(Generic[K]):
         self._take = take
         self._window = ConcurrencyWindow(concurrency, first=FIRST_CONCURRENCY)
         self._poll = select.poll()
-        self._flying: dict[int, tuple[K, Course, Connection]] = {}  # by their sockets' numbers
-        self._waiting: list[tuple[float, int, K, Course]] = []  # to be sent again, and when
+        self._flying: dict[int, tuple[K, Call, Connection]] = {}  # by their sockets' numbers
+        self._waiting: list[tuple[float, int, K, Call]] = []  # to be sent again, and when
         self._done: deque[Ended[K]] = deque()
         self._numbers = count()
         self._pause = 0.0  # what the rate limit asks for
@@ -81,32 +81,32 @@ class Stream(Generic[K]):
                     return
                 self._counted = True
             if again:
-                _, _, key, course = heapq.heappop(waiting)
+                _, _, key, call = heapq.heappop(waiting)
             else:
                 found = self._take()
                 if found is None:
                     return
-                key, course = found[0], Course(found[1], transport.until(found[1]))
+                key, call = found[0], Call(found[1], transport.until(found[1]))
             self._counted = False
             try:
-                self._send(key, course)
+                self._send(key, call)
             except MigratorError as error:
-                self._done.append((key, course.request, error.with_traceback(None)))
+                self._done.append((key, call.request, error.with_traceback(None)))
 
-    def _send(self, key: K, course: Course) -> None:
-        request = course.request
-        found = self._transport.ready(course)
+    def _send(self, key: K, call: Call) -> None:
+        request = call.request
+        found = self._transport.ready(call)
         if found is None:
-            self._retry(key, course)
+            self._retry(key, call)
             return
         connection, headers, timeout = found
         try:
             connection.send(request.method, request.url(timeout), headers, request.body, timeout=timeout)
         except HTTPError as error:
-            self._transport.ended(course, connection, error)
-            self._retry(key, course)
+            self._transport.ended(call, connection, error)
+            self._retry(key, call)
         else:
-            self._flying[connection.number] = key, course, connection
+            self._flying[connection.number] = key, call, connection
             self._poll.register(connection.number, select.POLLIN)
 
     def _wait(self) -> None:
@@ -118,7 +118,7 @@ class Stream(Generic[K]):
         if not flying:
             timing.sleep(max(left, 0.0))
             return
-        first = min([course.expires for _, course, _ in flying.values()])
+        first = min([call.expires for _, call, _ in flying.values()])
         for number, _ in self._poll.poll(max(min(left, first - time.monotonic()), 0.0) * 1000):
             connection = flying[number][2]
             try:
@@ -129,29 +129,29 @@ class Stream(Generic[K]):
                 if received is not None:
                     self._land(number, received)
         if (now := time.monotonic()) >= first:
-            for number in [number for number, (_, course, _) in flying.items() if course.expires <= now]:
+            for number in [number for number, (_, call, _) in flying.items() if call.expires <= now]:
                 self._land(number, TooLate("timed out"))
 
     def _land(self, number: int, came: Received | HTTPError) -> None:
         """End a flight: by its answer, or by what came instead."""
-        key, course, connection = self._flying.pop(number)
+        key, call, connection = self._flying.pop(number)
         self._poll.unregister(number)
         if isinstance(came, Received):
             now = self._transport.timing.clock()
             if came.status in _THROTTLED:
-                self._window.throttled(course.sent, now)
+                self._window.throttled(call.sent, now)
             else:
-                self._window.answered(now - course.sent)
+                self._window.answered(now - call.sent)
         try:
-            body = self._transport.ended(course, connection, came)
+            body = self._transport.ended(call, connection, came)
         except MigratorError as error:
-            self._done.append((key, course.request, error.with_traceback(None)))
+            self._done.append((key, call.request, error.with_traceback(None)))
             return
         if body is None:
-            self._retry(key, course)
+            self._retry(key, call)
         else:
-            self._done.append((key, course.request, body))
+            self._done.append((key, call.request, body))
 
-    def _retry(self, key: K, course: Course) -> None:
-        at = self._transport.timing.clock() + course.wait
-        heapq.heappush(self._waiting, (at, next(self._numbers), key, course))
+    def _retry(self, key: K, call: Call) -> None:
+        at = self._transport.timing.clock() + call.wait
+        heapq.heappush(self._waiting, (at, next(self._numbers), key, call))

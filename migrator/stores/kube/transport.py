@@ -25,7 +25,7 @@ from migrator.errors import AlreadyExists, Conflict, LeaseLost, LostReply, NotAu
 from migrator.store import LONGEST_WRITE, Deadline
 from migrator.stores.kube import responses
 from migrator.stores.kube.retry import RateLimit, Retry
-from migrator.stores.kube.wire import Connection, Connector, Received
+from migrator.stores.kube.wire import Connection, Connector, Received, lines_of
 
 #: ``method``, path, HTTP status (0 where there was no answer) and seconds of every request sent.
 OnRequest = Callable[[str, str, int, float], None]
@@ -85,8 +85,8 @@ class Timing:
 
 
 @dataclass(slots=True)
-class Course:
-    """The course of one request so far; ``wait`` is how long before it may be sent again, in seconds.
+class Call:
+    """One request with its attempts so far; ``wait`` is how long before it may be sent again, in seconds.
 
     ``until`` and ``sent`` are times of the clock, ``expires`` is of the monotonic clock, as a socket's timeout is.
     """
@@ -141,9 +141,9 @@ class Transport:
         write that may have been applied.
         """
         self._pass_limit(request)
-        course = Course(request, self.until(request))  # the wait for the limit is not part of its time
-        while (body := self._attempt(course)) is None:
-            self.timing.sleep(course.wait)
+        call = Call(request, self.until(request))  # the wait for the limit is not part of its time
+        while (body := self._attempt(call)) is None:
+            self.timing.sleep(call.wait)
             self._pass_limit(request)
         return body
 
@@ -151,9 +151,9 @@ class Transport:
         while self.limit is not None and not request.urgent and (pause := self.limit.take()):
             self.timing.sleep(pause)
 
-    def _attempt(self, course: Course) -> bytes | None:
-        """Send a request once; ``None`` where it may be sent again after ``course.wait``."""
-        found, request = self.ready(course), course.request
+    def _attempt(self, call: Call) -> bytes | None:
+        """Send a request once; ``None`` where it may be sent again after ``call.wait``."""
+        found, request = self.ready(call), call.request
         if found is None:
             return None
         connection, headers, timeout = found
@@ -163,51 +163,51 @@ class Transport:
             came = connection.wait(timeout)
         except HTTPError as error:
             came = error
-        return self.ended(course, connection, came)
+        return self.ended(call, connection, came)
 
-    def ready(self, course: Course) -> tuple[Connection, Mapping[str, str], float] | None:
+    def ready(self, call: Call) -> tuple[Connection, Mapping[str, str], float] | None:
         """An open connection, the headers of the next attempt, and how long it may take; ask right before sending.
 
         The hold of the Lease is asked last, after all that takes time. Returns ``None`` if no connection could be made
-        and the request may be sent again after ``course.wait``; raises what it ends with if it must not be sent.
+        and the request may be sent again after ``call.wait``; raises what it ends with if it must not be sent.
         """
-        request = course.request
-        if course.attempt and not request.repeatable and course.until - self.timing.clock() < self._least(request) / 2:
-            self._give_up(course)  # its time ended while other requests went first
-        course.attempt += 1
+        request = call.request
+        if call.attempt and not request.repeatable and call.until - self.timing.clock() < self._least(request) / 2:
+            self._give_up(call)  # its time ended while other requests went first
+        call.attempt += 1
         try:
-            connection = self._connection(course)
+            connection = self._connection(call)
         except HTTPError as error:
-            course.sent = self.timing.clock()
-            self._report(course, 0)
-            self._unanswered(course, error, sent=False)
+            call.sent = self.timing.clock()
+            self._report(call, 0)
+            self._unanswered(call, error, sent=False)
             return None
         try:
-            headers, timeout = self._headers(course.request), self._timeout(course)
+            headers, timeout = self._headers(call.request), self._timeout(call)
         except BaseException as error:
             self._idle.append(connection)
-            if course.doubtful and isinstance(error, LeaseLost):
-                text = f"{course.request.what}: an earlier attempt may have been applied ({error})"
+            if call.doubtful and isinstance(error, LeaseLost):
+                text = f"{call.request.what}: an earlier attempt may have been applied ({error})"
                 raise LostReply(text) from error
             raise
-        course.sent, course.expires = self.timing.clock(), time.monotonic() + timeout
+        call.sent, call.expires = self.timing.clock(), time.monotonic() + timeout
         return connection, headers, timeout
 
-    def _connection(self, course: Course) -> Connection:
+    def _connection(self, call: Call) -> Connection:
         try:
             while not (connection := self._idle.pop()).is_idle():
                 connection.close()
         except IndexError:  # other threads take connections too, so that asking first would prove nothing
             connection = None
         if connection is None:
-            left = min(course.until - self.timing.clock(), course.request.timeout or self.request_timeout)
+            left = min(call.until - self.timing.clock(), call.request.timeout or self.request_timeout)
             self._connector = self._connector or Connector(self._pools, self.server)
             connection = self._connector.connect(max(left, SHORTEST_TIMEOUT))
         return connection
 
-    def _report(self, course: Course, code: int) -> None:
+    def _report(self, call: Call, code: int) -> None:
         if self.on_request is not None:
-            self.on_request(course.request.method, course.request.path, code, self.timing.clock() - course.sent)
+            self.on_request(call.request.method, call.request.path, code, self.timing.clock() - call.sent)
 
     def until(self, request: Request) -> float:
         """The time of the clock at which a request that begins now is given up."""
@@ -216,35 +216,35 @@ class Transport:
         budget = max(timeout, self._retry.budget) if patient else timeout
         return self.timing.clock() + budget
 
-    def ended(self, course: Course, connection: Connection, came: Received | HTTPError) -> bytes | None:
-        """The body, or ``None`` where the request may be sent again after ``course.wait``; raises what it ends with.
+    def ended(self, call: Call, connection: Connection, came: Received | HTTPError) -> bytes | None:
+        """The body, or ``None`` where the request may be sent again after ``call.wait``; raises what it ends with.
 
         ``came`` is the answer, or what came instead of one after the request was sent.
         """
         if isinstance(came, HTTPError):
             connection.close()
-            self._report(course, 0)
-            self._unanswered(course, came, sent=True)
+            self._report(call, 0)
+            self._unanswered(call, came, sent=True)
             return None
-        request, code = course.request, came.status
+        request, code = call.request, came.status
         if came.reusable:
             self._idle.append(connection)
         else:
             connection.close()
-        self._report(course, code)
+        self._report(call, code)
         self._has_answered = True
         if code in responses.OK:
             return came.data
         status = responses.status_of(came.data)
         if not responses.is_transient(code, status):
             failure = responses.error_of(code, status, request.what, patching=request.method == "PATCH")
-            if course.doubtful and isinstance(failure, TestFailed | Conflict | AlreadyExists):
+            if call.doubtful and isinstance(failure, TestFailed | Conflict | AlreadyExists):
                 raise LostReply(f"{request.what}: an earlier attempt may have been applied ({failure})") from failure
             raise failure
         if not request.repeatable and responses.may_have_been_applied(code):
-            course.doubtful = True
+            call.doubtful = True
         asked = responses.retry_after(came.headers, status, self.timing.now())
-        self._again(course, responses.describe(code, status), asked)
+        self._again(call, responses.describe(code, status), asked)
         return None
 
     def _headers(self, request: Request) -> Mapping[str, str]:
@@ -259,6 +259,13 @@ class Transport:
             headers = {"Accept": request.accept, "User-Agent": _USER_AGENT, **known["", ""]}
             if request.content_type:
                 headers["Content-Type"] = request.content_type
+            try:
+                lines_of(headers)
+            except ValueError:  # which is not quoted: a token could be in it
+                raise NotAuthorised(
+                    f"{request.what}: the credentials cannot be sent: the token has a line break, or a character other "
+                    "than printable ASCII; correct it in the kubeconfig, or where its credential plugin gets it"
+                ) from None
             known[form] = headers
         return headers
 
@@ -277,17 +284,17 @@ class Transport:
                 self._known = (now, known)
         return known
 
-    def _timeout(self, course: Course) -> float:
+    def _timeout(self, call: Call) -> float:
         """How long the next attempt may take: all attempts of a write share the time of one.
 
         Raises :class:`~migrator.errors.LeaseLost` where no time is left in which a write may be under way.
         """
-        request = course.request
+        request = call.request
         timeout = request.timeout or self.request_timeout
         if request.method == "GET":
             return timeout
         if not request.repeatable:
-            timeout = max(min(timeout, course.until - self.timing.clock()), SHORTEST_TIMEOUT)
+            timeout = max(min(timeout, call.until - self.timing.clock()), SHORTEST_TIMEOUT)
         if request.left is not None:
             left = request.left()
             if left <= 0:
@@ -299,36 +306,36 @@ class Transport:
         """The time without which another attempt is not worth it: cut short, it would only lose its reply."""
         return min(_LEAST_TIME, (request.timeout or self.request_timeout) / 4)
 
-    def _unanswered(self, course: Course, error: HTTPError, *, sent: bool) -> None:
-        """Return if the request may be sent again after ``course.wait``, or raise what it ends with.
+    def _unanswered(self, call: Call, error: HTTPError, *, sent: bool) -> None:
+        """Return if the request may be sent again after ``call.wait``, or raise what it ends with.
 
         ``sent``: the server may have it.
         """
         host, text = self._configuration.host, _explain(error)
         if isinstance(error, SSLError) and "CERTIFICATE_VERIFY_FAILED" in str(error):
             raise Unreachable(
-                f"{course.request.what}: {host} presents a certificate that is not trusted: {text}"
+                f"{call.request.what}: {host} presents a certificate that is not trusted: {text}"
             ) from error
         if isinstance(error, LocationValueError):
-            raise Unreachable(f"{course.request.what}: {host} is not an address: {text}") from error
-        if not course.request.repeatable and sent:
+            raise Unreachable(f"{call.request.what}: {host} is not an address: {text}") from error
+        if not call.request.repeatable and sent:
             raise LostReply(
-                f"{course.request.what}: the request was sent and no answer came from {host}: {text}"
+                f"{call.request.what}: the request was sent and no answer came from {host}: {text}"
             ) from error
-        self._again(course, f"no answer from {host}: {text}", None)
+        self._again(call, f"no answer from {host}: {text}", None)
 
-    def _again(self, course: Course, last: str, asked: float | None) -> None:
-        delay = self._retry.delay(course.attempt, asked, self.timing.chance())
-        left = min(course.until - self.timing.clock() - self._least(course.request), self._deadline.remaining())
+    def _again(self, call: Call, last: str, asked: float | None) -> None:
+        delay = self._retry.delay(call.attempt, asked, self.timing.chance())
+        left = min(call.until - self.timing.clock() - self._least(call.request), self._deadline.remaining())
         attempts = self._retry.attempts if self._has_answered else min(self._retry.attempts, _FIRST_ATTEMPTS)
-        course.wait, course.last = delay, last
-        if course.attempt >= attempts or delay >= left:
-            self._give_up(course)
+        call.wait, call.last = delay, last
+        if call.attempt >= attempts or delay >= left:
+            self._give_up(call)
 
-    def _give_up(self, course: Course) -> NoReturn:
-        tries = f"{course.attempt} attempts" if course.attempt > 1 else "1 attempt"
-        what = f"{course.request.what}: {course.last} (gave up after {tries})"
-        raise LostReply(what) if course.doubtful else Unreachable(what)
+    def _give_up(self, call: Call) -> NoReturn:
+        tries = f"{call.attempt} attempts" if call.attempt > 1 else "1 attempt"
+        what = f"{call.request.what}: {call.last} (gave up after {tries})"
+        raise LostReply(what) if call.doubtful else Unreachable(what)
 
 
 def _explain(error: HTTPError) -> str:

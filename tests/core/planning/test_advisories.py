@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from migrator.grove.model import Advice, Plan
 from migrator.planning.advisories import ADVISORIES, HAZARDS
 from migrator.planning.lineage import builds
+from migrator.planning.model import Advice, Plan
 from migrator.planning.options import PlanOptions
 from migrator.planning.planner import make_plan
 from tests.support.builders import EARLIER, LABEL, LATER, NOW, World, clique, refusals

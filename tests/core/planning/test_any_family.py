@@ -8,8 +8,8 @@ from dataclasses import replace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from migrator.grove.model import TreeState
 from migrator.hashing import schemes
+from migrator.planning.model import TreeState
 from migrator.planning.options import PlanOptions
 from migrator.planning.planner import make_plan
 from migrator.planning.revert import make_revert
@@ -91,5 +91,5 @@ def test_planning_changes_nothing(family: tuple[World, str, str]) -> None:
     options = PlanOptions(source=source, target=target)
     first = make_plan(snapshot, options)
     assert first == make_plan(replace(snapshot), options)
-    make_revert(snapshot, options)
+    make_revert(snapshot, options, tables={})
     assert world.objects == raw

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from migrator.grove.model import SetHashes
 from migrator.planning.baseline import baseline_of, newest_update, pod_id, table_of
+from migrator.planning.model import SetHashes
 from migrator.planning.planner import template_digest
 from migrator.planning.tables import CliqueBaseline, Replicas
 from tests.support.builders import EARLIER, HASH_LABEL, LATER, World

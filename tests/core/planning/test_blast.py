@@ -6,10 +6,10 @@ import pytest
 
 from migrator.errors import DecodeError
 from migrator.exact_json import JSONNumber
-from migrator.grove.model import BlastRadius, SetHashes
 from migrator.hashing import schemes
 from migrator.planning.blast import clique_gpus, live_pods, stakes, whole_units
 from migrator.planning.detect import Pair
+from migrator.planning.model import BlastRadius, SetHashes
 from tests.support.builders import HASH_LABEL, LABEL, LATER, World, clique, hashes_of
 
 

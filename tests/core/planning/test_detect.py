@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from migrator.errors import InputError
-from migrator.grove.model import Place, Ref, SetHashes, StoredHash
+from migrator.grove.model import Place, Ref, StoredHash
 from migrator.grove.places import stored_hashes
 from migrator.hashing import schemes
 from migrator.hashing.podcliqueset import SetHasher
 from migrator.hashing.schemes import Scheme
 from migrator.planning import detect as detecting
 from migrator.planning.detect import Detection, Pair, Verdict, detect
+from migrator.planning.model import SetHashes
 from tests.support.builders import HASH_LABEL, LABEL, OLD, World, clique, hashes_of
 from tests.support.tables import table
 

@@ -6,7 +6,7 @@ import copy
 
 import pytest
 
-from migrator.grove.model import TreeState
+from migrator.planning.model import TreeState
 from migrator.planning.tables import Table
 from tests.support.builders import LABEL, LATER, World, clique, refusals
 

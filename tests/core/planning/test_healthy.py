@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from migrator.grove import parsing
-from migrator.grove.model import Plan, TreeState
 from migrator.grove.trees import Objects, build
 from migrator.hashing import podcliqueset, schemes
+from migrator.planning.model import Plan, TreeState
 from migrator.planning.options import PlanOptions
 from migrator.planning.planner import make_plan
 from testbed import workloads

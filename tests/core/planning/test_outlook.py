@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from migrator.grove.model import Plan, Severity, TreeState
+from migrator.planning.model import Plan, Severity, TreeState
 from migrator.planning.options import PlanOptions
 from migrator.planning.outlook import Target, outlook
 from migrator.planning.planner import make_plan

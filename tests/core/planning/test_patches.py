@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from migrator.grove.model import Change, Place, Ref
+from migrator.grove.model import Place, Ref
+from migrator.planning.model import Change
 from migrator.planning.patches import patches_of, value_at
 from migrator.resources import Op
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from migrator.errors import InputError
-from migrator.grove.model import BlastRadius, Severity, TreeState
+from migrator.planning.model import BlastRadius, Severity, TreeState
 from migrator.planning.options import Selection
 from migrator.planning.planner import template_digest
 from tests.support.builders import DELETION, LABEL, LATER, World, clique, refusals, warnings

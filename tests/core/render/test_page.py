@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from migrator.grove.model import BlastRadius, Finding, Plan, Ref, Severity, Tree, TreeState
+from migrator.grove.model import Ref, Tree
+from migrator.planning.model import BlastRadius, Finding, Plan, Severity, TreeState
 from migrator.planning.options import PlanOptions
 from migrator.planning.outlook import outlook
 from migrator.render import figures

@@ -8,19 +8,8 @@ from typing import Any
 
 import pytest
 
-from migrator.grove.model import (
-    BlastRadius,
-    Change,
-    Finding,
-    Place,
-    Plan,
-    Ref,
-    SetHashes,
-    Severity,
-    Tree,
-    TreePlan,
-    TreeState,
-)
+from migrator.grove.model import Place, Ref, Tree
+from migrator.planning.model import BlastRadius, Change, Finding, Plan, SetHashes, Severity, TreePlan, TreeState
 from migrator.render import summary
 from migrator.render.findings import change_groups, grouped
 from migrator.render.terminal import plan_text, print_plan
@@ -295,7 +284,7 @@ def test_different_statements_of_one_code_keep_their_own_words_and_the_remedy_is
         for ref in refs
     )
     assert group.refuses
-    assert [statement.found for statement in group.statements[:2]] == [
+    assert [statement.text for statement in group.statements[:2]] == [
         "/metadata/labels/x holds c-0",
         "/metadata/labels/x holds c-1",
     ]

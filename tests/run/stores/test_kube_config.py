@@ -246,6 +246,26 @@ def test_a_token_that_cannot_be_read_again_is_not_authorised(
         store.get(PODS, "a", "p")
 
 
+@pytest.mark.parametrize(
+    "user",
+    [
+        {"token": "open\nsesame"},
+        {"token": "open\r\nImpersonate-User: sesame"},
+        {"token": "sésame"},
+        {"username": "me", "password": "open\u0142"},
+    ],
+)
+def test_credentials_that_do_not_fit_into_a_header_are_not_authorised(
+    tmp_path: Path, api: FakeApi, user: dict[str, str]
+) -> None:
+    """A line break or a letter outside ASCII in a token or password is named; its value is not, and nothing is sent."""
+    path = kubeconfig(tmp_path / "config", api.url, user=user)
+    with pytest.raises(NotAuthorised, match="the credentials cannot be sent") as refused:
+        ask(kubeconfig=path)
+    assert not [word for word in ("open", "same", "142") if word in str(refused.value)]
+    assert api.seen == []
+
+
 def test_certificates_are_verified_as_kubectl_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without an authority in the kubeconfig the system's count; none needs what Python 3.13 demands beyond that."""
     monkeypatch.setenv("SSL_CERT_FILE", certifi.where())

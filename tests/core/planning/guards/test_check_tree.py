@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from migrator.grove.model import Severity, TreeState
+from migrator.planning.model import Severity, TreeState
 from tests.support.builders import DELETION, LABEL, LATER, OLD, World, refusals
 
 

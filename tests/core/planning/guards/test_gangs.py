@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from migrator.grove.model import TreeState
+from migrator.planning.model import TreeState
 from tests.support.builders import World, refusals, warnings
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from migrator.grove.model import TreeState
+from migrator.planning.model import TreeState
 from tests.support.builders import World, clique, refusals, warnings
 
 

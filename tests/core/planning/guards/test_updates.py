@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from migrator.grove.model import TreeState
+from migrator.planning.model import TreeState
 from tests.support.builders import DELETION, EARLIER, ENDED, HASH_LABEL, LABEL, LATER, OLD, World, refusals, warnings
 from tests.support.tables import table
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from migrator.grove.model import Place, Severity, TreePlan, TreeState
+from migrator.grove.model import Place
+from migrator.planning.model import Severity, TreePlan, TreeState
 from tests.support.builders import DELETION, HASH_LABEL, LABEL, LATER, OLD, World, clique, refusals, warnings
 
 CLIQUE, GROUP = ("PodClique", "web-0-front"), ("PodCliqueScalingGroup", "web-0-sg")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from migrator.grove.model import Severity, TreeState
+from migrator.planning.model import Severity, TreeState
 from migrator.resources import pointer
 from tests.support.builders import DELETION, EARLIER, LATER, NOW, World, warnings
 from tests.support.tables import table

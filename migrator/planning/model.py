@@ -1,0 +1,142 @@
+"""A plan: what is to be changed, what was found, and which pods are at stake. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from migrator.grove.model import Place, Ref, StoredHash, Tree
+
+
+class Severity(StrEnum):
+    """A guard's judgement: it forbids the migration, or it only informs."""
+
+    REFUSAL = "refusal"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A guard's finding: a stable code, the object, its field (JSON Pointer), what was found and the next step.
+
+    ``ref`` is ``None`` for a finding about the cluster or the run. ``follows`` is the code of the finding of the same
+    set that causes this one.
+    """
+
+    code: str
+    severity: Severity
+    ref: Ref | None
+    field: str | None
+    message: str
+    follows: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """A hazard of an upgrade; it never refuses."""
+
+    id: str
+    ref: Ref | None
+    message: str
+    source: str
+    remedy: str
+    confidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetHashes:
+    """A PodCliqueSet's hashes under one scheme."""
+
+    generation: str
+    templates: Mapping[str, str]
+
+    def of(self, stored: StoredHash) -> str | None:
+        """The value that this scheme expects in that field; ``None`` for a clique that the set lacks."""
+        return self.generation if stored.clique is None else self.templates.get(stored.clique)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One field whose value is the source's hash and will become the target's."""
+
+    ref: Ref
+    place: Place
+    field: str
+    old: str
+    new: str
+    identity: tuple[str, str] | None = None
+
+    @property
+    def subresource(self) -> str:
+        """The subresource that accepts a change of this field: labels and status never mix."""
+        return "status" if self.field.startswith("/status/") else ""
+
+
+class TreeState(StrEnum):
+    """What a plan does with a tree."""
+
+    DONE = "done"
+    MIGRATE = "migrate"
+    REFUSED = "refused"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class BlastRadius:
+    """The live pods that the next operator recreates, their GPUs, and how many of the pods run."""
+
+    pods: int = 0
+    gpus: int = 0
+    running: int = 0
+
+    def __add__(self, other: BlastRadius) -> BlastRadius:
+        return BlastRadius(self.pods + other.pods, self.gpus + other.gpus, self.running + other.running)
+
+
+@dataclass(frozen=True, slots=True)
+class TreePlan:
+    """The plan of one tree; ``source`` and ``target`` are scheme names.
+
+    ``blast`` is what the next operator recreates without the migration, ``rest`` what it recreates with it.
+    """
+
+    tree: Tree
+    source: str | None
+    target: str
+    state: TreeState
+    changes: tuple[Change, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    blast: BlastRadius = BlastRadius()
+    rest: BlastRadius = BlastRadius()
+    source_hashes: SetHashes | None = None
+    target_hashes: SetHashes | None = None
+
+    @property
+    def refusals(self) -> tuple[Finding, ...]:
+        """The findings that forbid the migration of this tree."""
+        return tuple(f for f in self.findings if f.severity is Severity.REFUSAL)
+
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        """The findings that only warn."""
+        return tuple(f for f in self.findings if f.severity is Severity.WARNING)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The plans of the selected trees, and the findings about the cluster as a whole.
+
+    ``requested_source`` and ``requested_target`` are as given. ``cluster_blast`` and ``cluster_rest`` count the whole
+    cluster. ``known`` is false for a target whose hashes are not known. ``operator`` describes the one that was seen.
+    """
+
+    requested_source: str
+    requested_target: str
+    trees: tuple[TreePlan, ...]
+    findings: tuple[Finding, ...] = ()
+    cluster_blast: BlastRadius = BlastRadius()
+    cluster_rest: BlastRadius = BlastRadius()
+    advisories: tuple[Advice, ...] = ()
+    known: bool = True
+    operator: str | None = None
