@@ -134,6 +134,7 @@ class PodCliqueScalingGroup:
     terminating: bool
     spec: Mapping[str, Any]
     status: Mapping[str, Any]
+    created: str = ""
 
 
 @dataclass(frozen=True, slots=True)

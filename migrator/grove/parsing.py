@@ -113,6 +113,7 @@ def scaling_group(raw: JSONObject) -> PodCliqueScalingGroup:
         terminating=bool(meta.get("deletionTimestamp")),
         spec=raw.get("spec") or {},
         status=raw.get("status") or {},
+        created=str(meta.get("creationTimestamp") or ""),
     )
 
 

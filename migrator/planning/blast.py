@@ -16,18 +16,15 @@ from migrator.grove.model import Pod, PodClique, Tree, pod_spec_of
 from migrator.hashing import quantity
 from migrator.hashing.schemes import CANONICAL, Scheme
 from migrator.planning.detect import Pair
-from migrator.planning.hazards import doomed_pods, never_updated
-from migrator.planning.lineage import is_before
+from migrator.planning.hazards import doomed_pods
+from migrator.planning.lineage import RC1, is_before
 from migrator.planning.model import BlastRadius
 
 _GPU_RESOURCES: Final = frozenset({"nvidia.com/gpu", "amd.com/gpu"})
 _GPU_PREFIXES: Final = ("nvidia.com/mig-", "gpu.intel.com/")
 #: From this build on pods of a set under OnDelete are left alone.
 FIRST_ON_DELETE: Final = "v0.1.0-alpha.7"
-#: From this build on a member at zero ends its gang (Grove PR 614). This build alone deletes pods of another hash under
-#: a standalone PodClique without ``updateProgress`` when it starts, though the set is idle
-#: (``podclique/reconcilespec.go:shouldResetOrTriggerUpdate``, until Grove PR 757).
-_RC1: Final = "v0.1.0-alpha.12-rc1"
+_UPDATED_TO: Final = "podCliqueSetGenerationHash"
 _LARGEST_SCALE: Final = 18  # as large as an int64 gets
 
 
@@ -43,16 +40,18 @@ def stakes(
     pcs = tree.pcs
     if pcs.terminating:
         return BlastRadius(), BlastRadius()
-    ended = list(doomed_pods(tree)) if builds and not is_before(builds[0], _RC1) else []
+    compares_idle_sets = bool(builds) and not is_before(builds[0], RC1)
+    ended = list(doomed_pods(tree)) if compares_idle_sets else []
     if pcs.on_delete and not (builds and is_before(builds[-1], FIRST_ON_DELETE)):
         return _count(tree, ended), _count(tree, ended)
-    current = {None, pair.target.generation}  # an operator that finds no hash stores its own
+    current = {None, pair.target.generation}  # an operator that finds no hash stores its own; an empty one is another
     if target.algorithm == CANONICAL and source.minor == target.minor:
         current.add(pair.source.generation)
-    rolled = () if pcs.generation_hash in current else _rolled(tree, pair)
-    if set(builds) != {_RC1}:
-        return _count(tree, ended, rolled), _count(tree, ended)
-    swept, left = _stray(tree, pair, migrated=False), _stray(tree, pair, migrated=True)
+    rolled = () if pcs.status.get("currentGenerationHash") in current else _rolled(tree, pair)
+    if not compares_idle_sets:
+        return _count(tree, rolled), _count(tree)
+    spurious = set(builds) == {RC1}
+    swept, left = (_stray(tree, pair, spurious=spurious, migrated=migrated) for migrated in (False, True))
     return _count(tree, ended, swept, rolled), _count(tree, ended, left)
 
 
@@ -76,15 +75,19 @@ def _rolled(tree: Tree, pair: Pair) -> Iterator[tuple[PodClique, Pod]]:
             yield from ((member, pod) for member in members for pod in member.pods)
 
 
-def _stray(tree: Tree, pair: Pair, *, migrated: bool) -> Iterator[tuple[PodClique, Pod]]:
-    """The pods that alpha.12-rc1 deletes at its start: those without the target's hash.
+def _stray(tree: Tree, pair: Pair, *, spurious: bool, migrated: bool) -> Iterator[tuple[PodClique, Pod]]:
+    """The pods without the target's hash of each standalone PodClique that is updated although its set is idle.
 
+    Grove: ``podclique/reconcilespec.go:shouldResetOrTriggerUpdate``. ``spurious``: without progress it always does.
     ``migrated``: the source's hash counts as the target's, because the migration replaces it.
     """
-    for clique, pod in never_updated(tree):
-        old = pair.source.templates.get(clique.clique or "", "") if migrated else ""
-        if pod.template_hash not in {_expected(clique, pair), old}:
-            yield clique, pod
+    current = {pair.target.generation} | ({pair.source.generation} if migrated else set())
+    for clique in tree.pod_cliques:
+        progress, status = clique.status.get("updateProgress"), clique.status
+        stored = progress.get(_UPDATED_TO) if progress else status.get("currentPodCliqueSetGenerationHash")
+        if clique.standalone and (stored not in current or (spurious and not progress)):
+            old = pair.source.templates.get(clique.clique or "", "") if migrated else ""
+            yield from ((clique, pod) for pod in clique.pods if pod.template_hash not in {_expected(clique, pair), old})
 
 
 def clique_gpus(clique: Mapping[str, Any]) -> int:

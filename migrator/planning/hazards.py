@@ -6,29 +6,31 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from migrator.exact_json import integer
 from migrator.grove.model import Pod, PodClique, PodCliqueScalingGroup, PodCliqueSet, Ref, Tree, pod_spec_of
 
 _ANNOTATION_AUTO_MNNVL: Final = "grove.io/auto-mnnvl"
 _KAI: Final = "kai-scheduler"
+_SCHEDULER_NAME: Final = "grove.io/scheduler-name"
 _KAI_QUEUE: Final = "kai.scheduler/queue"
 #: A condition that was set at most this many seconds after its object was made counts as its first
 #: (Grove: ``common/component/utils/podclique.go:InitialScheduleGrace``).
 INITIAL_SCHEDULE_GRACE: Final = 5.0
 
 
-def at_zero_beside_live(tree: Tree) -> Iterator[Ref]:
-    """PodCliques and scaling groups at zero in a replica of the set that has live pods.
+def below_minimum_beside_live(tree: Tree) -> Iterator[Ref]:
+    """PodCliques and scaling groups scaled to zero, or below ``minAvailable``, beside live pods of their replica.
 
     From alpha.12-rc1 on each is a breach of its ``minAvailable`` (``podclique/reconcilestatus.go`` and
     ``podcliquescalinggroup/reconcilestatus.go:computeMinAvailableBreachedCondition``), which ends the whole replica
-    after ``terminationDelay``. A PodClique that never had a pod scheduled is left alone (``WasPCLQEverScheduled``).
+    after ``terminationDelay``, unless it is :func:`left_alone`.
     """
     for item in _ending(tree):
         yield item.ref
 
 
 def doomed_pods(tree: Tree) -> Iterator[tuple[PodClique, Pod]]:
-    """The live pods of every replica that :func:`at_zero_beside_live` names."""
+    """The live pods of every replica that :func:`below_minimum_beside_live` names."""
     indices = {item.set_index for item in _ending(tree)}
     for clique in tree.pod_cliques:
         if clique.set_index in indices:
@@ -40,21 +42,34 @@ def _ending(tree: Tree) -> Iterator[PodClique | PodCliqueScalingGroup]:
     live = {clique.set_index for clique in with_live_pods}
     members: tuple[PodClique | PodCliqueScalingGroup, ...] = (*tree.scaling_groups, *tree.pod_cliques)
     for item in members:
-        if item.spec.get("replicas") == 0 and item.set_index in live:
-            age = unscheduled_at(item) if isinstance(item, PodClique) else None
-            if age is None or age > INITIAL_SCHEDULE_GRACE:
-                yield item
+        least = integer(item.spec.get("minAvailable"), 1)
+        if integer(item.spec.get("replicas"), least) < least and item.set_index in live and not left_alone(item):
+            yield item
+
+
+def left_alone(item: PodClique | PodCliqueScalingGroup) -> bool:
+    """Whether operators from alpha.12-rc1 on end no gang for this member's breach.
+
+    It never was healthy (``WasPCLQEverScheduled``, ``WasPCSGEverHealthy``), or its gang was ended already, and it has
+    not recovered (``podcliquesetreplica/gangterminate.go:getMinAvailableBreachedPCSGInfo``).
+    """
+    age = unscheduled_at(item) if isinstance(item, PodClique) else _age(item, "MinAvailableBreached", "True")
+    ended = condition(item, "GangTerminationInProgress").get("status") == "True"
+    return ended or (age is not None and age <= INITIAL_SCHEDULE_GRACE)
 
 
 def cliques_at_zero(tree: Tree) -> Iterator[Ref]:
-    """A set without scaling groups whose PodCliques are all at zero (Grove issue 808)."""
-    if not tree.pcs.group_configs and _all_at_zero(tree, tree.pod_cliques):
+    """A set without scaling groups that has a replica whose PodCliques are all at zero (Grove issue 808)."""
+    if not tree.pcs.group_configs and _has_replica_at_zero(tree):
         yield tree.ref
 
 
 def groups_at_zero(tree: Tree) -> Iterator[Ref]:
-    """A set that is made of scaling groups only, all at zero (Grove issue 809)."""
-    if not tree.pcs.standalone and _all_at_zero(tree, tree.scaling_groups):
+    """A set with scaling groups that has a replica whose members are all at zero (Grove issue 809).
+
+    The PodGangMap of that replica loses its anchor (Grove PR 778: ``podgangmap/steadystate.go:removeEmptyEntries``).
+    """
+    if tree.pcs.group_configs and _has_replica_at_zero(tree):
         yield tree.ref
 
 
@@ -85,8 +100,12 @@ def unnamed_topology(tree: Tree) -> Iterator[Ref]:
 
 
 def kai(tree: Tree) -> Iterator[Ref]:
-    """A set whose pods the KAI scheduler places."""
-    if any(pod_spec_of(clique).get("schedulerName") == _KAI for clique in tree.pcs.cliques):
+    """A set whose pods the KAI scheduler places: its template names it, or it is the operator's default.
+
+    From alpha.8 on PodGangs have it as a label (``podgang/podgang.go:getSchedulerNameForPCS``).
+    """
+    named = {pod_spec_of(clique).get("schedulerName") for clique in tree.pcs.cliques}
+    if _KAI in named.union(gang.labels.get(_SCHEDULER_NAME) for gang in tree.pod_gangs):
         yield tree.ref
 
 
@@ -100,17 +119,11 @@ def kai_without_queue(tree: Tree) -> Iterator[Ref]:
 
 
 def stray_without_progress(tree: Tree) -> Iterator[Ref]:
-    """Pods of another hash under a standalone PodClique that was never updated (Grove issue 400)."""
-    for clique, pod in never_updated(tree):
-        if pod.live and pod.template_hash not in {None, clique.template_hash}:
-            yield pod.ref
-
-
-def never_updated(tree: Tree) -> Iterator[tuple[PodClique, Pod]]:
-    """The pods of standalone PodCliques that store no progress of an update."""
+    """Pods of another hash under a standalone PodClique that stores no progress of an update (Grove issue 400)."""
     for clique in tree.pod_cliques:
         if clique.standalone and not clique.status.get("updateProgress"):
-            yield from ((clique, pod) for pod in clique.pods)
+            strays = (p for p in clique.pods if p.live and p.template_hash not in {None, clique.template_hash})
+            yield from (pod.ref for pod in strays)
 
 
 def condition(item: PodCliqueSet | PodClique | PodCliqueScalingGroup, kind: str) -> Mapping[str, Any]:
@@ -120,16 +133,20 @@ def condition(item: PodCliqueSet | PodClique | PodCliqueScalingGroup, kind: str)
 
 def unscheduled_at(clique: PodClique) -> float | None:
     """The age of a PodClique, in seconds, when its pods became unscheduled; ``None`` if that is not known."""
-    scheduled = condition(clique, "PodCliqueScheduled")
-    since, created = kubernetes_time(scheduled.get("lastTransitionTime")), kubernetes_time(clique.created)
-    if scheduled.get("status") != "False" or since is None or created is None:
-        return None
-    return (since - created).total_seconds()
+    return _age(clique, "PodCliqueScheduled", "False")
 
 
-def _all_at_zero(tree: Tree, members: tuple[PodClique, ...] | tuple[PodCliqueScalingGroup, ...]) -> bool:
-    at_zero = [member.spec.get("replicas") == 0 for member in members]
-    return bool(tree.pcs.spec.get("replicas") and at_zero) and all(at_zero)
+def _age(item: PodClique | PodCliqueScalingGroup, kind: str, status: str) -> float | None:
+    found = condition(item, kind)
+    since, created = kubernetes_time(found.get("lastTransitionTime")), kubernetes_time(item.created)
+    return None if found.get("status") != status or not since or not created else (since - created).total_seconds()
+
+
+def _has_replica_at_zero(tree: Tree) -> bool:
+    standalone = (clique for clique in tree.pod_cliques if clique.standalone)
+    members: tuple[PodClique | PodCliqueScalingGroup, ...] = (*tree.scaling_groups, *standalone)
+    up = {member.set_index for member in members if member.spec.get("replicas") != 0}
+    return bool(tree.pcs.spec.get("replicas")) and not up.issuperset(member.set_index for member in members)
 
 
 def _topology(holder: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -8,7 +8,7 @@ status that lags behind (Grove issue 671) starts at most an update that finds no
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from migrator.grove.model import CLIQUE_STATUS_PLACES, GROUP_PLACES, Place, PodClique, StoredHash, Tree
 
@@ -46,8 +46,17 @@ def _present(clique: PodClique) -> bool:
     return bool(clique.spec.get("replicas", 1)) or any(not pod.terminating for pod in clique.pods)
 
 
+def unlabelled(tree: Tree) -> bool:
+    """Whether a PodClique or pod that stays has no label: to the operator its template is another one."""
+    staying = (clique for clique in tree.pod_cliques if not clique.terminating)
+    return any(not value for clique in staying for _, _, value in _labels(clique))
+
+
 def _is_current(clique: PodClique, strange: set[tuple[str, Place]]) -> bool:
     """Whether the labels of a PodClique and of all its pods are there and not foreign."""
-    labels = [(clique.ref.uid, Place.CLIQUE_LABEL, clique.template_hash)]
-    labels += [(pod.ref.uid, Place.POD_LABEL, pod.template_hash) for pod in clique.pods if not pod.terminating]
-    return all(value and (uid, place) not in strange for uid, place, value in labels)
+    return all(value and (uid, place) not in strange for uid, place, value in _labels(clique))
+
+
+def _labels(clique: PodClique) -> Iterator[tuple[str, Place, str | None]]:
+    yield clique.ref.uid, Place.CLIQUE_LABEL, clique.template_hash
+    yield from ((pod.ref.uid, Place.POD_LABEL, pod.template_hash) for pod in clique.pods if not pod.terminating)

@@ -127,8 +127,8 @@ class TreePlan:
 class Plan:
     """The plans of the selected trees, and the findings about the cluster as a whole.
 
-    ``requested_source`` and ``requested_target`` are as given. ``cluster_blast`` and ``cluster_rest`` count the whole
-    cluster. ``known`` is false for a target whose hashes are not known. ``operator`` describes the one that was seen.
+    ``requested_source`` and ``requested_target`` are as given. ``cluster_blast`` counts the whole cluster. ``known`` is
+    false for a target whose hashes are not known. ``operator`` describes the one that was seen.
     """
 
     requested_source: str
@@ -136,7 +136,6 @@ class Plan:
     trees: tuple[TreePlan, ...]
     findings: tuple[Finding, ...] = ()
     cluster_blast: BlastRadius = BlastRadius()
-    cluster_rest: BlastRadius = BlastRadius()
     advisories: tuple[Advice, ...] = ()
     known: bool = True
     operator: str | None = None

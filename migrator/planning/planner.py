@@ -59,7 +59,6 @@ def make_plan(
         trees=selected,
         findings=tuple(cluster_findings(snapshot, plans, options)),
         cluster_blast=sum((p.blast for p in plans), BlastRadius()),
-        cluster_rest=sum((p.rest for p in plans), BlastRadius()),
         advisories=tuple(advice for p in selected for advice in advise_plan(p, options, running)),
     )
 
@@ -152,6 +151,7 @@ class _Planner:
             unchanged=found.done or (pair.source == pair.target and certain),
             recorded=table.source if table is not None else None,
             sightings=self.sightings,
+            builds=builds_of(self.options.target, found.target),
             now=self.now,
             downtime=self.options.downtime,
         )

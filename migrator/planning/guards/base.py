@@ -10,6 +10,7 @@ from typing import Final
 from migrator.grove.model import CLIQUE_STATUS_PLACES, GROUP_PLACES, Place, Ref, Sighting, StoredHash, Tree
 from migrator.hashing.schemes import Scheme
 from migrator.planning.detect import Verdict
+from migrator.planning.lag import unlabelled
 from migrator.planning.model import Finding, SetHashes, Severity
 
 
@@ -51,7 +52,7 @@ CATALOGUE: Final = {
         Guard("GM-124", "An object belongs to no PodCliqueSet"),
         Guard("GM-125", "The template has fields that the source operator does not know"),
         Guard("GM-126", "The hash may be polluted by automatic MNNVL"),
-        Guard("GM-127", "A PodClique that ran once has no pod scheduled now"),
+        Guard("GM-127", "Later operators count a member below its minimum as a breach"),
         Guard("GM-128", "A PodGangMap or PodGang holds a hash of neither scheme"),
         Guard("GM-129", "Target hashes were found without a record"),
         Guard("GM-130", "The spec changed after the migration had begun"),
@@ -113,6 +114,7 @@ class Case:
     unchanged: bool = False  # nothing is written to the set
     recorded: str | None = None  # the source of the run that left a table of the tree
     sightings: tuple[Sighting, ...] = ()  # in all of the cluster
+    builds: Sequence[str] = ()  # that the next operator may be, if they are known
     now: datetime | None = None  # unknown for a dump
     downtime: float = 600.0  # expected, in seconds
 
@@ -123,8 +125,8 @@ class Case:
 
     @property
     def old_is_left(self) -> bool:
-        """Whether a pod of an older template is still to be replaced: some foreign value does not just lag behind."""
-        return len(self.lagging) < len(self.foreign)
+        """Whether a pod of an older template is to be replaced: a label is missing, or a foreign value does not lag."""
+        return len(self.lagging) < len(self.foreign) or (not self.tree.pcs.on_delete and unlabelled(self.tree))
 
 
 def guard(code: str) -> Guard:

@@ -10,9 +10,11 @@ from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 from migrator import durations
-from migrator.grove.model import LABEL_PART_OF, LABEL_POD_CLIQUE, LABEL_SCALING_GROUP, Ref
+from migrator.exact_json import integer
+from migrator.grove.model import LABEL_PART_OF, LABEL_POD_CLIQUE, LABEL_SCALING_GROUP, PodClique, Ref
 from migrator.planning.guards.base import Case, judge, warn
-from migrator.planning.hazards import INITIAL_SCHEDULE_GRACE, condition, kubernetes_time, unscheduled_at
+from migrator.planning.hazards import INITIAL_SCHEDULE_GRACE, condition, kubernetes_time, left_alone, unscheduled_at
+from migrator.planning.lineage import RC1, is_before
 from migrator.planning.model import Finding
 from migrator.resources import POD_CLIQUE_SCALING_GROUPS, POD_CLIQUES, pointer
 
@@ -78,12 +80,14 @@ def gang_termination(case: Case) -> Iterator[Finding]:
     """The next operator judges by the stored condition, and the downtime counts.
 
     Grove: ``operator/internal/controller/podcliqueset/components/podcliquesetreplica/gangterminate.go`` ends a
-    gang once ``terminationDelay - (now - lastTransitionTime)`` is not above zero.
+    gang once ``terminationDelay - (now - lastTransitionTime)`` is not above zero. From alpha.12-rc1 on it
+    leaves some alone.
     """
+    ends_all = any(is_before(build, RC1) for build in case.builds)
     text = case.tree.pcs.template.get("terminationDelay") or DEFAULT_TERMINATION_DELAY
     for item in case.tree.children:
         breached = condition(item, "MinAvailableBreached")
-        if breached.get("status") != "True":
+        if breached.get("status") != "True" or (left_alone(item) and not ends_all):
             continue
         since = breached.get("lastTransitionTime")
         left = math.inf if case.now is None else _seconds_left(text, since, case.now)
@@ -101,19 +105,31 @@ def gang_termination(case: Case) -> Iterator[Finding]:
         yield judge("GM-116", item.ref, "/status/conditions", message, refuses=left <= case.downtime)
 
 
-def unscheduled(case: Case) -> Iterator[Finding]:
-    """Grove PR 614: from alpha.12-rc1 on, a gang that ran once and has no pod scheduled counts as breached.
+def below_minimum(case: Case) -> Iterator[Finding]:
+    """Members below ``minAvailable`` that later operators count as a breach, though the running one does not.
 
-    It ran once if ``PodCliqueScheduled`` became False later than when the PodClique was new.
+    alpha.9 counts too few scheduled pods or replicas (Grove PR 561), and alpha.12-rc1 none at all (PR 614), there only
+    of a PodClique that ran once: ``PodCliqueScheduled`` became False later than when it was new. A scaling group always
+    seems to have run, because an older operator reported no breach (``common/component/utils/podclique.go``:
+    ``WasPCLQEverScheduled``, ``WasPCSGEverHealthy``); that matters where its replica of the set has pods to lose.
     """
-    for pod_clique in case.tree.pod_cliques:
-        idle = pod_clique.spec.get("replicas") and not pod_clique.status.get("scheduledReplicas")
-        if idle and (unscheduled_at(pod_clique) or 0) > INITIAL_SCHEDULE_GRACE:
+    in_use = {clique.set_index for clique in case.tree.pod_cliques if clique.status.get("scheduledReplicas")}
+    for item in case.tree.children:
+        least, scheduled = integer(item.spec.get("minAvailable"), 1), integer(item.status.get("scheduledReplicas"))
+        if not item.spec.get("replicas") or scheduled >= least:
+            continue
+        if condition(item, "MinAvailableBreached").get("status") in {"True", "Unknown"}:  # see GM-116 and GM-117
+            continue
+        ran = item.set_index in in_use
+        if isinstance(item, PodClique):
+            ran = (unscheduled_at(item) or 0) > INITIAL_SCHEDULE_GRACE
+        if scheduled or ran:
+            builds = "of alpha.9 to alpha.11" if not ran else "from alpha.9 on" if scheduled else "from alpha.12-rc1 on"
             message = (
-                f"{pod_clique.ref} ran once, and none of its pods is scheduled now: operators from alpha.12-rc1 on "
-                "count that as a breach and end the gang after the termination delay, with or without this migration"
+                f"{item.ref}: scheduledReplicas is {scheduled}, and minAvailable is {least}: operators {builds} count "
+                "that as a breach and end the gang after the termination delay, with or without this migration"
             )
-            yield warn("GM-127", pod_clique.ref, "/status/scheduledReplicas", message)
+            yield warn("GM-127", item.ref, "/status/scheduledReplicas", message)
 
 
 def operator_errors(case: Case) -> Iterator[Finding]:
@@ -189,4 +205,4 @@ def _seconds_left(delay: object, since: object, now: datetime) -> float:
     return -math.inf if began is None else seconds - (now - began).total_seconds()
 
 
-CHECKS: Final = (gated, scaling, gang_termination, unscheduled, operator_errors, ownership)
+CHECKS: Final = (gated, scaling, gang_termination, below_minimum, operator_errors, ownership)

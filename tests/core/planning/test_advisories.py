@@ -12,6 +12,7 @@ from migrator.planning.lineage import builds
 from migrator.planning.model import Advice, Plan
 from migrator.planning.options import PlanOptions
 from migrator.planning.planner import make_plan
+from migrator.render.figures import recreated_with_migration
 from tests.support.builders import EARLIER, LABEL, LATER, NOW, World, clique, refusals
 
 A8, A9, A11, RC1 = "v0.1.0-alpha.8", "v0.1.0-alpha.9", "v0.1.0-alpha.11", "v0.1.0-alpha.12-rc1"
@@ -154,11 +155,38 @@ def test_a_clique_that_never_ran_ends_no_gang() -> None:
     assert advised(world, RC1) == [("GM-301", "web-0-front")]
 
 
+@pytest.mark.parametrize("replicas", [1, None])
+def test_a_group_below_its_minimum_ends_its_gang_as_at_zero(replicas: int | None) -> None:
+    """As at zero, there are too few replicas for good; a number that is not stored is not too small."""
+    world = World().grow()
+    world.of("PodCliqueScalingGroup", "web-0-sg")["spec"] |= {"replicas": replicas, "minAvailable": 2}
+    expected = (["GM-301"], 6) if replicas else ([], 0)
+    assert ([code for code, _ in advised(world, RC1)], recreated_with_migration(planned(world, RC1)).pods) == expected
+
+
 def test_a_set_with_one_clique_at_work_is_not_at_zero() -> None:
     """What alpha.12 leaves without a gang is a set of which every clique is at zero."""
     world = standalone_only()
     world.of("PodClique", "web-0-front")["spec"]["replicas"] = 1
     assert "GM-302" not in {code for code, _ in advised(world, A12, running=A11)}
+
+
+@pytest.mark.parametrize(("scaled", "expected"), [((), set()), (("web-0-front",), {"GM-302"})])
+def test_one_replica_at_zero_loses_its_gang(scaled: tuple[str, ...], expected: set[str]) -> None:
+    """Each replica of a set has a PodGangMap of its own."""
+    world = World().grow(cliques=[clique("front")], groups={}, replicas=2)
+    for name in scaled:
+        at_zero(world, name)
+    assert {code for code, _ in advised(world, A12, running=A11)} == expected
+
+
+def test_a_group_at_zero_beside_a_clique_at_zero_loses_its_gang() -> None:
+    """What matters is that no member is left; beside a live clique the PodGangMap keeps its anchor."""
+    world = World().grow()
+    world.of("PodCliqueScalingGroup", "web-0-sg")["spec"]["replicas"] = 0
+    world.remove(*(o["metadata"]["name"] for o in world.objects if "-sg-" in o["metadata"]["name"]))
+    assert "GM-303" not in {code for code, _ in advised(world, A12, running=A11)}
+    assert ("GM-303", "web") in advised(at_zero(world), A12, running=A11)
 
 
 def test_a_group_at_zero_beside_live_pods_ends_its_gang() -> None:
@@ -167,9 +195,23 @@ def test_a_group_at_zero_beside_live_pods_ends_its_gang() -> None:
     world.of("PodCliqueScalingGroup", "web-0-sg")["spec"]["replicas"] = 0
     world.objects = [o for o in world.objects if "-sg-" not in o["metadata"]["name"]]
     assert advised(world, RC1) == [("GM-301", "web-0-sg")]
-    assert planned(world, RC1).cluster_rest.pods == 2
+    assert recreated_with_migration(planned(world, RC1)).pods == 2
+    group = world.of("PodCliqueScalingGroup", "web-0-sg")
+    group["status"]["conditions"] = [{"type": "GangTerminationInProgress", "status": "True"}]
+    assert (advised(world, RC1), recreated_with_migration(planned(world, RC1)).pods) == ([], 0), (
+        "it was ended once, and stays so"
+    )
+    group["status"]["conditions"] = []
     at_zero(world)
     assert advised(world, RC1) == []
+
+
+def test_the_default_scheduler_may_be_kai() -> None:
+    """Then no template names it, and the PodGangs do."""
+    world = World().grow(maps=True)
+    assert advised(world, MAIN) == []
+    world.all("PodGang")[0]["metadata"]["labels"]["grove.io/scheduler-name"] = "kai-scheduler"
+    assert advised(world, MAIN) == [("GM-307", "web"), ("GM-308", "web")]
 
 
 @pytest.mark.parametrize(

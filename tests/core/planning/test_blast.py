@@ -10,7 +10,10 @@ from migrator.hashing import schemes
 from migrator.planning.blast import clique_gpus, live_pods, stakes, whole_units
 from migrator.planning.detect import Pair
 from migrator.planning.model import BlastRadius, SetHashes
+from migrator.render.figures import recreated_with_migration
 from tests.support.builders import HASH_LABEL, LABEL, LATER, World, clique, hashes_of
+
+RC1, MAIN = "v0.1.0-alpha.12-rc1", "main-fcc3b3bb"
 
 
 def at_stake(world: World, source: str, target: str) -> tuple[BlastRadius, BlastRadius]:
@@ -28,6 +31,12 @@ def at_stake(world: World, source: str, target: str) -> tuple[BlastRadius, Blast
 def blast(world: World, source: str = "legacy-1.34", target: str = "legacy-1.35") -> BlastRadius:
     """What it recreates without the migration."""
     return at_stake(world, source, target)[0]
+
+
+def counted(world: World, target: str) -> tuple[int, int]:
+    """The pods that a named build recreates, without the migration and with it."""
+    plan = world.plan(target=target)
+    return plan.cluster_blast.pods, recreated_with_migration(plan).pods
 
 
 def test_everything_is_recreated_by_another_scheme() -> None:
@@ -106,6 +115,12 @@ def test_some_sets_are_never_recreated(why: str) -> None:
     if why == "never-reconciled":
         del world.pcs["status"]["currentGenerationHash"]
     assert blast(world) == BlastRadius()
+
+
+def test_an_empty_generation_hash_is_not_an_absent_one() -> None:
+    """Every operator compares it, and updates the set; pods whose labels are the target's by then are kept."""
+    world = World().grow().put("PodCliqueSet", "web", "/status/currentGenerationHash", "")
+    assert counted(world, "v0.1.0-alpha.11") == (6, 0)
 
 
 def test_a_canonical_operator_accepts_the_legacy_hash_of_its_layout() -> None:
@@ -203,18 +218,47 @@ def test_a_stray_pod_is_deleted_at_the_start_of_alpha_12_rc1() -> None:
     """Under a standalone PodClique that was never updated, with the migration too: it is not ours to relabel."""
     world = World().grow(scheme="legacy-1.35", progress=())
     world.put("Pod", "web-0-front-0", LABEL)
-    plan = world.plan(target="v0.1.0-alpha.12-rc1")
-    assert (plan.cluster_blast.pods, plan.cluster_rest.pods) == (1, 1)
-    assert world.plan(target="v0.1.0-alpha.11").cluster_blast.pods == 0
-    world.of("PodClique", "web-0-front")["status"]["updateProgress"] = {"updateEndedAt": LATER}
-    assert world.plan(target="v0.1.0-alpha.12-rc1").cluster_blast.pods == 0
+    assert counted(world, RC1) == (1, 1)
+    assert [counted(world, target) for target in ("v0.1.0-alpha.11", MAIN)] == [(0, 0), (0, 0)]
+    generation = world.hashes("legacy-1.35").generation_hash
+    progress = {"updateEndedAt": LATER, "podCliqueSetGenerationHash": generation}
+    world.put("PodClique", "web-0-front", "/status/updateProgress", progress)
+    assert counted(world, RC1) == (0, 0)
+
+
+@pytest.mark.parametrize("progress", [[], ["updateProgress"]])
+@pytest.mark.parametrize("stored", [None, "legacy-1.35"])
+def test_a_generation_hash_alone_does_not_protect_standalone_pods(stored: str | None, progress: list[str]) -> None:
+    """From alpha.12-rc1 on each PodClique is compared with the set's hash, even with one that the operator just made.
+
+    So a set whose hash was removed, or patched by hand, loses the pods of its standalone cliques.
+    """
+    world = World().grow(progress=progress)
+    world.pcs["status"].pop("currentGenerationHash")
+    if stored is not None:
+        world.pcs["status"]["currentGenerationHash"] = world.hashes(stored).generation_hash
+    assert [counted(world, target) for target in (RC1, MAIN)] == [(2, 0), (2, 0)]
+    assert counted(world, "v0.1.0-alpha.11") == counted(world, "legacy-1.35") == (0, 0)
+
+
+@pytest.mark.parametrize(("progress", "field"), [([], "current"), (["updateProgress"], "updateProgress/podClique")])
+def test_a_stray_pod_under_a_podclique_of_another_generation_is_deleted(progress: list[str], field: str) -> None:
+    """An idle set's operator begins the update that was missed; a value of neither scheme stays as it is."""
+    world = World().grow(scheme="legacy-1.35", progress=progress).put("Pod", "web-0-front-0", LABEL)
+    name = "PodCliqueSetGenerationHash" if field == "current" else "SetGenerationHash"
+    world.put("PodClique", "web-0-front", f"/status/{field}{name}")
+    assert [counted(world, target) for target in (RC1, MAIN)] == [(1, 1), (1, 1)]
+    assert counted(world, "v0.1.0-alpha.11") == (0, 0)
 
 
 def test_what_is_migrated_is_not_swept_at_the_start() -> None:
     """Pods that hold the source's hash are the target's after the migration."""
     world = World().grow(progress=())
     plan = world.plan(target="v0.1.0-alpha.12-rc1")
-    assert (plan.cluster_blast, plan.cluster_rest) == (BlastRadius(pods=6, gpus=0, running=6), BlastRadius())
+    assert (plan.cluster_blast, recreated_with_migration(plan)) == (
+        BlastRadius(pods=6, gpus=0, running=6),
+        BlastRadius(),
+    )
 
 
 def test_a_gang_that_is_ended_at_zero_counts_each_pod_once() -> None:
@@ -223,6 +267,6 @@ def test_a_gang_that_is_ended_at_zero_counts_each_pod_once() -> None:
     world.of("PodClique", "web-0-front")["spec"]["replicas"] = 0
     world.objects = [o for o in world.objects if not o["metadata"]["name"].startswith("web-0-front-")]
     plan = world.plan(target="v0.1.0-alpha.12-rc1")
-    assert (plan.cluster_blast.pods, plan.cluster_rest.pods) == (10, 4)
-    assert (plan.cluster_blast.running, plan.cluster_rest.running) == (10, 4)
-    assert world.plan(target="v0.1.0-alpha.11").cluster_rest.pods == 0
+    assert (plan.cluster_blast.pods, recreated_with_migration(plan).pods) == (10, 4)
+    assert (plan.cluster_blast.running, recreated_with_migration(plan).running) == (10, 4)
+    assert recreated_with_migration(world.plan(target="v0.1.0-alpha.11")).pods == 0

@@ -174,7 +174,7 @@ def test_every_code_is_explained_offline(invoke: Invoke) -> None:
     assert all(code in listed for code in (*CATALOGUE, *HAZARDS))
     for code in (*CATALOGUE, *HAZARDS):
         assert invoke("guards", code.lower()).out == sections()[code]
-    assert "A member at zero ends its gang." in invoke("guards", "301").out
+    assert "A member scaled below its minimum ends its gang." in invoke("guards", "301").out
     assert "is not a code" in invoke("guards", "GM-999", code=2).failure["message"]
 
 

@@ -195,6 +195,14 @@ def test_on_delete_in_mid_update_is_not_an_update(kind: str) -> None:
     assert all("updateStrategy is OnDelete, so it replaces no pod" in message for message in told)
 
 
+@pytest.mark.parametrize(("on_delete", "expected"), [(False, ["GM-107"]), (True, [])])
+def test_a_missing_label_may_hide_an_older_template(expected: list[str], *, on_delete: bool) -> None:
+    """To the operator no label is another one: the update goes on with that pod, even if GM-111 is allowed."""
+    world = World().grow(on_delete=on_delete).take("Pod", "web-0-front-0", LABEL)
+    world.put("PodClique", "web-0-front", "/status/updateProgress/updateEndedAt", None)
+    assert [code for code, *_ in refusals(world.findings(allow=["GM-111"]))] == expected
+
+
 def test_on_delete_progress_is_never_in_flight() -> None:
     """Under OnDelete updateEndedAt is set at once, so half-replaced pods are not an update in flight."""
     world = World().grow(on_delete=True)

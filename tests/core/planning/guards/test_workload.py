@@ -184,6 +184,66 @@ def test_a_clique_that_ran_and_is_unscheduled_is_called_out(
     assert warnings(found) == ([("GM-127", "web-0-front", "/status/scheduledReplicas")] if warned else [])
 
 
+@table(
+    "of since ended target refuses",
+    ("a PodClique that never had its pods", (CLIQUE, EARLIER, False, "main-fcc3b3bb", False)),
+    ("an older operator ends its gang too", (CLIQUE, EARLIER, False, "v0.1.0-alpha.11", True)),
+    ("a PodClique that had them", (CLIQUE, LATER, False, "main-fcc3b3bb", True)),
+    ("a scaling group that never was healthy", (GROUP, EARLIER, False, "legacy-1.36", False)),
+    ("a scaling group that was", (GROUP, LATER, False, "legacy-1.36", True)),
+    ("a scaling group whose gang was ended already", (GROUP, LATER, True, "legacy-1.36", False)),
+    ("an older operator ends it again", (GROUP, LATER, True, "legacy-1.34", True)),
+)
+def test_a_breach_that_the_target_leaves_alone_does_not_refuse(
+    of: tuple[str, str], since: str, target: str, *, ended: bool, refuses: bool
+) -> None:
+    """From alpha.12-rc1 on (Grove PR 614): what waits for GPUs, or was scaled to zero, is no reason to wait."""
+    world = World().grow(scheme="legacy-1.33")
+    item = world.of(*of)
+    item["metadata"]["creationTimestamp"] = EARLIER
+    item["status"]["conditions"] = condition("PodCliqueScheduled", "False", since)
+    item["status"]["conditions"] += condition("MinAvailableBreached", "True", since)
+    item["status"]["conditions"] += condition("GangTerminationInProgress", "True", LATER) if ended else []
+    found = world.findings(target=target, now=NOW + timedelta(hours=5))
+    assert ("GM-116" in {f.code for f in found}) is refuses
+
+
+@table(
+    "of counts breached since builds",
+    ("some pods, and once all", (CLIQUE, (1, 2), "False", LATER, "from alpha.9 on")),
+    ("some pods, and never all", (CLIQUE, (1, 2), "False", EARLIER, "of alpha.9 to alpha.11")),
+    ("some pods are enough", (CLIQUE, (1, 1), "False", LATER, None)),
+    ("the running operator counts it already", (CLIQUE, (1, 2), "True", LATER, None)),
+    ("an update is under way", (CLIQUE, (1, 2), "Unknown", LATER, None)),
+    ("some replicas of a group", (GROUP, (1, 2), "False", LATER, "from alpha.9 on")),
+    ("no replica of a group beside live pods", (GROUP, (0, None), "False", EARLIER, "from alpha.12-rc1 on")),
+)
+def test_what_only_later_operators_count_as_a_breach_is_called_out(
+    of: tuple[str, str], counts: tuple[int, int | None], breached: str, since: str, builds: str | None
+) -> None:
+    """The upgrade itself arms gang termination (Grove PR 561 and PR 614)."""
+    world = World().grow()
+    item = world.of(*of)
+    item["metadata"]["creationTimestamp"] = EARLIER
+    item["spec"]["minAvailable"] = counts[1]
+    item["status"] |= {
+        "scheduledReplicas": counts[0],
+        "conditions": condition("PodCliqueScheduled", "False", since)
+        + condition("MinAvailableBreached", breached, since),
+    }
+    found = [f for f in world.findings() if f.code == "GM-127"]
+    assert warnings(found) == ([("GM-127", of[1], "/status/scheduledReplicas")] if builds else [])
+    assert all(f"operators {builds} count that" in f.message for f in found)
+
+
+def test_a_group_without_a_scheduled_pod_beside_it_has_nothing_to_lose() -> None:
+    """A gang that waits for GPUs as a whole is made anew, and waits on."""
+    world = World().grow()
+    for item in (*world.all("PodClique"), *world.all("PodCliqueScalingGroup")):
+        item["status"]["scheduledReplicas"] = 0
+    assert "GM-127" not in {f.code for f in world.findings()}
+
+
 def test_operator_errors_warn() -> None:
     """Errors that the operator wrote into status are passed on; a request to come back later is not an error."""
     world = World().grow().put("PodCliqueSet", "web", "/status/lastErrors", [{"code": "ERR_A"}, {"code": "ERR_B"}])
