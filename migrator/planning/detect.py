@@ -11,8 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from migrator.errors import DecodeError, InputError
 from migrator.exact_json import WITHOUT_REFERENCES
@@ -22,6 +21,9 @@ from migrator.hashing.schemes import Scheme
 from migrator.planning.model import SetHashes
 
 HashesUnder = Callable[[Scheme], SetHashes]
+
+#: The hashes of the specs that were met, by their content. Only speed depends on it.
+_MET: Final[dict[bytes, dict[Scheme, SetHashes]]] = {}
 
 
 def hashes_of(pcs: PodCliqueSet) -> HashesUnder:
@@ -48,12 +50,7 @@ def _known(spec: Mapping[str, Any]) -> dict[Scheme, SetHashes]:
         content = marshal.dumps(dict(spec), WITHOUT_REFERENCES)
     except ValueError:  # a number that keeps its spelling has no bytes
         return {}
-    return _known_of(hashlib.sha256(content).digest())
-
-
-@lru_cache(1 << 13)
-def _known_of(_digest: bytes) -> dict[Scheme, SetHashes]:
-    return {}
+    return _MET.setdefault(hashlib.sha256(content).digest(), {})
 
 
 class Verdict(Enum):

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from migrator.errors import InputError
+from migrator.exact_json import JSONNumber
 from migrator.grove.model import Place, Ref, StoredHash
 from migrator.grove.places import stored_hashes
 from migrator.hashing import schemes
@@ -59,6 +60,14 @@ def test_an_equal_spec_is_not_hashed_again(monkeypatch: pytest.MonkeyPatch) -> N
     (_, first), (_, second), (_, third) = hashed[1], hashed[2], hashed[4]
     assert hashed == [SPOKEN[0], ("none", first), ("none", second), SPOKEN[0], ("some", third)]
     assert first == second != third
+
+
+def test_a_number_in_a_spelling_of_its_own_is_hashed_as_it_is_spelt() -> None:
+    """A spec with such a number is hashed too, each time anew."""
+    world = World().grow(cliques=[clique("front", gpus=JSONNumber("1e0"))], groups={})
+    for _ in range(2):
+        found = detecting.hashes_of(world.snapshot().trees[0].pcs)(SPOKEN[0])
+        assert found.generation == hashes_of(world.pcs, SPOKEN[0].name).generation_hash
 
 
 def test_what_only_python_holds_equal_is_hashed_by_itself() -> None:
