@@ -203,7 +203,10 @@ class NotReverted(MigratorError):
 
 
 class VerificationFailed(MigratorError):
-    """Values that are not the target's; ``problems`` are :class:`migrator.planning.problems.Problem` objects."""
+    """Values are not the target's.
+
+    ``problems`` are :class:`migrator.planning.problems.Problem` objects.
+    """
 
     exit_code = 7
     code = "verification-failed"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import io
+import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -29,11 +30,11 @@ EXIT_USAGE: Final = 2
     context_settings=CONTEXT_SETTINGS,
     epilog="""\b
     Examples:
-      grove-migrator plan                          what an operator upgrade would recreate
-      grove-migrator plan -f dump.yaml             the same from a dump, without a cluster
-      grove-migrator check run                     whether your rights suffice for a run
-      grove-migrator run --to v0.1.0-alpha.11      migrate the stored hashes
-      grove-migrator releases                      the releases and schemes that are known
+      grove-migrator plan                          # what an operator upgrade would recreate
+      grove-migrator plan -f dump.yaml             # the same from a dump, without a cluster
+      grove-migrator check run                     # whether your rights suffice for a run
+      grove-migrator run --to v0.1.0-alpha.11      # migrate the stored hashes
+      grove-migrator releases                      # the releases and schemes that are known
 
     \b
     Also a plugin of kubectl, with its flags (--context, -n, -A, -l, -o):
@@ -67,6 +68,7 @@ def main(args: Sequence[str] | None = None) -> None:
 
 def invoke(args: Sequence[str] | None = None, *, program: str = PROGRAM) -> int:
     """Run the command line and return its exit code; what went wrong is on stderr."""
+    _open_closed_streams()
     _speak_utf8()
     plugin = program.startswith("kubectl-")
     session = Session()
@@ -86,7 +88,6 @@ def invoke(args: Sequence[str] | None = None, *, program: str = PROGRAM) -> int:
     except click.Abort:
         return _fail("interrupted", EXIT_BUG, "interrupted before anything was written", session)
     except output.ReaderGone:
-        output.abandon()
         return EXIT_BUG
     except Exception as error:  # noqa: BLE001 - the last line of defence: a bug is one sentence, not a traceback
         if session.verbose:
@@ -123,6 +124,16 @@ def _bug(error: Exception) -> str:
     where = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{_base(where.filename)}:{where.lineno}"
     return f"this is a bug, please report it: {type(error).__name__} at {place} (-v shows the traceback)"
+
+
+def _open_closed_streams() -> None:
+    """Replace a standard stream that the caller has closed, which is ``None`` in Python, by /dev/null.
+
+    Else the next socket would get its number. What replaces stdout cannot be written to, so lost data is an error.
+    """
+    for name, mode, flags in (("stdin", "r", os.O_RDONLY), ("stdout", "w", os.O_RDONLY), ("stderr", "w", os.O_WRONLY)):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, flags), mode, encoding="utf-8"))
 
 
 def _speak_utf8() -> None:

@@ -102,11 +102,11 @@ def hash_() -> None:
 @_command(
     "The changes, the refusals, and the pods at stake.",
     """
-      grove-migrator plan                                   each release that could come next
+      grove-migrator plan                                   # each release that could come next
       grove-migrator plan --to v0.1.0-alpha.11
       grove-migrator plan -f dump.yaml --to v0.1.0-alpha.11 -o html --group-by team --reload-time 25m > plan.html
       grove-migrator plan --to v0.1.0-alpha.11 -n inference -l app=web -o yaml
-      grove-migrator plan --detailed-exitcode --to v0.1.0-alpha.11    3 refused, 10 changes pending
+      grove-migrator plan --detailed-exitcode --to v0.1.0-alpha.11    # 3 refused, 10 changes pending
 
     \b
     A dump, with every kind of Grove that the cluster has:
@@ -193,7 +193,7 @@ def run() -> None:
     "Whether every stored hash is the target's.",
     """
       grove-migrator verify --to v0.1.0-alpha.11
-      grove-migrator verify --to v0.1.0-alpha.11 --after-upgrade --settle 5m    once the new operator runs
+      grove-migrator verify --to v0.1.0-alpha.11 --after-upgrade --settle 5m    # once the new operator runs
       grove-migrator verify -f migrated.yaml --to v0.1.0-alpha.11
     """,
     option("-f, --filename DUMP", f"Read {_DUMP}", "dump"),
@@ -223,7 +223,7 @@ def verify() -> None:
 @_command(
     "Why two schemes give different hashes.",
     """
-      grove-migrator explain demo -n default                  against each scheme that a release speaks
+      grove-migrator explain demo -n default                  # against each scheme that a release speaks
       grove-migrator explain demo -n default --to v0.1.0-alpha.11
       grove-migrator explain -f sets.yaml --from legacy-1.34 --to legacy-1.35
       grove-migrator explain -f sets.yaml demo --to canonical

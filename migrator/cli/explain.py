@@ -65,7 +65,9 @@ def _wanted(
             found = True
             yield namespace, name, pcs
     if missing := names - seen:
-        raise UsageError(f"PodCliqueSet {', '.join(sorted(missing))} does not exist.{suggestion(min(missing), seen)}")
+        where = f" in namespace {cluster.namespace}" if cluster.namespace else ""
+        hint = suggestion(min(missing), seen)
+        raise UsageError(f"PodCliqueSet {', '.join(sorted(missing))} does not exist{where}.{hint}")
     if not found:
         raise UsageError("found no PodCliqueSet to explain")
 

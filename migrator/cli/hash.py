@@ -48,11 +48,12 @@ def _hashed(path: str, schemes: tuple[Scheme, ...], failures: list[str]) -> Iter
 
     What Go could not decode is logged and added to ``failures``.
     """
-    warned = False
+    warned = found = False
     for document in read_documents(path):
         group, _, _ = str(document.get("apiVersion", "")).rpartition("/")
         if (group, document.get("kind")) != (POD_CLIQUE_SETS.group, POD_CLIQUE_SETS.kind):
             continue
+        found = True
         metadata = document.get("metadata")
         metadata = metadata if isinstance(metadata, Mapping) else {}
         namespace, name = str(metadata.get("namespace") or DEFAULT_NAMESPACE), str(metadata.get("name") or "")
@@ -77,6 +78,8 @@ def _hashed(path: str, schemes: tuple[Scheme, ...], failures: list[str]) -> Iter
         for reason in reasons:
             failures.append(f"{'stdin' if path == '-' else path}: {what}: {reason}")
             log.write_failure(DecodeError.code, DecodeError.exit_code, failures[-1])
+    if not found:
+        log.write_warning("no_pod_clique_set", f"{'stdin' if path == '-' else path} has no PodCliqueSet")
 
 
 def _rows(hashed: Iterable[Hashed]) -> Iterator[tuple[str, ...]]:

@@ -144,11 +144,12 @@ def variables(command: str, option: click.Option) -> list[str]:
     return [own] if flag in _OF_ONE_COMMAND else [own, f"{PREFIX}_{ending}"]
 
 
-def complete_scheme(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Shell completion: the schemes and releases that begin like this."""
+def complete_scheme(_ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Shell completion: the schemes and releases that begin like this, and what --to alone takes."""
     from migrator.hashing import schemes  # noqa: PLC0415 - only completion needs it
 
-    names = [*(s.name for s in schemes.all_schemes()), *(r.name for r in schemes.releases()), "canonical"]
+    names = [*(s.name for s in schemes.all_schemes()), *(r.name for r in schemes.releases())]
+    names += [schemes.CANONICAL] if param.name == "target" else []
     return [name for name in names if name.startswith(incomplete)]
 
 
@@ -231,20 +232,36 @@ CLUSTER: Final = (
 )
 
 
+def _refuse(ctx: click.Context, names: Iterable[str], message: str) -> None:
+    """Raise ``UsageError`` with the flag in the message if one of these was given on the command line."""
+    for name in names:
+        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise UsageError(message.format(f"--{name.replace('_', '-')}"))
+
+
 def arguments(ctx: click.Context) -> dict[str, Any]:
     """The parameters of a command, with the flags about the cluster and about the operator as one value each.
 
-    Raises ``UsageError`` for a file together with a cluster; a variable that names a cluster does not contradict it.
+    Raises ``UsageError`` for an empty value, for a file together with a cluster, and for flags of a page without one;
+    a variable that names a cluster or is about pages does not contradict the rest.
     """
     given = dict(ctx.params)
+    for param in ctx.command.params:
+        value, spelling = given.get(str(param.name)), max(param.opts, key=len)
+        # An empty path is the current directory to Python; --from and --to know their names themselves.
+        if "" in (value if isinstance(value, tuple) else (value,)) and spelling not in {"--from", "--to"}:
+            raise UsageError(f"{spelling} is empty: give a value, or leave it out")
     if "kubeconfig" in given:
         namespace = None if given.pop("all_namespaces") else given["namespace"]  # kubectl: -A wins
         timeout = given["request_timeout"] or None
         given |= {"namespace": namespace, "request_timeout": timeout}
         given["cluster"] = ClusterFlags(**{field.name: given.pop(field.name) for field in fields(ClusterFlags)})
-        for name in ("context", "kubeconfig") if any(map(given.get, ("dump", "dumps", "path"))) else ():
-            if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-                raise UsageError(f"-f reads a file and --{name} names a cluster: leave one of them out")
+        if any(map(given.get, ("dump", "dumps", "path"))):
+            _refuse(ctx, ("context", "kubeconfig"), "-f reads a file and {} names a cluster: leave one of them out")
+        if given["form"] != "html":
+            _refuse(ctx, ("group_by", "reload_time"), "{} goes with -o html")
+        if not any(map(given.get, ("target", "to_binary"))):
+            _refuse(ctx, ("group_by",), "{} needs a target: give --to")
     if "lease_name" in given:
         from migrator.run.operator import OperatorFlags  # noqa: PLC0415 - --help needs none of it
 

@@ -33,16 +33,13 @@ def flush() -> None:
         sys.stdout.flush()
 
 
-def abandon() -> None:
-    """Discard the text that Python still buffers for a reader that has gone, so that the exit prints nothing."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
 @contextmanager
 def _guarded() -> Iterator[None]:
     try:
         yield
-    except BrokenPipeError as error:
-        raise ReaderGone from error
     except OSError as error:
+        # What Python still buffers must not fail again at the exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            raise ReaderGone from error
         raise OutputError(f"cannot write to stdout: {error.strerror}") from error

@@ -15,7 +15,7 @@ from migrator.cli.options import ClusterFlags, session
 from migrator.errors import NotAuthorised, UsageError
 from migrator.hashing import schemes
 from migrator.planning.model import Plan, TreeState
-from migrator.planning.options import PlanOptions, Selection, direction
+from migrator.planning.options import NOTHING_SELECTED, PlanOptions, Selection, direction
 from migrator.planning.outlook import Target
 from migrator.render import page, summary, terminal
 from migrator.render.summary import Origin
@@ -65,14 +65,14 @@ def main(
         output.write(text)
         return 0
     if made.known and not made.trees and options.selection != Selection():
-        log.write_warning("empty_selection", "no PodCliqueSet is in this namespace with these labels (-n, -l)")
+        log.write_warning("empty_selection", NOTHING_SELECTED)
     if form not in {None, "table", "wide"} and summary.CANONICAL_NOTE in summary.notes(made):
         log.write_warning("canonical_target", summary.CANONICAL_NOTE)  # a table has it itself
     if form is None and sys.stdout.isatty():
         terminal.print_plan(made, sys.stdout, colour=log.wants_colour(sys.stdout))
     else:
         output.write(_text(made, form, origin, reload_time, group_by))
-    if detailed_exitcode and summary.refusals_of(made):
+    if detailed_exitcode and (summary.refusals_of(made) or not made.known):
         return EXIT_REFUSED
     return EXIT_CHANGES if detailed_exitcode and summary.number(made, TreeState.MIGRATE) else 0
 

@@ -13,7 +13,7 @@ from migrator.cli.operators import Directions
 from migrator.cli.options import ClusterFlags, session
 from migrator.cli.progress import Progress
 from migrator.cli.screens import Ending
-from migrator.errors import Interrupted, MigratorError, UsageError
+from migrator.errors import Interrupted, MigratorError, OutputError, UsageError
 from migrator.planning.options import PlanOptions, check_allowed, direction
 from migrator.render import summary, terminal
 from migrator.render.text import printable
@@ -22,6 +22,7 @@ from migrator.run.context import Context, RunOptions, RunResult
 from migrator.run.observation import look_ahead
 from migrator.run.operator import OperatorFlags
 from migrator.store import DryRun, Store
+from migrator.stores.dump.file import STDIO
 
 _DRY: Final = "\ndry run: nothing was written\n"
 
@@ -48,7 +49,7 @@ def main(
     with wiring.stop_on(signal.SIGTERM, signal.SIGINT) as stop:
         try:
             names = operators.directions(given, None if dump else cluster, required=True)
-            _check_files(dump, out, writes=mode is DryRun.NONE)
+            _check_files(dump, out, form, writes=mode is DryRun.NONE)
             options = _options(names, cluster, **given)
             context = wiring.context(session(), stop, timeout or None, concurrency=concurrency, stream=shown.stream)
             if dump is None:
@@ -71,7 +72,7 @@ def main(
                 )
             _leave({"outcome": "failed", "exitCode": error.exit_code, "code": error.code, "message": str(error)})
             return error.exit_code
-        if out != "-":
+        if out != STDIO:
             ending = screens.ending(store, result, options) if store is not None and not dry else None
             _print_if_read(result, form, mode, revert=options.revert, ending=ending)
         _summarise(context, result, dry)
@@ -99,9 +100,11 @@ def _options(
     return RunOptions(plan, flags=operator, target_digests=names.digests, **more)
 
 
-def _check_files(dump: str | None, out: str | None, *, writes: bool) -> None:
+def _check_files(dump: str | None, out: str | None, form: str, *, writes: bool) -> None:
     if dump is None and out is not None:
         raise UsageError("--write goes with -f DUMP: a cluster is written to directly")
+    if out == STDIO and form == "json":
+        raise UsageError("--write - and -o json both go to stdout: leave one of them out")
     if dump is not None and out is None and writes:
         raise UsageError("-f DUMP needs --write OUT, or --dry-run=client to write nothing")
 
@@ -133,7 +136,11 @@ def _print_if_read(result: RunResult, form: str, mode: DryRun, *, revert: bool, 
             output.write(_text(result, form, mode, revert=revert, ending=ending))
         output.flush()
     except output.ReaderGone:
-        output.abandon()  # the run has ended, whether anybody reads its last line or not
+        pass  # the run has ended, whether anybody reads its last line or not
+    except OutputError as error:
+        if mode is not DryRun.NONE:
+            raise  # a dry run has no other result
+        log.write_warning("unwritable_output", str(error))
 
 
 def _text(result: RunResult, form: str, mode: DryRun, *, revert: bool, ending: Ending | None) -> str:
@@ -151,6 +158,8 @@ def _text(result: RunResult, form: str, mode: DryRun, *, revert: bool, ending: E
     if mode is not DryRun.NONE:
         return terminal.plan_text(result.plan) + _DRY
     done = "nothing to do: every value is already as it must be"
+    if not result.plan.trees:
+        done = "nothing to do: no PodCliqueSet was found; is it the right cluster?"
     if result.patches:
         patches = summary.count(result.patches, "patch", "patches")
         done = f"{'put back' if revert else 'migrated'} {summary.count(result.trees, 'set')} with {patches}"

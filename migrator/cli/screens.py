@@ -104,7 +104,8 @@ def ending(store: Store, result: RunResult, options: RunOptions) -> Ending:
     upgrade = f"helm upgrade {release} CHART {where} --version VERSION --reset-then-reuse-values"
     program = click.get_current_context().find_root().info_name
     verify = f"{program} verify {_handed_on()}--after-upgrade --settle 5m"
-    return Ending(state, (verify,) if up else (upgrade, verify))
+    upgraded = found is not None and up and options.speaks(found.image)
+    return Ending(state, (verify,) if upgraded else (upgrade, verify))
 
 
 def _described(found: Operator | None) -> str:

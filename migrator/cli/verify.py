@@ -12,9 +12,9 @@ import click
 from migrator.cli import operators, output, progress, wiring
 from migrator.cli.options import ClusterFlags, session
 from migrator.errors import LostRace, UsageError, VerificationFailed
-from migrator.planning.options import PlanOptions, direction
+from migrator.planning.options import PlanOptions, Selection, direction
 from migrator.planning.problems import Problem
-from migrator.render.summary import object_json
+from migrator.render.summary import count, object_json
 from migrator.render.text import printable
 from migrator.run import verify as core
 from migrator.run.context import Context
@@ -35,10 +35,14 @@ def main(
 ) -> None:
     """Verify, or remove the record with ``--close``."""
     source, found, digests = operators.directions(given, None if dump else cluster, required=True)
-    plan = PlanOptions(source=source, target=str(found))
+    plan = PlanOptions(source=source, target=str(found), selection=wiring.selection(cluster))
     options = VerifyOptions(plan, flags=operator, target_digests=digests, **given)
     if dump is not None and (close or options.after_upgrade):
         raise UsageError("--close and --after-upgrade need a cluster: a file has no record")
+    if close and options.after_upgrade:
+        raise UsageError("--close gives up the record that --after-upgrade compares with: leave one of them out")
+    if plan.selection != Selection() and (close or options.after_upgrade):
+        raise UsageError("--close and --after-upgrade do not go with -n and -l: the record is of the whole cluster")
     direction(plan)  # a mistyped release is reported before a cluster is asked
     shown = progress.shown(sys.stderr, quiet=session().quiet)
     with wiring.stop_on(signal.SIGTERM) as stop:
@@ -59,7 +63,7 @@ def main(
                     except VerificationFailed as error:
                         failure = error
         if close:
-            _close(store, home, gives_up, context, yes=yes)
+            _close(store, home, gives_up, context, form, yes=yes)
             return
     problems = failure.problems if failure else ()
     if form == "json":
@@ -70,13 +74,14 @@ def main(
         raise failure
 
 
-def _close(store: Store, home: str, gives_up: Sequence[str], context: Context, *, yes: bool) -> None:
-    for what in gives_up:
-        output.write(f"gives up {what}\n")
+def _close(store: Store, home: str, gives_up: Sequence[str], context: Context, form: str, *, yes: bool) -> None:
+    lines = "".join(f"gives up {what}\n" for what in gives_up)
+    output.write(output.as_json({"givesUp": list(gives_up)}) if form == "json" else lines)
     if not yes and sys.stdin.isatty() and not click.confirm("Remove the record?", err=True):
         raise LostRace("declined: the record stays, and nothing was touched")
     core.close(store, home, context)
-    output.write("the record is removed\n")
+    if form != "json":
+        output.write("the record is removed\n")
 
 
 def _json(target: str, result: VerifyResult | None, problems: Sequence[Problem]) -> dict[str, Any]:
@@ -92,9 +97,8 @@ def _json(target: str, result: VerifyResult | None, problems: Sequence[Problem])
 def _text(options: VerifyOptions, result: VerifyResult | None, problems: Sequence[Problem]) -> str:
     lines = []
     if result is not None:
-        lines.append(
-            f"verified: {result.stored:,} stored hashes of {result.trees:,} sets are those of {options.plan.target}"
-        )
+        stored, sets = count(result.stored, "stored hash", "stored hashes"), count(result.trees, "set")
+        lines.append(f"verified: {stored} of {sets} are those of {options.plan.target}")
         if options.after_upgrade and not result.compared:
             lines.append("no record of a run was found, so earlier pods and updates are not compared")
         lines += [f"noticed: {printable(noticed.message)}" for noticed in result.noticed]

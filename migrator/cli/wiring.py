@@ -57,8 +57,12 @@ def open_store(cluster: ClusterFlags, *dumps: str, dry_run: DryRun) -> Store:
 
 
 def read_dump(*paths: str, dry_run: DryRun) -> DumpStore:
-    """The output of kubectl in one file or several; raises ``UsageError`` for a dump without a PodCliqueSet."""
-    store = DumpStore.read(*paths, dry_run=dry_run)
+    """The output of kubectl in one file or several; raises ``UsageError`` for a dump without a PodCliqueSet.
+
+    A pipe may keep us waiting, so meanwhile a signal ends us at once.
+    """
+    with default_signals():
+        store = DumpStore.read(*paths, dry_run=dry_run)
     if not store.list(POD_CLIQUE_SETS, lambda _raw: True):
         counts = [f"{number} {kind}{'s' if number != 1 else ''}" for kind, number in sorted(store.found.items())]
         there = f" but {', '.join(counts)}" if counts else " and no other object"

@@ -195,6 +195,8 @@ def _unknown(text: str) -> UnknownScheme:
             f"{text} names a layout that was read from an operator's binary and is not recorded here; give "
             "that binary, or the scheme.json made of it, with --to-binary or --from-binary"
         )
+    if text == CANONICAL:
+        return UnknownScheme(f"`{CANONICAL}` is for --to; name a scheme or a release, for example {CANONICAL}-1.34")
     named, read = [scheme.name for scheme in all_schemes()], [release.name for release in releases()]
     builds = [*read, *unread_releases()]
     what = f"{text!r} is neither a scheme nor a release in the table"

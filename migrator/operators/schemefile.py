@@ -94,8 +94,10 @@ def decode(text: bytes) -> OperatorScheme:
             number = document["formatVersion"]
             raise InputError(f"this scheme.json has format {number}, and format {FORMAT} can be read; write it again")
         return _decoded(document)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise InputError(f"this is not a scheme.json that can be read ({error!r}); write it again") from error
+    except KeyError as error:
+        raise InputError(f"this is not a scheme.json that can be read: it lacks {error}; write it again") from error
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise InputError(f"this is not a scheme.json that can be read: {error}; write it again") from error
 
 
 def _decoded(document: Mapping[str, Any]) -> OperatorScheme:

@@ -88,7 +88,8 @@ def source_of(pcs: Mapping[str, Any], what: str) -> Scheme:
 
     Raises :class:`~migrator.errors.UsageError` if none does: then ``--from`` must name one.
     """
-    stored = (pcs.get("status") or {}).get("currentGenerationHash")
+    status = pcs.get("status")
+    stored = status.get("currentGenerationHash") if isinstance(status, Mapping) else None
     if not stored:
         raise UsageError(f"{what} stores no generation hash; name its operator with --from")
     for scheme in schemes.spoken_schemes():

@@ -16,6 +16,8 @@ from migrator.selectors import matches_labels
 
 AUTO: Final = "auto"
 
+NOTHING_SELECTED: Final = "no PodCliqueSet is in this namespace with these labels (-n, -l)"
+
 #: How much a mistyped code must resemble a real one to be suggested, from 0 to 1.
 _ALIKE: Final = 0.82
 
@@ -80,7 +82,7 @@ def check_allowed(codes: Iterable[str]) -> None:
     """Raise :class:`~migrator.errors.UsageError` for a code that ``--allow`` does not accept."""
     for code in codes:
         if code not in guards.CATALOGUE:
-            close = difflib.get_close_matches(code, guards.CATALOGUE, 1, _ALIKE)
+            close = difflib.get_close_matches(code.upper(), guards.CATALOGUE, 1, _ALIKE)
             hint = f" Did you mean {close[0]}?" if close else ""
             raise UsageError(f"--allow {code}: a guard with this code does not exist; `guards` lists them.{hint}")
         if not guards.CATALOGUE[code].overridable:

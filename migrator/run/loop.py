@@ -239,8 +239,10 @@ class _Run:
         up = installed is not None and installed.replicas > 0
         if self._options.revert:
             following = "the old operator may run" if up else "start the old operator"
+        elif up and self._options.speaks(result.operator_image or ""):
+            following = "grove-migrator verify --after-upgrade"
         else:
-            following = "grove-migrator verify --after-upgrade" if up else "start the target's operator (helm upgrade)"
+            following = "start the target's operator (helm upgrade)"
         if self._seen.continues and self._actions is not None:
             self._log.warning("record_not_closed", next="run again: it closes the record")
         replicas, image = result.operator_replicas, result.operator_image

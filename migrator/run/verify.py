@@ -17,7 +17,7 @@ from migrator.exact_json import JSONObject
 from migrator.grove.model import Ref, Snapshot
 from migrator.grove.places import stored_hashes
 from migrator.planning.images import other_digest
-from migrator.planning.options import PlanOptions
+from migrator.planning.options import NOTHING_SELECTED, PlanOptions, Selection
 from migrator.planning.planner import is_of
 from migrator.planning.problems import Problem, problems_of
 from migrator.planning.revert import make_revert
@@ -90,6 +90,8 @@ def verify(store: Store, options: VerifyOptions, context: Context, *, namespace:
     deadline = context.clock() + options.settle
     for attempts in count(1):
         snapshot = take(store)
+        selected = tuple(tree for tree in snapshot.trees if options.plan.selection.matches(tree.pcs))
+        snapshot = replace(snapshot, trees=selected)
         found = tuple(_found(store, snapshot, known, options))
         problems = tuple(problem for problem in found if not problem.owner)
         context.log.info("verified", attempt=attempts, problems=len(problems), trees=len(snapshot.trees))
@@ -103,7 +105,9 @@ def verify(store: Store, options: VerifyOptions, context: Context, *, namespace:
     if problems:
         problems = tuple(_with_events(store, problems, snapshot))
         named = errors.first_of([problem.message for problem in problems], _NAMED)
-        raise errors.VerificationFailed(f"verification failed after {attempts} snapshots: {named}", problems)
+        raise errors.VerificationFailed(
+            f"verification failed after {attempts} snapshot{'s' * (attempts > 1)}: {named}", problems
+        )
     if options.after_upgrade and known.home is not None and run is not None:
         try:
             close(store, known.home, context)
@@ -132,9 +136,12 @@ def _read(store: Store, options: VerifyOptions, namespace: str | None) -> _Known
 def _found(store: Store, snapshot: Snapshot, known: _Known, options: VerifyOptions) -> Iterator[Problem]:
     after = options.after_upgrade
     yield from problems_of(snapshot, options.way, known.tables, known.baselines, after_upgrade=after)
-    if store.is_cluster and not snapshot.trees:  # without a set nothing is proven
+    selects = options.plan.selection != Selection()
+    if (selects or store.is_cluster) and not snapshot.trees:  # without a set nothing is proven
         ref = Ref("PodCliqueSet", "", "")
-        if known.tables:
+        if selects:
+            yield Problem(ref, None, f"{NOTHING_SELECTED}: there is nothing to verify")
+        elif known.tables:
             message = f"there is no PodCliqueSet, and the record names {len(known.tables)}: is this the right cluster?"
             yield Problem(ref, None, message)
         elif not snapshot.installed:

@@ -24,7 +24,7 @@ def names(page: Path) -> str:
 
 
 def commands(text: str) -> Iterator[list[str]]:
-    """Every `grove-migrator ...` in code blocks and code spans, as arguments; several spaces begin a remark."""
+    """Every `grove-migrator ...` in code blocks and code spans, as arguments."""
     for block in re.findall(r"^```[a-z]*\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
         for line in block.replace("\\\n", " ").splitlines():
             yield from _parsed(line.strip().removeprefix("$ "))
@@ -33,7 +33,7 @@ def commands(text: str) -> Iterator[list[str]]:
 
 
 def _parsed(line: str) -> Iterator[list[str]]:
-    command = re.split(r"\s{2,}|\s*[|>#]", line.rpartition("| ")[2])[0]
+    command = re.split(r"\s*[|>#]", line.rpartition("| ")[2])[0]
     if re.match(r"grove-migrator( |$)", command) and "[OPTIONS]" not in command:
         yield shlex.split(command)[1:]
 

@@ -368,7 +368,7 @@ def test_what_cannot_settle_ends_the_wait(migrated: Site, resource: Resource) ->
     if resource == resources.POD_CLIQUES:
         migrated.drop(resource, "default", "disagg-0-frontend")
     waited = migrated.clock()
-    migrated.fails("after 1 snapshots", settle=100.0)
+    migrated.fails("after 1 snapshot:", settle=100.0)
     assert migrated.clock() == waited
 
 

@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, ClassVar, Final, TypeVar
 
-from migrator.errors import ApiError, InputError, MigratorError, NotFound, OutputError
+from migrator.errors import ApiError, InputError, MigratorError, NotFound, OutputError, UsageError
 from migrator.exact_json import JSONObject
 from migrator.grove.sweep import hashes_in
 from migrator.resources import DEFAULT_NAMESPACE, HOLDERS, POD_CLIQUES, PODS, Op, Resource
 from migrator.selectors import matches_labels
 from migrator.store import DryRun, Look, Write, in_turn
-from migrator.stores.dump.file import DumpFile
+from migrator.stores.dump.file import STDIO, DumpFile
 from migrator.stores.dump.patching import replaced_strings
 from migrator.stores.json_stream import Path
 
@@ -104,6 +104,8 @@ class DumpStore:
     @classmethod
     def read(cls, *paths: str, dry_run: DryRun = DryRun.NONE) -> DumpStore:
         """Read one dump, ``-`` from stdin; raises ``InputError`` with file and place if it is not one, or not whole."""
+        if paths.count(STDIO) > 1:
+            raise UsageError("stdin can be read once: give -f - once")
         files = [DumpFile.read(path) for path in paths]
         entries: dict[Resource, dict[tuple[str, str], _Entry]] = {resource: {} for resource in HOLDERS}
         found: Counter[str] = Counter()
@@ -120,7 +122,7 @@ class DumpStore:
                     raise InputError(f"{file.name}: {what} is in it twice; dump every kind once, in one go")
                 held[key] = _Entry(_needed(placed.value), placed.document, placed.path)
             if not file.first:
-                raise InputError(f"{file.name}: is empty; a dump without objects is an empty List")
+                raise InputError(f"{file.name}: is empty: dump again, and see what kubectl printed on stderr")
         return cls(files, entries, found, dry_run)
 
     def in_dry_run(self, mode: DryRun) -> DumpStore:

@@ -39,8 +39,19 @@ def _is_file(path: str) -> bool:
 
 def names(paths: Sequence[str]) -> list[str]:
     """The names of all contexts."""
-    documents = filter(None, map(_read, paths))
-    return [str(entry["name"]) for document in documents for entry in document.get("contexts") or ()]
+    return [str(entry["name"]) for entry in _entries(paths, "contexts")]
+
+
+def missing_user(paths: Sequence[str], context: str | None) -> str | None:
+    """The user that a context names and no file has: the client would ask as nobody."""
+    users = {entry["name"] for entry in _entries(paths, "users")}
+    found = (entry["context"].get("user") for entry in _entries(paths, "contexts") if entry["name"] == context)
+    user = next(found, None)
+    return None if user in users else user
+
+
+def _entries(paths: Sequence[str], key: str) -> list[Any]:
+    return [entry for document in map(_read, paths) if document for entry in document.get(key) or ()]
 
 
 def current(paths: Sequence[str]) -> str | None:

@@ -13,6 +13,7 @@ import yaml
 from kubernetes import config
 from kubernetes.client import ApiClient, Configuration
 from kubernetes.config import ConfigException
+from urllib3.exceptions import LocationValueError
 from urllib3.util.ssl_ import create_urllib3_context
 
 from migrator.errors import NotAuthorised, UsageError
@@ -43,6 +44,10 @@ def api_client(kubeconfig: str | None, context: str | None) -> ApiClient:
     try:
         client = ApiClient(configuration)
         client.rest_client.pool_manager.connection_pool_kw["ssl_context"] = _tls(configuration)
+    except (ImportError, LocationValueError) as error:  # what urllib3 raises without PySocks, and for no address
+        raise UsageError(
+            "the proxy cannot be used: only http://HOST:PORT and https://HOST:PORT are possible"
+        ) from error
     except (OSError, ValueError) as error:
         raise UsageError(f"the certificates of the kubeconfig cannot be used: {error}") from error
     return client
@@ -68,11 +73,14 @@ def _load_files(files: Sequence[str], context: str | None, configuration: Config
             close = difflib.get_close_matches(context, known, 1)
             hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(known) or 'none'}"
             raise UsageError(f"context {context} is not in kubeconfig {named}; {hint}")
+        chosen = context or contexts.current(files)
+        if user := contexts.missing_user(files, chosen):
+            raise UsageError(f"context {chosen} names the user {user}, which is not in kubeconfig {named}")
         with _complaints() as complaints:
             load: Callable[..., None] = config.load_kube_config
             load(
                 config_file=os.pathsep.join(files),
-                context=context or contexts.current(files),
+                context=chosen,
                 client_configuration=configuration,
                 persist_config=False,
             )
@@ -81,7 +89,9 @@ def _load_files(files: Sequence[str], context: str | None, configuration: Config
             f"kubeconfig {named}: the credentials cannot be sent: the user name or the password has a character "
             "outside Latin-1"
         ) from None
-    except (ConfigException, OSError, yaml.YAMLError, KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UsageError(f"kubeconfig {named} cannot be used: it does not have the form of a kubeconfig") from error
+    except (ConfigException, OSError, yaml.YAMLError, ValueError) as error:
         raise UsageError(f"kubeconfig {named} cannot be used: {_first_line(error)}") from error
     if complaints:
         raise NotAuthorised(f"kubeconfig {named}: no credentials: {complaints[0]}")

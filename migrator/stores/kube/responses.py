@@ -114,6 +114,8 @@ def describe(code: int, status: Mapping[str, Any]) -> str:
     parts = [f"HTTP {code} {_word(status.get('reason'))}".strip()]
     causes = [cause for cause in _details(status).get("causes") or () if isinstance(cause, dict)]
     fields = [str(cause["field"]) for cause in causes if _FIELD.fullmatch(str(cause.get("field") or ""))]
+    if code == UNAUTHORISED:
+        parts.append("the API server does not accept these credentials")
     if fields:
         more = f" (and {len(fields) - _SHOWN_CAUSES} more)" if len(fields) > _SHOWN_CAUSES else ""
         parts.append(f"{', '.join(fields[:_SHOWN_CAUSES])}{more}")

@@ -143,6 +143,22 @@ def test_a_command_has_a_body_that_takes_its_flags(name: str) -> None:
         (["plan", "-v", "-q"], "usage", "-v and -q contradict each other"),
         (["plan", "-f", "x.yaml", "--context", "prod"], "usage", "--context names a cluster"),
         (["explain", "-f", "x.yaml", "--kubeconfig", "k"], "usage", "--kubeconfig names a cluster"),
+        (["verify", "--to", "legacy-1.35", "--close", "--after-upgrade"], "usage", "leave one of them out"),
+        (["plan", "-f", ""], "usage", "--filename is empty"),
+        (["hash", "-f", "x.yaml", "--to-binary", ""], "usage", "--to-binary is empty"),
+        (["scheme", ""], "usage", "source is empty"),
+        (["verify", "--to", "legacy-1.35", "-n", ""], "usage", "--namespace is empty"),
+        (["hash", "-f", "x.yaml", "--scheme", "canonical"], "unknown-scheme", "`canonical` is for --to"),
+        (
+            ["plan", "-f", "x.yaml", "--to", "legacy-1.35", "--group-by", "team"],
+            "usage",
+            "--group-by goes with -o html",
+        ),
+        (["plan", "-f", "x.yaml", "-o", "html", "--group-by", "team"], "usage", "--group-by needs a target: give --to"),
+        (["run", "--to", "legacy-1.35", "--allow", "gm-109"], "usage", "Did you mean GM-109?"),
+        (["plan", "-f", "x.yaml", "-o", "csv", "--reload-time", "5m"], "usage", "--reload-time goes with -o html"),
+        (["plan", "-f", "-", "-f", "-"], "usage", "stdin can be read once"),
+        (["run", "-f", "x.yaml", "--to", "legacy-1.35", "--write", "-", "-o", "json"], "usage", "both go to stdout"),
     ],
 )
 def test_wrong_usage_is_one_json_object_and_exit_2(args: list[str], code: str, said: str, invoke: Invoke) -> None:
@@ -178,6 +194,8 @@ def test_completion_knows_releases_and_schemes() -> None:
     environ = {**os.environ, **typed, "_GROVE_MIGRATOR_COMPLETE": "bash_complete"}
     offered = process(env=environ, stdout=subprocess.PIPE).stdout.splitlines()
     assert {b"plain,canonical-1.34", b"plain,canonical"} <= set(offered)
+    environ["COMP_WORDS"] = "grove-migrator run --from can"
+    assert b"plain,canonical" not in process(env=environ, stdout=subprocess.PIPE).stdout.splitlines()
 
 
 def test_completion_knows_the_contexts_of_the_kubeconfig(tmp_path: Path) -> None:

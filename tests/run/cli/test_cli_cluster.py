@@ -261,6 +261,36 @@ def test_run_as_json_has_the_plan_in_it(invoke: Invoke) -> None:
     assert document["plan"]["summary"]["changes"] == 66
 
 
+def test_a_run_without_a_set_says_so_and_names_the_upgrade(invoke: Invoke) -> None:
+    """On the wrong cluster nobody reads that all is migrated; beside the old operator the next step is its upgrade."""
+    invoke.on(MemoryStore(*operator()))
+    printed = invoke("run", *TO)
+    assert printed.out.startswith("nothing to do: no PodCliqueSet was found; is it the right cluster?\n")
+    assert "helm upgrade" in printed.out
+    (event,) = (event for event in printed.events if event["event"] == "operator")
+    assert event["next"] == "start the target's operator (helm upgrade)"
+
+
+def test_verify_of_a_selection_is_of_the_selected_sets(tmp_path: Path, invoke: Invoke) -> None:
+    """-n and -l mean what they mean to `plan`; without a set nothing is proven; a record is never split."""
+    out = tmp_path / "out.yaml"
+    invoke("run", "-f", DUMP, "--write", out, *TO, "-n", "search", "--allow", "GM-201")
+    assert "17 stored hashes of 1 set are" in invoke("verify", "-f", out, *TO, "-n", "search").out
+    assert "inference" in invoke("verify", "-f", out, *TO, code=7).out
+    assert "no PodCliqueSet is in this namespace" in invoke("verify", "-f", out, *TO, "-n", "nope", code=7).message
+    for flag in ("--after-upgrade", "--close"):
+        assert "-n and -l" in invoke("verify", *TO, "-l", "a=b", flag, code=2).message
+
+
+def test_closing_a_record_prints_json_too(invoke: Invoke) -> None:
+    """With -o json stdout is one object, of what is given up."""
+    invoke.on(MemoryStore(*objects()))
+    home = ("--operator-namespace", "grove-system")
+    invoke("run", *TO, *home)
+    (given_up,) = invoke("verify", *TO, *home, "--close", "-o", "json").json["givesUp"]
+    assert "the way back of 3 PodCliqueSets" in given_up
+
+
 def test_verify_names_every_value_that_is_not_the_targets(invoke: Invoke) -> None:
     """Exit 7, one problem per value, as lines or as JSON."""
     captured = invoke("verify", "-f", DUMP, *TO, "-o", "json", code=7)

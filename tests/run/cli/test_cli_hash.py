@@ -39,6 +39,22 @@ def bad(name: str) -> dict[str, Any]:
     return document
 
 
+def test_a_file_without_a_set_is_noticed(tmp_path: Path, invoke: Invoke) -> None:
+    """A pipe of a kubectl that failed is empty: no hash is printed, and stderr names the file."""
+    path = tmp_path / "empty"
+    path.touch()
+    printed = invoke("hash", "-f", path)
+    assert (printed.out, printed.last["event"]) == ("", "no_pod_clique_set")
+    assert str(path) in printed.message
+
+
+def test_a_set_whose_status_is_not_an_object_stores_no_hash(tmp_path: Path, invoke: Invoke) -> None:
+    """A broken set is a usage error of `explain`, not a bug."""
+    path = tmp_path / "set.json"
+    path.write_text(json.dumps(pcs("demo", status="x")))
+    assert "stores no generation hash" in invoke("explain", "-f", path, code=2).message
+
+
 def write(path: Path, *documents: dict[str, Any]) -> Path:
     """Write JSON Lines."""
     path.write_text("".join(json.dumps(document) + "\n" for document in documents))

@@ -146,6 +146,7 @@ def test_an_unread_release_is_exit_0_with_its_hazards(invoke: Invoke) -> None:
     assert (found["summary"], found["trees"], found["refusals"]) == ({}, [], [])
     assert [warning["code"] for warning in found["warnings"]] == ["GM-310"]
     invoke("plan", *unread)
+    invoke("plan", *unread, "--detailed-exitcode", code=3)  # 0 would read as: nothing to do, upgrade
     assert invoke("run", "--dry-run=client", *unread, code=2).failure["code"] == "unread-release"
 
 

@@ -116,7 +116,7 @@ def test_the_context_is_chosen_by_name(tmp_path: Path, api: FakeApi) -> None:
         (None, None, "does not exist"),
         ("", None, "is empty"),
         ("a: [", None, "cannot be used"),
-        ("just text", None, "cannot be used"),
+        ("just text", None, "cannot be used: it does not have the form of a kubeconfig"),
         ("[]", None, "cannot be used"),
         ("current-context: main\ncontexts: []\nclusters: []\n", None, "main"),
         ("current-context: ''\ncontexts: []\nclusters: []\n", None, "cannot be used"),
@@ -157,6 +157,15 @@ def test_an_unknown_context_is_answered_with_those_that_there_are(tmp_path: Path
         kube_store.connect(kubeconfig=config, context=context)
 
 
+def test_a_context_whose_user_is_missing_is_a_usage_error(tmp_path: Path) -> None:
+    """Nobody is asked without credentials because of a user that was renamed."""
+    path = tmp_path / "config"
+    kubeconfig(path, "https://example.test")
+    path.write_text(path.read_text(encoding="utf-8").replace("name: me", "name: you"), encoding="utf-8")
+    with pytest.raises(UsageError, match="context main names the user me, which is not in kubeconfig"):
+        kube_store.connect(kubeconfig=str(path))
+
+
 def test_a_refused_connection_is_unreachable(tmp_path: Path) -> None:
     """A cluster that is not there: exit code 1, and the address is named."""
     with pytest.raises(Unreachable, match=r"http://127\.0\.0\.1:1.*refused") as caught:
@@ -169,6 +178,16 @@ def test_a_server_that_is_no_address_is_reported(tmp_path: Path, server: str, ki
     """A server without a scheme, or with a port that is none, is one sentence and no traceback."""
     with pytest.raises(kind, match=r"is no(t an)? address"):
         ask(kubeconfig=kubeconfig(tmp_path / "config", server))
+
+
+@pytest.mark.filterwarnings("ignore::urllib3.exceptions.DependencyWarning")
+@pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:9", "127.0.0.1:9"])
+def test_a_proxy_other_than_http_is_a_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
+    """A SOCKS proxy needs a library that we do not have; an address needs a scheme."""
+    monkeypatch.delenv("no_proxy")
+    monkeypatch.setenv("HTTPS_PROXY", proxy)
+    with pytest.raises(UsageError, match="the proxy cannot be used: only http://HOST:PORT"):
+        kube_store.connect(kubeconfig=kubeconfig(tmp_path / "config", "https://example.test"))
 
 
 def plugin(path: Path, program: str) -> dict[str, Any]:

@@ -55,6 +55,12 @@ def test_422_of_a_create_is_no_failed_test() -> None:
     assert type(responses.error_of(422, body, "create Lease a/l", patching=False)) is Rejected
 
 
+def test_wrong_credentials_are_told_apart_from_missing_rights() -> None:
+    """Nobody looks for a missing role when the token has expired."""
+    said = str(responses.error_of(401, {"reason": "Unauthorized"}, "list pods", patching=False))
+    assert said == "list pods: HTTP 401 Unauthorized: the API server does not accept these credentials"
+
+
 def test_status_and_reason_are_kept() -> None:
     """Code and reason of the answer can be asked for."""
     error = responses.error_of(409, {"reason": "Conflict"}, "patch Pod a/p", patching=True)

@@ -16,7 +16,7 @@ from tests.support.dumps import PCS, POD, SERVICE, dump
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "is empty"),
+        ("", "is empty: dump again, and see what kubectl printed on stderr"),
         (" \n", "is empty"),
         ("{", "line 1"),
         ('{"kind":"List","apiVersion":"v1","items":[]}\n{"kind"\n', "line 2|line 3"),

@@ -1,0 +1,98 @@
+"""Standard streams that are closed or full: the exit code stays that of the cluster, and nothing is called a bug."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO
+
+import pytest
+
+from migrator.stores.dump.store import DumpStore
+from tests.support.command_line import DUMP, TO, Invoke, objects
+from tests.support.memory_store import MemoryStore
+from tests.support.paths import ROOT
+
+
+@pytest.fixture
+def full() -> Iterator[TextIO]:
+    """A stream on a full disk."""
+    with Path("/dev/full").open("w", encoding="utf-8", buffering=1) as stream:
+        yield stream
+
+
+def without(descriptors: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run the command line in a process in which the shell has closed streams, for instance ``<&- >&-``."""
+    command = ["sh", "-c", f'exec "$@" {descriptors}', "sh", sys.executable, "-m", "migrator", *map(str, arguments)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_a_finished_run_ends_with_0_though_its_result_cannot_be_printed(
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch, full: TextIO
+) -> None:
+    """1 means that nothing was written, and then the old operator would be started on new hashes."""
+    invoke.on(MemoryStore(*objects()))
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", full)
+        events = invoke("run", *TO, "--operator-namespace", "grove-system").events
+    invoke("verify", *TO)
+    assert [(e["level"], e["message"]) for e in events if e["event"] == "unwritable_output"] == [
+        ("warning", "cannot write to stdout: No space left on device")
+    ]
+    assert (events[-1]["event"], events[-1]["outcome"]) == ("summary", "done")
+
+
+def test_a_dry_run_whose_result_cannot_be_printed_fails(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dry run has no other result than its output."""
+    with Path("/dev/full").open("w", encoding="utf-8") as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+        printed = invoke("run", "-f", DUMP, *TO, "--dry-run=client", code=1)
+        monkeypatch.undo()
+    assert "cannot write to stdout" in printed.err
+
+
+def test_a_closed_stdin_is_an_empty_one() -> None:
+    """A daemon's commands may have no stdin: `-f -` then finds nothing, and a run asks nobody."""
+    done = without("<&-", "plan", "-f", "-", *TO)
+    assert (done.returncode, json.loads(done.stderr)["code"]) == (2, "unreadable-input")
+    done = without("<&-", "run", *TO, "--kubeconfig", "/nowhere")
+    assert (done.returncode, json.loads(done.stderr.splitlines()[0])["code"]) == (2, "usage")
+
+
+def test_a_closed_stdout_cannot_be_written_to() -> None:
+    """Data for nobody is an error, as with coreutils."""
+    done = without(">&-", "releases")
+    assert (done.returncode, json.loads(done.stderr)["code"]) == (1, "unwritable-output")
+
+
+def test_a_closed_stderr_costs_only_the_log(tmp_path: Path) -> None:
+    """The result is printed and written without a log."""
+    done = without("2>&-", "run", "-f", DUMP, *TO, "--write", tmp_path / "out")
+    assert (done.returncode, done.stdout) == (0, "migrated 3 sets with 51 patches\n")
+
+
+@pytest.mark.parametrize("command", ["run", "verify"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_waiting_for_a_file_ends_at_the_first_signal(
+    tmp_path: Path, command: str, number: signal.Signals, invoke: Invoke
+) -> None:
+    """While a dump is read nothing is under way that would have to be finished."""
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    handlers = []
+
+    def read(*_: object, **__: object) -> None:
+        handlers.append(signal.getsignal(number))
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DumpStore, "read", read)
+        more = ["--dry-run=client"] if command == "run" else []
+        assert invoke(command, "-f", fifo, *TO, *more, code=1).last["code"] == "interrupted"
+    expected = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    assert handlers == [expected[number]]
