@@ -22,3 +22,14 @@ def gc_paused() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """Hide from the collector what is imported in the block: modules stay until the process ends.
+
+    Walking through them again and again took a fifth of the CPU of a run that finds nothing to do.
+    """
+    with gc_paused():
+        yield
+        gc.freeze()

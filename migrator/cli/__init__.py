@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import sys
@@ -60,7 +61,9 @@ for _command in COMMANDS:
 
 def main(args: Sequence[str] | None = None) -> None:
     """Run the command line and exit with the code of docs/upgrade.md."""
-    sys.exit(invoke(args, program=_base(sys.argv[0])))
+    code = invoke(args, program=_base(sys.argv[0]))
+    gc.freeze()  # else Python looks for cycles among all objects once more before it ends
+    sys.exit(code)
 
 
 def invoke(args: Sequence[str] | None = None, *, program: str = PROGRAM) -> int:

@@ -30,6 +30,7 @@ from migrator.cli.options import (
     target,
     variables,
 )
+from migrator.gc_paused import importing
 
 _CANONICAL: Final = "Only builds of Grove's pull request #566 speak the canonical schemes."
 _DUMP: Final = "the output of kubectl get instead of a cluster (YAML or JSON, gzip too; - is stdin)."
@@ -48,7 +49,9 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the body."""
-        return importlib.import_module(f"migrator.cli.{self.name}").main(**arguments(ctx))
+        with importing():
+            body = importlib.import_module(f"migrator.cli.{self.name}")
+        return body.main(**arguments(ctx))
 
 
 def _command(summary: str, examples: str, *params: click.Parameter) -> Callable[[Callable[[], None]], None]:

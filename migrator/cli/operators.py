@@ -8,15 +8,16 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
 from migrator.cli import log
 from migrator.cli.options import ClusterFlags
 from migrator.errors import InputError, Refused, UsageError
 from migrator.hashing import layouts, schemes
-from migrator.operators import images, schemefile
-from migrator.operators.schemefile import OperatorScheme
 from migrator.planning.options import AUTO
+
+if TYPE_CHECKING:
+    from migrator.operators.schemefile import OperatorScheme
 
 #: The name of a scheme whose layout was read from a binary, see :func:`migrator.hashing.layouts.name_of`.
 _READ_ELSEWHERE: Final = re.compile(r"(?:legacy|canonical)-x[0-9a-f]{12}")
@@ -99,6 +100,8 @@ def read(path: str, *, image: str | None = None) -> OperatorScheme:
     Raises ``InputError`` for an unreadable file, and ``Refused`` for an operator that is understood but cannot be
     migrated to; both name the path.
     """
+    from migrator.operators import images, schemefile  # noqa: PLC0415 - only a binary needs them
+
     try:
         if Path(path).is_dir():
             with _Directory(Path(path)) as files:

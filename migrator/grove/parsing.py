@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 from migrator.errors import InputError
-from migrator.exact_json import JSONObject, integer
+from migrator.exact_json import WITHOUT_REFERENCES, JSONObject, integer
 from migrator.grove.model import (
     LABEL_PART_OF,
     LABEL_POD_CLIQUE,
@@ -33,9 +33,6 @@ from migrator.resources import DEFAULT_NAMESPACE
 
 #: By these a pod names the pod group of another scheduler (Grove issue 837).
 GANG_ANNOTATIONS: Final = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name", "pod-group-name")
-
-#: The version of marshal in which equal values have equal bytes, whether or not other objects share parts of them.
-_WITHOUT_REFERENCES: Final = 2
 
 
 def _are_objects(value: object) -> bool:
@@ -200,7 +197,7 @@ def _shared(value: Any) -> Any:  # noqa: ANN401 - any JSON value
     if type(value) is not dict:
         return value
     try:
-        return _unpacked(marshal.dumps(value, _WITHOUT_REFERENCES))
+        return _unpacked(marshal.dumps(value, WITHOUT_REFERENCES))
     except ValueError:  # a number that keeps its spelling
         return value
 

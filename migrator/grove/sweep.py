@@ -10,7 +10,7 @@ import marshal
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from migrator.exact_json import JSONObject, dumps
+from migrator.exact_json import WITHOUT_REFERENCES, JSONObject, dumps
 from migrator.grove.model import LABEL_GENERATION_HASH, LABEL_PART_OF, LABEL_POD_TEMPLATE_HASH, Ref, Sighting
 from migrator.grove.places import PROGRESS_FIELDS
 from migrator.resources import pointer
@@ -101,7 +101,7 @@ def hashes_in(value: object) -> object:
 def _serialised(value: JSONObject) -> bytes:
     """The value as bytes, in which a quote or a zero byte comes before each string."""
     try:
-        return marshal.dumps(value, 2)
+        return marshal.dumps(value, WITHOUT_REFERENCES)
     except ValueError:  # a number in a spelling of its own
         return dumps(value).encode("utf-8", "surrogatepass")
 

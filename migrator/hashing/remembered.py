@@ -10,11 +10,11 @@ import marshal
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
+from migrator.exact_json import WITHOUT_REFERENCES
 from migrator.hashing.fnv import Fixed, Piece, plain
 
 _CONTENTS: Final = 1 << 13  # so many are remembered at least, and at most twice as many
 _CONTENT: Final = 1 << 12  # bytes of one content that is remembered
-_MARSHAL_VERSION: Final = 2  # without references: equal values have equal bytes, whoever else holds them
 
 #: What was met lately, by content: nothing when it was met once, then what it is printed as. The young generation comes
 #: first, and what is not met during a whole one is forgotten. Only speed depends on it.
@@ -42,7 +42,7 @@ class Remembered:
     def emit(self, value: Any, out: list[Piece], lead: str = "") -> None:  # noqa: ANN401
         """Append the body of a value that is not null. Raises as the printer does."""
         try:
-            content = marshal.dumps((self._number, lead, value), _MARSHAL_VERSION)
+            content = marshal.dumps((self._number, lead, value), WITHOUT_REFERENCES)
         except ValueError:  # a number that keeps its spelling has no bytes, nor has what is nested too deep
             self._emit(value, out, lead)
             return

@@ -7,10 +7,14 @@ from typing import Any
 
 import pytest
 
+from migrator.errors import InputError
+from migrator.exact_json import JSONNumber
 from migrator.grove.model import Place, Ref, StoredHash
 from migrator.grove.places import stored_hashes
 from migrator.hashing import schemes
+from migrator.hashing.podcliqueset import SetHasher
 from migrator.hashing.schemes import Scheme
+from migrator.planning import detect as detecting
 from migrator.planning.detect import Detection, Pair, Verdict, detect
 from migrator.planning.model import SetHashes
 from tests.support.builders import HASH_LABEL, LABEL, OLD, World, clique, hashes_of
@@ -43,6 +47,38 @@ def find(world: World, candidates: Sequence[str] = (), target: str = "legacy-1.3
 def names(found: Detection) -> tuple[str | None, str, bool, str]:
     """The detection with names in place of schemes."""
     return (found.source.name if found.source else None, found.target.name, found.done, found.closest.name)
+
+
+def test_an_equal_spec_is_not_hashed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second snapshot is planned with the hashes of the first; a spec that was edited meanwhile is hashed anew."""
+    world, hashed, under = World().grow("once"), list[object](), SetHasher.under
+    monkeypatch.setattr(SetHasher, "under", lambda hasher, scheme: (hashed.append(scheme), under(hasher, scheme))[1])
+    for edit in ("none", "none", "some"):
+        world.pcs["spec"]["template"]["cliques"][0]["annotations"] = {"example.test/edit": edit}
+        found = detecting.hashes_of(world.snapshot().trees[0].pcs)(SPOKEN[0])
+        hashed.append((edit, found.generation))
+    (_, first), (_, second), (_, third) = hashed[1], hashed[2], hashed[4]
+    assert hashed == [SPOKEN[0], ("none", first), ("none", second), SPOKEN[0], ("some", third)]
+    assert first == second != third
+
+
+def test_a_number_in_a_spelling_of_its_own_is_hashed_as_it_is_spelt() -> None:
+    """A spec with such a number is hashed too, each time anew."""
+    world = World().grow(cliques=[clique("front", gpus=JSONNumber("1e0"))], groups={})
+    for _ in range(2):
+        found = detecting.hashes_of(world.snapshot().trees[0].pcs)(SPOKEN[0])
+        assert found.generation == hashes_of(world.pcs, SPOKEN[0].name).generation_hash
+
+
+def test_what_only_python_holds_equal_is_hashed_by_itself() -> None:
+    """A set with 1 for true is refused as Go refuses it, although a set with true was hashed before."""
+    world = World().grow()
+    pod_spec = world.pcs["spec"]["template"]["cliques"][0]["spec"]["podSpec"]
+    pod_spec["hostNetwork"] = True
+    assert detecting.hashes_of(world.snapshot().trees[0].pcs)(SPOKEN[0]).generation
+    pod_spec["hostNetwork"] = 1
+    with pytest.raises(InputError):
+        detecting.hashes_of(world.snapshot().trees[0].pcs)(SPOKEN[0])
 
 
 @pytest.mark.parametrize("scheme", [scheme.name for scheme in SPOKEN if scheme.name != "legacy-1.35"])
