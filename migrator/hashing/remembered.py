@@ -16,8 +16,8 @@ from migrator.hashing.fnv import Fixed, Piece, plain
 _CONTENTS: Final = 1 << 13  # so many are remembered at least, and at most twice as many
 _CONTENT: Final = 1 << 12  # bytes of one content that is remembered
 
-#: What was met lately, by content: nothing when it was met once, then what it is printed as. The young generation comes
-#: first, and what is not met during a whole one is forgotten. Only speed depends on it.
+#: What was met lately, by content, in two generations, the young one first: nothing when met once, then its text.
+#: What is not met during a whole generation is forgotten. Only speed depends on it.
 _MET: Final[list[dict[bytes, Sequence[Piece]]]] = [{}, {}]
 
 

@@ -200,13 +200,11 @@ def _unknown(text: str) -> UnknownScheme:
     named, read = [scheme.name for scheme in all_schemes()], [release.name for release in releases()]
     builds = [*read, *unread_releases()]
     what = f"{text!r} is neither a scheme nor a release in the table"
-    version = _version(text)
-    if version is not None and version > max(filter(None, map(_version, builds))):
+    if (version := _version(text)) is not None and version > max(filter(None, map(_version, builds))):
         return UnknownScheme(f"{what}: it is newer than {builds[-1]}, the newest that is known here; {WAY_OUT}")
     # "alpha.9" is meant for v0.1.0-alpha.9: what is left out in front does not count.
-    meant = {name.removeprefix("v0.1.0-"): name for name in builds} | {
-        name: name for name in (CANONICAL, *named, *builds)
-    }
+    meant = {name.removeprefix("v0.1.0-"): name for name in builds}
+    meant |= {name: name for name in (CANONICAL, *named, *builds)}
     close = difflib.get_close_matches(text, meant, n=1)
     if close:
         return UnknownScheme(f"{what}; did you mean {meant[close[0]]}? `releases` lists all of them")
