@@ -83,7 +83,7 @@ def gang_termination(case: Case) -> Iterator[Finding]:
     gang once ``terminationDelay - (now - lastTransitionTime)`` is not above zero. From alpha.12-rc1 on it
     leaves some alone.
     """
-    ends_all = any(is_before(build, RC1) for build in case.builds)
+    ends_all = not case.builds or any(is_before(build, RC1) for build in case.builds)
     text = case.tree.pcs.template.get("terminationDelay") or DEFAULT_TERMINATION_DELAY
     for item in case.tree.children:
         breached = condition(item, "MinAvailableBreached")

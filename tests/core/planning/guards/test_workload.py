@@ -189,10 +189,11 @@ def test_a_clique_that_ran_and_is_unscheduled_is_called_out(
     ("a PodClique that never had its pods", (CLIQUE, EARLIER, False, "main-fcc3b3bb", False)),
     ("an older operator ends its gang too", (CLIQUE, EARLIER, False, "v0.1.0-alpha.11", True)),
     ("a PodClique that had them", (CLIQUE, LATER, False, "main-fcc3b3bb", True)),
-    ("a scaling group that never was healthy", (GROUP, EARLIER, False, "legacy-1.36", False)),
-    ("a scaling group that was", (GROUP, LATER, False, "legacy-1.36", True)),
-    ("a scaling group whose gang was ended already", (GROUP, LATER, True, "legacy-1.36", False)),
+    ("a scaling group that never was healthy", (GROUP, EARLIER, False, "main-fcc3b3bb", False)),
+    ("a scaling group that was", (GROUP, LATER, False, "main-fcc3b3bb", True)),
+    ("a scaling group whose gang was ended already", (GROUP, LATER, True, "main-fcc3b3bb", False)),
     ("an older operator ends it again", (GROUP, LATER, True, "legacy-1.34", True)),
+    ("a build that is not known may be an older one", (GROUP, LATER, True, "legacy-1.36", True)),
 )
 def test_a_breach_that_the_target_leaves_alone_does_not_refuse(
     of: tuple[str, str], since: str, target: str, *, ended: bool, refuses: bool
