@@ -21,7 +21,16 @@ from kubernetes.config import ConfigException
 from urllib3.exceptions import HTTPError, LocationValueError, SSLError
 
 from migrator import __version__
-from migrator.errors import AlreadyExists, Conflict, LeaseLost, LostReply, NotAuthorised, TestFailed, Unreachable
+from migrator.errors import (
+    AlreadyExists,
+    Conflict,
+    LeaseLost,
+    LostReply,
+    MigratorError,
+    NotAuthorised,
+    TestFailed,
+    Unreachable,
+)
 from migrator.store import LONGEST_WRITE, Deadline
 from migrator.stores.kube import responses
 from migrator.stores.kube.retry import RateLimit, Retry
@@ -186,7 +195,7 @@ class Transport:
             headers, timeout = self._headers(call.request), self._timeout(call)
         except BaseException as error:
             self._idle.append(connection)
-            if call.doubtful and isinstance(error, LeaseLost):
+            if call.doubtful and isinstance(error, MigratorError):
                 text = f"{call.request.what}: an earlier attempt may have been applied ({error})"
                 raise LostReply(text) from error
             raise

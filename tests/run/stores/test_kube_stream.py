@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from migrator.errors import LeaseLost, LostReply, MigratorError, Unreachable
+from migrator.errors import LeaseLost, LostReply, MigratorError, NotAuthorised, Unreachable
 from migrator.errors import TestFailed as FailedTest
 from migrator.resources import PODS, Op
 from migrator.store import DryRun, Write
@@ -169,20 +169,21 @@ def test_a_connection_takes_no_time_from_the_hold(serve: Serve, *, streamed: boo
     assert asked == ["connected", "asked"]
 
 
-def test_the_hold_that_ends_after_a_doubtful_attempt_is_a_lost_reply(serve: Serve) -> None:
-    """Whoever keeps the hold may raise; what an earlier attempt may have done counts for more than why it ended."""
+@pytest.mark.parametrize("error", [LeaseLost, NotAuthorised])
+def test_what_ends_a_doubtful_write_leaves_it_a_lost_reply(serve: Serve, error: type[MigratorError]) -> None:
+    """The hold or the credentials may end; what an earlier attempt may have done counts for more than why it ended."""
     store = store_on(serve(status(504, "later")).url)
     asked: list[str] = []
 
     def left() -> float:
         asked.append("asked")
         if len(asked) > 1:
-            raise LeaseLost("another has it")
+            raise error("another has it")
         return 30.0
 
     with pytest.raises(LostReply, match=r"may have been applied \(another has it\)"):
         store.within(left).patch(PODS, "a", "p", OPS)
-    assert type(send(store.within(left), 1)[0]) is LeaseLost
+    assert type(send(store.within(left), 1)[0]) is error
 
 
 def test_what_take_raises_ends_the_stream_after_what_is_under_way(serve: Serve) -> None:
