@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from migrator.errors import NotAuthorised, UsageError, VerificationFailed
+from migrator.errors import Interrupted, NotAuthorised, UsageError, VerificationFailed
 from migrator.grove.model import Snapshot
 from migrator.grove.places import stored_hashes
 from migrator.planning.cluster_findings import operator_unseen, record_unseen
@@ -17,7 +17,7 @@ from migrator.planning.outlook import Target, outlook
 from migrator.planning.planner import make_plan
 from migrator.run import events, operator, rights
 from migrator.run.context import Context, RunOptions, RunResult
-from migrator.run.execute import Executor
+from migrator.run.execute import Executor, Outcome
 from migrator.run.observation import Observation, look_ahead, pending, refused
 from migrator.run.record import Recorder
 from migrator.run.snapshot import take
@@ -51,9 +51,7 @@ def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
     executor = Executor(store, check=lambda: None, stopping=stopping, concurrency=concurrency, log=context.log)
     with events.timed("execute", seconds, context):
         outcomes = executor.run(batches)
-    for outcome in outcomes:
-        if outcome.error is not None:
-            raise outcome.error
+    _check_ended(outcomes, len(batches))
     result.patches, result.trees = sum(len(outcome.written) for outcome in outcomes), len(outcomes)
     del batches, outcomes
     if store.dry_run is DryRun.NONE:  # a file: what a dry run sent cannot be read anywhere
@@ -63,6 +61,15 @@ def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
             what = f"{wrong.ref}: {wrong.field} was changed, and does not read as {wrong.new}"
             raise VerificationFailed(f"{what}; no file is written, please report this")
     return result
+
+
+def _check_ended(outcomes: Sequence[Outcome], sets: int) -> None:
+    """Raise what stopped a set, or :class:`~migrator.errors.Interrupted` where some of the ``sets`` were not begun."""
+    for outcome in outcomes:
+        if outcome.error is not None:
+            raise outcome.error
+    if len(outcomes) < sets:
+        raise Interrupted(f"interrupted after {len(outcomes)} of {sets} sets, and nothing was written; run again")
 
 
 def _not_as_planned(store: Store, plan: Plan) -> Iterator[Change]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from migrator.errors import VerificationFailed
+from migrator.errors import Interrupted, VerificationFailed
 from migrator.planning.options import PlanOptions, Selection
 from migrator.planning.tables import RunRecord
 from migrator.resources import POD_CLIQUE_SETS, Op
@@ -19,6 +20,7 @@ from migrator.run.context import Context, RunOptions
 from migrator.run.decisions import RecordState
 from migrator.run.observation import look_ahead
 from migrator.run.record import Recorded, Recorder
+from migrator.store import DryRun
 from migrator.stores.dump import store as dump_store
 from migrator.stores.dump.store import DumpStore
 from migrator.stores.json_stream import Path as JSONPath
@@ -51,6 +53,20 @@ def test_what_is_refused_writes_nothing() -> None:
     """A live operator that is not to be stopped refuses the run."""
     ahead = look_ahead(Site().store, replace(OPTIONS, stop_operator=False), context())
     assert (len(ahead.patches), ahead.writes) == (43, False)
+
+
+def test_a_rehearsal_that_is_told_to_end_is_no_success() -> None:
+    """Sets that were not tried are neither proven nor wrong."""
+
+    class SecondTime(threading.Event):
+        asked = 0
+
+        def is_set(self) -> bool:
+            self.asked += 1
+            return self.asked > 1
+
+    with pytest.raises(Interrupted, match="after 1 of 3 sets"):
+        loop.run(Site().store.in_dry_run(DryRun.SERVER), OPTIONS, replace(context(), stop=SecondTime()))
 
 
 def test_a_run_that_did_not_end_is_gone_on_with() -> None:
