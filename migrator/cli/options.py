@@ -255,6 +255,10 @@ def arguments(ctx: click.Context) -> dict[str, Any]:
         namespace = None if given.pop("all_namespaces") else given["namespace"]  # kubectl: -A wins
         timeout = given["request_timeout"] or None
         given |= {"namespace": namespace, "request_timeout": timeout}
+        if given.get("close") or given.get("after_upgrade"):
+            alone = "--close and --after-upgrade do not go with {}: the record is of the whole cluster"
+            _refuse(ctx, ("namespace", "selector"), alone)
+            given |= {"namespace": None, "selector": None}  # from the environment
         given["cluster"] = ClusterFlags(**{field.name: given.pop(field.name) for field in fields(ClusterFlags)})
         if any(map(given.get, ("dump", "dumps", "path"))):
             _refuse(ctx, ("context", "kubeconfig"), "-f reads a file and {} names a cluster: leave one of them out")

@@ -158,7 +158,7 @@ def _text(result: RunResult, form: str, mode: DryRun, *, revert: bool, ending: E
     if mode is not DryRun.NONE:
         return terminal.plan_text(result.plan) + _DRY
     done = "nothing to do: every value is already as it must be"
-    if not result.plan.trees:
+    if not result.plan.trees and not revert:
         done = "nothing to do: no PodCliqueSet was found; is it the right cluster?"
     if result.patches:
         patches = summary.count(result.patches, "patch", "patches")

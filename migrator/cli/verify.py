@@ -12,7 +12,7 @@ import click
 from migrator.cli import operators, output, progress, wiring
 from migrator.cli.options import ClusterFlags, session
 from migrator.errors import LostRace, UsageError, VerificationFailed
-from migrator.planning.options import PlanOptions, Selection, direction
+from migrator.planning.options import PlanOptions, direction
 from migrator.planning.problems import Problem
 from migrator.render.summary import count, object_json
 from migrator.render.text import printable
@@ -41,8 +41,6 @@ def main(
         raise UsageError("--close and --after-upgrade need a cluster: a file has no record")
     if close and options.after_upgrade:
         raise UsageError("--close gives up the record that --after-upgrade compares with: leave one of them out")
-    if plan.selection != Selection() and (close or options.after_upgrade):
-        raise UsageError("--close and --after-upgrade do not go with -n and -l: the record is of the whole cluster")
     direction(plan)  # a mistyped release is reported before a cluster is asked
     shown = progress.shown(sys.stderr, quiet=session().quiet)
     with wiring.stop_on(signal.SIGTERM) as stop:

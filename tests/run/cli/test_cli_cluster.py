@@ -16,10 +16,12 @@ import pytest
 import yaml
 
 from migrator import __version__
-from migrator.cli import log
+from migrator.cli import log, run
 from migrator.errors import NotAuthorised, Unreachable
+from migrator.planning.model import Plan
 from migrator.resources import POD_CLIQUE_SETS
-from migrator.store import MAX_CONCURRENCY
+from migrator.run.context import RunResult
+from migrator.store import MAX_CONCURRENCY, DryRun
 from testbed import operator_installation as installation
 from tests.support.command_line import DUMP, TO, Invoke, objects, written
 from tests.support.memory_store import MemoryStore, Request
@@ -269,6 +271,8 @@ def test_a_run_without_a_set_says_so_and_names_the_upgrade(invoke: Invoke) -> No
     assert "helm upgrade" in printed.out
     (event,) = (event for event in printed.events if event["event"] == "operator")
     assert event["next"] == "start the target's operator (helm upgrade)"
+    undone = run._text(RunResult(Plan("auto", TO[1], ())), "table", DryRun.NONE, revert=True, ending=None)
+    assert "no PodCliqueSet" not in undone, "a revert of a run that died early plans nothing"
 
 
 def test_verify_of_a_selection_is_of_the_selected_sets(tmp_path: Path, invoke: Invoke) -> None:
@@ -279,14 +283,15 @@ def test_verify_of_a_selection_is_of_the_selected_sets(tmp_path: Path, invoke: I
     assert "inference" in invoke("verify", "-f", out, *TO, code=7).out
     assert "no PodCliqueSet is in this namespace" in invoke("verify", "-f", out, *TO, "-n", "nope", code=7).message
     for flag in ("--after-upgrade", "--close"):
-        assert "-n and -l" in invoke("verify", *TO, "-l", "a=b", flag, code=2).message
+        assert "do not go with --selector" in invoke("verify", *TO, "-l", "a=b", flag, code=2).message
 
 
-def test_closing_a_record_prints_json_too(invoke: Invoke) -> None:
-    """With -o json stdout is one object, of what is given up."""
+def test_closing_a_record_prints_json_too(monkeypatch: pytest.MonkeyPatch, invoke: Invoke) -> None:
+    """With -o json stdout is one object, of what is given up; a namespace for other commands splits no record."""
     invoke.on(MemoryStore(*objects()))
     home = ("--operator-namespace", "grove-system")
     invoke("run", *TO, *home)
+    monkeypatch.setenv("GROVE_MIGRATOR_NAMESPACE", "search")
     (given_up,) = invoke("verify", *TO, *home, "--close", "-o", "json").json["givesUp"]
     assert "the way back of 3 PodCliqueSets" in given_up
 
