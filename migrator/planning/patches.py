@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
-from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from migrator.exact_json import JSONObject
@@ -84,11 +83,11 @@ def backward(plan: TreePlan) -> Batch:
 
 def patches_of(changes: Iterable[Change]) -> Iterator[Patch]:
     """Group a tree's changes, which come object by object, into one patch for each subresource, by their ranks."""
-    placed = [(RANKS[(ref := change.ref).kind, change.subresource], ref.name, ref.uid, change) for change in changes]
-    placed.sort(key=itemgetter(0))
-    for (rank, _, _), found in groupby(placed, key=itemgetter(0, 1, 2)):
-        group = tuple([change for _, _, _, change in found])
-        yield Patch(group[0].ref, group[0].subresource, group, rank)
+    ordered = sorted(changes, key=lambda change: RANKS[change.ref.kind, change.subresource])  # a list as large as a set
+    for _, found in groupby(ordered, key=lambda change: (change.ref.name, change.ref.uid, change.subresource)):
+        group = tuple(found)
+        ref, subresource = group[0].ref, group[0].subresource
+        yield Patch(ref, subresource, group, RANKS[ref.kind, subresource])
 
 
 def value_at(document: JSONObject, pointer: str) -> Any:  # noqa: ANN401 - any JSON value
