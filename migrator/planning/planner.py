@@ -7,7 +7,7 @@ value stays as it is, or is a reason to refuse.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -76,22 +76,31 @@ def template_digest(pcs: PodCliqueSet) -> str:
 
 def changes_of(stored: Iterable[StoredHash], pair: Pair) -> tuple[Change, ...]:
     """The changes that turn every value of the source into the target's, in the order of writing."""
-    changes, _ = changes_and_others(stored, pair)
-    return changes
+    return tuple(_changes((item for item in stored if pair.verdict(item) is Verdict.SOURCE), pair))
 
 
 def changes_and_others(
     stored: Iterable[StoredHash], pair: Pair
 ) -> tuple[tuple[Change, ...], Mapping[Verdict, Sequence[StoredHash]]]:
     """The changes, as :func:`changes_of` gives them, and the values that are not the source's, by their origin."""
-    changes, others = list[Change](), {verdict: list[StoredHash]() for verdict in Verdict}
+    others = {verdict: list[StoredHash]() for verdict in Verdict}
+
+    def of_source() -> Iterator[StoredHash]:
+        for item in stored:
+            verdict = pair.verdict(item)
+            if verdict is Verdict.SOURCE:
+                yield item
+            else:
+                others[verdict].append(item)
+
+    return tuple(_changes(of_source(), pair)), others
+
+
+def _changes(stored: Iterable[StoredHash], pair: Pair) -> Iterator[Change]:
+    """The changes of values of the source; there are hundreds of thousands, so no value is kept."""
     for item in stored:
-        verdict = pair.verdict(item)
-        if verdict is not Verdict.SOURCE:
-            others[verdict].append(item)
-        elif (new := pair.target.of(item)) is not None:
-            changes.append(Change(item.ref, item.place, item.field, item.value, new, item.identity))
-    return tuple(changes), others
+        if (new := pair.target.of(item)) is not None:
+            yield Change(item.ref, item.place, item.field, item.value, new, item.identity)
 
 
 @dataclass(frozen=True, slots=True)
