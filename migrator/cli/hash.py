@@ -49,6 +49,7 @@ def _hashed(path: str, schemes: tuple[Scheme, ...], failures: list[str]) -> Iter
     What Go could not decode is logged and added to ``failures``.
     """
     warned = found = False
+    file = "stdin" if path == "-" else path
     for document in read_documents(path):
         group, _, _ = str(document.get("apiVersion", "")).rpartition("/")
         if (group, document.get("kind")) != (POD_CLIQUE_SETS.group, POD_CLIQUE_SETS.kind):
@@ -76,10 +77,10 @@ def _hashed(path: str, schemes: tuple[Scheme, ...], failures: list[str]) -> Iter
             else:
                 yield namespace, name, scheme, hashes
         for reason in reasons:
-            failures.append(f"{'stdin' if path == '-' else path}: {what}: {reason}")
+            failures.append(f"{file}: {what}: {reason}")
             log.write_failure(DecodeError.code, DecodeError.exit_code, failures[-1])
     if not found:
-        log.write_warning("no_pod_clique_set", f"{'stdin' if path == '-' else path} has no PodCliqueSet")
+        log.write_warning("no_pod_clique_set", f"{file} has no PodCliqueSet")
 
 
 def _rows(hashed: Iterable[Hashed]) -> Iterator[tuple[str, ...]]:
