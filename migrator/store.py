@@ -21,7 +21,7 @@ T = TypeVar("T")
 Look = Callable[[Sequence[JSONObject], bytes | None], None]
 
 FIELD_MANAGER: Final = "grove-migrator"
-PAGE_SIZE: Final = 500
+PAGE_SIZE: Final = 200  # the server makes the next page while one is parsed, so that small ones are faster
 
 #: The longest time, in seconds, that one write may be under way. A run that takes over our Lease waits that long.
 LONGEST_WRITE: Final = 10.0
@@ -47,6 +47,16 @@ class Write(NamedTuple):
     name: str
     ops: tuple[Op, ...]
     subresource: str = ""
+
+
+class Listing(NamedTuple):
+    """Which objects to list: all of a kind, or those of a namespace or with these labels or fields."""
+
+    resource: Resource
+    namespace: str | None = None
+    label_selector: str | None = None
+    field_selector: str | None = None
+    metadata_only: bool = False
 
 
 class Deadline:
@@ -108,11 +118,13 @@ class Store(Protocol):
         field_selector: str | None = None,
         metadata_only: bool = False,
         look: Look | None = None,
+        then: Listing | None = None,
     ) -> tuple[T, ...]:
         """Read every object of a kind, in all namespaces unless one is given, in pages of one snapshot.
 
         ``project`` is applied to each object at once, so that only one page is held in full; ``look`` gets each page
-        after that. Raises :class:`~migrator.errors.NotFound` if the CRD is not installed.
+        after that. ``then`` is what is listed next: a cluster may be asked for it meanwhile. Raises
+        :class:`~migrator.errors.NotFound` if the CRD is not installed.
         """
         ...
 

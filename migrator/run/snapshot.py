@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from typing import Final, TypeVar
 
 from migrator import resources
@@ -13,22 +14,22 @@ from migrator.grove import parsing, sweep
 from migrator.grove.model import LABEL_MANAGED_BY, MANAGED_BY_GROVE, Pod, Snapshot
 from migrator.grove.trees import Objects, build, check_complete, check_distinct, lacking
 from migrator.resources import Resource
-from migrator.store import Store
+from migrator.store import Listing, Store
 
 T = TypeVar("T")
 
 _MANAGED: Final = f"{LABEL_MANAGED_BY}={MANAGED_BY_GROVE}"
 
-#: Read in full; every other kind of Grove is read for its strings only.
-_JOINED: Final = frozenset(
-    {
-        resources.POD_CLIQUE_SETS,
-        resources.POD_CLIQUE_SCALING_GROUPS,
-        resources.POD_CLIQUES,
-        resources.POD_GANG_MAPS,
-        resources.POD_GANGS,
-    }
+#: Read in full, in this order; every other kind of Grove is read for its strings only.
+_JOINED: Final = (
+    resources.POD_CLIQUE_SETS,
+    resources.POD_GANG_MAPS,
+    resources.POD_CLIQUE_SCALING_GROUPS,
+    resources.POD_GANGS,
+    resources.POD_CLIQUES,
+    resources.PODS,
 )
+_NEXT: Final = dict(pairwise(_JOINED))
 
 
 def take(store: Store, *, phases: bool = False, namespace: str | None = None) -> Snapshot:
@@ -52,23 +53,10 @@ def take(store: Store, *, phases: bool = False, namespace: str | None = None) ->
 def _take(store: Store, *, phases: bool, only: str | None = None) -> Snapshot:
     swept, unlisted = sweep.Sweep(), list[str]()
 
-    def read(
-        resource: Resource,
-        project: Callable[[JSONObject], T],
-        *,
-        selector: str | None = None,
-        fields: str | None = None,
-        metadata_only: bool = False,
-    ) -> tuple[T, ...]:
-        return store.list(
-            resource,
-            project,
-            namespace=only if resource.namespaced else None,
-            label_selector=selector,
-            field_selector=fields,
-            metadata_only=metadata_only,
-            look=None if fields else swept.look,
-        )
+    def read(resource: Resource, project: Callable[[JSONObject], T], *, fields: str | None = None) -> tuple[T, ...]:
+        wanted, following = _listing(resource, only, fields), _NEXT.get(resource)
+        look, then = None if fields else swept.look, following and _listing(following, only)
+        return store.list(**wanted._asdict(), project=project, look=look, then=then)
 
     def if_there(resource: Resource, project: Callable[[JSONObject], T]) -> tuple[T, ...]:
         try:
@@ -88,21 +76,22 @@ def _take(store: Store, *, phases: bool, only: str | None = None) -> Snapshot:
     except NotFound:
         return Snapshot(trees=(), is_cluster=store.is_cluster, installed=False)
     gang_maps = if_there(resources.POD_GANG_MAPS, parsing.pod_gang_map)
+    groups = read(resources.POD_CLIQUE_SCALING_GROUPS, parsing.scaling_group)
     # If there are maps, PodGangs hold a hash that the migration rewrites; else only their strings are searched.
     gangs = (if_there if gang_maps else if_allowed)(resources.POD_GANGS, parsing.pod_gang)
     objects = Objects(
         sets=sets,
-        groups=read(resources.POD_CLIQUE_SCALING_GROUPS, parsing.scaling_group),
+        groups=groups,
         cliques=read(resources.POD_CLIQUES, parsing.pod_clique),
-        pods=read(resources.PODS, parsing.pod, selector=_MANAGED, metadata_only=True),
+        pods=read(resources.PODS, parsing.pod),
         gang_maps=gang_maps,
         gangs=gangs,
     )
     for resource in (kind for group in sweep.GROUPS for kind in store.kinds(group) if kind not in _JOINED):
         if_allowed(resource, _nothing)
     if phases and store.is_cluster:
-        idle = read(resources.PODS, _uid, selector=_MANAGED, fields="status.phase!=Running", metadata_only=True)
-        pending = read(resources.PODS, _uid, selector=_MANAGED, fields="status.phase=Pending", metadata_only=True)
+        idle = read(resources.PODS, _uid, fields="status.phase!=Running")
+        pending = read(resources.PODS, _uid, fields="status.phase=Pending")
         objects = replace(objects, pods=_with_phases(objects.pods, frozenset(idle), frozenset(pending)))
     snapshot = replace(build(objects, is_cluster=store.is_cluster), sightings=swept.sightings, unlisted=tuple(unlisted))
     if not store.is_cluster:
@@ -110,6 +99,11 @@ def _take(store: Store, *, phases: bool, only: str | None = None) -> Snapshot:
         check_complete(snapshot)
         snapshot = replace(snapshot, lacking=lacking(snapshot))
     return snapshot
+
+
+def _listing(resource: Resource, only: str | None, fields: str | None = None) -> Listing:
+    is_pods = resource == resources.PODS
+    return Listing(resource, only if resource.namespaced else None, _MANAGED if is_pods else None, fields, is_pods)
 
 
 def _nothing(_raw: JSONObject) -> None:

@@ -1,24 +1,23 @@
 """A list in pages, of one resource version.
 
-While one page is parsed the next is already requested, so that the server and this process work at the same time.
-Parsing takes as long as the server does, and a run reads every list three times. Items are decoded one by one, so that
-of a page only its text is in memory.
+While one page is parsed the next is already requested, or the first page of the next list, so that the server and this
+process work at the same time. Parsing takes as long as the server does, and a run reads every list three times. Items
+are decoded one by one, so that of a page only its text is in memory.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from contextlib import suppress
 from typing import Any, Final, TypeAlias
 from urllib.parse import urlencode
 
-from migrator.errors import ApiError, ClusterError
+from migrator.errors import ApiError, ClusterError, MigratorError
 from migrator.exact_json import JSONObject
 from migrator.stores.json_stream import Decode, Path, Stream
 from migrator.stores.kube import responses
-from migrator.stores.kube.transport import Request
+from migrator.stores.kube.transport import Flight, Request, Transport
 
 _TOKEN: Final = re.compile(rb'"continue":"([\w+/=-]+)"')
 
@@ -34,27 +33,49 @@ class ListMovedError(Exception):
     """The pages are not of one snapshot; begin again."""
 
 
-def pages(first: Request, send: Callable[[Request], bytes], decode: Decode, take: Take) -> None:
-    """Give ``take`` every item of every page, one after the other, with its JSON.
+class Ahead:
+    """Sends the next request before an answer is parsed; it waits in the socket's buffers meanwhile."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._coming: tuple[Request, Flight] | None = None
+
+    def begin(self, request: Request | None) -> None:
+        """Send a request that is likely to be next; what goes wrong is raised when it is."""
+        if request is not None:
+            with suppress(MigratorError):
+                self._coming = request, self._transport.begin(request)
+
+    def send(self, request: Request) -> bytes:
+        """The answer to a request, which may have begun; what another one brings is dropped, so that it never ages."""
+        coming, self._coming = self._coming, None
+        if coming is None or coming[0] == request:
+            return self._transport.send(request, coming and coming[1])
+        coming[1].drop()
+        return self._transport.send(request)
+
+
+def pages(first: Request, ahead: Ahead, decode: Decode, take: Take, then: Request | None = None) -> None:
+    """Give ``take`` every item of every page, one after the other, with its JSON; then ``then`` has begun.
 
     Raises :class:`ListMovedError` when the server no longer has the rest of the list, or has another list by now. The
-    token that a 410 offers leads to a newer one and is not used. What ``send`` and ``take`` raise is passed on.
+    token that a 410 offers leads to a newer one and is not used. What the requests and ``take`` raise is passed on.
     """
     version: str | None = None
-    request, body = first, _unexpired(partial(send, first))
-    with ThreadPoolExecutor(1, "pages") as ahead:
-        while True:
-            guess = _next(first, token_of(body))
-            coming = ahead.submit(send, guess) if guess is not None else None
-            metadata = _page(request, body, decode, take)
-            found = str(metadata.get("resourceVersion") or "")
-            if version is not None and found != version:
-                raise ListMovedError
-            version, following = found, _next(first, metadata.get("continue"))
-            if following is None:
-                return
-            request = following
-            body = _unexpired(coming.result if coming is not None and guess == request else partial(send, request))
+    request: Request | None = first
+    while request is not None:
+        try:
+            body = ahead.send(request)
+        except ApiError as error:
+            if error.status == responses.GONE:
+                raise ListMovedError from error
+            raise
+        ahead.begin(_next(first, token_of(body)) or then)
+        metadata = _page(request, body, decode, take)
+        found = str(metadata.get("resourceVersion") or "")
+        if version is not None and found != version:
+            raise ListMovedError
+        version, request = found, _next(first, metadata.get("continue"))
 
 
 def token_of(body: bytes) -> str | None:
@@ -67,15 +88,6 @@ def token_of(body: bytes) -> str | None:
     after = body[-_NEAR:].rpartition(b'"metadata":')[2]
     found = _TOKEN.search(before) or _TOKEN.search(after)
     return found[1].decode("ascii") if found else None
-
-
-def _unexpired(send: Callable[[], bytes]) -> bytes:
-    try:
-        return send()
-    except ApiError as error:
-        if error.status == responses.GONE:
-            raise ListMovedError from error
-        raise
 
 
 def _next(first: Request, token: str | None) -> Request | None:

@@ -17,9 +17,9 @@ from migrator.errors import ClusterError, Conflict, LostReply, MigratorError, No
 from migrator.exact_json import JSONObject
 from migrator.gc_paused import gc_paused
 from migrator.resources import LEASES, POD_CLIQUES, PODS, Op, Resource
-from migrator.store import FIELD_MANAGER, PAGE_SIZE, Deadline, DryRun, Look, Write, in_turn
+from migrator.store import FIELD_MANAGER, PAGE_SIZE, Deadline, DryRun, Listing, Look, Write, in_turn
 from migrator.stores.kube.kubeconfig import api_client
-from migrator.stores.kube.pages import ListMovedError, pages
+from migrator.stores.kube.pages import Ahead, ListMovedError, pages
 from migrator.stores.kube.retry import RateLimit, Retry
 from migrator.stores.kube.stream import Stream
 from migrator.stores.kube.transport import JSON, OnRequest, Request, Timing, Transport
@@ -110,6 +110,7 @@ class KubeStore:
         self._left = left
         self.name = transport.server
         self._transport = transport
+        self._ahead = Ahead(transport)
         self._field_manager = field_manager
         dry = {"dryRun": "All"} if dry_run is DryRun.SERVER else {}
         self._shared = lru_cache(maxsize=1024)(self._share)
@@ -138,28 +139,15 @@ class KubeStore:
         field_selector: str | None = None,
         metadata_only: bool = False,
         look: Look | None = None,
+        then: Listing | None = None,
     ) -> tuple[T, ...]:
-        """See :meth:`migrator.store.Store.list`.
-
-        Without ``resourceVersion``, so that every list is consistent: 0 would be a cache of unknown age, and would
-        ignore the limit.
-        """
-        query = {"limit": str(PAGE_SIZE)}
-        if label_selector:
-            query["labelSelector"] = label_selector
-        if field_selector:
-            query["fieldSelector"] = field_selector
-        request = Request(
-            self._share("list", resource, namespace or "")[0],
-            f"list {resource.qualified_name}",
-            query=urlencode(query),
-            accept=_METADATA_LIST if metadata_only else JSON,
-            repeatable=True,
-        )
+        """See :meth:`migrator.store.Store.list`."""
+        request = self._first_page(Listing(resource, namespace, label_selector, field_selector, metadata_only))
+        following = self._first_page(then) if then is not None else None
         for _ in range(MAX_LIST_STARTS):
             try:
                 with gc_paused():
-                    return self._listing(request, resource, project, look)
+                    return self._listing(request, resource, project, look, following)
             except ListMovedError:
                 continue
         raise Unreachable(
@@ -232,8 +220,32 @@ class KubeStore:
         except (NotFound, Conflict):
             return
 
+    def _first_page(self, wanted: Listing) -> Request:
+        """The request for the first page of a list.
+
+        Without ``resourceVersion``, so that every list is consistent: 0 would be a cache of unknown age, and would
+        ignore the limit.
+        """
+        query = {"limit": str(PAGE_SIZE)}
+        if wanted.label_selector:
+            query["labelSelector"] = wanted.label_selector
+        if wanted.field_selector:
+            query["fieldSelector"] = wanted.field_selector
+        return Request(
+            self._share("list", wanted.resource, wanted.namespace or "")[0],
+            f"list {wanted.resource.qualified_name}",
+            query=urlencode(query),
+            accept=_METADATA_LIST if wanted.metadata_only else JSON,
+            repeatable=True,
+        )
+
     def _listing(
-        self, first: Request, resource: Resource, project: Callable[[JSONObject], T], look: Look | None
+        self,
+        first: Request,
+        resource: Resource,
+        project: Callable[[JSONObject], T],
+        look: Look | None,
+        then: Request | None,
     ) -> tuple[T, ...]:
         items: list[T] = []
 
@@ -244,7 +256,7 @@ class KubeStore:
                 look([item], text.encode("utf-8", "surrogateescape"))
 
         decoder = _PLAIN if resource in _WITHOUT_QUANTITIES else exact_json.decoder(repeated=True)
-        pages(first, self._transport.send, decoder.raw_decode, take)
+        pages(first, self._ahead, decoder.raw_decode, take, then)
         return tuple(items)
 
     def _patch(self, write: Write) -> Request:

@@ -110,6 +110,19 @@ class Call:
     last: str = ""  # what was wrong with the last attempt
 
 
+class Flight(NamedTuple):
+    """An attempt under way; one without a connection has failed, and another may be made."""
+
+    call: Call
+    connection: Connection | None = None
+    timeout: float = 0.0
+
+    def drop(self) -> None:
+        """End an attempt whose answer nobody waits for."""
+        if self.connection is not None:
+            self.connection.close()
+
+
 class Transport:
     """Sends requests over connections that the official client makes, with its authentication.
 
@@ -142,33 +155,49 @@ class Transport:
         self._known: tuple[float, dict[tuple[str, str], dict[str, str]]] = (-math.inf, {})  # see _signed
         self._has_answered = False  # whether there has ever been an answer
 
-    def send(self, request: Request) -> bytes:
-        """The body of a successful answer.
+    def send(self, request: Request, begun: Flight | None = None) -> bytes:
+        """The body of a successful answer; ``begun`` is the first attempt where :meth:`begin` has made it.
 
         Raises :class:`~migrator.errors.Unreachable` when the bounds are reached, another
         :class:`~migrator.errors.ClusterError` for a definite failure, and :class:`~migrator.errors.LostReply` for a
         write that may have been applied.
         """
-        self._pass_limit(request)
-        call = Call(request, self.until(request))  # the wait for the limit is not part of its time
-        while (body := self._attempt(call)) is None:
-            self.timing.sleep(call.wait)
+        flight = begun or self.begin(request)
+        while (body := self._answer(flight)) is None:
+            self.timing.sleep(flight.call.wait)
             self._pass_limit(request)
+            flight = self._attempt(flight.call)
         return body
+
+    def begin(self, request: Request) -> Flight:
+        """Send a request, and do not wait for its answer; raises what :meth:`send` raises."""
+        self._pass_limit(request)
+        return self._attempt(Call(request, self.until(request)))  # the wait for the limit is not part of its time
 
     def _pass_limit(self, request: Request) -> None:
         while self.limit is not None and not request.urgent and (pause := self.limit.take()):
             self.timing.sleep(pause)
 
-    def _attempt(self, call: Call) -> bytes | None:
-        """Send a request once; ``None`` where it may be sent again after ``call.wait``."""
+    def _attempt(self, call: Call) -> Flight:
+        """Send a request once; raises what it ends with where it must not be sent again."""
         found, request = self.ready(call), call.request
         if found is None:
-            return None
+            return Flight(call)
         connection, headers, timeout = found
-        came: Received | HTTPError
         try:
             connection.send(request.method, request.url(timeout), headers, request.body, timeout=timeout)
+        except HTTPError as error:
+            self.ended(call, connection, error)
+            return Flight(call)
+        return Flight(call, connection, timeout)
+
+    def _answer(self, flight: Flight) -> bytes | None:
+        """Wait for the body; ``None`` where the request may be sent again after ``call.wait``."""
+        call, connection, timeout = flight
+        if connection is None:
+            return None
+        came: Received | HTTPError
+        try:
             came = connection.wait(timeout)
         except HTTPError as error:
             came = error
