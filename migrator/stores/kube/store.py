@@ -115,11 +115,6 @@ class KubeStore:
         self._shared = lru_cache(maxsize=1024)(self._share)
         self._query = urlencode({"fieldManager": field_manager, "fieldValidation": "Strict", **dry})
 
-    @property
-    def request_timeout(self) -> float:
-        """See :attr:`migrator.store.Store.request_timeout`."""
-        return self._transport.request_timeout
-
     def in_dry_run(self, mode: DryRun) -> KubeStore:
         """The same cluster over the same connections, with writes in ``mode``."""
         return KubeStore(self._transport, dry_run=mode, field_manager=self._field_manager, left=self._left)
@@ -241,7 +236,7 @@ class KubeStore:
             item["apiVersion"], item["kind"] = resource.api_version, resource.kind
             items.append(project(item))
             if look is not None:
-                look([item], text.encode("utf-8", "surrogateescape"))
+                look(item, text.encode("utf-8", "surrogateescape"))
 
         decoder = _PLAIN if resource in _WITHOUT_QUANTITIES else exact_json.decoder(repeated=True)
         pages(first, self._transport.send, decoder.raw_decode, take)

@@ -299,7 +299,7 @@ def test_certificates_are_verified_as_kubectl_does(tmp_path: Path, monkeypatch: 
 def test_no_limit_still_ends(tmp_path: Path, api: FakeApi) -> None:
     """--request-timeout=0 means as long as the API server itself would take."""
     store = kube_store.connect(kubeconfig=kubeconfig(tmp_path / "config", api.url), request_timeout=None)
-    assert store.request_timeout == kube_store.LONGEST_REQUEST
+    assert store._transport.request_timeout == kube_store.LONGEST_REQUEST
 
 
 def test_the_client_is_not_imported_for_a_dump() -> None:

@@ -261,4 +261,4 @@ def test_requests_share_one_connection(serve: Serve) -> None:
         store.within(lambda: 0.0).patch(PODS, "a", "p", [Op("test", "/metadata/uid", "u")])
     store.patch(PODS, "a", "p", [Op("test", "/metadata/uid", "u")])
     assert len(made) == 1
-    assert 0 < made[0] <= store.request_timeout
+    assert 0 < made[0] <= store._transport.request_timeout
