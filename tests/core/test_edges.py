@@ -18,15 +18,8 @@ from migrator.planning.planner import changes_of
 from migrator.resources import Op
 from migrator.run import operator_config
 from migrator.stores.dump import patching
-from migrator.stores.kube.responses import may_have_been_applied
 from testbed.workloads import standalone
 from tests.support.memory_store import MemoryStore
-
-
-@pytest.mark.parametrize(("status", "doubtful"), [(500, True), (504, True), (409, False), (429, False), (200, False)])
-def test_only_errors_of_the_server_itself_leave_a_write_in_doubt(status: int, *, doubtful: bool) -> None:
-    """A 500 may be a timeout of etcd after the write; a refusal is a refusal."""
-    assert may_have_been_applied(status) is doubtful
 
 
 def test_a_config_map_without_the_key_is_passed_over() -> None:

@@ -17,9 +17,9 @@ from kubernetes.client import ApiClient, Configuration
 
 from migrator import exact_json
 from migrator.store import Deadline, DryRun
-from migrator.stores.kube.retry import RateLimit, Retry
+from migrator.stores.kube.retry import RateLimit
 from migrator.stores.kube.store import KubeStore
-from migrator.stores.kube.transport import OnRequest, Timing, Transport
+from migrator.stores.kube.transport import Timing, Transport
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,10 +180,8 @@ def store_on(
     time: FakeTime | None = None,
     request_timeout: float = 15.0,
     dry_run: DryRun = DryRun.NONE,
-    retry: Retry | None = None,
     limit: Callable[[FakeTime], RateLimit] | None = None,
     deadline: Deadline | None = None,
-    on_request: OnRequest | None = None,
     configuration: Configuration | None = None,
 ) -> KubeStore:
     """A store on that server whose waits take no time."""
@@ -195,10 +193,8 @@ def store_on(
     transport = Transport(
         ApiClient(configuration),
         request_timeout=request_timeout,
-        retry=retry,
         limit=limit(time) if limit else None,
         deadline=deadline,
         timing=Timing(clock=time, sleep=time.sleep, chance=lambda: 0.5),
-        on_request=on_request,
     )
     return KubeStore(transport, dry_run=dry_run)

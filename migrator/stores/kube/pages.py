@@ -11,20 +11,19 @@ import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from http import HTTPStatus
 from typing import Any, Final, TypeAlias
 from urllib.parse import urlencode
 
 from migrator.errors import ApiError, ClusterError
 from migrator.exact_json import JSONObject
 from migrator.stores.json_stream import Decode, Path, Stream
-from migrator.stores.kube import responses
 from migrator.stores.kube.transport import Request
 
 _TOKEN: Final = re.compile(rb'"continue":"([\w+/=-]+)"')
 
 #: How many bytes at the beginning and at the end of a page are searched for its metadata.
 _NEAR: Final = 2048
-
 
 #: Gets an item and its JSON.
 Take: TypeAlias = Callable[[JSONObject, str], object]
@@ -73,7 +72,7 @@ def _unexpired(send: Callable[[], bytes]) -> bytes:
     try:
         return send()
     except ApiError as error:
-        if error.status == responses.GONE:
+        if error.status == HTTPStatus.GONE:
             raise ListMovedError from error
         raise
 

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Final, NamedTuple, NoReturn
 
 from kubernetes.client import ApiClient
@@ -33,11 +34,8 @@ from migrator.errors import (
 )
 from migrator.store import LONGEST_WRITE, Deadline
 from migrator.stores.kube import responses
-from migrator.stores.kube.retry import RateLimit, Retry
+from migrator.stores.kube.retry import ATTEMPTS, BUDGET, RateLimit, delay
 from migrator.stores.kube.wire import Connection, Connector, Received, lines_of
-
-#: ``method``, path, HTTP status (0 where there was no answer) and seconds of every request sent.
-OnRequest = Callable[[str, str, int, float], None]
 
 JSON: Final = "application/json"
 _USER_AGENT: Final = f"grove-migrator/{__version__}"
@@ -121,23 +119,17 @@ class Transport:
         api_client: ApiClient,
         *,
         request_timeout: float,
-        retry: Retry | None = None,
         limit: RateLimit | None = None,
         deadline: Deadline | None = None,
         timing: Timing | None = None,
-        on_request: OnRequest | None = None,
     ) -> None:
         self.request_timeout = request_timeout
-        self.server = str(api_client.configuration.host)
         self._configuration = api_client.configuration
         self._pools = api_client.rest_client.pool_manager
-        self._connector: Connector | None = None
         self._idle: list[Connection] = []
-        self._retry = retry or Retry()
         self.limit = limit
         self.timing = timing or Timing()
         self._deadline = deadline or Deadline(self.timing.clock)
-        self.on_request = on_request
         self._credentials = threading.Lock()
         self._known: tuple[float, dict[tuple[str, str], dict[str, str]]] = (-math.inf, {})  # see _signed
         self._has_answered = False  # whether there has ever been an answer
@@ -187,8 +179,6 @@ class Transport:
         try:
             connection = self._connection(call)
         except HTTPError as error:
-            call.sent = self.timing.clock()
-            self._report(call, 0)
             self._unanswered(call, error, sent=False)
             return None
         try:
@@ -202,6 +192,10 @@ class Transport:
         call.sent, call.expires = self.timing.clock(), time.monotonic() + timeout
         return connection, headers, timeout
 
+    @cached_property
+    def _connector(self) -> Connector:
+        return Connector(self._pools, self._configuration.host)
+
     def _connection(self, call: Call) -> Connection:
         try:
             while not (connection := self._idle.pop()).is_idle():
@@ -210,20 +204,14 @@ class Transport:
             connection = None
         if connection is None:
             left = min(call.until - self.timing.clock(), call.request.timeout or self.request_timeout)
-            self._connector = self._connector or Connector(self._pools, self.server)
             connection = self._connector.connect(max(left, SHORTEST_TIMEOUT))
         return connection
-
-    def _report(self, call: Call, code: int) -> None:
-        if self.on_request is not None:
-            self.on_request(call.request.method, call.request.path, code, self.timing.clock() - call.sent)
 
     def until(self, request: Request) -> float:
         """The time of the clock at which a request that begins now is given up."""
         timeout = request.timeout or self.request_timeout
         patient = request.repeatable and self._has_answered
-        budget = max(timeout, self._retry.budget) if patient else timeout
-        return self.timing.clock() + budget
+        return self.timing.clock() + (max(timeout, BUDGET) if patient else timeout)
 
     def ended(self, call: Call, connection: Connection, came: Received | HTTPError) -> bytes | None:
         """The body, or ``None`` where the request may be sent again after ``call.wait``; raises what it ends with.
@@ -232,7 +220,6 @@ class Transport:
         """
         if isinstance(came, HTTPError):
             connection.close()
-            self._report(call, 0)
             self._unanswered(call, came, sent=True)
             return None
         request, code = call.request, came.status
@@ -240,7 +227,6 @@ class Transport:
             self._idle.append(connection)
         else:
             connection.close()
-        self._report(call, code)
         self._has_answered = True
         if code in responses.OK:
             return came.data
@@ -250,8 +236,8 @@ class Transport:
             if call.doubtful and isinstance(failure, TestFailed | Conflict | AlreadyExists):
                 raise LostReply(f"{request.what}: an earlier attempt may have been applied ({failure})") from failure
             raise failure
-        if not request.repeatable and responses.may_have_been_applied(code):
-            call.doubtful = True
+        if not request.repeatable and code in responses.SERVER_ERRORS:
+            call.doubtful = True  # a timeout of etcd is a 500
         asked = responses.retry_after(came.headers, status, self.timing.now())
         self._again(call, responses.describe(code, status), asked)
         return None
@@ -332,11 +318,9 @@ class Transport:
         self._again(call, f"no answer from {host}: {text}", None)
 
     def _again(self, call: Call, last: str, asked: float | None) -> None:
-        delay = self._retry.delay(call.attempt, asked, self.timing.chance())
         left = min(call.until - self.timing.clock() - self._least(call.request), self._deadline.remaining())
-        attempts = self._retry.attempts if self._has_answered else min(self._retry.attempts, _FIRST_ATTEMPTS)
-        call.wait, call.last = delay, last
-        if call.attempt >= attempts or delay >= left:
+        call.wait, call.last = delay(call.attempt, asked, self.timing.chance()), last
+        if call.attempt >= (ATTEMPTS if self._has_answered else _FIRST_ATTEMPTS) or call.wait >= left:
             self._give_up(call)
 
     def _give_up(self, call: Call) -> NoReturn:
