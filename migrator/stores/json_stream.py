@@ -32,10 +32,10 @@ class Stream:
 
     def __init__(self, chunks: Iterator[str], decode: Decode, sink: Callable[[str], object] | None = None) -> None:
         self.text = ""  # from somewhere before the value that was decoded last
+        self.at = 0  # the index in it behind that value, until the next one is asked for
         self._chunks = chunks
         self._decode = decode
         self._sink = sink
-        self._at = 0
         self._given = 0
         self._lines = 0
 
@@ -72,19 +72,14 @@ class Stream:
                 yield (key,), value, begin
             if self._peek() != ",":
                 break
-            self._at += 1
+            self.at += 1
         self._pass("}")
-
-    @property
-    def end(self) -> int:
-        """The index in ``text`` behind the value that was decoded last, until the next one is asked for."""
-        return self._at
 
     def value(self) -> tuple[Any, int]:
         """The next value, and the index of it in ``text``."""
         self._peek()
         while True:
-            begin = self._at
+            begin = self.at
             try:
                 value, end = self._decode(self.text, begin)
             except (ValueError, RecursionError) as error:
@@ -93,7 +88,7 @@ class Stream:
                 raise self._located(error) from error
             if end == len(self.text) and self.text[begin] not in '{["' and self._more():
                 continue  # the rest of a number
-            self._at = end
+            self.at = end
             return value, begin
 
     def replace(self, cuts: Iterable[tuple[int, int, str]]) -> None:
@@ -113,35 +108,35 @@ class Stream:
             number += 1
             if self._peek() != ",":
                 break
-            self._at += 1
+            self.at += 1
         self._pass("]")
 
     def _pass(self, mark: str) -> None:
         if self._peek() != mark:
             raise self._error(f"Expecting {mark!r}")
-        self._at += 1
+        self.at += 1
 
     def _peek(self) -> str:
         """The next character that is not white space; nothing at the end."""
         while True:
-            if (first := self.text[self._at : self._at + 1]) > " ":
+            if (first := self.text[self.at : self.at + 1]) > " ":
                 return first
-            self._at = after_space(self.text, self._at)
-            if self._at < len(self.text):
-                return self.text[self._at]
+            self.at = after_space(self.text, self.at)
+            if self.at < len(self.text):
+                return self.text[self.at]
             if not self._more():
                 return ""
 
     def _more(self) -> bool:
         """Read on, as much as is unread already, so that a long value is decoded only a few times."""
-        fresh, wanted = [], len(self.text) - self._at
+        fresh, wanted = [], len(self.text) - self.at
         while wanted >= 0 and (chunk := next(self._chunks, "")):
             fresh.append(chunk)
             wanted -= len(chunk)
         if fresh:
-            self._give(self._at)
-            self._lines += self.text.count("\n", 0, self._at)
-            self.text, self._at, self._given = "".join([self.text[self._at :], *fresh]), 0, 0
+            self._give(self.at)
+            self._lines += self.text.count("\n", 0, self.at)
+            self.text, self.at, self._given = "".join([self.text[self.at :], *fresh]), 0, 0
         return bool(fresh)
 
     def _give(self, end: int) -> None:
@@ -155,7 +150,7 @@ class Stream:
         return self._error(str(error), " or later")
 
     def _error(self, what: str, later: str = "") -> ValueError:
-        return ValueError(f"line {self._lines + line_of(self.text, self._at)}{later}: {what}")
+        return ValueError(f"line {self._lines + line_of(self.text, self.at)}{later}: {what}")
 
 
 def after_space(text: str, index: int) -> int:

@@ -92,7 +92,7 @@ def _page(request: Request, body: bytes, decode: Decode, take: Take) -> JSONObje
         if len(path) == 1:
             page[str(path[0])] = value
         elif isinstance(value, dict):
-            take(value, stream.text[begin : stream.end])
+            take(value, stream.text[begin : stream.at])
         else:
             raise _is_not(request, "a list of objects")
     if not isinstance(page.get("items", ""), list | None):  # Go may write an empty slice as null

@@ -37,10 +37,6 @@ _GO_ESCAPES: Final = {character: f"\\u{ord(character):04x}" for character in "<>
 #: How many times a list is started before it is given up, because its snapshot expired or moved.
 MAX_LIST_STARTS: Final = 5
 
-#: A Lease must be renewed well within its duration, so no request for one may hang for longer; client-go halves its
-#: renew deadline of 10 s in the same way (``tools/leaderelection/resourcelock/interface.go:NewFromKubeconfig``).
-_LEASE_TIMEOUT: Final = 5.0
-
 _METADATA: Final = f"{JSON};as=PartialObjectMetadata;v=v1;g=meta.k8s.io,{JSON}"
 _METADATA_LIST: Final = f"{JSON};as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,{JSON}"
 
@@ -122,15 +118,11 @@ class KubeStore:
         Without ``resourceVersion``, so that every list is consistent: 0 would be a cache of unknown age, and would
         ignore the limit.
         """
-        query = {"limit": str(PAGE_SIZE)}
-        if label_selector:
-            query["labelSelector"] = label_selector
-        if field_selector:
-            query["fieldSelector"] = field_selector
+        query = {"limit": PAGE_SIZE, "labelSelector": label_selector, "fieldSelector": field_selector}
         request = Request(
             _path(resource, namespace or ""),
             f"list {resource.qualified_name}",
-            query=urlencode(query),
+            query=urlencode({key: value for key, value in query.items() if value}),
             accept=_METADATA_LIST if metadata_only else JSON,
             repeatable=True,
         )
@@ -256,7 +248,7 @@ def _shared(
     verb: str, resource: Resource, namespace: str, subresource: str, dry_run: DryRun
 ) -> tuple[str, str, str, tuple[Any, ...]]:
     """What all requests of one kind share: begin and end of their paths, begin of their names, and the rest."""
-    kind, lease = f"{verb} {resource.kind} {subresource}".strip(), resource == LEASES
+    kind = f"{verb} {resource.kind} {subresource}".strip()
     method, content_type = _METHODS[verb]
     brief = verb == "patch" and (resource == PODS or resource.group in _BRIEF_GROUPS)  # metadata has plain integers
     dry = {"dryRun": "All"} if dry_run is DryRun.SERVER else {}
@@ -269,8 +261,7 @@ def _shared(
         accept=_METADATA if brief else JSON,
         content_type=content_type,
         repeatable=verb == "get" or dry_run is DryRun.SERVER,
-        timeout=_LEASE_TIMEOUT if lease else None,
-        urgent=lease,
+        of_lease=resource == LEASES,
     )
     end = f"/{quote(subresource, safe='')}" if subresource else ""
     return _path(resource, namespace), end, f"{kind} {namespace}/" if namespace else f"{kind} ", same[_DIFFERENT:]

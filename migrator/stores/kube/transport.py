@@ -41,6 +41,10 @@ JSON: Final = "application/json"
 _USER_AGENT: Final = f"grove-migrator/{__version__}"
 _LEAST_TIME: Final = 1.0
 
+#: A Lease must be renewed well within its duration, so no request for one may hang for longer; client-go halves its
+#: renew deadline of 10 s in the same way (``tools/leaderelection/resourcelock/interface.go:NewFromKubeconfig``).
+_LEASE_TIMEOUT: Final = 5.0
+
 #: What the HTTP library accepts as a timeout, in seconds.
 SHORTEST_TIMEOUT: Final = 0.001
 
@@ -55,8 +59,8 @@ _FIRST_ATTEMPTS: Final = 3
 class Request(NamedTuple):
     """One request; ``what`` names it in messages, and ``query`` is encoded.
 
-    ``repeatable``: sending it twice does no harm. ``timeout``: for this request alone, in seconds. ``urgent``: the
-    rate limit does not apply. ``left``: how many seconds remain in which it may be under way; it may raise.
+    ``repeatable``: sending it twice does no harm. ``of_lease``: it has a time limit of its own, and the rate limit does
+    not apply. ``left``: how many seconds remain in which it may be under way; it may raise.
     """
 
     path: str
@@ -68,8 +72,7 @@ class Request(NamedTuple):
     accept: str = JSON
     content_type: str = ""
     repeatable: bool = False
-    timeout: float | None = None
-    urgent: bool = False
+    of_lease: bool = False
 
     def url(self, limit: float) -> str:
         """Path and query; a write asks the server to work on it no longer than ``limit`` seconds.
@@ -149,7 +152,7 @@ class Transport:
         return body
 
     def _pass_limit(self, request: Request) -> None:
-        while self.limit is not None and not request.urgent and (pause := self.limit.take()):
+        while self.limit is not None and not request.of_lease and (pause := self.limit.take()):
             self.timing.sleep(pause)
 
     def _attempt(self, call: Call) -> bytes | None:
@@ -203,13 +206,16 @@ class Transport:
         except IndexError:  # other threads take connections too, so that asking first would prove nothing
             connection = None
         if connection is None:
-            left = min(call.until - self.timing.clock(), call.request.timeout or self.request_timeout)
+            left = min(call.until - self.timing.clock(), self._limit_of(call.request))
             connection = self._connector.connect(max(left, SHORTEST_TIMEOUT))
         return connection
 
+    def _limit_of(self, request: Request) -> float:
+        return _LEASE_TIMEOUT if request.of_lease else self.request_timeout
+
     def until(self, request: Request) -> float:
         """The time of the clock at which a request that begins now is given up."""
-        timeout = request.timeout or self.request_timeout
+        timeout = self._limit_of(request)
         patient = request.repeatable and self._has_answered
         return self.timing.clock() + (max(timeout, BUDGET) if patient else timeout)
 
@@ -249,8 +255,7 @@ class Transport:
         except (ConfigException, OSError) as error:
             raise NotAuthorised(f"{request.what}: the credentials cannot be renewed: {error}") from error
         form = request.accept, request.content_type
-        headers = known.get(form)
-        if headers is None:
+        if form not in known:
             headers = {"Accept": request.accept, "User-Agent": _USER_AGENT, **known["", ""]}
             if request.content_type:
                 headers["Content-Type"] = request.content_type
@@ -262,7 +267,7 @@ class Transport:
                     "than printable ASCII; correct it in the kubeconfig, or where its credential plugin gets it"
                 ) from None
             known[form] = headers
-        return headers
+        return known[form]
 
     def _signed(self) -> dict[tuple[str, str], dict[str, str]]:
         """The headers of each form of request while the credentials are fresh; at first those with them alone."""
@@ -285,7 +290,7 @@ class Transport:
         Raises :class:`~migrator.errors.LeaseLost` where no time is left in which a write may be under way.
         """
         request = call.request
-        timeout = request.timeout or self.request_timeout
+        timeout = self._limit_of(request)
         if request.method == "GET":
             return timeout
         if not request.repeatable:
@@ -297,24 +302,20 @@ class Transport:
 
     def _least(self, request: Request) -> float:
         """The time without which another attempt is not worth it: cut short, it would only lose its reply."""
-        return min(_LEAST_TIME, (request.timeout or self.request_timeout) / 4)
+        return min(_LEAST_TIME, self._limit_of(request) / 4)
 
     def _unanswered(self, call: Call, error: HTTPError, *, sent: bool) -> None:
         """Return if the request may be sent again after ``call.wait``, or raise what it ends with.
 
         ``sent``: the server may have it.
         """
-        host, text = self._configuration.host, _explain(error)
+        what, host, text = call.request.what, self._configuration.host, _explain(error)
         if isinstance(error, SSLError) and "CERTIFICATE_VERIFY_FAILED" in str(error):
-            raise Unreachable(
-                f"{call.request.what}: {host} presents a certificate that is not trusted: {text}"
-            ) from error
+            raise Unreachable(f"{what}: {host} presents a certificate that is not trusted: {text}") from error
         if isinstance(error, LocationValueError):
-            raise Unreachable(f"{call.request.what}: {host} is not an address: {text}") from error
+            raise Unreachable(f"{what}: {host} is not an address: {text}") from error
         if not call.request.repeatable and sent:
-            raise LostReply(
-                f"{call.request.what}: the request was sent and no answer came from {host}: {text}"
-            ) from error
+            raise LostReply(f"{what}: the request was sent and no answer came from {host}: {text}") from error
         self._again(call, f"no answer from {host}: {text}", None)
 
     def _again(self, call: Call, last: str, asked: float | None) -> None:
