@@ -216,7 +216,7 @@ def test_status_may_come_and_go_by_its_own_resource_only() -> None:
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [(1, True), (0, False), (1, "1"), (1, JSONNumber("1")), (JSONNumber("1.0"), JSONNumber("1.00")), (None, False)],
+    [(1, True), (0, False), (1, "1"), (1, JSONNumber("1.0")), (JSONNumber("1.0"), JSONNumber("1.00")), (None, False)],
 )
 def test_types_and_spellings_differ(one: Any, other: Any) -> None:
     """Python would call some of these equal."""
