@@ -7,7 +7,13 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.support.fake_api import FakeApi, Serve
+from tests.support.fake_api import FakeApi, Serve, ok
+
+
+@pytest.fixture
+def api(serve: Serve) -> FakeApi:
+    """A server that says yes to everything."""
+    return serve(ok(kind="Pod", metadata={"name": "p"}))
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import os
 import re
 import ssl
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +19,8 @@ from migrator.resources import PODS
 from migrator.stores.kube import store as kube_store
 from migrator.stores.kube.kubeconfig import api_client
 from migrator.stores.kube.transport import Timing
-from tests.support.fake_api import FakeApi, ok
+from tests.support.fake_api import FakeApi
 from tests.support.tables import table
-
-
-@pytest.fixture
-def api() -> Iterator[FakeApi]:
-    """A server that answers everything."""
-    with FakeApi(ok(metadata={})).running() as running:
-        yield running
 
 
 @pytest.fixture(autouse=True)

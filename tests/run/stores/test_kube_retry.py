@@ -22,10 +22,10 @@ from migrator.errors import (
 from migrator.errors import TestFailed as FailedTest
 from migrator.resources import CONFIG_MAPS, LEASES, PODS, Op
 from migrator.store import Deadline, DryRun, Write
-from migrator.stores.kube.retry import ATTEMPTS, BUDGET, RateLimit
+from migrator.stores.kube.retry import ATTEMPTS, BUDGET
 from migrator.stores.kube.store import KubeStore
 from tests.support.fake_api import (
-    ANONYMOUS_422,
+    FAILED_TEST,
     Answer,
     FakeApi,
     FakeTime,
@@ -102,7 +102,7 @@ def test_retry_after_is_honoured(serve: Serve) -> None:
 WRITES: tuple[Act, ...] = (patch, streamed, create, delete)
 DEFINITE = "What will not change by asking again is not asked again; a webhook that is down above all."
 FINAL: list[tuple[Answer, type[MigratorError]]] = [
-    (ANONYMOUS_422, FailedTest),
+    (FAILED_TEST, FailedTest),
     (status(404, "gone", reason="NotFound"), NotFound),
     (status(403, 'User "x" cannot patch', reason="Forbidden"), NotAuthorised),
     (status(500, 'failed calling webhook "a.b": no endpoints', reason="InternalError"), Rejected),
@@ -125,11 +125,11 @@ ENDINGS: list[tuple[str, tuple[Sequence[Act], Sequence[Step], type[MigratorError
     ("A read has nothing to be in doubt about.", ((get,), (HICCUP,), Unreachable, "HTTP 500", 0)),
     (
         "Our own first attempt may be what made the test fail, so it proves nothing.",
-        (WRITES[:2], (HICCUP, ANONYMOUS_422), LostReply, None, 2),
+        (WRITES[:2], (HICCUP, FAILED_TEST), LostReply, None, 2),
     ),
     (
         "Throttling applied nothing, so the failed test is somebody else's doing.",
-        (WRITES[:2], (THROTTLED, ANONYMOUS_422), FailedTest, None, 2),
+        (WRITES[:2], (THROTTLED, FAILED_TEST), FailedTest, None, 2),
     ),
     *((DEFINITE, (WRITES[:2], (answer,), error, None, 1)) for answer, error in FINAL),
 ]
@@ -249,7 +249,7 @@ def test_the_rate_limit_counts_every_request_but_those_for_leases(serve: Serve) 
     """A Lease renewal never waits behind a queue of patches."""
     api = serve(POD)
     time = FakeTime()
-    store = store_on(api.url, time=time, limit=lambda clock: RateLimit(1, clock=clock))
+    store = store_on(api.url, time=time, qps=1)
     for _ in range(3):
         store.get(LEASES, "a", "l")
     assert time.slept == []
@@ -261,7 +261,7 @@ def test_the_rate_limit_counts_every_request_but_those_for_leases(serve: Serve) 
 def test_the_wait_for_the_rate_limit_is_not_part_of_a_request_s_time(serve: Serve) -> None:
     """A write that waited for longer than one may take has all of its time when it is sent."""
     api = serve(POD)
-    store = store_on(api.url, time=FakeTime(), request_timeout=5.0, limit=lambda clock: RateLimit(0.1, clock=clock))
+    store = store_on(api.url, time=FakeTime(), request_timeout=5.0, qps=0.1)
     assert [patch(store) and api.seen[-1].query["timeout"] for _ in range(2)] == ["5.000s", "5.000s"]
 
 

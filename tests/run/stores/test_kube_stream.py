@@ -11,11 +11,11 @@ from migrator.errors import LeaseLost, LostReply, MigratorError, NotAuthorised, 
 from migrator.errors import TestFailed as FailedTest
 from migrator.resources import PODS, Op
 from migrator.store import DryRun, Write
-from migrator.stores.kube.retry import ConcurrencyWindow, RateLimit
+from migrator.stores.kube.retry import ConcurrencyWindow
 from migrator.stores.kube.store import KubeStore
 from migrator.stores.kube.wire import Connector
 from tests.support.fake_api import (
-    ANONYMOUS_422,
+    FAILED_TEST,
     Answer,
     FakeTime,
     Hang,
@@ -86,9 +86,7 @@ def test_patches_are_under_way_at_the_same_time(serve: Serve) -> None:
 
 def test_each_patch_has_its_own_outcome(serve: Serve) -> None:
     """What became of one says nothing of another, whatever the order of the answers."""
-    api = serve(
-        lambda seen: {"p-1": ANONYMOUS_422, "p-3": Reset, "p-5": Answer(200, b"<html>")}.get(seen.path[-3:], POD)
-    )
+    api = serve(lambda seen: {"p-1": FAILED_TEST, "p-3": Reset, "p-5": Answer(200, b"<html>")}.get(seen.path[-3:], POD))
     found = send(store_on(api.url), 8)
     assert {number: type(error) for number, error in found.items() if error} == {
         1: FailedTest,
@@ -101,7 +99,7 @@ def test_each_patch_has_its_own_outcome(serve: Serve) -> None:
 
 def test_an_outcome_keeps_nothing_of_the_stream_alive(serve: Serve) -> None:
     """The collector of cycles pauses while patches are sent, so that an error must not lead back to itself."""
-    store = store_on(serve(ANONYMOUS_422).url)
+    store = store_on(serve(FAILED_TEST).url)
     answered, unsent = send(store, 3), send(store.within(lambda: 0.0), 3)
     assert [error.__traceback__ for error in (*answered.values(), *unsent.values()) if error] == [None] * 6
 
@@ -232,7 +230,7 @@ def test_the_rate_limit_counts_patches_and_takes_none_early(serve: Serve) -> Non
     api = serve(POD)
     time = FakeTime()
     taken: list[float] = []
-    store = store_on(api.url, time=time, limit=lambda clock: RateLimit(2, clock=clock))
+    store = store_on(api.url, time=time, qps=2)
     send(store, 6, before=lambda _: taken.append(time() - 100.0))
     assert taken == pytest.approx([0.0, 0.0, 0.5, 1.0, 1.5, 2.0])
 
@@ -245,7 +243,7 @@ def test_a_retry_that_is_due_waits_for_the_rate_limit_without_asking_again_and_a
             assert seconds > 0
             super().sleep(seconds)
 
-    store = store_on(serve(RESTARTING, POD).url, time=Sleeper(), limit=lambda clock: RateLimit(1, clock=clock))
+    store = store_on(serve(RESTARTING, POD).url, time=Sleeper(), qps=1)
     assert send(store, 1) == {0: None}
 
 
@@ -261,7 +259,7 @@ def test_what_the_rate_limit_allowed_waits_for_a_patch(serve: Serve) -> None:
         taken.append(time())
         return len(taken), Write(PODS, "a", f"p-{len(taken)}", OPS)
 
-    store = store_on(serve(POD).url, time=time, limit=lambda clock: RateLimit(2, clock=clock))
+    store = store_on(serve(POD).url, time=time, qps=2)
     for number, _ in store.patches(take, concurrency=4):
         ended.append(number)
     assert (ended, taken) == ([1, 2], [100.0, 100.0])
