@@ -10,16 +10,7 @@ import pytest
 
 from migrator.errors import ApiError, LeaseLost, NotFound, Unreachable
 from migrator.exact_json import JSONNumber
-from migrator.resources import (
-    CONFIG_MAPS,
-    DEPLOYMENTS,
-    LEASES,
-    POD_CLIQUE_SETS,
-    POD_CLIQUES,
-    PODS,
-    Op,
-    Resource,
-)
+from migrator.resources import CONFIG_MAPS, DEPLOYMENTS, LEASES, POD_CLIQUE_SETS, POD_CLIQUES, PODS, Op, Resource
 from migrator.store import DryRun
 from migrator.stores.kube import wire
 from migrator.stores.kube.store import MAX_LIST_STARTS

@@ -14,19 +14,7 @@ from migrator.store import DryRun, Write
 from migrator.stores.kube.retry import ConcurrencyWindow
 from migrator.stores.kube.store import KubeStore
 from migrator.stores.kube.wire import Connector
-from tests.support.fake_api import (
-    FAILED_TEST,
-    Answer,
-    FakeTime,
-    Hang,
-    Reset,
-    Seen,
-    Serve,
-    Step,
-    ok,
-    status,
-    store_on,
-)
+from tests.support.fake_api import FAILED_TEST, Answer, FakeTime, Hang, Reset, Seen, Serve, Step, ok, status, store_on
 
 OPS = (Op("test", "/metadata/uid", "u"), Op("replace", "/metadata/labels/a", "b"))
 POD = ok(kind="Pod", metadata={"name": "p"})
