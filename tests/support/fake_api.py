@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, urlsplit
 from kubernetes.client import ApiClient, Configuration
 
 from migrator import exact_json
+from migrator.resources import Op
 from migrator.store import Deadline, DryRun
 from migrator.stores.kube.retry import RateLimit
 from migrator.stores.kube.store import KubeStore
@@ -60,6 +61,12 @@ def status(code: int, message: str = "", *, reason: str = "", **headers: str) ->
     body |= {"reason": reason} if reason else {}
     return Answer(code, body, {name.replace("_", "-"): value for name, value in headers.items()})
 
+
+#: A patch of a pod, and answers to it.
+OPS = (Op("test", "/metadata/uid", "u"), Op("replace", "/metadata/labels/a", "b"))
+POD = ok(kind="Pod", metadata={"name": "p"})
+THROTTLED = status(429, "slow down", Retry_After="1")
+RESTARTING = status(503, "apiserver is shutting down")
 
 #: What a patch gets of which a test does not hold.
 FAILED_TEST = status(422, "the server rejected our request due to an error in our request", reason="Invalid")
@@ -141,6 +148,13 @@ class FakeApi:
             do_CONNECT = do_GET = do_POST = do_PATCH = do_DELETE = answer  # noqa: N815 - the library's names
 
         return Handler
+
+
+def closed_port() -> str:
+    """An address at which nothing listens."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{unused.getsockname()[1]}"
 
 
 #: Starts a server that answers given steps.

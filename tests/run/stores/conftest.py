@@ -7,13 +7,13 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.support.fake_api import FakeApi, Serve, ok
+from tests.support.fake_api import POD, FakeApi, Serve
 
 
 @pytest.fixture
 def api(serve: Serve) -> FakeApi:
     """A server that says yes to everything."""
-    return serve(ok(kind="Pod", metadata={"name": "p"}))
+    return serve(POD)
 
 
 @pytest.fixture

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,12 +20,16 @@ from migrator.errors import (
     Unreachable,
 )
 from migrator.errors import TestFailed as FailedTest
-from migrator.resources import CONFIG_MAPS, LEASES, PODS, Op
+from migrator.resources import CONFIG_MAPS, LEASES, PODS
 from migrator.store import Deadline, DryRun, Write
 from migrator.stores.kube.retry import ATTEMPTS, BUDGET
 from migrator.stores.kube.store import KubeStore
 from tests.support.fake_api import (
     FAILED_TEST,
+    OPS,
+    POD,
+    RESTARTING,
+    THROTTLED,
     Answer,
     FakeApi,
     FakeTime,
@@ -33,19 +37,15 @@ from tests.support.fake_api import (
     Reset,
     Serve,
     Step,
-    ok,
+    closed_port,
     status,
     store_on,
 )
 from tests.support.tables import table
 
-OPS = (Op("test", "/metadata/uid", "u"), Op("replace", "/metadata/labels/a", "b"))
-POD = ok(kind="Pod", metadata={"name": "p"})
-THROTTLED = status(429, "slow down", Retry_After="1")
-RESTARTING = status(503, "apiserver is shutting down")
 HICCUP = status(500, "etcdserver: request timed out")
 GARBAGE = Answer(200, b"<html>")
-CUT = Answer(200, {"kind": "Pod", "metadata": {"name": "p"}}, cut=7)
+CUT = replace(POD, cut=7)
 
 
 def get(store: KubeStore) -> Any:
@@ -93,9 +93,8 @@ def test_trouble_of_the_server_is_waited_out(serve: Serve, act: Act, trouble: An
 
 def test_retry_after_is_honoured(serve: Serve) -> None:
     """The server is not asked again before it wants to be."""
-    api = serve(status(429, "slow down", Retry_After="4"), POD)
     time = FakeTime()
-    get(store_on(api.url, time=time))
+    get(store_on(serve(status(429, "slow down", Retry_After="4"), POD).url, time=time))
     assert sum(time.slept) >= 4
 
 
@@ -166,19 +165,11 @@ def test_a_write_of_a_dry_run_is_repeated(serve: Serve, lost: Step, patch: Act) 
 @PATCHES
 def test_a_server_that_never_answers(serve: Serve, patch: Act) -> None:
     """A write that nobody answers in time is a lost reply, a read is unreachable, both within their bounds."""
-    api = serve(Hang)
-    store = store_on(api.url, request_timeout=0.2)
+    store = store_on(serve(Hang).url, request_timeout=0.2)
     with pytest.raises(LostReply, match=r"patch Pod a/p: .*timed out"):
         patch(store)
     with pytest.raises(Unreachable, match=r"get Pod a/p: .*timed out"):
         get(store)
-
-
-def closed_port() -> str:
-    """An address at which nothing listens."""
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{unused.getsockname()[1]}"
 
 
 @pytest.mark.parametrize("act", [get, patch, streamed])
@@ -214,18 +205,16 @@ def test_a_server_that_restarts_is_waited_for(act: Act) -> None:
 @PATCHES
 def test_attempts_of_a_write_share_the_time_of_one(serve: Serve, patch: Act) -> None:
     """A process that takes our Lease over waits one request timeout: no attempt of ours begins later."""
-    api = serve(status(429, "slow down", Retry_After="2"))
     time = FakeTime()
     with pytest.raises(Unreachable):
-        patch(store_on(api.url, time=time, request_timeout=9.0))
+        patch(store_on(serve(status(429, "slow down", Retry_After="2")).url, time=time, request_timeout=9.0))
     assert sum(time.slept) < 9
 
 
 def test_a_read_may_take_longer_than_one_request(serve: Serve) -> None:
     """Reads go on for the whole budget of retries."""
-    api = serve(POD, status(429, "slow down", Retry_After="12"))
     time = FakeTime()
-    store = store_on(api.url, time=time, request_timeout=5.0)
+    store = store_on(serve(POD, status(429, "slow down", Retry_After="12")).url, time=time, request_timeout=5.0)
     get(store)
     with pytest.raises(Unreachable):
         get(store)
@@ -234,7 +223,8 @@ def test_a_read_may_take_longer_than_one_request(serve: Serve) -> None:
 
 def test_a_wait_beyond_the_deadline_is_not_begun(serve: Serve) -> None:
     """The run's own deadline bounds every retry; extended, retries go on."""
-    api = serve(POD, status(429, "slow down", Retry_After="5"), status(429, "slow down", Retry_After="5"), POD)
+    slow_down = status(429, "slow down", Retry_After="5")
+    api = serve(POD, slow_down, slow_down, POD)
     time = FakeTime()
     deadline = Deadline(time, 3)
     store = store_on(api.url, time=time, deadline=deadline)
@@ -247,9 +237,8 @@ def test_a_wait_beyond_the_deadline_is_not_begun(serve: Serve) -> None:
 
 def test_the_rate_limit_counts_every_request_but_those_for_leases(serve: Serve) -> None:
     """A Lease renewal never waits behind a queue of patches."""
-    api = serve(POD)
     time = FakeTime()
-    store = store_on(api.url, time=time, qps=1)
+    store = store_on(serve(POD).url, time=time, qps=1)
     for _ in range(3):
         store.get(LEASES, "a", "l")
     assert time.slept == []

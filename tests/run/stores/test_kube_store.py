@@ -14,7 +14,6 @@ from migrator.resources import CONFIG_MAPS, DEPLOYMENTS, LEASES, POD_CLIQUE_SETS
 from migrator.store import DryRun
 from migrator.stores.kube import wire
 from migrator.stores.kube.store import MAX_LIST_STARTS
-from migrator.stores.kube.wire import Connector
 from tests.support.fake_api import Answer, Seen, Serve, ok, status, store_on
 from tests.support.memory_objects import NAMESPACES
 
@@ -242,7 +241,7 @@ def test_requests_share_one_connection(serve: Serve) -> None:
     """Reads and writes that follow each other need one handshake, and a refused one does not cost it."""
     api = serve(lambda seen: status(404, "gone") if seen.path.endswith("/gone") else ok(kind="Pod"))
     store = store_on(api.url)
-    connector = store._transport._connector = Connector(store._transport._pools, api.url)
+    connector = store._transport._connector
     made, connect = [], connector.connect
     connector.connect = lambda timeout: (made.append(timeout), connect(timeout))[1]  # type: ignore[method-assign]
     store.get(PODS, "a", "p")

@@ -9,25 +9,32 @@ import pytest
 
 from migrator.errors import LeaseLost, LostReply, MigratorError, NotAuthorised, Unreachable
 from migrator.errors import TestFailed as FailedTest
-from migrator.resources import PODS, Op
+from migrator.resources import PODS
 from migrator.store import DryRun, Write
 from migrator.stores.kube.retry import ConcurrencyWindow
 from migrator.stores.kube.store import KubeStore
-from migrator.stores.kube.wire import Connector
-from tests.support.fake_api import FAILED_TEST, Answer, FakeTime, Hang, Reset, Seen, Serve, Step, ok, status, store_on
-
-OPS = (Op("test", "/metadata/uid", "u"), Op("replace", "/metadata/labels/a", "b"))
-POD = ok(kind="Pod", metadata={"name": "p"})
-SLOW_DOWN = status(429, "slow down", Retry_After="1")
-RESTARTING = status(503, "apiserver is shutting down")
+from tests.support.fake_api import (
+    FAILED_TEST,
+    OPS,
+    POD,
+    RESTARTING,
+    THROTTLED,
+    Answer,
+    FakeTime,
+    Hang,
+    Reset,
+    Seen,
+    Serve,
+    Step,
+    status,
+    store_on,
+)
 
 Outcomes = dict[int, MigratorError | None]
 
 
-def send(
-    store: KubeStore, count: int, *, concurrency: int = 4, before: Callable[[int], object] = lambda _: None
-) -> Outcomes:
-    """Send so many patches as one stream; ``before`` is told of each right before it is sent."""
+def writes(count: int, before: Callable[[int], object] = lambda _: None) -> Callable[[], tuple[int, Write] | None]:
+    """What gives so many patches with their numbers; ``before`` is told of each right before it is given."""
     numbers = iter(range(count))
 
     def take() -> tuple[int, Write] | None:
@@ -37,7 +44,14 @@ def send(
         before(number)
         return number, Write(PODS, "a", f"p-{number}", OPS)
 
-    return dict(store.patches(take, concurrency=concurrency))
+    return take
+
+
+def send(
+    store: KubeStore, count: int, *, concurrency: int = 4, before: Callable[[int], object] = lambda _: None
+) -> Outcomes:
+    """Send so many patches as one stream."""
+    return dict(store.patches(writes(count, before), concurrency=concurrency))
 
 
 class Meeting:
@@ -96,7 +110,7 @@ def test_a_throttled_patch_makes_the_window_smaller(serve: Serve, monkeypatch: p
     """An answer 429 counts as one, and no other does."""
     throttled: list[float] = []
     monkeypatch.setattr(ConcurrencyWindow, "throttled", lambda _, sent, now: throttled.append(now - sent))
-    answers = iter([SLOW_DOWN])
+    answers = iter([THROTTLED])
     api = serve(lambda seen: next(answers, POD) if seen.path.endswith("p-0") else POD)
     assert send(store_on(api.url), 3) == dict.fromkeys(range(3))
     assert len(throttled) == 1
@@ -104,7 +118,7 @@ def test_a_throttled_patch_makes_the_window_smaller(serve: Serve, monkeypatch: p
 
 def test_one_that_waits_keeps_no_other_from_being_sent(serve: Serve) -> None:
     """A throttled patch is sent again when the server wants it, and the others go on meanwhile."""
-    throttled = iter([SLOW_DOWN])
+    throttled = iter([THROTTLED])
     api = serve(lambda seen: next(throttled, POD) if seen.path.endswith("p-0") else POD)
 
     class Meanwhile(FakeTime):
@@ -141,10 +155,9 @@ def test_a_connection_takes_no_time_from_the_hold(serve: Serve, *, streamed: boo
     """The hold is asked after the connection is made: a slow handshake sends nothing late."""
     store = store_on(serve(POD).url)
     asked: list[str] = []
-    transport = store._transport
-    transport._connector = connect = Connector(transport._pools, transport._configuration.host)
-    original = connect.connect
-    connect.connect = lambda timeout: (asked.append("connected"), original(timeout))[1]  # type: ignore[method-assign]
+    connector = store._transport._connector
+    connect = connector.connect
+    connector.connect = lambda timeout: (asked.append("connected"), connect(timeout))[1]  # type: ignore[method-assign]
 
     def left() -> float:
         asked.append("asked")
@@ -195,10 +208,8 @@ def test_what_take_raises_ends_the_stream_after_what_is_under_way(serve: Serve) 
 def test_a_stream_that_is_closed_waits_for_what_is_under_way_and_sends_nothing_again(serve: Serve) -> None:
     """Throttled, it would be sent again; closed, it is not."""
     throttled = iter([POD])
-    api = serve(lambda _seen: next(throttled, SLOW_DOWN))
-    numbers = iter(range(9))
-    store = store_on(api.url)
-    found = store.patches(lambda: (number := next(numbers), Write(PODS, "a", f"p-{number}", OPS)), concurrency=3)
+    api = serve(lambda _seen: next(throttled, THROTTLED))
+    found = store_on(api.url).patches(writes(9), concurrency=3)
     next(found)
     sent = len(api.seen)
     found.close()
@@ -255,16 +266,10 @@ def test_what_the_rate_limit_allowed_waits_for_a_patch(serve: Serve) -> None:
 
 def test_a_retry_whose_time_is_over_is_not_sent(serve: Serve) -> None:
     """A reader may take long between two outcomes: an attempt that is due meanwhile is given up, not sent late."""
-    api = serve(lambda seen: SLOW_DOWN if seen.path.endswith("p-0") else POD)
+    api = serve(lambda seen: THROTTLED if seen.path.endswith("p-0") else POD)
     time = FakeTime()
-    numbers = iter(range(3))
-
-    def take() -> tuple[int, Write] | None:
-        number = next(numbers, None)
-        return None if number is None else (number, Write(PODS, "a", f"p-{number}", OPS))
-
     found: Outcomes = {}
-    for number, error in store_on(api.url, time=time).patches(take, concurrency=2):
+    for number, error in store_on(api.url, time=time).patches(writes(3), concurrency=2):
         found[number] = error
         time.now += 20.0
     assert (found[1], found[2], type(found[0])) == (None, None, Unreachable)

@@ -20,7 +20,7 @@ from urllib3.exceptions import HTTPError, ProtocolError
 
 from migrator.gc_paused import gc_paused
 from migrator.stores.kube.wire import Connection, Connector, Reader, Received, lines_of, request
-from tests.support.fake_api import Answer, FakeApi, Serve, status
+from tests.support.fake_api import Answer, FakeApi, Serve, closed_port, status
 
 WHOLE = {
     "a length": b"HTTP/1.1 200 OK\r\nContent-Type: a\r\nContent-Length: 5\r\n\r\nhello",
@@ -274,11 +274,8 @@ def test_nothing_breaks_out_of_its_line(target: str, headers: dict[str, str]) ->
 
 def test_nobody_listening_is_an_error_before_sending() -> None:
     """As from the pool."""
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{unused.getsockname()[1]}"
     with pytest.raises(HTTPError):
-        connector(url).connect(1.0)
+        connector(closed_port()).connect(1.0)
 
 
 @pytest.fixture
