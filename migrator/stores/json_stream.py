@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
@@ -26,17 +26,15 @@ class Stream:
     r"""JSON that is read as it is needed, and forgotten behind what was decoded.
 
     ``chunks`` are the text in pieces; ``decode`` gives the value at an index of a text, and its end, or raises
-    ``ValueError`` or ``RecursionError``. A ``sink`` gets the text as it is passed, with what :meth:`replace` puts into
-    it. Every method raises ``ValueError`` naming the line, which ends at ``\n`` only.
+    ``ValueError`` or ``RecursionError``. Every method raises ``ValueError`` naming the line, which ends at ``\n`` only.
     """
 
-    def __init__(self, chunks: Iterator[str], decode: Decode, sink: Callable[[str], object] | None = None) -> None:
+    def __init__(self, chunks: Iterator[str], decode: Decode) -> None:
         self.text = ""  # from somewhere before the value that was decoded last
         self.at = 0  # the index in it behind that value, until the next one is asked for
+        self.forgotten = 0  # how many characters came before it
         self._chunks = chunks
         self._decode = decode
-        self._sink = sink
-        self._given = 0
         self._lines = 0
 
     def documents(self) -> Iterator[str]:
@@ -46,8 +44,6 @@ class Stream:
         """
         while first := self._peek():
             yield first
-        if self._sink is not None:
-            self._sink(self.text[self._given :])
 
     def members(self) -> Iterator[tuple[Path, Any, int]]:
         """The members of an object: path, value, and the index of it in ``text``.
@@ -91,14 +87,6 @@ class Stream:
             self.at = end
             return value, begin
 
-    def replace(self, cuts: Iterable[tuple[int, int, str]]) -> None:
-        """Give the sink other text for spans of the value that was decoded last."""
-        for begin, end, new in sorted(cuts):
-            self._give(begin)
-            if self._sink is not None:
-                self._sink(new)
-            self._given = end
-
     def _items(self) -> Iterator[tuple[Path, Any, int]]:
         self._pass("[")
         number = 0
@@ -134,15 +122,10 @@ class Stream:
             fresh.append(chunk)
             wanted -= len(chunk)
         if fresh:
-            self._give(self.at)
             self._lines += self.text.count("\n", 0, self.at)
-            self.text, self.at, self._given = "".join([self.text[self.at :], *fresh]), 0, 0
+            self.forgotten += self.at
+            self.text, self.at = "".join([self.text[self.at :], *fresh]), 0
         return bool(fresh)
-
-    def _give(self, end: int) -> None:
-        if self._sink is not None:
-            self._sink(self.text[self._given : end])
-        self._given = end
 
     def _located(self, error: Exception) -> ValueError:
         if isinstance(error, json.JSONDecodeError | PlacedError):
