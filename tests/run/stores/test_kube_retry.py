@@ -248,9 +248,8 @@ def test_the_rate_limit_counts_every_request_but_those_for_leases(serve: Serve) 
     assert time.slept == [1.0, 1.0]
 
 
-def test_the_wait_for_the_rate_limit_is_not_part_of_a_request_s_time(serve: Serve) -> None:
+def test_the_wait_for_the_rate_limit_is_not_part_of_a_request_s_time(api: FakeApi) -> None:
     """A write that waited for longer than one may take has all of its time when it is sent."""
-    api = serve(POD)
     store = store_on(api.url, time=FakeTime(), request_timeout=5.0, qps=0.1)
     assert [patch(store) and api.seen[-1].query["timeout"] for _ in range(2)] == ["5.000s", "5.000s"]
 

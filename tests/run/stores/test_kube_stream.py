@@ -20,6 +20,7 @@ from tests.support.fake_api import (
     RESTARTING,
     THROTTLED,
     Answer,
+    FakeApi,
     FakeTime,
     Hang,
     Reset,
@@ -110,9 +111,7 @@ def test_a_throttled_patch_makes_the_window_smaller(serve: Serve, monkeypatch: p
     """An answer 429 counts as one, and no other does."""
     throttled: list[float] = []
     monkeypatch.setattr(ConcurrencyWindow, "throttled", lambda _, sent, now: throttled.append(now - sent))
-    answers = iter([THROTTLED])
-    api = serve(lambda seen: next(answers, POD) if seen.path.endswith("p-0") else POD)
-    assert send(store_on(api.url), 3) == dict.fromkeys(range(3))
+    assert send(store_on(serve(THROTTLED, POD).url), 3) == dict.fromkeys(range(3))
     assert len(throttled) == 1
 
 
@@ -137,23 +136,21 @@ def test_one_that_waits_keeps_no_other_from_being_sent(serve: Serve) -> None:
     assert sum(time.slept) >= 1.0
 
 
-def test_the_hold_is_asked_right_before_each_patch(serve: Serve) -> None:
+def test_the_hold_is_asked_right_before_each_patch(api: FakeApi, store: KubeStore) -> None:
     """After its end nothing more is sent, and every patch that was not sent is told so."""
-    api = serve(POD)
     left = [30.0]
 
     def before(number: int) -> None:
         left[0] = 0.0 if number == 5 else left[0]
 
-    found = send(store_on(api.url).within(lambda: left[0]), 9, concurrency=1, before=before)
+    found = send(store.within(lambda: left[0]), 9, concurrency=1, before=before)
     assert len(api.seen) == 5
     assert [type(found[number]) for number in range(9)] == [type(None)] * 5 + [LeaseLost] * 4
 
 
 @pytest.mark.parametrize("streamed", [True, False])
-def test_a_connection_takes_no_time_from_the_hold(serve: Serve, *, streamed: bool) -> None:
+def test_a_connection_takes_no_time_from_the_hold(store: KubeStore, *, streamed: bool) -> None:
     """The hold is asked after the connection is made: a slow handshake sends nothing late."""
-    store = store_on(serve(POD).url)
     asked: list[str] = []
     connector = store._transport._connector
     connect = connector.connect
@@ -207,8 +204,7 @@ def test_what_take_raises_ends_the_stream_after_what_is_under_way(serve: Serve) 
 
 def test_a_stream_that_is_closed_waits_for_what_is_under_way_and_sends_nothing_again(serve: Serve) -> None:
     """Throttled, it would be sent again; closed, it is not."""
-    throttled = iter([POD])
-    api = serve(lambda _seen: next(throttled, THROTTLED))
+    api = serve(POD, THROTTLED)
     found = store_on(api.url).patches(writes(9), concurrency=3)
     next(found)
     sent = len(api.seen)
@@ -224,9 +220,8 @@ def test_a_server_that_never_answers_is_not_waited_for_twice(serve: Serve) -> No
     assert len(api.seen) == 4
 
 
-def test_the_rate_limit_counts_patches_and_takes_none_early(serve: Serve) -> None:
+def test_the_rate_limit_counts_patches_and_takes_none_early(api: FakeApi) -> None:
     """A patch is taken when it may be sent, so that nothing that was checked waits."""
-    api = serve(POD)
     time = FakeTime()
     taken: list[float] = []
     store = store_on(api.url, time=time, qps=2)
@@ -276,10 +271,9 @@ def test_a_retry_whose_time_is_over_is_not_sent(serve: Serve) -> None:
     assert [seen.path[-3:] for seen in api.seen].count("p-0") == 1
 
 
-def test_nothing_is_sent_in_a_dry_run_of_the_client(serve: Serve) -> None:
+def test_nothing_is_sent_in_a_dry_run_of_the_client(api: FakeApi, store: KubeStore) -> None:
     """Every patch succeeds."""
-    api = serve(POD)
-    assert send(store_on(api.url, dry_run=DryRun.CLIENT), 3) == dict.fromkeys(range(3))
+    assert send(store.in_dry_run(DryRun.CLIENT), 3) == dict.fromkeys(range(3))
     assert api.seen == []
 
 
