@@ -36,13 +36,13 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def kubeconfig(path: Path, server: str, *, current: str = "main", user: Any = None) -> str:
     """Write a kubeconfig with the contexts ``main`` and ``other``."""
     path.parent.mkdir(exist_ok=True)
-    contexts = [{"name": name, "context": {"cluster": name, "user": "me"}} for name in ("main", "other")]
-    clusters = [
-        {"name": "main", "cluster": {"server": server}},
-        {"name": "other", "cluster": {"server": f"{server}/other"}},
-    ]
-    users = [{"name": "me", "user": user or {"token": "sesame"}}]
-    document = {"contexts": contexts, "clusters": clusters, "users": users, "current-context": current}
+    servers = {"main": server, "other": f"{server}/other"}
+    document = {
+        "contexts": [{"name": name, "context": {"cluster": name, "user": "me"}} for name in servers],
+        "clusters": [{"name": name, "cluster": {"server": address}} for name, address in servers.items()],
+        "users": [{"name": "me", "user": user or {"token": "sesame"}}],
+        "current-context": current,
+    }
     path.write_text(yaml.safe_dump(document), encoding="utf-8")
     return str(path)
 

@@ -57,12 +57,6 @@ def test_422_of_a_create_is_no_failed_test() -> None:
     assert type(responses.error_of(422, body, "create Lease a/l", patching=False)) is Rejected
 
 
-def test_wrong_credentials_are_told_apart_from_missing_rights() -> None:
-    """Nobody looks for a missing role when the token has expired."""
-    said = str(responses.error_of(401, {"reason": "Unauthorized"}, "list pods", patching=False))
-    assert said == "list pods: HTTP 401 Unauthorized: the API server does not accept these credentials"
-
-
 @pytest.mark.parametrize(
     ("code", "message", "transient"),
     [
@@ -131,12 +125,16 @@ SECRET = "hunter2"
             "HTTP 403 Invalid: denied by no-secrets",
         ),
         (500, {"message": f'failed calling webhook "w.example": Post: {SECRET}'}, "failed calling webhook w.example"),
+        (401, {"reason": "Unauthorized"}, "HTTP 401 Unauthorized: the API server does not accept these credentials"),
         (500, {"message": f"panic: {SECRET}\n{SECRET}", "reason": f"reason {SECRET}"}, "HTTP 500"),
         (400, {"message": f"error decoding patch: {SECRET}"}, "HTTP 400 Invalid"),
     ],
 )
 def test_of_a_servers_message_no_value_is_left(code: int, body: dict[str, Any], said: str) -> None:
-    """Code, reason, the fields of the causes, and the name of a webhook or policy; values are secrets."""
+    """Code, reason, the fields of the causes, and the name of a webhook or policy; values are secrets.
+
+    Wrong credentials are told apart from missing rights: nobody looks for a missing role when the token has expired.
+    """
     error = responses.error_of(code, {"reason": "Invalid", **body}, "patch Pod a/p", patching=True)
     assert SECRET not in str(error)
     if not isinstance(error, TestFailed):
