@@ -223,9 +223,6 @@ def running() -> Iterator[Bench]:
 class _Notebook:
     """A transport that writes down what it is given to send."""
 
-    server = "a notebook"
-    request_timeout = 15.0
-
     def __init__(self) -> None:
         self.requests: list[Request] = []
 

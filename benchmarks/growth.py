@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from itertools import groupby, islice
+from itertools import groupby
 from pathlib import Path
 from time import process_time
 from typing import Any, Final, TypeVar
@@ -91,7 +91,6 @@ class _Lists:
 
     is_cluster = True
     dry_run = DryRun.NONE
-    request_timeout = 15.0
 
     def __init__(self, pods: int) -> None:
         self._pods = pods
@@ -111,13 +110,12 @@ class _Lists:
         """Every object of a kind."""
         if resource in {resources.POD_GANG_MAPS, resources.POD_GANGS}:
             raise NotFound(f"{resource.qualified_name} is not installed")
-        texts, items = texts_of(self._pods, resource.kind, _without_containers), []
-        while page := list(islice(texts, seam.PAGE_SIZE)):
-            text = f"[{','.join(page)}]"
-            raws = json.loads(text)
-            items += map(project, raws)
+        items: list[T] = []
+        for text in texts_of(self._pods, resource.kind, _without_containers):
+            raw = json.loads(text)
+            items.append(project(raw))
             if look is not None:
-                look(raws, text.encode())
+                look(raw, text.encode())
         return tuple(items)
 
 

@@ -17,8 +17,8 @@ from migrator.resources import Op, Resource
 K = TypeVar("K")
 T = TypeVar("T")
 
-#: A function that gets the objects of each page of a list, and their JSON text if they came as JSON.
-Look = Callable[[Sequence[JSONObject], bytes | None], None]
+#: A function that gets each object of a list, and its JSON text if it came as JSON.
+Look = Callable[[JSONObject, bytes | None], None]
 
 FIELD_MANAGER: Final = "grove-migrator"
 PAGE_SIZE: Final = 200  # the server makes the next page while one is parsed, so that small ones are faster
@@ -66,11 +66,6 @@ class Deadline:
         self._clock = clock
         self._at = math.inf if seconds is None else clock() + seconds
 
-    @property
-    def at(self) -> float:
-        """The clock's time of the deadline; infinite without a limit."""
-        return self._at
-
     def remaining(self) -> float:
         """Seconds left, never less than zero; infinite without a limit."""
         return max(0.0, self._at - self._clock())
@@ -85,7 +80,7 @@ class Store(Protocol):
 
     Every method raises a :class:`migrator.errors.ClusterError`, or :class:`migrator.errors.LostReply` for a write whose
     outcome is unknown. The store retries reads and writes (429, 5xx, refused connections; Retry-After honoured; bounded
-    by count and deadline). ``request_timeout`` limits one write with all its attempts, in seconds.
+    by count and deadline).
     """
 
     @property
@@ -93,9 +88,6 @@ class Store(Protocol):
 
     @property
     def dry_run(self) -> DryRun: ...  # noqa: D102 - above
-
-    @property
-    def request_timeout(self) -> float: ...  # noqa: D102 - above
 
     def in_dry_run(self, mode: DryRun) -> Store:
         """The same store, whose writes are of ``mode``."""
@@ -122,7 +114,7 @@ class Store(Protocol):
     ) -> tuple[T, ...]:
         """Read every object of a kind, in all namespaces unless one is given, in pages of one snapshot.
 
-        ``project`` is applied to each object at once, so that only one page is held in full; ``look`` gets each page
+        ``project`` is applied to each object at once, so that only one page is held in full; ``look`` gets each object
         after that. ``then`` is what is listed next: a cluster may be asked for it meanwhile. Raises
         :class:`~migrator.errors.NotFound` if the CRD is not installed.
         """

@@ -7,7 +7,7 @@ A hash is 64 bits wide, so a string that equals a hash is one. A hash outside th
 from __future__ import annotations
 
 import marshal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from migrator.exact_json import WITHOUT_REFERENCES, JSONObject, dumps
@@ -61,16 +61,16 @@ class Sweep:
         """The sightings, in the order of reading."""
         return tuple(self._found.values())
 
-    def look(self, page: Sequence[JSONObject], text: bytes | None = None) -> None:
-        """Search a page of objects; ``text`` is its JSON, if it came as JSON.
+    def look(self, raw: JSONObject, text: bytes | None = None) -> None:
+        """Search an object; ``text`` is its JSON, if it came as JSON.
 
         It has nothing to report if its strings that begin as a hash does are as many as its hashes in known places.
         """
-        if text is not None and _beginnings(text) == sum(map(_known_hashes, page)):
+        known = _known_hashes(raw)
+        if text is not None and _beginnings(text) == known:
             return
-        for raw in page:
-            if _beginnings(_serialised(raw["metadata"] if raw.get("kind") == "Pod" else raw)) != _known_hashes(raw):
-                self._search(raw)
+        if _beginnings(_serialised(raw["metadata"] if raw.get("kind") == "Pod" else raw)) != known:
+            self._search(raw)
 
     def _search(self, raw: JSONObject) -> None:
         """Search the values of one object's fields; of a pod only the metadata."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
@@ -26,17 +26,15 @@ class Stream:
     r"""JSON that is read as it is needed, and forgotten behind what was decoded.
 
     ``chunks`` are the text in pieces; ``decode`` gives the value at an index of a text, and its end, or raises
-    ``ValueError`` or ``RecursionError``. A ``sink`` gets the text as it is passed, with what :meth:`replace` puts into
-    it. Every method raises ``ValueError`` naming the line, which ends at ``\n`` only.
+    ``ValueError`` or ``RecursionError``. Every method raises ``ValueError`` naming the line, which ends at ``\n`` only.
     """
 
-    def __init__(self, chunks: Iterator[str], decode: Decode, sink: Callable[[str], object] | None = None) -> None:
+    def __init__(self, chunks: Iterator[str], decode: Decode) -> None:
         self.text = ""  # from somewhere before the value that was decoded last
+        self.at = 0  # the index in it behind that value, until the next one is asked for
+        self.forgotten = 0  # how many characters came before it
         self._chunks = chunks
         self._decode = decode
-        self._sink = sink
-        self._at = 0
-        self._given = 0
         self._lines = 0
 
     def documents(self) -> Iterator[str]:
@@ -46,8 +44,6 @@ class Stream:
         """
         while first := self._peek():
             yield first
-        if self._sink is not None:
-            self._sink(self.text[self._given :])
 
     def members(self) -> Iterator[tuple[Path, Any, int]]:
         """The members of an object: path, value, and the index of it in ``text``.
@@ -72,19 +68,14 @@ class Stream:
                 yield (key,), value, begin
             if self._peek() != ",":
                 break
-            self._at += 1
+            self.at += 1
         self._pass("}")
-
-    @property
-    def end(self) -> int:
-        """The index in ``text`` behind the value that was decoded last, until the next one is asked for."""
-        return self._at
 
     def value(self) -> tuple[Any, int]:
         """The next value, and the index of it in ``text``."""
         self._peek()
         while True:
-            begin = self._at
+            begin = self.at
             try:
                 value, end = self._decode(self.text, begin)
             except (ValueError, RecursionError) as error:
@@ -93,16 +84,8 @@ class Stream:
                 raise self._located(error) from error
             if end == len(self.text) and self.text[begin] not in '{["' and self._more():
                 continue  # the rest of a number
-            self._at = end
+            self.at = end
             return value, begin
-
-    def replace(self, cuts: Iterable[tuple[int, int, str]]) -> None:
-        """Give the sink other text for spans of the value that was decoded last."""
-        for begin, end, new in sorted(cuts):
-            self._give(begin)
-            if self._sink is not None:
-                self._sink(new)
-            self._given = end
 
     def _items(self) -> Iterator[tuple[Path, Any, int]]:
         self._pass("[")
@@ -113,41 +96,36 @@ class Stream:
             number += 1
             if self._peek() != ",":
                 break
-            self._at += 1
+            self.at += 1
         self._pass("]")
 
     def _pass(self, mark: str) -> None:
         if self._peek() != mark:
             raise self._error(f"Expecting {mark!r}")
-        self._at += 1
+        self.at += 1
 
     def _peek(self) -> str:
         """The next character that is not white space; nothing at the end."""
         while True:
-            if (first := self.text[self._at : self._at + 1]) > " ":
+            if (first := self.text[self.at : self.at + 1]) > " ":
                 return first
-            self._at = after_space(self.text, self._at)
-            if self._at < len(self.text):
-                return self.text[self._at]
+            self.at = after_space(self.text, self.at)
+            if self.at < len(self.text):
+                return self.text[self.at]
             if not self._more():
                 return ""
 
     def _more(self) -> bool:
         """Read on, as much as is unread already, so that a long value is decoded only a few times."""
-        fresh, wanted = [], len(self.text) - self._at
+        fresh, wanted = [], len(self.text) - self.at
         while wanted >= 0 and (chunk := next(self._chunks, "")):
             fresh.append(chunk)
             wanted -= len(chunk)
         if fresh:
-            self._give(self._at)
-            self._lines += self.text.count("\n", 0, self._at)
-            self.text, self._at, self._given = "".join([self.text[self._at :], *fresh]), 0, 0
+            self._lines += self.text.count("\n", 0, self.at)
+            self.forgotten += self.at
+            self.text, self.at = "".join([self.text[self.at :], *fresh]), 0
         return bool(fresh)
-
-    def _give(self, end: int) -> None:
-        if self._sink is not None:
-            self._sink(self.text[self._given : end])
-        self._given = end
 
     def _located(self, error: Exception) -> ValueError:
         if isinstance(error, json.JSONDecodeError | PlacedError):
@@ -155,7 +133,7 @@ class Stream:
         return self._error(str(error), " or later")
 
     def _error(self, what: str, later: str = "") -> ValueError:
-        return ValueError(f"line {self._lines + line_of(self.text, self._at)}{later}: {what}")
+        return ValueError(f"line {self._lines + line_of(self.text, self.at)}{later}: {what}")
 
 
 def after_space(text: str, index: int) -> int:

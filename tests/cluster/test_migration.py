@@ -52,7 +52,11 @@ class Cluster:
 
     def store(self) -> KubeStore:
         """A store that notes every request."""
-        return kube_store.connect(kubeconfig=self.kubeconfig, on_request=self._note)
+        store = kube_store.connect(kubeconfig=self.kubeconfig)
+        ready = store._transport.ready
+        note = self.requests.append
+        store._transport.ready = lambda call: (note((call.request.method, call.request.path)), ready(call))[1]  # type: ignore[method-assign]
+        return store
 
     def run(self, source: str, target: str, *, revert: bool = False, mode: DryRun = DryRun.NONE) -> RunResult:
         """A run as the command line starts it."""
@@ -84,9 +88,6 @@ class Cluster:
                 metadata.pop("managedFields", None)
                 found[item["kind"], metadata.get("namespace", ""), metadata["name"]] = item
         return found
-
-    def _note(self, verb: str, path: str, *_: object) -> None:
-        self.requests.append((verb.upper(), path))
 
 
 @pytest.fixture(params=PAIRS, ids=lambda pair: f"{pair[0]}-to-{pair[1]}-on-{pair[2]}")

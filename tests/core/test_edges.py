@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from migrator import exact_json
-from migrator.errors import DecodeError, Refused, TestFailed
+from migrator.errors import DecodeError, Refused
 from migrator.grove.model import Place, Ref, StoredHash
 from migrator.hashing import layouts, quantity, schemes, spew
 from migrator.hashing.fnv import Piece, plain
@@ -15,18 +15,9 @@ from migrator.planning.detect import Pair
 from migrator.planning.explain import newer_fields
 from migrator.planning.model import SetHashes
 from migrator.planning.planner import changes_of
-from migrator.resources import Op
 from migrator.run import operator_config
-from migrator.stores.dump import patching
-from migrator.stores.kube.responses import may_have_been_applied
 from testbed.workloads import standalone
 from tests.support.memory_store import MemoryStore
-
-
-@pytest.mark.parametrize(("status", "doubtful"), [(500, True), (504, True), (409, False), (429, False), (200, False)])
-def test_only_errors_of_the_server_itself_leave_a_write_in_doubt(status: int, *, doubtful: bool) -> None:
-    """A 500 may be a timeout of etcd after the write; a refusal is a refusal."""
-    assert may_have_been_applied(status) is doubtful
 
 
 def test_a_config_map_without_the_key_is_passed_over() -> None:
@@ -114,14 +105,6 @@ def test_only_json_is_read_and_written() -> None:
         exact_json.loads("[NaN]")
     with pytest.raises(TypeError, match="set is not a JSON value"):
         exact_json.dumps({"a": {1}})
-
-
-def test_a_patch_through_a_scalar_changes_nothing() -> None:
-    """A pointer that leads through a text or a number in a list fails, and the document stays as it was."""
-    document = {"a": [1, "x"]}
-    with pytest.raises(TestFailed):
-        patching.replaced_strings(document, [Op("replace", "/a/0/b", "c")])
-    assert document == {"a": [1, "x"]}
 
 
 def test_a_layout_without_the_root_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

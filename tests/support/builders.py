@@ -184,7 +184,7 @@ class World:
         """The trees, and every string that may be a hash."""
         sweep = Sweep()
         for item in self.objects:
-            sweep.look([item])
+            sweep.look(item)
         found = build(
             Objects(
                 sets=tuple(parsing.pod_clique_set(o) for o in self.all("PodCliqueSet")),

@@ -16,17 +16,19 @@ from urllib.parse import parse_qsl, urlsplit
 from kubernetes.client import ApiClient, Configuration
 
 from migrator import exact_json
+from migrator.resources import Op
 from migrator.store import Deadline, DryRun
-from migrator.stores.kube.retry import RateLimit, Retry
+from migrator.stores.kube.retry import RateLimit
 from migrator.stores.kube.store import KubeStore
-from migrator.stores.kube.transport import OnRequest, Timing, Transport
+from migrator.stores.kube.transport import Timing, Transport
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A request as it arrived."""
+    """A request as it arrived; ``target`` is what stood in its first line, ``path`` and ``query`` are parts of it."""
 
     method: str
+    target: str
     path: str
     query: dict[str, str]
     headers: dict[str, str]
@@ -53,28 +55,30 @@ def ok(**body: Any) -> Answer:
     return Answer(200, body)
 
 
-def status(code: int, message: str = "", *, reason: str = "", details: Any = None, **headers: str) -> Answer:
+def status(code: int, message: str = "", *, reason: str = "", **headers: str) -> Answer:
     """A failure as the API server words it; headers with ``_`` for ``-``."""
     body = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "code": code}
-    if reason:
-        body["reason"] = reason
-    if details is not None:
-        body["details"] = details
+    body |= {"reason": reason} if reason else {}
     return Answer(code, body, {name.replace("_", "-"): value for name, value in headers.items()})
 
 
-ANONYMOUS_422 = status(
-    422, "the server rejected our request due to an error in our request", reason="Invalid", details={}
-)
+#: A patch of a pod, and answers to it.
+OPS = (Op("test", "/metadata/uid", "u"), Op("replace", "/metadata/labels/a", "b"))
+POD = ok(kind="Pod", metadata={"name": "p"})
+THROTTLED = status(429, "slow down", Retry_After="1")
+RESTARTING = status(503, "apiserver is shutting down")
+
+#: What a patch gets of which a test does not hold.
+FAILED_TEST = status(422, "the server rejected our request due to an error in our request", reason="Invalid")
 
 
 class FakeApi:
     """Answers the steps one after the other, the last one for ever."""
 
     def __init__(self, *steps: Step, port: int = 0) -> None:
-        self.steps = list(steps)
         self.seen: list[Seen] = []
-        self.released = threading.Event()
+        self._steps = list(steps)
+        self._released = threading.Event()
         self._lock = threading.Lock()
         self._server = ThreadingHTTPServer(("127.0.0.1", port), self._handler())
         self._server.daemon_threads = True
@@ -85,11 +89,11 @@ class FakeApi:
         """Where it listens."""
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
-    def next(self, seen: Seen) -> Step:
+    def _next(self, seen: Seen) -> Step:
         """Note the request and choose its answer."""
         with self._lock:
             self.seen.append(seen)
-            step = self.steps.pop(0) if len(self.steps) > 1 else self.steps[0]
+            step = self._steps.pop(0) if len(self._steps) > 1 else self._steps[0]
         return step(seen) if callable(step) else step
 
     @contextmanager
@@ -99,7 +103,7 @@ class FakeApi:
         try:
             yield self
         finally:
-            self.released.set()
+            self._released.set()
             self._server.shutdown()
             self._server.server_close()
             self._thread.join()
@@ -117,17 +121,10 @@ class FakeApi:
                 length = int(self.headers.get("Content-Length") or 0)
                 text = self.rfile.read(length)
                 parts = urlsplit(self.path)
-                step = api.next(
-                    Seen(
-                        self.command,
-                        parts.path,
-                        dict(parse_qsl(parts.query, keep_blank_values=True)),
-                        dict(self.headers.items()),
-                        exact_json.loads(text) if text else None,
-                    )
-                )
+                query, body = dict(parse_qsl(parts.query)), exact_json.loads(text) if text else None
+                step = api._next(Seen(self.command, self.path, parts.path, query, dict(self.headers.items()), body))
                 if step is Hang:
-                    api.released.wait()
+                    api._released.wait()
                     self.close_connection = True
                 elif step is Reset:
                     self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -148,9 +145,16 @@ class FakeApi:
                 self.wfile.write(data[: len(data) - answer.cut])
                 self.close_connection = self.close_connection or bool(answer.cut)
 
-            do_GET = do_POST = do_PATCH = do_DELETE = answer  # noqa: N815 - the library's names
+            do_CONNECT = do_GET = do_POST = do_PATCH = do_DELETE = answer  # noqa: N815 - the library's names
 
         return Handler
+
+
+def closed_port() -> str:
+    """An address at which nothing listens."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{unused.getsockname()[1]}"
 
 
 #: Starts a server that answers given steps.
@@ -180,25 +184,18 @@ def store_on(
     time: FakeTime | None = None,
     request_timeout: float = 15.0,
     dry_run: DryRun = DryRun.NONE,
-    retry: Retry | None = None,
-    limit: Callable[[FakeTime], RateLimit] | None = None,
+    qps: float | None = None,
     deadline: Deadline | None = None,
-    on_request: OnRequest | None = None,
-    configuration: Configuration | None = None,
 ) -> KubeStore:
     """A store on that server whose waits take no time."""
     time = time or FakeTime()
-    configuration = configuration or Configuration()
-    configuration.host = url
+    configuration = Configuration(host=url)
     configuration.proxy = None  # not the environment's proxy: the server is on the loopback
-    configuration.retries = False
     transport = Transport(
         ApiClient(configuration),
         request_timeout=request_timeout,
-        retry=retry,
-        limit=limit(time) if limit else None,
+        limit=RateLimit(qps, clock=time) if qps else None,
         deadline=deadline,
         timing=Timing(clock=time, sleep=time.sleep, chance=lambda: 0.5),
-        on_request=on_request,
     )
     return KubeStore(transport, dry_run=dry_run)

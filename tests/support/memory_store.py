@@ -75,7 +75,6 @@ class MemoryStore(Objects):
     """
 
     is_cluster = True
-    request_timeout = 0.5
 
     def __init__(
         self,
@@ -153,8 +152,8 @@ class MemoryStore(Objects):
                     and matches_labels(field_selector, {"status.phase": (body.get("status") or {}).get("phase", "")})
                 ]
             listing = tuple(map(project, found))
-            if look is not None:
-                look(found, None)
+            for body in found if look is not None else ():
+                look(body, None)
         return listing
 
     def kinds(self, group: str) -> tuple[Resource, ...]:

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import jsonpatch
-from jsonpointer import JsonPointer, JsonPointerException
+from jsonpointer import EndOfList, JsonPointer, JsonPointerException
 
 from migrator.errors import TestFailed
 from migrator.exact_json import JSONObject, loads
@@ -84,7 +84,7 @@ class _Test(jsonpatch.TestOperation):
             found = holder.get(part)
         else:
             found = self.pointer.walk(holder, part)
-        if not same(found, wanted):
+        if isinstance(found, EndOfList) or not same(found, wanted):
             raise jsonpatch.JsonPatchTestFailed(f"{self.location} has another value")
         return obj
 

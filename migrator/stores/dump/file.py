@@ -15,7 +15,8 @@ import secrets
 import stat
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -35,6 +36,8 @@ _CHUNK: Final = 1 << 20
 
 #: Other strings, each with its path, by the number of a document and the path of the object, or item, that holds them.
 Changes: TypeAlias = Mapping[tuple[int, Path], Sequence[tuple[Path, str]]]
+#: Begin and end of a part of the text, and what comes in its place.
+Cut: TypeAlias = tuple[int, int, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,17 +127,15 @@ class DumpFile:
 
     def edited(self, changes: Changes) -> Iterator[str]:
         """The text with other strings; raises :class:`~migrator.errors.OutputError` for a place without a scalar."""
-        edited = self._json_edited if self.is_json else self._yaml_edited
-        yield from edited(changes) if changes else self.chunks()
-        if self.changed():
-            raise OutputError(f"{self.name}: it was changed while it was read; nothing is written, so run again")
+        cuts = self._cuts(changes) if changes else []
+        self._check_unchanged()  # before anything is printed
+        yield from _cut(self.chunks(), cuts)
+        self._check_unchanged()
 
     def write(self, path: str, changes: Changes) -> None:
         """Write it, :meth:`edited`, to a file, as a whole or not at all, or to stdout for ``-``; raises OutputError."""
         try:
             if path == STDIO:
-                for _ in self.edited(changes):  # nothing is printed of what cannot be printed to its end
-                    pass
                 self._write(sys.stdout.buffer, changes)
                 sys.stdout.buffer.flush()
             else:
@@ -148,12 +149,9 @@ class DumpFile:
         with compressed as out:
             out.writelines(text.encode("utf-8", "surrogateescape") for text in self.edited(changes))
 
-    def _stream(self, sink: Callable[[str], object] | None = None) -> Stream:
+    def _stream(self) -> Stream:
         chunks = self.chunks()
-        head = next(chunks, "")
-        if sink is not None and head.startswith(_BOM):
-            sink(_BOM)
-        return Stream(chain([head.removeprefix(_BOM)], chunks), json_text.decode, sink)
+        return Stream(chain([next(chunks, "").removeprefix(_BOM)], chunks), json_text.decode)
 
     def _json_objects(self, *, whole: bool) -> Iterator[PlacedObject]:
         stream = self._stream()
@@ -175,9 +173,21 @@ class DumpFile:
                 raise InputError(f"{self._place(number, ())} has items and is not a List")
             yield from self._open(found, number, (), whole=whole, passed=passed)
 
-    def _json_edited(self, changes: Changes) -> Iterator[str]:
-        out: list[str] = []
-        stream, done = self._stream(out.append), 0
+    def _cuts(self, changes: Changes) -> list[Cut]:
+        """The spans of the strings in the text, in order, and what comes in their place."""
+        before = len(_BOM) if next(self.chunks(), "").startswith(_BOM) else 0
+        found = self._json_cuts(changes) if self.is_json else self._yaml_cuts(changes)
+        cuts = sorted((begin + before, end + before, new) for begin, end, new in found)
+        asked = sum(map(len, changes.values()))
+        if len(cuts) != asked:
+            raise OutputError(
+                f"{self.name}: {asked - len(cuts)} of {asked} values cannot be changed in place, because they are "
+                "written as aliases, tags or blocks; dump again with `kubectl get -o json`"
+            )
+        return cuts
+
+    def _json_cuts(self, changes: Changes) -> Iterator[Cut]:
+        stream = self._stream()
         for number, _ in enumerate(stream.documents()):
             own = dict(changes.get((number, ()), ()))
             for path, _, begin in stream.members():
@@ -188,38 +198,19 @@ class DumpFile:
                     spans = json_text.spans(stream.text, begin, news) if news and begin >= 0 else {}
                 except RecursionError as error:
                     raise OutputError(f"{self.name}: nested too deeply to be changed in place") from error
-                stream.replace((*span, exact_json.dumps(news[place])) for place, span in spans.items())
-                done += len(spans)
-                yield "".join(out)
-                out.clear()
-        self._check_all_done(done, changes)
-        yield "".join(out)
+                for place, (start, end) in spans.items():
+                    yield stream.forgotten + start, stream.forgotten + end, exact_json.dumps(news[place])
 
-    def _yaml_edited(self, changes: Changes) -> Iterator[str]:
+    def _yaml_cuts(self, changes: Changes) -> Iterator[Cut]:
         wanted: dict[int, dict[Path, str]] = {}
         for (number, holder), news in changes.items():
             wanted.setdefault(number, {}).update(((*holder, *path), new) for path, new in news)
-        text = self.text
-        cuts = sorted(
-            (*span, yaml_text.plain_or_quoted(wanted[number][path]))
-            for number, path, span in yaml_text.spans(text, wanted)
-        )
-        self._check_all_done(len(cuts), changes)
-        if next(self.chunks(), "").startswith(_BOM):
-            yield _BOM
-        done = 0
-        for start, end, new in cuts:
-            yield text[done:start] + new
-            done = end
-        yield text[done:]
+        for number, path, span in yaml_text.spans(self.text, wanted):
+            yield *span, yaml_text.plain_or_quoted(wanted[number][path])
 
-    def _check_all_done(self, done: int, changes: Changes) -> None:
-        asked = sum(map(len, changes.values()))
-        if done != asked:
-            raise OutputError(
-                f"{self.name}: {asked - done} of {asked} values cannot be changed in place, because they are written "
-                "as aliases, tags or blocks; dump again with `kubectl get -o json`"
-            )
+    def _check_unchanged(self) -> None:
+        if self.changed():
+            raise OutputError(f"{self.name}: it was changed while it was read; nothing is written, so run again")
 
     def _open(self, value: Any, document: int, path: Path, *, whole: bool, passed: int = 0) -> Iterator[PlacedObject]:  # noqa: ANN401 - anything a file may hold
         """The objects that a value holds, but for ``passed`` items of a List, which were looked at as they came."""
@@ -246,6 +237,20 @@ class DumpFile:
     def _place(self, document: int, path: Path) -> str:
         items = "".join(f", item {part + 1}" for part in path if isinstance(part, int))
         return f"{self.name}: document {document + 1}{items}"
+
+
+def _cut(chunks: Iterable[str], cuts: Iterable[Cut]) -> Iterator[str]:
+    """The text with the strings of the cuts in place of their spans."""
+    left = deque(cuts)
+    begin = passed = 0  # the index of the chunk, and of what was not yet given or replaced
+    for chunk in chunks:
+        while left and left[0][0] < begin + len(chunk):
+            start, end, new = left.popleft()
+            yield chunk[passed - begin : start - begin] + new
+            passed = end
+        yield chunk[passed - begin :]
+        begin += len(chunk)
+        passed = max(passed, begin)
 
 
 def _is_of_list(item: Any, found: JSONObject) -> bool:  # noqa: ANN401 - anything a file may hold

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from migrator.errors import OutputError, TestFailed
-from migrator.exact_json import JSONObject
+from migrator.exact_json import JSONObject, dumps
 from migrator.resources import Op, steps
 from migrator.stores.json_stream import Path
 
@@ -36,13 +36,7 @@ def replaced_strings(document: JSONObject, ops: Sequence[Op], *, subresource: st
 
 def same(one: Any, other: Any) -> bool:  # noqa: ANN401 - any JSON values
     """Whether two JSON values are equal in type and spelling: ``1``, ``1.0``, ``"1"`` and ``true`` all differ."""
-    if type(one) is not type(other):
-        return False
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(same(value, other[key]) for key, value in one.items())
-    if isinstance(one, list):
-        return len(one) == len(other) and all(map(same, one, other))
-    return bool(one == other)
+    return dumps(one, sort_keys=True) == dumps(other, sort_keys=True)
 
 
 def _lookup(document: JSONObject, op: Op) -> tuple[Path, Any]:

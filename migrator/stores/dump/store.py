@@ -11,7 +11,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any, ClassVar, Final, TypeVar
 
 from migrator.errors import ApiError, InputError, MigratorError, NotFound, OutputError, UsageError
@@ -30,8 +29,6 @@ T = TypeVar("T")
 _HELD: Final = {(resource.group, resource.kind): resource for resource in HOLDERS}
 _GROUPS: Final = frozenset(resource.group for resource in HOLDERS if resource.group)
 _NOT_FOUND: Final = 404
-#: How many objects are unpacked at a time.
-_AT_ONCE: Final = 500
 
 
 class _Entry:
@@ -94,7 +91,6 @@ class DumpStore:
     found: Mapping[str, int]
     dry_run: DryRun
     is_cluster: ClassVar = False
-    request_timeout: ClassVar = 0.0
 
     @property
     def name(self) -> str:
@@ -161,12 +157,12 @@ class DumpStore:
     ) -> tuple[T, ...]:
         """See :meth:`migrator.store.Store.list`; a kind without objects in the dump is an empty list."""
         found = (entry.current for (home, _), entry in self._held(resource).items() if namespace in {None, home})
-        chosen = (raw for raw in found if matches_labels(label_selector, _labels(raw)))
         items: list[T] = []
-        while page := list(islice(chosen, _AT_ONCE)):
-            items += map(project, page)
-            if look is not None:
-                look(page, None)
+        for raw in found:
+            if matches_labels(label_selector, _labels(raw)):
+                items.append(project(raw))
+                if look is not None:
+                    look(raw, None)
         return tuple(items)
 
     def kinds(self, group: str) -> tuple[Resource, ...]:

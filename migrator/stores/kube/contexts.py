@@ -17,7 +17,7 @@ DEFAULT: Final = "~/.kube/config"
 def chosen(kubeconfig: str | None, context: str | None) -> str | None:
     """The context that the client takes; ``None`` where there is no kubeconfig, or none is chosen in it."""
     found = files(kubeconfig)
-    return context or (current(found) if found else None)
+    return context or current(found)
 
 
 def files(kubeconfig: str | None) -> list[str]:
@@ -59,12 +59,8 @@ def current(paths: Sequence[str]) -> str | None:
 
     Kubernetes: ``client-go/tools/clientcmd/loader.go:ClientConfigLoadingRules.Load``.
     """
-    for path in paths:
-        content = _read(path)
-        named = content.get("current-context") if isinstance(content, dict) else None
-        if named:
-            return str(named)
-    return None
+    named = (content.get("current-context") for content in map(_read, paths) if isinstance(content, dict))
+    return next((str(name) for name in named if name), None)
 
 
 def _read(path: str) -> Any:  # noqa: ANN401 - any YAML

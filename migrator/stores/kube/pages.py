@@ -9,21 +9,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from http import HTTPStatus
 from typing import Any, Final, TypeAlias
 from urllib.parse import urlencode
 
-from migrator.errors import ApiError, ClusterError, MigratorError
+from migrator.errors import ApiError, ClusterError
 from migrator.exact_json import JSONObject
 from migrator.stores.json_stream import Decode, Path, Stream
-from migrator.stores.kube import responses
-from migrator.stores.kube.transport import Flight, Request, Transport
+from migrator.stores.kube.transport import Ahead, Request
 
 _TOKEN: Final = re.compile(rb'"continue":"([\w+/=-]+)"')
 
 #: How many bytes at the beginning and at the end of a page are searched for its metadata.
 _NEAR: Final = 2048
-
 
 #: Gets an item and its JSON.
 Take: TypeAlias = Callable[[JSONObject, str], object]
@@ -31,28 +29,6 @@ Take: TypeAlias = Callable[[JSONObject, str], object]
 
 class ListMovedError(Exception):
     """The pages are not of one snapshot; begin again."""
-
-
-class Ahead:
-    """Sends the next request before an answer is parsed; it waits in the socket's buffers meanwhile."""
-
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
-        self._coming: tuple[Request, Flight] | None = None
-
-    def begin(self, request: Request | None) -> None:
-        """Send a request that is likely to be next; what goes wrong is raised when it is."""
-        if request is not None:
-            with suppress(MigratorError):
-                self._coming = request, self._transport.begin(request)
-
-    def send(self, request: Request) -> bytes:
-        """The answer to a request, which may have begun; what another one brings is dropped, so that it never ages."""
-        coming, self._coming = self._coming, None
-        if coming is None or coming[0] == request:
-            return self._transport.send(request, coming and coming[1])
-        coming[1].drop()
-        return self._transport.send(request)
 
 
 def pages(first: Request, ahead: Ahead, decode: Decode, take: Take, then: Request | None = None) -> None:
@@ -67,7 +43,7 @@ def pages(first: Request, ahead: Ahead, decode: Decode, take: Take, then: Reques
         try:
             body = ahead.send(request)
         except ApiError as error:
-            if error.status == responses.GONE:
+            if error.status == HTTPStatus.GONE:
                 raise ListMovedError from error
             raise
         ahead.begin(_next(first, token_of(body)) or then)
@@ -105,7 +81,7 @@ def _page(request: Request, body: bytes, decode: Decode, take: Take) -> JSONObje
         if len(path) == 1:
             page[str(path[0])] = value
         elif isinstance(value, dict):
-            take(value, stream.text[begin : stream.end])
+            take(value, stream.text[begin : stream.at])
         else:
             raise _is_not(request, "a list of objects")
     if not isinstance(page.get("items", ""), list | None):  # Go may write an empty slice as null

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from http import HTTPStatus
 from typing import Any, Final
 
 from migrator.errors import (
@@ -26,14 +27,6 @@ from migrator.errors import (
 )
 
 OK: Final = range(200, 300)
-UNAUTHORISED: Final = 401
-FORBIDDEN: Final = 403
-NOT_FOUND: Final = 404
-CONFLICT: Final = 409
-GONE: Final = 410
-INVALID: Final = 422
-TOO_MANY_REQUESTS: Final = 429
-UNAVAILABLE: Final = 503
 SERVER_ERRORS: Final = range(500, 600)
 
 #: The policy that asks whose the Lease is: a denial by it means that the Lease is lost.
@@ -59,14 +52,9 @@ def is_transient(code: int, status: Mapping[str, Any]) -> bool:
 
     A webhook that does not answer is not a transient error: the request would wait for it again each time.
     """
-    if code == TOO_MANY_REQUESTS:
+    if code == HTTPStatus.TOO_MANY_REQUESTS:
         return True
     return code in SERVER_ERRORS and not _WEBHOOK_FAILED.search(_message(status))
-
-
-def may_have_been_applied(code: int) -> bool:
-    """Whether a write with this answer may still have been applied (a timeout of etcd is a 500)."""
-    return code in SERVER_ERRORS
 
 
 def retry_after(headers: Mapping[str, str], status: Mapping[str, Any], now: datetime) -> float | None:
@@ -96,14 +84,13 @@ def error_of(code: int, status: Mapping[str, Any], what: str, *, patching: bool)
         return LeaseLost(f"{text}: this run does not hold the Lease, or the API server does not know yet that it does")
     if denied:
         return Rejected(text, status=code, reason=reason, denied_by=by)
-    if code in (UNAUTHORISED, FORBIDDEN):
+    if code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         return NotAuthorised(text)
-    if code == INVALID and patching and _is_anonymous(status):
+    if code == HTTPStatus.UNPROCESSABLE_ENTITY and patching and _is_anonymous(status):
         return TestFailed(f"{what}: a test of the patch does not hold", status=code, reason=reason)
-    kind: type[ApiError] = {NOT_FOUND: NotFound, INVALID: Rejected}.get(code, ApiError)
-    if code == CONFLICT:
-        kind = AlreadyExists if reason == "AlreadyExists" else Conflict
-    return kind(text, status=code, reason=reason)
+    conflict = AlreadyExists if reason == "AlreadyExists" else Conflict
+    kinds: Mapping[int, type[ApiError]] = {404: NotFound, 409: conflict, 422: Rejected}
+    return kinds.get(code, ApiError)(text, status=code, reason=reason)
 
 
 def describe(code: int, status: Mapping[str, Any]) -> str:
@@ -114,7 +101,7 @@ def describe(code: int, status: Mapping[str, Any]) -> str:
     parts = [f"HTTP {code} {_word(status.get('reason'))}".strip()]
     causes = [cause for cause in _details(status).get("causes") or () if isinstance(cause, dict)]
     fields = [str(cause["field"]) for cause in causes if _FIELD.fullmatch(str(cause.get("field") or ""))]
-    if code == UNAUTHORISED:
+    if code == HTTPStatus.UNAUTHORIZED:
         parts.append("the API server does not accept these credentials")
     if fields:
         more = f" (and {len(fields) - _SHOWN_CAUSES} more)" if len(fields) > _SHOWN_CAUSES else ""

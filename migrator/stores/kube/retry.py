@@ -1,43 +1,38 @@
-"""How often, how long and how fast requests are sent: policy, deadline and rate.
-
-Pure but for the clocks, sleeps and random numbers that are passed in; :mod:`migrator.stores.kube.store` decides what
-may be sent again.
-"""
+"""How often, how long and how fast requests are sent."""
 
 from __future__ import annotations
 
 import math
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+from migrator.store import FIRST_CONCURRENCY
+
+#: How often one request is sent at most.
+ATTEMPTS: Final = 8
+
+#: How long a read is tried for, in seconds, all attempts together. A write is tried no longer than one request may
+#: take, because the next holder of our Lease waits that long for writes still under way.
+BUDGET: Final = 60.0
+
+#: The wait after the first attempt, and the longest one, in seconds.
+_BASE: Final = 0.25
+_CAP: Final = 8.0
 
 #: How much longer than in the best round an answer may take, before that counts as growing latency.
 _NEARLY: Final = 1.25
 _ROUNDING: Final = 1e-9
 
 
-@dataclass(frozen=True, slots=True)
-class Retry:
-    """How often one request is sent, and how long to wait in between; times in seconds.
+def delay(attempt: int, retry_after: float | None, fraction: float) -> float:
+    """The wait after the failed ``attempt`` (from 1), in seconds.
 
-    ``budget`` is how long a read is tried for, all attempts together. A write is tried no longer than one request
-    may take, because the next holder of our Lease waits that long for writes still under way.
+    Exponential with full jitter, ``fraction`` being a random number in [0, 1), and never sooner than the server asked
+    for.
     """
-
-    attempts: int = 8
-    base: float = 0.25
-    cap: float = 8.0
-    budget: float = 60.0
-
-    def delay(self, attempt: int, retry_after: float | None, fraction: float) -> float:
-        """The wait after the failed ``attempt`` (from 1).
-
-        Exponential with full jitter, ``fraction`` being a random number in [0, 1), and never sooner than the server
-        asked for.
-        """
-        jittered = min(self.cap, self.base * 2.0 ** (attempt - 1)) * fraction
-        return jittered if retry_after is None else retry_after + min(jittered, self.base)
+    jittered = min(_CAP, _BASE * 2.0 ** (attempt - 1)) * fraction
+    return jittered if retry_after is None else retry_after + min(jittered, _BASE)
 
 
 class RateLimit:
@@ -66,13 +61,13 @@ class RateLimit:
 class ConcurrencyWindow:
     """How many requests may be under way: more while latency does not grow with them, fewer when the server throttles.
 
-    It begins with ``first`` or ``most``, whichever is less. After each round of as many answers as it allows it grows
-    by one if the mean latency is that of the best round, or nearly, and shrinks by one, not below ``first``, if it is
-    not. A throttled request halves it, and others that were sent before that do not halve it again.
+    It begins with FIRST_CONCURRENCY or ``most``, whichever is less. After each round of as many answers as it allows it
+    grows by one if the mean latency is that of the best round, or nearly, and shrinks by one, not below its beginning,
+    if it is not. A throttled request halves it, and others that were sent before that do not halve it again.
     """
 
-    def __init__(self, most: int, *, first: int) -> None:
-        self.size = self._first = max(1, min(first, most))
+    def __init__(self, most: int) -> None:
+        self.size = self._first = max(1, min(FIRST_CONCURRENCY, most))
         self._most = most
         self._best = math.inf
         self._seconds = 0.0

@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 from urllib.parse import quote, urlencode
 
 from migrator import exact_json
@@ -19,10 +20,10 @@ from migrator.gc_paused import gc_paused
 from migrator.resources import LEASES, POD_CLIQUES, PODS, Op, Resource
 from migrator.store import FIELD_MANAGER, PAGE_SIZE, Deadline, DryRun, Listing, Look, Write, in_turn
 from migrator.stores.kube.kubeconfig import api_client
-from migrator.stores.kube.pages import Ahead, ListMovedError, pages
-from migrator.stores.kube.retry import RateLimit, Retry
+from migrator.stores.kube.pages import ListMovedError, pages
+from migrator.stores.kube.retry import RateLimit
 from migrator.stores.kube.stream import Stream
-from migrator.stores.kube.transport import JSON, OnRequest, Request, Timing, Transport
+from migrator.stores.kube.transport import JSON, Request, Timing, Transport
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -36,10 +37,6 @@ _GO_ESCAPES: Final = {character: f"\\u{ord(character):04x}" for character in "<>
 #: How many times a list is started before it is given up, because its snapshot expired or moved.
 MAX_LIST_STARTS: Final = 5
 
-#: A Lease must be renewed well within its duration, so no request for one may hang for longer; client-go halves its
-#: renew deadline of 10 s in the same way (``tools/leaderelection/resourcelock/interface.go:NewFromKubeconfig``).
-_LEASE_TIMEOUT: Final = 5.0
-
 _METADATA: Final = f"{JSON};as=PartialObjectMetadata;v=v1;g=meta.k8s.io,{JSON}"
 _METADATA_LIST: Final = f"{JSON};as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,{JSON}"
 
@@ -49,7 +46,6 @@ _PLAIN: Final = json.JSONDecoder()
 
 #: The method of each verb, and the type of its body.
 _METHODS: Final = {
-    "list": ("GET", ""),
     "get": ("GET", ""),
     "create": ("POST", JSON),
     "patch": ("PATCH", "application/json-patch+json"),
@@ -70,10 +66,8 @@ def connect(
     request_timeout: float | None = 15.0,
     qps: float | None = None,
     dry_run: DryRun = DryRun.NONE,
-    retry: Retry | None = None,
     deadline: Deadline | None = None,
     timing: Timing | None = None,
-    on_request: OnRequest | None = None,
 ) -> KubeStore:
     """The cluster that kubectl would talk to with the same flags.
 
@@ -84,50 +78,34 @@ def connect(
     transport = Transport(
         api_client(kubeconfig, context),
         request_timeout=request_timeout or LONGEST_REQUEST,
-        retry=retry,
         limit=RateLimit(qps, clock=timing.clock) if qps else None,
         deadline=deadline,
         timing=timing,
-        on_request=on_request,
     )
     return KubeStore(transport, dry_run=dry_run)
 
 
+@dataclass(frozen=True)
 class KubeStore:
     """A cluster, behind one transport."""
 
-    is_cluster = True
-
-    def __init__(
-        self,
-        transport: Transport,
-        *,
-        dry_run: DryRun = DryRun.NONE,
-        field_manager: str = FIELD_MANAGER,
-        left: Callable[[], float] | None = None,
-    ) -> None:
-        self.dry_run = dry_run
-        self._left = left
-        self.name = transport.server
-        self._transport = transport
-        self._ahead = Ahead(transport)
-        self._field_manager = field_manager
-        dry = {"dryRun": "All"} if dry_run is DryRun.SERVER else {}
-        self._shared = lru_cache(maxsize=1024)(self._share)
-        self._query = urlencode({"fieldManager": field_manager, "fieldValidation": "Strict", **dry})
+    _transport: Transport
+    dry_run: DryRun = DryRun.NONE
+    _left: Callable[[], float] | None = None
+    is_cluster: ClassVar = True
 
     @property
-    def request_timeout(self) -> float:
-        """See :attr:`migrator.store.Store.request_timeout`."""
-        return self._transport.request_timeout
+    def name(self) -> str:
+        """The address of the API server."""
+        return self._transport.server
 
     def in_dry_run(self, mode: DryRun) -> KubeStore:
         """The same cluster over the same connections, with writes in ``mode``."""
-        return KubeStore(self._transport, dry_run=mode, field_manager=self._field_manager, left=self._left)
+        return replace(self, dry_run=mode)
 
     def within(self, left: Callable[[], float]) -> KubeStore:
         """See :meth:`migrator.store.Store.within`."""
-        return KubeStore(self._transport, dry_run=self.dry_run, field_manager=self._field_manager, left=left)
+        return replace(self, _left=left)
 
     def list(
         self,
@@ -142,8 +120,8 @@ class KubeStore:
         then: Listing | None = None,
     ) -> tuple[T, ...]:
         """See :meth:`migrator.store.Store.list`."""
-        request = self._first_page(Listing(resource, namespace, label_selector, field_selector, metadata_only))
-        following = self._first_page(then) if then is not None else None
+        request = _first_page(Listing(resource, namespace, label_selector, field_selector, metadata_only))
+        following = _first_page(then) if then is not None else None
         for _ in range(MAX_LIST_STARTS):
             try:
                 with gc_paused():
@@ -220,25 +198,6 @@ class KubeStore:
         except (NotFound, Conflict):
             return
 
-    def _first_page(self, wanted: Listing) -> Request:
-        """The request for the first page of a list.
-
-        Without ``resourceVersion``, so that every list is consistent: 0 would be a cache of unknown age, and would
-        ignore the limit.
-        """
-        query = {"limit": str(PAGE_SIZE)}
-        if wanted.label_selector:
-            query["labelSelector"] = wanted.label_selector
-        if wanted.field_selector:
-            query["fieldSelector"] = wanted.field_selector
-        return Request(
-            self._share("list", wanted.resource, wanted.namespace or "")[0],
-            f"list {wanted.resource.qualified_name}",
-            query=urlencode(query),
-            accept=_METADATA_LIST if wanted.metadata_only else JSON,
-            repeatable=True,
-        )
-
     def _listing(
         self,
         first: Request,
@@ -253,10 +212,10 @@ class KubeStore:
             item["apiVersion"], item["kind"] = resource.api_version, resource.kind
             items.append(project(item))
             if look is not None:
-                look([item], text.encode("utf-8", "surrogateescape"))
+                look(item, text.encode("utf-8", "surrogateescape"))
 
         decoder = _PLAIN if resource in _WITHOUT_QUANTITIES else exact_json.decoder(repeated=True)
-        pages(first, self._ahead, decoder.raw_decode, take, then)
+        pages(first, self._transport.ahead, decoder.raw_decode, take, then)
         return tuple(items)
 
     def _patch(self, write: Write) -> Request:
@@ -265,43 +224,11 @@ class KubeStore:
         return self._request("patch", resource, namespace, name, subresource, body=body)
 
     def _request(
-        self,
-        verb: str,
-        resource: Resource,
-        namespace: str,
-        name: str,
-        subresource: str = "",
-        *,
-        body: bytes = b"",
+        self, verb: str, resource: Resource, namespace: str, name: str, subresource: str = "", *, body: bytes = b""
     ) -> Request:
-        path, suffix, what, shared = self._shared(verb, resource, namespace, subresource)
+        path, suffix, what, shared = _shared(verb, resource, namespace, subresource, self.dry_run)
         path = path if verb == "create" else f"{path}/{quote(name, safe='')}{suffix}"
         return Request(path, f"{what}{name}", body, self._left, *shared)
-
-    def _share(
-        self, verb: str, resource: Resource, namespace: str, subresource: str = ""
-    ) -> tuple[str, str, str, tuple[Any, ...]]:
-        """What all requests of one kind share: begin and end of their paths, begin of their names, and the rest."""
-        parts = ["apis", resource.group, resource.version] if resource.group else ["api", resource.version]
-        if namespace and resource.namespaced:
-            parts += ["namespaces", namespace]
-        kind, lease = f"{verb} {resource.kind} {subresource}".strip(), resource == LEASES
-        method, content_type = _METHODS[verb]
-        brief = verb == "patch" and (resource == PODS or resource.group in _BRIEF_GROUPS)  # metadata has plain integers
-        same = Request(
-            "",
-            "",
-            method=method,
-            query=self._query if verb in {"create", "patch"} else "",
-            accept=_METADATA if brief else JSON,
-            content_type=content_type,
-            repeatable=verb == "get" or self.dry_run is DryRun.SERVER,
-            timeout=_LEASE_TIMEOUT if lease else None,
-            urgent=lease,
-        )
-        path = "/" + "/".join(quote(part, safe="") for part in (*parts, resource.plural))
-        end = f"/{quote(subresource, safe='')}" if subresource else ""
-        return path, end, f"{kind} {namespace}/" if namespace else f"{kind} ", same[_DIFFERENT:]
 
     def _read(self, path: str) -> JSONObject:
         return self._object(Request(path, f"discover {path}", repeatable=True), json.loads)
@@ -315,6 +242,54 @@ class KubeStore:
         if not isinstance(value, dict):
             raise _unreadable(request)
         return value
+
+
+@lru_cache(maxsize=1024)
+def _shared(
+    verb: str, resource: Resource, namespace: str, subresource: str, dry_run: DryRun
+) -> tuple[str, str, str, tuple[Any, ...]]:
+    """What all requests of one kind share: begin and end of their paths, begin of their names, and the rest."""
+    kind = f"{verb} {resource.kind} {subresource}".strip()
+    method, content_type = _METHODS[verb]
+    brief = verb == "patch" and (resource == PODS or resource.group in _BRIEF_GROUPS)  # metadata has plain integers
+    dry = {"dryRun": "All"} if dry_run is DryRun.SERVER else {}
+    query = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict", **dry} if verb in {"create", "patch"} else {}
+    same = Request(
+        "",
+        "",
+        method=method,
+        query=urlencode(query),
+        accept=_METADATA if brief else JSON,
+        content_type=content_type,
+        repeatable=verb == "get" or dry_run is DryRun.SERVER,
+        of_lease=resource == LEASES,
+    )
+    end = f"/{quote(subresource, safe='')}" if subresource else ""
+    return _path(resource, namespace), end, f"{kind} {namespace}/" if namespace else f"{kind} ", same[_DIFFERENT:]
+
+
+def _first_page(wanted: Listing) -> Request:
+    """The request for the first page of a list.
+
+    Without ``resourceVersion``, so that every list is consistent: 0 would be a cache of unknown age, and would ignore
+    the limit.
+    """
+    query = {"limit": PAGE_SIZE, "labelSelector": wanted.label_selector, "fieldSelector": wanted.field_selector}
+    return Request(
+        _path(wanted.resource, wanted.namespace or ""),
+        f"list {wanted.resource.qualified_name}",
+        query=urlencode({key: value for key, value in query.items() if value}),
+        accept=_METADATA_LIST if wanted.metadata_only else JSON,
+        repeatable=True,
+    )
+
+
+def _path(resource: Resource, namespace: str) -> str:
+    """Where the objects of a kind are, in all namespaces if none is given."""
+    parts = ["apis", resource.group, resource.version] if resource.group else ["api", resource.version]
+    if namespace and resource.namespaced:
+        parts += ["namespaces", namespace]
+    return "/" + "/".join(quote(part, safe="") for part in (*parts, resource.plural))
 
 
 def _outcome(request: Request, answer: bytes | MigratorError) -> MigratorError | None:

@@ -12,6 +12,7 @@ import select
 import time
 from collections import deque
 from collections.abc import Callable, Generator
+from http import HTTPStatus
 from itertools import count
 from typing import Final, Generic, TypeAlias, TypeVar
 
@@ -19,8 +20,6 @@ from urllib3.exceptions import HTTPError
 from urllib3.exceptions import TimeoutError as TooLate
 
 from migrator.errors import MigratorError
-from migrator.store import FIRST_CONCURRENCY
-from migrator.stores.kube import responses
 from migrator.stores.kube.retry import ConcurrencyWindow
 from migrator.stores.kube.transport import Call, Request, Transport
 from migrator.stores.kube.wire import Connection, Received
@@ -30,7 +29,7 @@ K = TypeVar("K")
 #: A write and its outcome: the body of the answer, or an error without its traceback, which would refer to itself.
 Ended: TypeAlias = tuple[K, Request, bytes | MigratorError]
 
-_THROTTLED: Final = frozenset({responses.TOO_MANY_REQUESTS, responses.UNAVAILABLE})
+_THROTTLED: Final = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
 
 
 class Stream(Generic[K]):
@@ -39,7 +38,7 @@ class Stream(Generic[K]):
     def __init__(self, transport: Transport, take: Callable[[], tuple[K, Request] | None], *, concurrency: int) -> None:
         self._transport = transport
         self._take = take
-        self._window = ConcurrencyWindow(concurrency, first=FIRST_CONCURRENCY)
+        self._window = ConcurrencyWindow(concurrency)
         self._poll = select.poll()
         self._flying: dict[int, tuple[K, Call, Connection]] = {}  # by their sockets' numbers
         self._waiting: list[tuple[float, int, K, Call]] = []  # to be sent again, and when

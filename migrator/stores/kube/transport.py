@@ -12,8 +12,10 @@ import random
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Final, NamedTuple, NoReturn
 
 from kubernetes.client import ApiClient
@@ -33,15 +35,16 @@ from migrator.errors import (
 )
 from migrator.store import LONGEST_WRITE, Deadline
 from migrator.stores.kube import responses
-from migrator.stores.kube.retry import RateLimit, Retry
+from migrator.stores.kube.retry import ATTEMPTS, BUDGET, RateLimit, delay
 from migrator.stores.kube.wire import Connection, Connector, Received, lines_of
-
-#: ``method``, path, HTTP status (0 where there was no answer) and seconds of every request sent.
-OnRequest = Callable[[str, str, int, float], None]
 
 JSON: Final = "application/json"
 _USER_AGENT: Final = f"grove-migrator/{__version__}"
 _LEAST_TIME: Final = 1.0
+
+#: A Lease must be renewed well within its duration, so no request for one may hang for longer; client-go halves its
+#: renew deadline of 10 s in the same way (``tools/leaderelection/resourcelock/interface.go:NewFromKubeconfig``).
+_LEASE_TIMEOUT: Final = 5.0
 
 #: What the HTTP library accepts as a timeout, in seconds.
 SHORTEST_TIMEOUT: Final = 0.001
@@ -57,8 +60,8 @@ _FIRST_ATTEMPTS: Final = 3
 class Request(NamedTuple):
     """One request; ``what`` names it in messages, and ``query`` is encoded.
 
-    ``repeatable``: sending it twice does no harm. ``timeout``: for this request alone, in seconds. ``urgent``: the
-    rate limit does not apply. ``left``: how many seconds remain in which it may be under way; it may raise.
+    ``repeatable``: sending it twice does no harm. ``of_lease``: it has a time limit of its own, and the rate limit does
+    not apply. ``left``: how many seconds remain in which it may be under way; it may raise.
     """
 
     path: str
@@ -70,8 +73,7 @@ class Request(NamedTuple):
     accept: str = JSON
     content_type: str = ""
     repeatable: bool = False
-    timeout: float | None = None
-    urgent: bool = False
+    of_lease: bool = False
 
     def url(self, limit: float) -> str:
         """Path and query; a write asks the server to work on it no longer than ``limit`` seconds.
@@ -134,25 +136,21 @@ class Transport:
         api_client: ApiClient,
         *,
         request_timeout: float,
-        retry: Retry | None = None,
         limit: RateLimit | None = None,
         deadline: Deadline | None = None,
         timing: Timing | None = None,
-        on_request: OnRequest | None = None,
     ) -> None:
         self.request_timeout = request_timeout
         self.server = str(api_client.configuration.host)
         self._configuration = api_client.configuration
         self._pools = api_client.rest_client.pool_manager
-        self._connector: Connector | None = None
         self._idle: list[Connection] = []
-        self._retry = retry or Retry()
         self.limit = limit
         self.timing = timing or Timing()
         self._deadline = deadline or Deadline(self.timing.clock)
-        self.on_request = on_request
         self._credentials = threading.Lock()
         self._known: tuple[float, dict[tuple[str, str], dict[str, str]]] = (-math.inf, {})  # see _signed
+        self.ahead = Ahead(self)
         self._has_answered = False  # whether there has ever been an answer
 
     def send(self, request: Request, begun: Flight | None = None) -> bytes:
@@ -175,7 +173,7 @@ class Transport:
         return self._attempt(Call(request, self.until(request)))  # the wait for the limit is not part of its time
 
     def _pass_limit(self, request: Request) -> None:
-        while self.limit is not None and not request.urgent and (pause := self.limit.take()):
+        while self.limit is not None and not request.of_lease and (pause := self.limit.take()):
             self.timing.sleep(pause)
 
     def _attempt(self, call: Call) -> Flight:
@@ -216,8 +214,6 @@ class Transport:
         try:
             connection = self._connection(call)
         except HTTPError as error:
-            call.sent = self.timing.clock()
-            self._report(call, 0)
             self._unanswered(call, error, sent=False)
             return None
         try:
@@ -231,6 +227,10 @@ class Transport:
         call.sent, call.expires = self.timing.clock(), time.monotonic() + timeout
         return connection, headers, timeout
 
+    @cached_property
+    def _connector(self) -> Connector:
+        return Connector(self._pools, self._configuration.host)
+
     def _connection(self, call: Call) -> Connection:
         try:
             while not (connection := self._idle.pop()).is_idle():
@@ -238,21 +238,18 @@ class Transport:
         except IndexError:  # other threads take connections too, so that asking first would prove nothing
             connection = None
         if connection is None:
-            left = min(call.until - self.timing.clock(), call.request.timeout or self.request_timeout)
-            self._connector = self._connector or Connector(self._pools, self.server)
+            left = min(call.until - self.timing.clock(), self._limit_of(call.request))
             connection = self._connector.connect(max(left, SHORTEST_TIMEOUT))
         return connection
 
-    def _report(self, call: Call, code: int) -> None:
-        if self.on_request is not None:
-            self.on_request(call.request.method, call.request.path, code, self.timing.clock() - call.sent)
+    def _limit_of(self, request: Request) -> float:
+        return _LEASE_TIMEOUT if request.of_lease else self.request_timeout
 
     def until(self, request: Request) -> float:
         """The time of the clock at which a request that begins now is given up."""
-        timeout = request.timeout or self.request_timeout
+        timeout = self._limit_of(request)
         patient = request.repeatable and self._has_answered
-        budget = max(timeout, self._retry.budget) if patient else timeout
-        return self.timing.clock() + budget
+        return self.timing.clock() + (max(timeout, BUDGET) if patient else timeout)
 
     def ended(self, call: Call, connection: Connection, came: Received | HTTPError) -> bytes | None:
         """The body, or ``None`` where the request may be sent again after ``call.wait``; raises what it ends with.
@@ -261,7 +258,6 @@ class Transport:
         """
         if isinstance(came, HTTPError):
             connection.close()
-            self._report(call, 0)
             self._unanswered(call, came, sent=True)
             return None
         request, code = call.request, came.status
@@ -269,7 +265,6 @@ class Transport:
             self._idle.append(connection)
         else:
             connection.close()
-        self._report(call, code)
         self._has_answered = True
         if code in responses.OK:
             return came.data
@@ -279,8 +274,8 @@ class Transport:
             if call.doubtful and isinstance(failure, TestFailed | Conflict | AlreadyExists):
                 raise LostReply(f"{request.what}: an earlier attempt may have been applied ({failure})") from failure
             raise failure
-        if not request.repeatable and responses.may_have_been_applied(code):
-            call.doubtful = True
+        if not request.repeatable and code in responses.SERVER_ERRORS:
+            call.doubtful = True  # a timeout of etcd is a 500
         asked = responses.retry_after(came.headers, status, self.timing.now())
         self._again(call, responses.describe(code, status), asked)
         return None
@@ -292,8 +287,7 @@ class Transport:
         except (ConfigException, OSError) as error:
             raise NotAuthorised(f"{request.what}: the credentials cannot be renewed: {error}") from error
         form = request.accept, request.content_type
-        headers = known.get(form)
-        if headers is None:
+        if form not in known:
             headers = {"Accept": request.accept, "User-Agent": _USER_AGENT, **known["", ""]}
             if request.content_type:
                 headers["Content-Type"] = request.content_type
@@ -305,7 +299,7 @@ class Transport:
                     "than printable ASCII; correct it in the kubeconfig, or where its credential plugin gets it"
                 ) from None
             known[form] = headers
-        return headers
+        return known[form]
 
     def _signed(self) -> dict[tuple[str, str], dict[str, str]]:
         """The headers of each form of request while the credentials are fresh; at first those with them alone."""
@@ -328,7 +322,7 @@ class Transport:
         Raises :class:`~migrator.errors.LeaseLost` where no time is left in which a write may be under way.
         """
         request = call.request
-        timeout = request.timeout or self.request_timeout
+        timeout = self._limit_of(request)
         if request.method == "GET":
             return timeout
         if not request.repeatable:
@@ -340,38 +334,54 @@ class Transport:
 
     def _least(self, request: Request) -> float:
         """The time without which another attempt is not worth it: cut short, it would only lose its reply."""
-        return min(_LEAST_TIME, (request.timeout or self.request_timeout) / 4)
+        return min(_LEAST_TIME, self._limit_of(request) / 4)
 
     def _unanswered(self, call: Call, error: HTTPError, *, sent: bool) -> None:
         """Return if the request may be sent again after ``call.wait``, or raise what it ends with.
 
         ``sent``: the server may have it.
         """
-        host, text = self._configuration.host, _explain(error)
+        what, host, text = call.request.what, self._configuration.host, _explain(error)
         if isinstance(error, SSLError) and "CERTIFICATE_VERIFY_FAILED" in str(error):
-            raise Unreachable(
-                f"{call.request.what}: {host} presents a certificate that is not trusted: {text}"
-            ) from error
+            raise Unreachable(f"{what}: {host} presents a certificate that is not trusted: {text}") from error
         if isinstance(error, LocationValueError):
-            raise Unreachable(f"{call.request.what}: {host} is not an address: {text}") from error
+            raise Unreachable(f"{what}: {host} is not an address: {text}") from error
         if not call.request.repeatable and sent:
-            raise LostReply(
-                f"{call.request.what}: the request was sent and no answer came from {host}: {text}"
-            ) from error
+            raise LostReply(f"{what}: the request was sent and no answer came from {host}: {text}") from error
         self._again(call, f"no answer from {host}: {text}", None)
 
     def _again(self, call: Call, last: str, asked: float | None) -> None:
-        delay = self._retry.delay(call.attempt, asked, self.timing.chance())
         left = min(call.until - self.timing.clock() - self._least(call.request), self._deadline.remaining())
-        attempts = self._retry.attempts if self._has_answered else min(self._retry.attempts, _FIRST_ATTEMPTS)
-        call.wait, call.last = delay, last
-        if call.attempt >= attempts or delay >= left:
+        call.wait, call.last = delay(call.attempt, asked, self.timing.chance()), last
+        if call.attempt >= (ATTEMPTS if self._has_answered else _FIRST_ATTEMPTS) or call.wait >= left:
             self._give_up(call)
 
     def _give_up(self, call: Call) -> NoReturn:
         tries = f"{call.attempt} attempts" if call.attempt > 1 else "1 attempt"
         what = f"{call.request.what}: {call.last} (gave up after {tries})"
         raise LostReply(what) if call.doubtful else Unreachable(what)
+
+
+class Ahead:
+    """Sends the next request before an answer is parsed; it waits in the socket's buffers meanwhile."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._coming: tuple[Request, Flight] | None = None
+
+    def begin(self, request: Request | None) -> None:
+        """Send a request that is likely to be next; what goes wrong is raised when it is."""
+        if request is not None:
+            with suppress(MigratorError):
+                self._coming = request, self._transport.begin(request)
+
+    def send(self, request: Request) -> bytes:
+        """The answer to a request, which may have begun; what another one brings is dropped, so that it never ages."""
+        coming, self._coming = self._coming, None
+        if coming is None or coming[0] == request:
+            return self._transport.send(request, coming and coming[1])
+        coming[1].drop()
+        return self._transport.send(request)
 
 
 def _explain(error: HTTPError) -> str:

@@ -18,8 +18,8 @@ VALUE = "9d897d788d8574bcd49"
 def seen(raw: dict[str, Any]) -> list[tuple[str, str, str | None]]:
     """Pointer, value and set of everything that is reported of one object."""
     of_file, of_server = Sweep(), Sweep()
-    of_file.look([raw])
-    of_server.look([raw], exact_json.dumps([raw]).encode("utf-8", "surrogatepass"))
+    of_file.look(raw)
+    of_server.look(raw, exact_json.dumps(raw).encode("utf-8", "surrogatepass"))
     assert of_file.sightings == of_server.sightings
     return [(found.field, found.value, found.part_of) for found in of_file.sightings]
 
@@ -97,7 +97,7 @@ def test_an_object_that_is_read_twice_is_reported_once() -> None:
     """A list that begins again shows objects a second time."""
     sweep = Sweep()
     for _ in range(2):
-        sweep.look([{"kind": "PodClique", "metadata": {"name": "x"}, "spec": {"hash": VALUE}}])
+        sweep.look({"kind": "PodClique", "metadata": {"name": "x"}, "spec": {"hash": VALUE}})
     assert len(sweep.sightings) == 1
 
 
@@ -106,8 +106,8 @@ def test_what_is_kept_of_a_value_shows_what_the_whole_would() -> None:
     spec = {"containers": [{"name": "c"}, {"env": [{"name": "E", "value": "55fbb579647fbb4475c4"}]}], "n": 1, "d": {}}
     raw = {"kind": "PodClique", "metadata": {"name": "c", "uid": "u"}, "spec": {"podSpec": spec}}
     whole, kept = Sweep(), Sweep()
-    whole.look([raw])
-    kept.look([{**raw, "spec": {"podSpec": hashes_in(spec)}}])
+    whole.look(raw)
+    kept.look({**raw, "spec": {"podSpec": hashes_in(spec)}})
     assert [seen.field for seen in whole.sightings] == ["/spec/podSpec/containers/1/env/0/value"]
     assert kept.sightings == whole.sightings
     assert hashes_in({"containers": [{"name": "c"}]}) is None

@@ -129,11 +129,7 @@ def test_the_watched_store_is_the_store() -> None:
     store = pods(1)
     with progress.shown(Terminal(), WATCHED) as shown:
         watched = shown.watch(store)
-        assert (watched.is_cluster, watched.dry_run, watched.request_timeout) == (
-            store.is_cluster,
-            store.dry_run,
-            store.request_timeout,
-        )
+        assert (watched.is_cluster, watched.dry_run) == (store.is_cluster, store.dry_run)
         assert watched.in_dry_run(DryRun.CLIENT).dry_run is DryRun.CLIENT
         made = watched.create(PODS, "a", {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "new"}})
         assert watched.get(PODS, "a", "new") == made

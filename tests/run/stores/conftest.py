@@ -7,7 +7,20 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.support.fake_api import FakeApi, Serve
+from migrator.stores.kube.store import KubeStore
+from tests.support.fake_api import POD, FakeApi, Serve, store_on
+
+
+@pytest.fixture
+def api(serve: Serve) -> FakeApi:
+    """A server that says yes to everything."""
+    return serve(POD)
+
+
+@pytest.fixture
+def store(api: FakeApi) -> KubeStore:
+    """A store on that server."""
+    return store_on(api.url)
 
 
 @pytest.fixture

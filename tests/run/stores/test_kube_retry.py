@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,12 +20,16 @@ from migrator.errors import (
     Unreachable,
 )
 from migrator.errors import TestFailed as FailedTest
-from migrator.resources import CONFIG_MAPS, LEASES, PODS, Op
+from migrator.resources import CONFIG_MAPS, LEASES, PODS
 from migrator.store import Deadline, DryRun, Write
-from migrator.stores.kube.retry import RateLimit, Retry
+from migrator.stores.kube.retry import ATTEMPTS, BUDGET
 from migrator.stores.kube.store import KubeStore
 from tests.support.fake_api import (
-    ANONYMOUS_422,
+    FAILED_TEST,
+    OPS,
+    POD,
+    RESTARTING,
+    THROTTLED,
     Answer,
     FakeApi,
     FakeTime,
@@ -33,19 +37,15 @@ from tests.support.fake_api import (
     Reset,
     Serve,
     Step,
-    ok,
+    closed_port,
     status,
     store_on,
 )
 from tests.support.tables import table
 
-OPS = (Op("test", "/metadata/uid", "u"), Op("replace", "/metadata/labels/a", "b"))
-POD = ok(kind="Pod", metadata={"name": "p"})
-THROTTLED = status(429, "slow down", Retry_After="1")
-RESTARTING = status(503, "apiserver is shutting down")
 HICCUP = status(500, "etcdserver: request timed out")
 GARBAGE = Answer(200, b"<html>")
-CUT = Answer(200, {"kind": "Pod", "metadata": {"name": "p"}}, cut=7)
+CUT = replace(POD, cut=7)
 
 
 def get(store: KubeStore) -> Any:
@@ -93,16 +93,15 @@ def test_trouble_of_the_server_is_waited_out(serve: Serve, act: Act, trouble: An
 
 def test_retry_after_is_honoured(serve: Serve) -> None:
     """The server is not asked again before it wants to be."""
-    api = serve(status(429, "slow down", Retry_After="4"), POD)
     time = FakeTime()
-    get(store_on(api.url, time=time))
+    get(store_on(serve(status(429, "slow down", Retry_After="4"), POD).url, time=time))
     assert sum(time.slept) >= 4
 
 
 WRITES: tuple[Act, ...] = (patch, streamed, create, delete)
 DEFINITE = "What will not change by asking again is not asked again; a webhook that is down above all."
 FINAL: list[tuple[Answer, type[MigratorError]]] = [
-    (ANONYMOUS_422, FailedTest),
+    (FAILED_TEST, FailedTest),
     (status(404, "gone", reason="NotFound"), NotFound),
     (status(403, 'User "x" cannot patch', reason="Forbidden"), NotAuthorised),
     (status(500, 'failed calling webhook "a.b": no endpoints', reason="InternalError"), Rejected),
@@ -125,11 +124,11 @@ ENDINGS: list[tuple[str, tuple[Sequence[Act], Sequence[Step], type[MigratorError
     ("A read has nothing to be in doubt about.", ((get,), (HICCUP,), Unreachable, "HTTP 500", 0)),
     (
         "Our own first attempt may be what made the test fail, so it proves nothing.",
-        (WRITES[:2], (HICCUP, ANONYMOUS_422), LostReply, None, 2),
+        (WRITES[:2], (HICCUP, FAILED_TEST), LostReply, None, 2),
     ),
     (
         "Throttling applied nothing, so the failed test is somebody else's doing.",
-        (WRITES[:2], (THROTTLED, ANONYMOUS_422), FailedTest, None, 2),
+        (WRITES[:2], (THROTTLED, FAILED_TEST), FailedTest, None, 2),
     ),
     *((DEFINITE, (WRITES[:2], (answer,), error, None, 1)) for answer, error in FINAL),
 ]
@@ -143,7 +142,7 @@ def test_what_is_sent_again_and_how_it_ends(
     api = serve(*steps)
     with pytest.raises(error, match=said):
         act(store_on(api.url))
-    assert len(api.seen) in ([sent] if sent else range(2, Retry().attempts + 1))
+    assert len(api.seen) in ([sent] if sent else range(2, ATTEMPTS + 1))
 
 
 @pytest.mark.parametrize("lost", [Reset, CUT])
@@ -166,28 +165,21 @@ def test_a_write_of_a_dry_run_is_repeated(serve: Serve, lost: Step, patch: Act) 
 @PATCHES
 def test_a_server_that_never_answers(serve: Serve, patch: Act) -> None:
     """A write that nobody answers in time is a lost reply, a read is unreachable, both within their bounds."""
-    api = serve(Hang)
-    store = store_on(api.url, request_timeout=0.2)
+    store = store_on(serve(Hang).url, request_timeout=0.2)
     with pytest.raises(LostReply, match=r"patch Pod a/p: .*timed out"):
         patch(store)
     with pytest.raises(Unreachable, match=r"get Pod a/p: .*timed out"):
         get(store)
 
 
-def closed_port() -> str:
-    """An address at which nothing listens."""
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{unused.getsockname()[1]}"
-
-
 @pytest.mark.parametrize("act", [get, patch, streamed])
 @pytest.mark.parametrize("address", [closed_port, lambda: "http://no-such-host.invalid"])
 def test_no_server_at_all_ends_soon(act: Act, address: Callable[[], str]) -> None:
     """A wrong address is reported within a second of waiting, and a write that was never sent is not a lost reply."""
-    time = FakeTime()
-    with pytest.raises(Unreachable, match="gave up after 3 attempts"):
-        act(store_on(address(), time=time))
+    time, url = FakeTime(), address()
+    with pytest.raises(Unreachable, match=rf"no answer from {url}: .*\(gave up after 3 attempts\)") as caught:
+        act(store_on(url, time=time))
+    assert caught.value.exit_code == 1
     assert sum(time.slept) < 1
 
 
@@ -214,27 +206,26 @@ def test_a_server_that_restarts_is_waited_for(act: Act) -> None:
 @PATCHES
 def test_attempts_of_a_write_share_the_time_of_one(serve: Serve, patch: Act) -> None:
     """A process that takes our Lease over waits one request timeout: no attempt of ours begins later."""
-    api = serve(status(429, "slow down", Retry_After="2"))
     time = FakeTime()
     with pytest.raises(Unreachable):
-        patch(store_on(api.url, time=time, request_timeout=9.0))
+        patch(store_on(serve(status(429, "slow down", Retry_After="2")).url, time=time, request_timeout=9.0))
     assert sum(time.slept) < 9
 
 
 def test_a_read_may_take_longer_than_one_request(serve: Serve) -> None:
     """Reads go on for the whole budget of retries."""
-    api = serve(POD, status(429, "slow down", Retry_After="6"))
     time = FakeTime()
-    store = store_on(api.url, time=time, request_timeout=5.0, retry=Retry(attempts=99, budget=40.0))
+    store = store_on(serve(POD, status(429, "slow down", Retry_After="12")).url, time=time, request_timeout=5.0)
     get(store)
     with pytest.raises(Unreachable):
         get(store)
-    assert 30 < sum(time.slept) < 40
+    assert 48 <= sum(time.slept) < BUDGET
 
 
 def test_a_wait_beyond_the_deadline_is_not_begun(serve: Serve) -> None:
     """The run's own deadline bounds every retry; extended, retries go on."""
-    api = serve(POD, status(429, "slow down", Retry_After="5"), status(429, "slow down", Retry_After="5"), POD)
+    slow_down = status(429, "slow down", Retry_After="5")
+    api = serve(POD, slow_down, slow_down, POD)
     time = FakeTime()
     deadline = Deadline(time, 3)
     store = store_on(api.url, time=time, deadline=deadline)
@@ -247,9 +238,8 @@ def test_a_wait_beyond_the_deadline_is_not_begun(serve: Serve) -> None:
 
 def test_the_rate_limit_counts_every_request_but_those_for_leases(serve: Serve) -> None:
     """A Lease renewal never waits behind a queue of patches."""
-    api = serve(POD)
     time = FakeTime()
-    store = store_on(api.url, time=time, limit=lambda clock: RateLimit(1, clock=clock))
+    store = store_on(serve(POD).url, time=time, qps=1)
     for _ in range(3):
         store.get(LEASES, "a", "l")
     assert time.slept == []
@@ -258,22 +248,10 @@ def test_the_rate_limit_counts_every_request_but_those_for_leases(serve: Serve) 
     assert time.slept == [1.0, 1.0]
 
 
-def test_the_wait_for_the_rate_limit_is_not_part_of_a_request_s_time(serve: Serve) -> None:
+def test_the_wait_for_the_rate_limit_is_not_part_of_a_request_s_time(api: FakeApi) -> None:
     """A write that waited for longer than one may take has all of its time when it is sent."""
-    api = serve(POD)
-    store = store_on(api.url, time=FakeTime(), request_timeout=5.0, limit=lambda clock: RateLimit(0.1, clock=clock))
+    store = store_on(api.url, time=FakeTime(), request_timeout=5.0, qps=0.1)
     assert [patch(store) and api.seen[-1].query["timeout"] for _ in range(2)] == ["5.000s", "5.000s"]
-
-
-def test_every_request_is_reported(serve: Serve) -> None:
-    """Method, path and status of each attempt are reported, 0 where there was no answer."""
-    api = serve(POD, Reset, THROTTLED, POD)
-    told: list[tuple[str, str, int]] = []
-    store = store_on(api.url, on_request=lambda method, path, code, _seconds: told.append((method, path, code)))
-    get(store)
-    get(store)
-    path = "/api/v1/namespaces/a/pods/p"
-    assert told == [("GET", path, 200), ("GET", path, 0), ("GET", path, 429), ("GET", path, 200)]
 
 
 def test_an_answer_that_is_no_json_is_no_value(serve: Serve) -> None:

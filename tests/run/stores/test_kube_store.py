@@ -10,21 +10,12 @@ import pytest
 
 from migrator.errors import ApiError, LeaseLost, NotFound, Unreachable
 from migrator.exact_json import JSONNumber
-from migrator.resources import (
-    CONFIG_MAPS,
-    DEPLOYMENTS,
-    LEASES,
-    POD_CLIQUE_SETS,
-    POD_CLIQUES,
-    PODS,
-    Op,
-    Resource,
-)
-from migrator.store import DryRun
+from migrator.resources import CONFIG_MAPS, DEPLOYMENTS, LEASES, POD_CLIQUE_SETS, POD_CLIQUES, PODS, Op, Resource
+from migrator.store import PAGE_SIZE, DryRun, Listing
 from migrator.stores.kube import wire
-from migrator.stores.kube.store import MAX_LIST_STARTS
-from migrator.stores.kube.wire import Connector
-from tests.support.fake_api import Answer, Seen, Serve, ok, status, store_on
+from migrator.stores.kube.store import MAX_LIST_STARTS, KubeStore
+from testbed.controlplane.client import eventually
+from tests.support.fake_api import RESTARTING, Answer, FakeApi, Reset, Seen, Serve, ok, status, store_on
 from tests.support.memory_objects import NAMESPACES
 
 OPS = (Op("test", "/a", None), Op("add", "/b", JSONNumber("1e3")), Op("remove", "/c"))
@@ -56,17 +47,15 @@ def name(item: dict[str, Any]) -> str:
         ),
     ],
 )
-def test_paths(serve: Serve, resource: Resource, at: tuple[str, str], subresource: str, path: str) -> None:
+def test_paths(api: FakeApi, resource: Resource, at: tuple[str, str], subresource: str, path: str) -> None:
     """Core and grouped, namespaced and cluster-scoped resources, and subresources, are where Kubernetes has them."""
-    api = serve(ok(metadata={}))
     store_on(api.url).get(resource, *at, subresource=subresource)
     assert api.seen[0].path == path
 
 
-def test_patch_is_strict_named_and_complete(serve: Serve) -> None:
+def test_patch_is_strict_named_and_complete(api: FakeApi, store: KubeStore) -> None:
     """Every patch carries field manager, strict validation, and the value of every operation but remove."""
-    api = serve(ok(metadata={}))
-    store_on(api.url).patch(CONFIG_MAPS, "a", "n", OPS)
+    store.patch(CONFIG_MAPS, "a", "n", OPS)
     seen = api.seen[0]
     assert seen.method == "PATCH"
     assert seen.query == {"fieldManager": "grove-migrator", "fieldValidation": "Strict", "timeout": "10.000s"}
@@ -101,18 +90,16 @@ def test_numbers_keep_their_spelling(serve: Serve) -> None:
     ],
 )
 def test_answers_to_large_patches_are_metadata_only(
-    serve: Serve, resource: Resource, subresource: str, *, brief: bool
+    api: FakeApi, store: KubeStore, resource: Resource, subresource: str, *, brief: bool
 ) -> None:
     """Nobody looks at a patched pod, but a Lease's answer holds its new version and spec."""
-    api = serve(ok(metadata={}))
-    store_on(api.url).patch(resource, "a", "n", OPS, subresource=subresource)
+    store.patch(resource, "a", "n", OPS, subresource=subresource)
     assert ("PartialObjectMetadata;" in api.seen[0].headers["Accept"]) is brief
 
 
-def test_server_side_dry_run_marks_every_write(serve: Serve) -> None:
+def test_server_side_dry_run_marks_every_write(api: FakeApi, store: KubeStore) -> None:
     """Patch, create and delete all say dryRun=All, and a store put into dry run later does so too."""
-    api = serve(ok(metadata={}))
-    store = store_on(api.url).in_dry_run(DryRun.SERVER)
+    store = store.in_dry_run(DryRun.SERVER)
     store.patch(PODS, "a", "n", OPS)
     store.create(CONFIG_MAPS, "a", {"metadata": {"name": "n"}})
     store.delete(CONFIG_MAPS, "a", "n", "u")
@@ -121,10 +108,9 @@ def test_server_side_dry_run_marks_every_write(serve: Serve) -> None:
     assert store.dry_run is DryRun.SERVER
 
 
-def test_client_side_dry_run_sends_no_write(serve: Serve) -> None:
+def test_client_side_dry_run_sends_no_write(api: FakeApi, store: KubeStore) -> None:
     """Reads go out, writes stay here."""
-    api = serve(ok(metadata={}))
-    store = store_on(api.url, dry_run=DryRun.CLIENT)
+    store = store.in_dry_run(DryRun.CLIENT)
     assert store.patch(PODS, "a", "n", OPS) == {}
     assert store.create(CONFIG_MAPS, "a", {"metadata": {"name": "n"}}) == {"metadata": {"name": "n"}}
     store.delete(CONFIG_MAPS, "a", "n", "u")
@@ -141,22 +127,54 @@ def test_delete_is_done_when_the_object_is_not_there(serve: Serve, answer: Answe
 
 
 def test_list_reads_every_page_consistently(serve: Serve) -> None:
-    """Pages of 500 to the end, never from a cache of unknown age; every item has its kind."""
+    """Pages to the end, never from a cache of unknown age; every item has its kind."""
     api = serve(page("a", "b", more="t1"), page("c", more="t2"), page("d"))
     listing = store_on(api.url).list(PODS, lambda item: (item["kind"], item["apiVersion"], name(item)))
     assert listing == tuple(("Pod", "v1", which) for which in "abcd")
     assert [seen.query for seen in api.seen] == [
-        {"limit": "500"},
-        {"limit": "500", "continue": "t1"},
-        {"limit": "500", "continue": "t2"},
+        {"limit": str(PAGE_SIZE)},
+        {"limit": str(PAGE_SIZE), "continue": "t1"},
+        {"limit": str(PAGE_SIZE), "continue": "t2"},
     ]
+
+
+def test_the_next_list_is_asked_for_while_one_is_parsed(serve: Serve) -> None:
+    """The request for the next list is there before the last page is parsed, and it is sent once."""
+    api = serve(page("a"), page("b"))
+    store = store_on(api.url)
+
+    def look(item: dict[str, Any]) -> str:
+        eventually(lambda: len(api.seen) > 1, what="the next list was not asked for")
+        return name(item)
+
+    assert store.list(PODS, look, then=Listing(POD_CLIQUES, "a", metadata_only=True)) == ("a",)
+    assert store.list(POD_CLIQUES, name, namespace="a", metadata_only=True) == ("b",)
+    assert [request.path for request in api.seen] == [
+        "/api/v1/pods",
+        "/apis/grove.io/v1alpha1/namespaces/a/podcliques",
+    ]
+
+
+def test_a_list_that_was_asked_for_early_is_sent_again_like_any_other(serve: Serve) -> None:
+    """A server that ends the connection, or is overloaded, costs the next list an attempt and no more."""
+    for answer in (Reset, RESTARTING):
+        api = serve(page("a"), answer, page("b"))
+        store = store_on(api.url)
+        assert store.list(PODS, name, then=Listing(POD_CLIQUES)) == ("a",)
+        assert store.list(POD_CLIQUES, name) == ("b",)
+        assert len(api.seen) == 3
+
+
+def test_the_store_has_the_name_of_its_server(store: KubeStore, api: FakeApi) -> None:
+    """`plan -o json`, `check` and the question before a run name the server."""
+    assert store.name == api.url
 
 
 def test_list_asks_for_what_is_wanted(serve: Serve) -> None:
     """Namespace, selector and metadata only."""
     api = serve(page())
     store_on(api.url).list(PODS, name, namespace="a", label_selector="x=y,z!=w", metadata_only=True)
-    seen = api.seen[0]
+    (seen,) = api.seen
     assert seen.path == "/api/v1/namespaces/a/pods"
     assert seen.query["labelSelector"] == "x=y,z!=w"
     assert seen.headers["Accept"].startswith("application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io")
@@ -165,10 +183,8 @@ def test_list_asks_for_what_is_wanted(serve: Serve) -> None:
 def test_metadata_keeps_the_kind_of_its_object(serve: Serve) -> None:
     """An item of a metadata list says PartialObjectMetadata of itself; we know better."""
     item = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {"name": "p"}}
-    api = serve(ok(metadata={"resourceVersion": "1"}, items=[item]))
-    listing = store_on(api.url).list(
-        POD_CLIQUES, lambda found: (found["apiVersion"], found["kind"]), metadata_only=True
-    )
+    store = store_on(serve(ok(metadata={"resourceVersion": "1"}, items=[item])).url)
+    listing = store.list(POD_CLIQUES, lambda found: (found["apiVersion"], found["kind"]), metadata_only=True)
     assert listing == (("grove.io/v1alpha1", "PodClique"),)
 
 
@@ -176,8 +192,7 @@ def test_an_expired_list_begins_again(serve: Serve) -> None:
     """After a 410 everything is read anew; the token that it offers is never used, nothing is kept twice."""
     expired = Answer(410, {"kind": "Status", "reason": "Expired", "code": 410, "metadata": {"continue": "newer"}})
     api = serve(page("a", more="t1"), expired, page("a", version="9", more="t2"), page("b", version="9"))
-    listing = store_on(api.url).list(PODS, name)
-    assert listing == ("a", "b")
+    assert store_on(api.url).list(PODS, name) == ("a", "b")
     assert [seen.query.get("continue") for seen in api.seen] == [None, "t1", None, "t2"]
 
 
@@ -208,15 +223,13 @@ def test_a_resource_that_is_not_installed_is_not_found(serve: Serve) -> None:
 
 def test_a_failure_in_mid_list_fails_the_list(serve: Serve) -> None:
     """An outage must never look like fewer pods."""
-    api = serve(page("a", more="t"), status(400, "invalid continue token", reason="BadRequest"))
+    steps = page("a", more="t"), status(400, "invalid continue token", reason="BadRequest")
     with pytest.raises(ApiError):
-        store_on(api.url).list(PODS, name)
+        store_on(serve(*steps).url).list(PODS, name)
 
 
-def test_a_connection_that_ended_meanwhile_takes_no_write(serve: Serve) -> None:
+def test_a_connection_that_ended_meanwhile_takes_no_write(api: FakeApi, store: KubeStore) -> None:
     """A server may end a kept connection at any time: a write on it would be a lost reply."""
-    api = serve(ok(kind="Pod"))
-    store = store_on(api.url)
     store.get(PODS, "a", "p")
     (kept,) = store._transport._idle
     kept._sock.shutdown(socket.SHUT_RDWR)
@@ -241,8 +254,7 @@ def test_a_kept_connection_holds_nothing_of_its_last_answer(serve: Serve) -> Non
 
 def test_a_connection_that_the_server_will_end_is_not_kept(serve: Serve) -> None:
     """After an answer with ``Connection: close`` the next request has a connection of its own."""
-    api = serve(Answer(200, {"kind": "Pod"}, {"Connection": "close"}))
-    store = store_on(api.url)
+    store = store_on(serve(Answer(200, {"kind": "Pod"}, {"Connection": "close"})).url)
     store.get(PODS, "a", "p")
     assert store._transport._idle == []
 
@@ -251,7 +263,7 @@ def test_requests_share_one_connection(serve: Serve) -> None:
     """Reads and writes that follow each other need one handshake, and a refused one does not cost it."""
     api = serve(lambda seen: status(404, "gone") if seen.path.endswith("/gone") else ok(kind="Pod"))
     store = store_on(api.url)
-    connector = store._transport._connector = Connector(store._transport._pools, api.url)
+    connector = store._transport._connector
     made, connect = [], connector.connect
     connector.connect = lambda timeout: (made.append(timeout), connect(timeout))[1]  # type: ignore[method-assign]
     store.get(PODS, "a", "p")
@@ -261,4 +273,4 @@ def test_requests_share_one_connection(serve: Serve) -> None:
         store.within(lambda: 0.0).patch(PODS, "a", "p", [Op("test", "/metadata/uid", "u")])
     store.patch(PODS, "a", "p", [Op("test", "/metadata/uid", "u")])
     assert len(made) == 1
-    assert 0 < made[0] <= store.request_timeout
+    assert 0 < made[0] <= store._transport.request_timeout

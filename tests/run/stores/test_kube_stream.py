@@ -9,37 +9,33 @@ import pytest
 
 from migrator.errors import LeaseLost, LostReply, MigratorError, NotAuthorised, Unreachable
 from migrator.errors import TestFailed as FailedTest
-from migrator.resources import PODS, Op
+from migrator.resources import PODS
 from migrator.store import DryRun, Write
-from migrator.stores.kube.retry import ConcurrencyWindow, RateLimit
+from migrator.stores.kube.retry import ConcurrencyWindow
 from migrator.stores.kube.store import KubeStore
-from migrator.stores.kube.wire import Connector
 from tests.support.fake_api import (
-    ANONYMOUS_422,
+    FAILED_TEST,
+    OPS,
+    POD,
+    RESTARTING,
+    THROTTLED,
     Answer,
+    FakeApi,
     FakeTime,
     Hang,
     Reset,
     Seen,
     Serve,
     Step,
-    ok,
     status,
     store_on,
 )
 
-OPS = (Op("test", "/metadata/uid", "u"), Op("replace", "/metadata/labels/a", "b"))
-POD = ok(kind="Pod", metadata={"name": "p"})
-SLOW_DOWN = status(429, "slow down", Retry_After="1")
-RESTARTING = status(503, "apiserver is shutting down")
-
 Outcomes = dict[int, MigratorError | None]
 
 
-def send(
-    store: KubeStore, count: int, *, concurrency: int = 4, before: Callable[[int], object] = lambda _: None
-) -> Outcomes:
-    """Send so many patches as one stream; ``before`` is told of each right before it is sent."""
+def writes(count: int, before: Callable[[int], object] = lambda _: None) -> Callable[[], tuple[int, Write] | None]:
+    """What gives so many patches with their numbers; ``before`` is told of each right before it is given."""
     numbers = iter(range(count))
 
     def take() -> tuple[int, Write] | None:
@@ -49,7 +45,14 @@ def send(
         before(number)
         return number, Write(PODS, "a", f"p-{number}", OPS)
 
-    return dict(store.patches(take, concurrency=concurrency))
+    return take
+
+
+def send(
+    store: KubeStore, count: int, *, concurrency: int = 4, before: Callable[[int], object] = lambda _: None
+) -> Outcomes:
+    """Send so many patches as one stream."""
+    return dict(store.patches(writes(count, before), concurrency=concurrency))
 
 
 class Meeting:
@@ -86,9 +89,7 @@ def test_patches_are_under_way_at_the_same_time(serve: Serve) -> None:
 
 def test_each_patch_has_its_own_outcome(serve: Serve) -> None:
     """What became of one says nothing of another, whatever the order of the answers."""
-    api = serve(
-        lambda seen: {"p-1": ANONYMOUS_422, "p-3": Reset, "p-5": Answer(200, b"<html>")}.get(seen.path[-3:], POD)
-    )
+    api = serve(lambda seen: {"p-1": FAILED_TEST, "p-3": Reset, "p-5": Answer(200, b"<html>")}.get(seen.path[-3:], POD))
     found = send(store_on(api.url), 8)
     assert {number: type(error) for number, error in found.items() if error} == {
         1: FailedTest,
@@ -101,7 +102,7 @@ def test_each_patch_has_its_own_outcome(serve: Serve) -> None:
 
 def test_an_outcome_keeps_nothing_of_the_stream_alive(serve: Serve) -> None:
     """The collector of cycles pauses while patches are sent, so that an error must not lead back to itself."""
-    store = store_on(serve(ANONYMOUS_422).url)
+    store = store_on(serve(FAILED_TEST).url)
     answered, unsent = send(store, 3), send(store.within(lambda: 0.0), 3)
     assert [error.__traceback__ for error in (*answered.values(), *unsent.values()) if error] == [None] * 6
 
@@ -110,15 +111,13 @@ def test_a_throttled_patch_makes_the_window_smaller(serve: Serve, monkeypatch: p
     """An answer 429 counts as one, and no other does."""
     throttled: list[float] = []
     monkeypatch.setattr(ConcurrencyWindow, "throttled", lambda _, sent, now: throttled.append(now - sent))
-    answers = iter([SLOW_DOWN])
-    api = serve(lambda seen: next(answers, POD) if seen.path.endswith("p-0") else POD)
-    assert send(store_on(api.url), 3) == dict.fromkeys(range(3))
+    assert send(store_on(serve(THROTTLED, POD).url), 3) == dict.fromkeys(range(3))
     assert len(throttled) == 1
 
 
 def test_one_that_waits_keeps_no_other_from_being_sent(serve: Serve) -> None:
     """A throttled patch is sent again when the server wants it, and the others go on meanwhile."""
-    throttled = iter([SLOW_DOWN])
+    throttled = iter([THROTTLED])
     api = serve(lambda seen: next(throttled, POD) if seen.path.endswith("p-0") else POD)
 
     class Meanwhile(FakeTime):
@@ -137,28 +136,25 @@ def test_one_that_waits_keeps_no_other_from_being_sent(serve: Serve) -> None:
     assert sum(time.slept) >= 1.0
 
 
-def test_the_hold_is_asked_right_before_each_patch(serve: Serve) -> None:
+def test_the_hold_is_asked_right_before_each_patch(api: FakeApi, store: KubeStore) -> None:
     """After its end nothing more is sent, and every patch that was not sent is told so."""
-    api = serve(POD)
     left = [30.0]
 
     def before(number: int) -> None:
         left[0] = 0.0 if number == 5 else left[0]
 
-    found = send(store_on(api.url).within(lambda: left[0]), 9, concurrency=1, before=before)
+    found = send(store.within(lambda: left[0]), 9, concurrency=1, before=before)
     assert len(api.seen) == 5
     assert [type(found[number]) for number in range(9)] == [type(None)] * 5 + [LeaseLost] * 4
 
 
 @pytest.mark.parametrize("streamed", [True, False])
-def test_a_connection_takes_no_time_from_the_hold(serve: Serve, *, streamed: bool) -> None:
+def test_a_connection_takes_no_time_from_the_hold(store: KubeStore, *, streamed: bool) -> None:
     """The hold is asked after the connection is made: a slow handshake sends nothing late."""
-    store = store_on(serve(POD).url)
     asked: list[str] = []
-    transport = store._transport
-    transport._connector = connect = Connector(transport._pools, transport.server)
-    original = connect.connect
-    connect.connect = lambda timeout: (asked.append("connected"), original(timeout))[1]  # type: ignore[method-assign]
+    connector = store._transport._connector
+    connect = connector.connect
+    connector.connect = lambda timeout: (asked.append("connected"), connect(timeout))[1]  # type: ignore[method-assign]
 
     def left() -> float:
         asked.append("asked")
@@ -200,21 +196,16 @@ def test_what_take_raises_ends_the_stream_after_what_is_under_way(serve: Serve) 
             raise ZeroDivisionError
 
     api = serve(slowly)
-    told: list[int] = []
-    store = store_on(api.url, on_request=lambda _method, _path, code, _seconds: told.append(code))
+    store = store_on(api.url)
     with pytest.raises(ZeroDivisionError):
         send(store, 9, concurrency=4, before=fail)
-    assert told == [200] * 3
-    assert len(api.seen) == 3
+    assert len(store._transport._idle) == len(api.seen) == 3
 
 
 def test_a_stream_that_is_closed_waits_for_what_is_under_way_and_sends_nothing_again(serve: Serve) -> None:
     """Throttled, it would be sent again; closed, it is not."""
-    throttled = iter([POD])
-    api = serve(lambda _seen: next(throttled, SLOW_DOWN))
-    numbers = iter(range(9))
-    store = store_on(api.url)
-    found = store.patches(lambda: (number := next(numbers), Write(PODS, "a", f"p-{number}", OPS)), concurrency=3)
+    api = serve(POD, THROTTLED)
+    found = store_on(api.url).patches(writes(9), concurrency=3)
     next(found)
     sent = len(api.seen)
     found.close()
@@ -229,12 +220,11 @@ def test_a_server_that_never_answers_is_not_waited_for_twice(serve: Serve) -> No
     assert len(api.seen) == 4
 
 
-def test_the_rate_limit_counts_patches_and_takes_none_early(serve: Serve) -> None:
+def test_the_rate_limit_counts_patches_and_takes_none_early(api: FakeApi) -> None:
     """A patch is taken when it may be sent, so that nothing that was checked waits."""
-    api = serve(POD)
     time = FakeTime()
     taken: list[float] = []
-    store = store_on(api.url, time=time, limit=lambda clock: RateLimit(2, clock=clock))
+    store = store_on(api.url, time=time, qps=2)
     send(store, 6, before=lambda _: taken.append(time() - 100.0))
     assert taken == pytest.approx([0.0, 0.0, 0.5, 1.0, 1.5, 2.0])
 
@@ -247,7 +237,7 @@ def test_a_retry_that_is_due_waits_for_the_rate_limit_without_asking_again_and_a
             assert seconds > 0
             super().sleep(seconds)
 
-    store = store_on(serve(RESTARTING, POD).url, time=Sleeper(), limit=lambda clock: RateLimit(1, clock=clock))
+    store = store_on(serve(RESTARTING, POD).url, time=Sleeper(), qps=1)
     assert send(store, 1) == {0: None}
 
 
@@ -263,7 +253,7 @@ def test_what_the_rate_limit_allowed_waits_for_a_patch(serve: Serve) -> None:
         taken.append(time())
         return len(taken), Write(PODS, "a", f"p-{len(taken)}", OPS)
 
-    store = store_on(serve(POD).url, time=time, limit=lambda clock: RateLimit(2, clock=clock))
+    store = store_on(serve(POD).url, time=time, qps=2)
     for number, _ in store.patches(take, concurrency=4):
         ended.append(number)
     assert (ended, taken) == ([1, 2], [100.0, 100.0])
@@ -271,26 +261,19 @@ def test_what_the_rate_limit_allowed_waits_for_a_patch(serve: Serve) -> None:
 
 def test_a_retry_whose_time_is_over_is_not_sent(serve: Serve) -> None:
     """A reader may take long between two outcomes: an attempt that is due meanwhile is given up, not sent late."""
-    api = serve(lambda seen: SLOW_DOWN if seen.path.endswith("p-0") else POD)
+    api = serve(lambda seen: THROTTLED if seen.path.endswith("p-0") else POD)
     time = FakeTime()
-    numbers = iter(range(3))
-
-    def take() -> tuple[int, Write] | None:
-        number = next(numbers, None)
-        return None if number is None else (number, Write(PODS, "a", f"p-{number}", OPS))
-
     found: Outcomes = {}
-    for number, error in store_on(api.url, time=time).patches(take, concurrency=2):
+    for number, error in store_on(api.url, time=time).patches(writes(3), concurrency=2):
         found[number] = error
         time.now += 20.0
     assert (found[1], found[2], type(found[0])) == (None, None, Unreachable)
     assert [seen.path[-3:] for seen in api.seen].count("p-0") == 1
 
 
-def test_nothing_is_sent_in_a_dry_run_of_the_client(serve: Serve) -> None:
+def test_nothing_is_sent_in_a_dry_run_of_the_client(api: FakeApi, store: KubeStore) -> None:
     """Every patch succeeds."""
-    api = serve(POD)
-    assert send(store_on(api.url, dry_run=DryRun.CLIENT), 3) == dict.fromkeys(range(3))
+    assert send(store.in_dry_run(DryRun.CLIENT), 3) == dict.fromkeys(range(3))
     assert api.seen == []
 
 
@@ -309,19 +292,19 @@ def rounds(window: ConcurrencyWindow, count: int, seconds: Callable[[int], float
 
 def test_the_window_grows_while_latency_does_not() -> None:
     """One more after each round, up to the limit."""
-    assert rounds(ConcurrencyWindow(12, first=8), 6, lambda _: 0.01) == [9, 10, 11, 12, 12, 12]
+    assert rounds(ConcurrencyWindow(12), 6, lambda _: 0.01) == [9, 10, 11, 12, 12, 12]
 
 
 def test_the_window_of_a_server_that_is_busy_stays_where_latency_begins_to_grow() -> None:
     """A server that does a fixed number a second answers later the more it is asked at a time."""
-    sizes = rounds(ConcurrencyWindow(64, first=8), 50, lambda size: size * 0.01)
+    sizes = rounds(ConcurrencyWindow(64), 50, lambda size: size * 0.01)
     assert max(sizes) <= 11
     assert min(sizes) >= 8
 
 
 def test_the_window_shrinks_when_others_make_the_server_slow() -> None:
     """Down to where it began, and not below: latency alone says little."""
-    window = ConcurrencyWindow(32, first=8)
+    window = ConcurrencyWindow(32)
     rounds(window, 10, lambda _: 0.01)
     assert window.size == 18
     assert rounds(window, 20, lambda _: 0.1)[-1] == 8
@@ -329,7 +312,7 @@ def test_the_window_shrinks_when_others_make_the_server_slow() -> None:
 
 def test_throttling_halves_the_window_once_for_all_that_was_under_way() -> None:
     """Eight answers of one moment are one message; the next is another. Then it grows again."""
-    window = ConcurrencyWindow(32, first=8)
+    window = ConcurrencyWindow(32)
     for sent in range(8):
         window.throttled(sent / 10, 1.0)
     assert window.size == 4
@@ -343,4 +326,4 @@ def test_throttling_halves_the_window_once_for_all_that_was_under_way() -> None:
 @pytest.mark.parametrize("most", [0, 1, 5])
 def test_the_window_is_never_above_its_limit(most: int) -> None:
     """Nor empty."""
-    assert set(rounds(ConcurrencyWindow(most, first=8), 5, lambda _: 0.01)) == {max(most, 1)}
+    assert set(rounds(ConcurrencyWindow(most), 5, lambda _: 0.01)) == {max(most, 1)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import http.client
 import io
 import random
@@ -11,6 +10,7 @@ import socket
 import threading
 import weakref
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,7 +20,7 @@ from urllib3.exceptions import HTTPError, ProtocolError
 
 from migrator.gc_paused import gc_paused
 from migrator.stores.kube.wire import Connection, Connector, Reader, Received, lines_of, request
-from tests.support.fake_api import Answer, FakeApi, ok
+from tests.support.fake_api import FakeApi, Serve, closed_port, status
 
 WHOLE = {
     "a length": b"HTTP/1.1 200 OK\r\nContent-Type: a\r\nContent-Length: 5\r\n\r\nhello",
@@ -57,21 +57,11 @@ def read(data: bytes, *, pieces: int, seed: int) -> Received | None:
     return received
 
 
-class Playback:
-    """A socket for http.client."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-
-    def makefile(self, _mode: str) -> io.BytesIO:
-        """What comes out of it."""
-        return io.BytesIO(self._data)
-
-
 @pytest.mark.parametrize("what", WHOLE)
 def test_a_response_is_what_the_standard_library_reads(what: str) -> None:
     """In whatever pieces it comes: status, body and headers are those that http.client finds in it."""
-    response = http.client.HTTPResponse(Playback(WHOLE[what]), method="PATCH")  # type: ignore[arg-type]
+    socket_of = SimpleNamespace(makefile=lambda _mode: io.BytesIO(WHOLE[what]))
+    response = http.client.HTTPResponse(socket_of, method="PATCH")  # type: ignore[arg-type]
     response.begin()
     expected = response.status, response.read()
     headers = {name.lower(): ", ".join(response.headers.get_all(name) or ()) for name in response.headers}
@@ -112,15 +102,11 @@ def test_a_response_may_end_with_its_connection() -> None:
 
 @pytest.mark.parametrize(
     ("head", "reusable"),
-    [
-        (b"HTTP/1.1 200 OK\r\nConnection: close\r\n", False),
-        (b"HTTP/1.0 200 OK\r\n", False),
-        (b"HTTP/1.1 200 OK\r\n", True),
-    ],
+    [(b"HTTP/1.1 200 OK\r\nConnection: close", False), (b"HTTP/1.0 200 OK", False), (b"HTTP/1.1 200 OK", True)],
 )
 def test_a_connection_is_used_again_only_if_the_server_keeps_it(head: bytes, *, reusable: bool) -> None:
     """RFC 9112, section 9.3."""
-    received = Reader().feed(head + b"Content-Length: 1\r\n\r\nx")
+    received = Reader().feed(head + b"\r\nContent-Length: 1\r\n\r\nx")
     assert received is not None
     assert received.reusable is reusable
 
@@ -135,13 +121,6 @@ def test_a_connection_with_bytes_to_spare_is_not_used_again() -> None:
 
 
 # --- connections ----------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def api() -> Iterator[FakeApi]:
-    """A server that says yes."""
-    with FakeApi(ok(kind="Pod")).running() as server:
-        yield server
 
 
 def connector(url: str, **settings: Any) -> Connector:
@@ -173,25 +152,13 @@ def test_requests_follow_each_other_on_a_connection(api: FakeApi) -> None:
     connection.close()
 
 
-def test_a_connection_that_the_server_ended_is_not_idle() -> None:
-    """So that no write is lost to it."""
-    with FakeApi(Answer(200, {}, {"Connection": "close"})).running() as api:
-        connection = connector(api.url).connect(5.0)
-        received = ask(connection, "/")
-        assert not received.reusable
-        select.select([connection.number], [], [], 10.0)
-        assert not connection.is_idle()
-        connection.close()
-
-
 class Pair:
     """The connections of both sides: ours as the official client makes it, and the server's."""
 
     def __init__(self) -> None:
-        listening = socket.create_server(("127.0.0.1", 0))
-        self.sock = socket.create_connection(listening.getsockname())
-        self.server, _ = listening.accept()
-        listening.close()
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            self.sock = socket.create_connection(listening.getsockname())
+            self.server, _ = listening.accept()
         self.connection = Connection(self, "", "server", {})
 
     def close(self) -> None:
@@ -203,9 +170,8 @@ class Pair:
 def pair() -> Iterator[Pair]:
     """Two ends."""
     ends = Pair()
-    yield ends
-    ends.sock.close()
-    ends.server.close()
+    with ends.sock, ends.server:
+        yield ends
 
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
@@ -278,11 +244,8 @@ def test_an_answer_that_does_not_come_is_not_waited_for_longer() -> None:
 @pytest.mark.parametrize(
     ("target", "headers"),
     [
-        ("/", {"Authorization": "a\r\nB: c"}),
-        ("/", {"Authorization": "a\n"}),
-        ("/", {"A:b": "c"}),
-        ("/ HTTP/1.1\r\nB: c", {}),
-        ("/\n", {}),
+        *(("/", headers) for headers in ({"Authorization": "a\r\nB: c"}, {"Authorization": "a\n"}, {"A:b": "c"})),
+        *((target, {}) for target in ("/ HTTP/1.1\r\nB: c", "/\n")),
     ],
 )
 def test_nothing_breaks_out_of_its_line(target: str, headers: dict[str, str]) -> None:
@@ -293,61 +256,33 @@ def test_nothing_breaks_out_of_its_line(target: str, headers: dict[str, str]) ->
 
 def test_nobody_listening_is_an_error_before_sending() -> None:
     """As from the pool."""
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{unused.getsockname()[1]}"
     with pytest.raises(HTTPError):
-        connector(url).connect(1.0)
-
-
-class Tunnels:
-    """A proxy that takes CONNECT, and hands on plain requests."""
-
-    def __init__(self) -> None:
-        self.asked: list[bytes] = []
-        self._listening = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-        self._thread.start()
-
-    def _serve(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                client, _ = self._listening.accept()
-                with client:
-                    self.asked.append(client.recv(65536))
-                    client.sendall(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
-
-    def close(self) -> None:
-        """Serve no more."""
-        self._listening.shutdown(socket.SHUT_RDWR)
-        self._listening.close()
-        self._thread.join()
+        connector(closed_port()).connect(1.0)
 
 
 @pytest.fixture
-def proxy() -> Iterator[Tunnels]:
+def proxy(serve: Serve) -> FakeApi:
     """A proxy that refuses, after it has seen who asks for what."""
-    tunnels = Tunnels()
-    yield tunnels
-    tunnels.close()
+    return serve(status(403))
 
 
-def test_a_tls_server_is_reached_through_a_tunnel(proxy: Tunnels) -> None:
+PROXY_HEADERS = urllib3.make_headers(proxy_basic_auth="a:b")
+
+
+def test_a_tls_server_is_reached_through_a_tunnel(proxy: FakeApi) -> None:
     """With the proxy's own credentials, and nothing of the request is shown to the proxy."""
-    headers = urllib3.make_headers(proxy_basic_auth="a:b")
     with pytest.raises(HTTPError):
-        connector("https://server.invalid:6443", proxy=proxy.url, proxy_headers=headers).connect(5.0)
-    assert proxy.asked[0].startswith(b"CONNECT server.invalid:6443 HTTP/1.")
-    assert b"Basic YTpi" in proxy.asked[0]
+        connector("https://server.invalid:6443", proxy=proxy.url, proxy_headers=PROXY_HEADERS).connect(5.0)
+    (seen,) = proxy.seen
+    assert (seen.method, seen.target) == ("CONNECT", "server.invalid:6443")
+    assert seen.headers["proxy-authorization"] == "Basic YTpi"
 
 
-def test_a_plain_server_is_asked_for_by_its_address(proxy: Tunnels) -> None:
+def test_a_plain_server_is_asked_for_by_its_address(proxy: FakeApi) -> None:
     """RFC 9112, section 3.2.2: the proxy sees the whole address, and is told who we are."""
-    headers = urllib3.make_headers(proxy_basic_auth="a:b")
-    connection = connector("http://server.invalid:8080/x", proxy=proxy.url, proxy_headers=headers).connect(5.0)
+    connection = connector("http://server.invalid:8080/x", proxy=proxy.url, proxy_headers=PROXY_HEADERS).connect(5.0)
     assert ask(connection, "/p").status == 403
     connection.close()
-    assert proxy.asked[0].startswith(b"PATCH http://server.invalid:8080/x/p HTTP/1.1\r\n")
-    assert b"Host: server.invalid:8080\r\n" in proxy.asked[0]
-    assert b"Basic YTpi" in proxy.asked[0]
+    (seen,) = proxy.seen
+    assert (seen.method, seen.target) == ("PATCH", "http://server.invalid:8080/x/p")
+    assert (seen.headers["Host"], seen.headers["proxy-authorization"]) == ("server.invalid:8080", "Basic YTpi")

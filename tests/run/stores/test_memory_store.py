@@ -7,23 +7,16 @@ from typing import Any
 import pytest
 
 from migrator.errors import LostReply
-from migrator.resources import CONFIG_MAPS, POD_CLIQUES, PODS, Op
+from migrator.resources import CONFIG_MAPS, POD_CLIQUES, PODS
 from migrator.store import DryRun
+from tests.support.dumps import LABEL, swap
 from tests.support.memory_store import MemoryStore
 
-HASH = "/metadata/labels/grove.io~1pod-template-hash"
 
-
-def clique(**more: Any) -> dict[str, Any]:
-    """A PodClique with a hash in its label and one in its status."""
-    return {
-        "apiVersion": "grove.io/v1alpha1",
-        "kind": "PodClique",
-        "metadata": {"name": "c", "namespace": "a", "labels": {"grove.io/pod-template-hash": "old"}},
-        "spec": {"replicas": 2},
-        "status": {"currentPodTemplateHash": "old"},
-        **more,
-    }
+def clique() -> dict[str, Any]:
+    """A PodClique with a hash in its label."""
+    metadata = {"name": "c", "namespace": "a", "labels": {"grove.io/pod-template-hash": "old"}}
+    return {"apiVersion": "grove.io/v1alpha1", "kind": "PodClique", "metadata": metadata, "spec": {"replicas": 2}}
 
 
 def pod(name: str, **labels: str) -> dict[str, Any]:
@@ -31,16 +24,11 @@ def pod(name: str, **labels: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels}, "spec": {"containers": []}}
 
 
-def swap(path: str, old: Any, new: Any) -> tuple[Op, Op]:
-    """Replace a value if it is still ``old``."""
-    return Op("test", path, old), Op("replace", path, new)
-
-
 def test_label_patch_moves_the_version_and_not_the_generation() -> None:
     """A label does not belong to the spec: resourceVersion changes, generation stays."""
     store = MemoryStore(clique())
     before = store.read(POD_CLIQUES, "a", "c")["metadata"]
-    store.patch(POD_CLIQUES, "a", "c", swap(HASH, "old", "new"))
+    store.patch(POD_CLIQUES, "a", "c", swap(LABEL, "old", "new"))
     after = store.read(POD_CLIQUES, "a", "c")["metadata"]
     assert after["labels"]["grove.io/pod-template-hash"] == "new"
     assert after["generation"] == before["generation"]
@@ -60,7 +48,7 @@ def test_client_side_dry_run_sends_nothing() -> None:
     """Nothing reaches the cluster, a patch that would fail included."""
     store = MemoryStore(clique())
     dry = store.in_dry_run(DryRun.CLIENT)
-    assert dry.patch(POD_CLIQUES, "a", "c", swap(HASH, "another", "new")) == {}
+    assert dry.patch(POD_CLIQUES, "a", "c", swap(LABEL, "another", "new")) == {}
     assert dry.create(CONFIG_MAPS, "a", {"metadata": {"name": "m"}}) == {"metadata": {"name": "m"}}
     dry.delete(POD_CLIQUES, "a", "c", "any")
     assert store.requests == []
@@ -92,10 +80,10 @@ def test_injected_errors_come_before_or_after_the_write() -> None:
     store.inject(lambda: LostReply("cut"), when=lambda r: r.verb == "patch")
     store.inject(lambda: LostReply("cut"), when=lambda r: r.number == 2, applied=True)
     with pytest.raises(LostReply):
-        store.patch(POD_CLIQUES, "a", "c", swap(HASH, "old", "new"))
+        store.patch(POD_CLIQUES, "a", "c", swap(LABEL, "old", "new"))
     assert store.read(POD_CLIQUES, "a", "c")["metadata"]["labels"]["grove.io/pod-template-hash"] == "old"
     with pytest.raises(LostReply):
-        store.patch(POD_CLIQUES, "a", "c", swap(HASH, "old", "new"))
+        store.patch(POD_CLIQUES, "a", "c", swap(LABEL, "old", "new"))
     assert store.read(POD_CLIQUES, "a", "c")["metadata"]["labels"]["grove.io/pod-template-hash"] == "new"
     assert [request.number for request in store.writes(POD_CLIQUES)] == [1, 2]
 

@@ -7,6 +7,7 @@ import json
 from collections import defaultdict
 from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 import jsonpatch
 import yaml
@@ -14,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from migrator.resources import pointer
+from migrator.stores.dump import file as dumpfile
 from migrator.stores.dump import json_text, yaml_text
 from migrator.stores.dump.file import DumpFile
 from migrator.stores.json_stream import Stream
@@ -72,7 +74,9 @@ def test_any_string_can_be_changed_in_place(documents: list[dict[str, Any]], dat
         news = defaultdict[Any, list[Any]](list)
         for (number, path), new in changes.items():
             news[number, ()].append((path, new))
-        assert values_of("".join(file.edited(news)), as_json=file.is_json) == expected, style
+        with patch.object(dumpfile, "_CHUNK", 7):
+            edited = "".join(file.edited(news))
+        assert values_of(edited, as_json=file.is_json) == expected, style
 
 
 def test_a_string_in_a_list_named_items_can_be_changed_in_place() -> None:

@@ -84,15 +84,10 @@ def test_a_dry_run_changes_nothing(tmp_path: Path, mode: DryRun, pod: dict[str, 
 def test_what_nothing_looks_at_is_not_kept(tmp_path: Path) -> None:
     """A pod's containers, a PodClique's pod spec but for hashes, managedFields; what is written is whole."""
     spec = {"containers": [{"image": "x" * 10_000, "name": "55fbb579647fbb4475c4"}]}
-    clique = {
-        **PCS,
-        "kind": "PodClique",
-        "metadata": {"name": "c", "uid": "c"},
-        "spec": {"podSpec": spec, "replicas": 2},
-    }
+    clique = {"kind": "PodClique", "metadata": {"name": "c", "uid": "c"}, "spec": {"podSpec": spec, "replicas": 2}}
     pod = {**POD, "spec": spec, "status": {"phase": "Running", "podIP": "::1"}}
     pod["metadata"] = {**POD["metadata"], "managedFields": [{"manager": "x"}]}
-    text = json.dumps(clique) + json.dumps(pod)
+    text = json.dumps({**PCS, **clique}) + json.dumps(pod)
     store = read(tmp_path, text)
     assert store.list(PODS, dict) == ({**POD, "status": {"phase": "Running"}},)
     (kept,) = store.list(POD_CLIQUES, dict)
