@@ -81,7 +81,7 @@ def kept_by(store: MemoryStore) -> str:
 def silent(invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Run a command that ends with this code, and see that no mark comes out of it anywhere."""
     left = tmp_path / "termination-log"
-    monkeypatch.setattr(termination, "path", lambda **_: left)
+    monkeypatch.setenv(termination.VARIABLE, str(left))
 
     def run(*arguments: str | Path, expect: str = "", code: int | tuple[int, ...] = 0) -> None:
         left.unlink(missing_ok=True)
