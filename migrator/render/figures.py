@@ -59,15 +59,13 @@ def set_recreated_with_migration(tree: TreePlan) -> BlastRadius:
 
 def recreated_with_migration(plan: Plan) -> BlastRadius:
     """The pods of the cluster that are recreated although the sets that can be migrated are."""
-    total = plan.cluster_blast
-    for tree in plan.trees:
-        rest = set_recreated_with_migration(tree)
-        total = BlastRadius(
-            total.pods - tree.blast.pods + rest.pods,
-            total.gpus - tree.blast.gpus + rest.gpus,
-            total.running - tree.blast.running + rest.running,
-        )
-    return total
+    total, before = plan.cluster_blast, sum((tree.blast for tree in plan.trees), BlastRadius())
+    after = sum(map(set_recreated_with_migration, plan.trees), BlastRadius())
+    return BlastRadius(
+        pods=total.pods - before.pods + after.pods,
+        gpus=total.gpus - before.gpus + after.gpus,
+        running=total.running - before.running + after.running,
+    )
 
 
 def patches(plan: Plan) -> int:
