@@ -168,7 +168,6 @@ def _text(result: RunResult, form: str, mode: DryRun, *, revert: bool, ending: E
 
 
 def _summarise(context: Context, result: RunResult, dry: Mapping[str, str]) -> None:
-    """Log the last event of a run that has succeeded, and leave its summary behind."""
     termination.write(
         {
             "outcome": "done",

@@ -120,7 +120,6 @@ def own_namespace() -> str | None:
 
 @contextmanager
 def _handling(signals: Mapping[signal.Signals, Any]) -> Iterator[None]:
-    """Handle the signals with these handlers until the end of the ``with``."""
     with ExitStack() as stack:
         for number, handler in signals.items():
             stack.callback(signal.signal, number, signal.signal(number, handler))
