@@ -45,7 +45,7 @@ def main(
     if target is None or schemes.unread_release(target) is None:
         direction(options)  # a mistyped release is reported before a cluster is asked
     with progress.shown(sys.stderr, quiet=session().quiet) as shown:
-        context = wiring.context(session(), threading.Event(), stream=shown.stream)
+        context = wiring.context(shown.stream, threading.Event())
         with shown.stage("reading"):
             store = wiring.open_store(cluster, *dumps, dry_run=DryRun.CLIENT)
         origin = Origin(getattr(store, "name", None), datetime.now(UTC).isoformat("T", "seconds"), __version__)

@@ -51,7 +51,7 @@ def main(
             names = operators.directions(given, None if dump else cluster, required=True)
             _check_files(dump, out, form, writes=mode is DryRun.NONE)
             options = _options(names, cluster, **given)
-            context = wiring.context(session(), stop, timeout or None, concurrency=concurrency, stream=shown.stream)
+            context = wiring.context(shown.stream, stop, timeout or None, concurrency=concurrency)
             if dump is None:
                 store = wiring.connect(cluster, dry_run=mode, qps=qps, deadline=context.deadline)
                 _announce(store, options, context, shown, cluster, yes=yes)
