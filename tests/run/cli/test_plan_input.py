@@ -87,16 +87,6 @@ def test_without_a_target_every_scheme_gets_a_row(invoke: Invoke) -> None:
     assert "canonical" not in text
 
 
-def test_an_exit_code_is_about_one_target(invoke: Invoke) -> None:
-    """Changes that are pending to one release are not pending to another, so --detailed-exitcode needs --to."""
-    assert "needs a target: give --to" in invoke("plan", "-f", DUMP, "--detailed-exitcode", code=2).failure["message"]
-
-
-def test_an_empty_target_is_not_a_target(invoke: Invoke) -> None:
-    """--to "$RELEASE" with an unset variable names no release: it is an error, not a plan for another one."""
-    assert invoke("plan", "-f", DUMP, "--detailed-exitcode", "--to", "", code=2).failure["code"] == "unknown-scheme"
-
-
 def test_without_a_target_the_page_has_a_row_for_each_scheme(invoke: Invoke) -> None:
     """What the table says, with names escaped; a cluster without sets says so."""
     invoke.on(MemoryStore(*annotated(), *installed("v0.1.0-alpha.8")))
