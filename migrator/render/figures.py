@@ -13,9 +13,6 @@ from migrator.planning.patches import patches_of
 #: The patches that a run is assumed to write in a second, if nobody has measured it; docs/performance.md has figures.
 PATCHES_PER_SECOND: Final = 100
 
-#: How long a recreated pod is assumed to be away by default, in seconds.
-RELOAD_SECONDS: Final = 600.0
-
 #: The name of the share of sets without the label.
 UNLABELLED: Final = "(without it)"
 

@@ -35,13 +35,7 @@ _STATES: Final = {
 SHOWN, SHOWN_SHARES = 50, 10
 
 
-def render(
-    plan: Plan,
-    origin: report.Origin | None = None,
-    *,
-    reload_seconds: float = figures.RELOAD_SECONDS,
-    group_by: str | None = None,
-) -> str:
+def render(plan: Plan, origin: report.Origin, *, reload_seconds: float, group_by: str | None = None) -> str:
     """The whole document, as text.
 
     ``reload_seconds`` is how long a recreated pod is assumed to be away. ``group_by`` is a label of the PodCliqueSets
@@ -80,12 +74,7 @@ def render(
     )
 
 
-def render_targets(
-    rows: Sequence[report.TargetRow],
-    origin: report.Origin | None = None,
-    *,
-    reload_seconds: float = figures.RELOAD_SECONDS,
-) -> str:
+def render_targets(rows: Sequence[report.TargetRow], origin: report.Origin, *, reload_seconds: float) -> str:
     """The page without a named target: a line for each scheme that a release speaks."""
     some = any(row.sets for row in rows)
     return _rendered(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 from migrator.grove.model import Ref, Tree
 from migrator.planning.model import BlastRadius, Finding, Plan, Severity, TreeState
@@ -16,12 +17,13 @@ from migrator.planning.outlook import outlook
 from migrator.render import figures
 from migrator.render import page as page_module
 from migrator.render import summary as report
-from migrator.render.page import render, render_targets
+from migrator.render.page import render_targets
 from migrator.render.text import csv_text
 from tests.core.render.test_terminal import many, plan, tree, tree_plan
 from tests.support.builders import World, clique
 from tests.support.fleet import LONG, fleet
 
+ORIGIN = report.Origin(None, "2026-02-01T00:00:00+00:00", "1.2.3")
 VOID = {"meta", "br", "wbr", "link", "img", "input", "hr"}
 HOSTILE = "</style><script src='https://evil.example/x.js'>alert(1)</script><img src=x onerror=alert(1)>&\"'"
 
@@ -65,6 +67,11 @@ class Page(HTMLParser):
     def text(self) -> str:
         """All text, with single spaces."""
         return " ".join("".join(self.words).split())
+
+
+def render(made: Plan, origin: report.Origin = ORIGIN, *, reload_seconds: float = 600, **more: Any) -> str:
+    """The page of a plan, which the command line makes with ten minutes too."""
+    return page_module.render(made, origin, reload_seconds=reload_seconds, **more)
 
 
 @cache
@@ -210,8 +217,7 @@ def test_hazards_have_a_section_of_their_own() -> None:
 def test_the_page_says_what_it_was_made_from() -> None:
     """Cluster, operator, both ends of the upgrade, time and version are on top; what is not known says so."""
     made = replace(bad_night(), operator="Deployment grove-system/grove-operator, 1 replica of grove:9")
-    origin = report.Origin("https://10.0.0.1:6443", "2026-02-01T00:00:00+00:00", "1.2.3")
-    text = Page(render(made, origin)).text
+    text = Page(render(made, replace(ORIGIN, cluster="https://10.0.0.1:6443"))).text
     assert "Cluster https://10.0.0.1:6443" in text
     assert "Operator now Deployment grove-system/grove-operator, 1 replica of grove:9" in text
     assert "Upgrade legacy-1.34 → v0.1.0-alpha.11 (legacy-1.35)" in text
@@ -296,7 +302,7 @@ def test_without_a_target_each_release_has_its_line() -> None:
     """Pods, GPUs, GPU-hours, what a migration leaves, and refused sets of each scheme; the running one is marked."""
     world = World().grow()
     rows = [report.target_row(target) for target in outlook(world.snapshot(), PlanOptions(), running="v0.1.0-alpha.9")]
-    page = Page(render_targets(rows, report.Origin("dump.yaml", "TIME", "1.2.3"), reload_seconds=60))
+    page = Page(render_targets(rows, replace(ORIGIN, cluster="dump.yaml"), reload_seconds=60))
     assert [row.running for row in rows] == [False, True, False]
     pods = rows[2].without.pods
     assert pods > 0
@@ -304,4 +310,4 @@ def test_without_a_target_each_release_has_its_line() -> None:
     assert "v0.1.0-alpha.4 to v0.1.0-alpha.9 legacy-1.34, the operator that runs now 0 0 0.0 0 0" in page.text
     assert "Cluster dump.yaml" in page.text
     assert "is away for 60 s" in page.text
-    assert "Nothing to do: no PodCliqueSets" in Page(render_targets([])).text
+    assert "Nothing to do: no PodCliqueSets" in Page(render_targets([], ORIGIN, reload_seconds=60)).text
