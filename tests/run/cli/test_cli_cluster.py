@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,22 +25,18 @@ from tests.support.memory_store import MemoryStore, Request
 HASH = re.compile(r"\b[4-9bcdf]{10,20}\b")
 
 
-def edited(path: Path, change: Callable[[dict[str, Any]], None]) -> Path:
-    """The example with one PodCliqueSet changed."""
+@pytest.fixture
+def refused(tmp_path: Path) -> Path:
+    """The example with a set of an operator that keeps ControllerRevisions: it must not be migrated."""
     items = objects()
-    change(next(item for item in items if item["metadata"]["name"] == "embedder"))
-    return written(path, items)
+    next(item for item in items if item["metadata"]["name"] == "embedder")["status"]["currentRevision"] = "embedder-1"
+    return written(tmp_path / "refused.json", items)
 
 
-def revised(pcs: dict[str, Any]) -> None:
-    """An operator with ControllerRevisions keeps the set: it must not be migrated."""
-    pcs["status"]["currentRevision"] = "embedder-1"
-
-
-def operator(*, replicas: int = 1) -> list[dict[str, Any]]:
+def operator() -> list[dict[str, Any]]:
     """An operator of the old release, with its pod."""
     image = installation.image("v0.1.0-alpha.9")
-    return [installation.deployment(image, replicas=replicas, observed=True), installation.pod(image)]
+    return [installation.deployment(image, replicas=1, observed=True), installation.pod(image)]
 
 
 def test_plan_of_a_dump_as_json_is_the_contract(invoke: Invoke) -> None:
@@ -68,9 +63,8 @@ def test_plan_of_a_dump_as_json_is_the_contract(invoke: Invoke) -> None:
     }
 
 
-def test_plan_exits_0_whatever_it_finds_unless_asked(tmp_path: Path, invoke: Invoke) -> None:
+def test_plan_exits_0_whatever_it_finds_unless_asked(tmp_path: Path, refused: Path, invoke: Invoke) -> None:
     """Changes and refusals are not errors of `plan`; --detailed-exitcode makes them 10 and 3, 3 before 10."""
-    refused = edited(tmp_path / "refused.json", revised)
     done = tmp_path / "done.yaml"
     invoke("run", "-f", DUMP, "--write", done, *TO)
     for path, code in ((DUMP, 10), (refused, 3), (done, 0)):
@@ -200,9 +194,9 @@ def test_write_to_stdout_is_the_dump_alone(invoke: Invoke) -> None:
     assert len(yaml.safe_load(invoke("run", "-f", DUMP, "--write", "-", *TO).out)["items"]) == len(objects())
 
 
-def test_a_refused_run_writes_no_file(tmp_path: Path, invoke: Invoke) -> None:
+def test_a_refused_run_writes_no_file(tmp_path: Path, refused: Path, invoke: Invoke) -> None:
     """Exit 3, the guard's code in the error object, and OUT stays what it was."""
-    refused, out = edited(tmp_path / "refused.json", revised), tmp_path / "out.json"
+    out = tmp_path / "out.json"
     out.write_text("precious")
     failed = invoke("run", "-f", refused, "--write", out, *TO, code=3).failure
     assert out.read_text() == "precious"
@@ -217,16 +211,17 @@ def test_an_out_that_cannot_be_written_is_an_error(tmp_path: Path, invoke: Invok
 
 
 @pytest.mark.parametrize("mode", ["client", "server"])
-def test_a_dry_run_on_a_dump_shows_the_plan_and_writes_nothing(mode: str, tmp_path: Path, invoke: Invoke) -> None:
+def test_a_dry_run_on_a_dump_shows_the_plan_and_writes_nothing(
+    mode: str, tmp_path: Path, refused: Path, invoke: Invoke
+) -> None:
     """A dry run needs no --write, and leaves no file even with it; it exits 3 where the run would."""
     out = tmp_path / "out.yaml"
     assert "dry run: nothing was written" in invoke("run", "-f", DUMP, f"--dry-run={mode}", "--write", out, *TO).out
     assert not out.exists()
-    refused = edited(tmp_path / "refused.json", revised)
     invoke("run", "-f", refused, f"--dry-run={mode}", *TO, code=3)
 
 
-def test_the_summary_is_the_last_event_and_counts_what_was_done(tmp_path: Path, invoke: Invoke) -> None:
+def test_the_summary_is_the_last_event_and_counts_what_was_done(tmp_path: Path, refused: Path, invoke: Invoke) -> None:
     """The last line alone is enough, of a failure too: outcome and counts; every line has the same run_id."""
     logged = invoke("run", "-f", DUMP, "--write", tmp_path / "out.yaml", *TO).events
     assert len({event["run_id"] for event in logged}) == 1
@@ -234,7 +229,6 @@ def test_the_summary_is_the_last_event_and_counts_what_was_done(tmp_path: Path, 
     assert (summary["event"], summary["outcome"], summary["exit_code"]) == ("summary", "done", 0)
     assert (summary["trees"], summary["patches"], summary["changes"]) == (3, 51, 66)
     assert "execute" in summary["seconds"]
-    refused = edited(tmp_path / "refused.json", revised)
     summary = invoke("run", "-f", refused, "--dry-run=client", *TO, code=3).last
     assert {"event": "summary", "outcome": "failed", "code": "refused", "exit_code": 3}.items() <= summary.items()
 
