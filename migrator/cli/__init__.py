@@ -23,10 +23,10 @@ PLUGIN: Final = "kubectl-grove_migrate"
 
 #: The exit code of a bug and of an interruption, which no error class describes.
 EXIT_BUG: Final = 1
-EXIT_USAGE: Final = 2
 
 
 @click.group(
+    commands=COMMANDS,
     context_settings=CONTEXT_SETTINGS,
     epilog="""\b
     Examples:
@@ -55,13 +55,9 @@ def cli() -> None:
     """Rewrite the pod-template hashes that Grove stores, so that an operator upgrade recreates no pod."""
 
 
-for _command in COMMANDS:
-    cli.add_command(_command)
-
-
 def main(args: Sequence[str] | None = None) -> None:
     """Run the command line and exit with the code of docs/upgrade.md."""
-    code = invoke(args, program=_base(sys.argv[0]))
+    code = invoke(args, program=os.path.basename(sys.argv[0]))  # noqa: PTH119 - pathlib would cost a tenth of --help
     gc.freeze()  # else Python looks for cycles among all objects once more before it ends
     sys.exit(code)
 
@@ -109,20 +105,15 @@ def _usage(error: click.ClickException, session: Session) -> int:
     if log.is_console(sys.stderr, session.log_format):
         error.show()
         return error.exit_code
-    if isinstance(error, click.exceptions.NoArgsIsHelpError):
-        return _fail("usage", error.exit_code, f"a command is missing; see {PROGRAM} --help", session)
-    return _fail("usage", EXIT_USAGE, error.format_message(), session)
-
-
-def _base(path: str) -> str:
-    # pathlib would cost --help a tenth of its time.
-    return path.rpartition("/")[2]
+    missing = isinstance(error, click.exceptions.NoArgsIsHelpError)
+    message = f"a command is missing; see {PROGRAM} --help" if missing else error.format_message()
+    return _fail("usage", error.exit_code, message, session)
 
 
 def _bug(error: Exception) -> str:
     # Not the exception's own text: it may quote a value of somebody's pod template.
     where = traceback.extract_tb(error.__traceback__)[-1]
-    place = f"{_base(where.filename)}:{where.lineno}"
+    place = f"{os.path.basename(where.filename)}:{where.lineno}"  # noqa: PTH119 - see main
     return f"this is a bug, please report it: {type(error).__name__} at {place} (-v shows the traceback)"
 
 

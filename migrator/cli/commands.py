@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import importlib
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -39,13 +39,7 @@ COMMANDS: Final[list[click.Command]] = []
 
 
 class Command(click.Command):
-    """A command whose body is imported when it runs, and whose flags have environment variables."""
-
-    def __init__(self, *args: Any, **attributes: Any) -> None:  # noqa: ANN401 - Click's
-        super().__init__(*args, **attributes)
-        for declared in self.params:
-            if isinstance(declared, click.Option):
-                declared.envvar = variables(str(self.name), declared)
+    """A command whose body is imported when it runs."""
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the body."""
@@ -56,9 +50,12 @@ class Command(click.Command):
 
 def _command(summary: str, examples: str, *params: click.Parameter) -> Callable[[Callable[[], None]], None]:
     def declare(stub: Callable[[], None]) -> None:
-        texts = {"help": stub.__doc__, "short_help": summary, "epilog": f"\b\n    Examples:{examples}"}
-        own = map(copy.copy, (*params, *LOG))  # each command has its own variables
-        COMMANDS.append(Command(stub.__name__.rstrip("_"), params=list(own), **texts))
+        name, own = stub.__name__.rstrip("_"), [copy.copy(param) for param in (*params, *LOG)]
+        for param in own:
+            if isinstance(param, click.Option):
+                param.envvar = variables(name, param)
+        epilog = f"\b\n    Examples:{examples}"
+        COMMANDS.append(Command(name, params=own, help=stub.__doc__, short_help=summary, epilog=epilog))
 
     return declare
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 import click
@@ -77,10 +78,8 @@ def _sets(path: str | None, cluster: ClusterFlags) -> Iterator[Mapping[str, Any]
         yield from (one for one in read_documents(path) if one.get("kind") == POD_CLIQUE_SETS.kind)
         return
     store = wiring.connect(cluster, dry_run=DryRun.CLIENT)
-    try:
+    with suppress(NotFound):
         yield from store.list(POD_CLIQUE_SETS, lambda pcs: pcs, namespace=cluster.namespace)
-    except NotFound:
-        return
 
 
 def _painted(text: str) -> str:

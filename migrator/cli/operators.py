@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
 from migrator.cli import log
@@ -105,13 +105,13 @@ def read(path: str, *, image: str | None = None) -> OperatorScheme:
     try:
         if Path(path).is_dir():
             with _Directory(Path(path)) as files:
-                return images.read_files(files, _scratch, image=image)
+                return images.read_files(files, TemporaryFile, image=image)
         with Path(path).open("rb") as file:
             if file.seekable() and file.read(1) == b"{":
                 file.seek(0)
                 return schemefile.decode(file.read(_LARGEST_FILE))
             if file.seekable():
-                return images.read_file(file, _scratch, image=image)
+                return images.read_file(file, TemporaryFile, image=image)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}{_hint(error)}") from error
     except (InputError, Refused) as error:
@@ -151,7 +151,3 @@ class _Directory(ExitStack):
         if not wanted.is_relative_to(self._root) or not wanted.is_file():
             return None
         return self.enter_context(wanted.open("rb"))
-
-
-def _scratch() -> BinaryIO:
-    return tempfile.TemporaryFile()  # the caller closes it

@@ -51,8 +51,6 @@ class Seconds(click.ParamType):  # type: ignore[type-arg] # generic in newer Cli
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:  # noqa: ANN401
         """Parse what Go accepts, and plain seconds as client-go's ``clientcmd.ParseTimeout`` does."""
-        if isinstance(value, int | float):
-            return float(value)
         text = str(value).strip()
         try:
             seconds = float(text) if text.isascii() and text.replace(".", "", 1).isdecimal() else durations.parse(text)

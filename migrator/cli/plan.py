@@ -12,7 +12,7 @@ from typing import Any
 from migrator import __version__
 from migrator.cli import log, operators, output, progress, wiring
 from migrator.cli.options import ClusterFlags, session
-from migrator.errors import NotAuthorised, UsageError
+from migrator.errors import NotAuthorised, Refused, UsageError
 from migrator.hashing import schemes
 from migrator.planning.model import Plan, TreeState
 from migrator.planning.options import NOTHING_SELECTED, PlanOptions, Selection, direction
@@ -23,7 +23,6 @@ from migrator.render.text import csv_text
 from migrator.run.dry_run import preview, preview_targets
 from migrator.store import DryRun
 
-EXIT_REFUSED = 3
 EXIT_CHANGES = 10
 
 
@@ -46,7 +45,7 @@ def main(
     if target is None or schemes.unread_release(target) is None:
         direction(options)  # a mistyped release is reported before a cluster is asked
     with progress.shown(sys.stderr, quiet=session().quiet) as shown:
-        context = wiring.context(session(), threading.Event(), stream=shown.stream)
+        context = wiring.context(shown.stream, threading.Event())
         with shown.stage("reading"):
             store = wiring.open_store(cluster, *dumps, dry_run=DryRun.CLIENT)
         origin = Origin(getattr(store, "name", None), datetime.now(UTC).isoformat("T", "seconds"), __version__)
@@ -73,7 +72,7 @@ def main(
     else:
         output.write(_text(made, form, origin, reload_time, group_by))
     if detailed_exitcode and (summary.refusals_of(made) or not made.known):
-        return EXIT_REFUSED
+        return Refused.exit_code
     return EXIT_CHANGES if detailed_exitcode and summary.number(made, TreeState.MIGRATE) else 0
 
 

@@ -51,7 +51,7 @@ def main(
             names = operators.directions(given, None if dump else cluster, required=True)
             _check_files(dump, out, form, writes=mode is DryRun.NONE)
             options = _options(names, cluster, **given)
-            context = wiring.context(session(), stop, timeout or None, concurrency=concurrency, stream=shown.stream)
+            context = wiring.context(shown.stream, stop, timeout or None, concurrency=concurrency)
             if dump is None:
                 store = wiring.connect(cluster, dry_run=mode, qps=qps, deadline=context.deadline)
                 _announce(store, options, context, shown, cluster, yes=yes)
@@ -70,7 +70,8 @@ def main(
                 context.log.error(  # noqa: TRY400 - the sentence is printed, and no traceback belongs to it
                     "summary", outcome="failed", **dry, code=error.code, exit_code=error.exit_code
                 )
-            _leave({"outcome": "failed", "exitCode": error.exit_code, "code": error.code, "message": str(error)})
+            reason = {"exitCode": error.exit_code, "code": error.code, "message": str(error)}
+            termination.write({"outcome": "failed", **reason})
             return error.exit_code
         if out != STDIO:
             ending = screens.ending(store, result, options) if store is not None and not dry else None
@@ -167,8 +168,7 @@ def _text(result: RunResult, form: str, mode: DryRun, *, revert: bool, ending: E
 
 
 def _summarise(context: Context, result: RunResult, dry: Mapping[str, str]) -> None:
-    """Log the last event of a run that has succeeded, and leave its summary behind."""
-    _leave(
+    termination.write(
         {
             "outcome": "done",
             "exitCode": 0,
@@ -191,8 +191,3 @@ def _summarise(context: Context, result: RunResult, dry: Mapping[str, str]) -> N
         seconds=result.seconds,
         **{re.sub("([A-Z])", r"_\1", key).lower(): value for key, value in summary.summary(result.plan).items()},
     )
-
-
-def _leave(left: Mapping[str, Any]) -> None:
-    """Write a summary for ``kubectl describe pod``, if this process runs in a pod."""
-    termination.write(left, termination.path(in_a_pod=wiring.own_namespace() is not None))

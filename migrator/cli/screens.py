@@ -6,7 +6,8 @@ import os
 import shlex
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -43,17 +44,16 @@ def can_ask(*, in_a_pod: bool) -> bool:
 def describe(ahead: Observation, options: RunOptions, mode: DryRun, where: tuple[str | None, str | None]) -> str:
     """What the run will do, to what, and its findings; ``where`` is the cluster's address and the context."""
     cluster, context = where
-    parts = [
-        ("cluster", f"{cluster or 'unknown'}{f' (context {context})' if context else ''}"),
-        ("operator", _described(ahead.operator)),
-        *(("sets", text) for text in _sets(ahead, options)),
-        *(("will", text) for text in _will(ahead, options, mode)),
-        *(("refused", line(group)) for group in grouped(summary.refusals_of(ahead.plan))),
-        *(("warning", line(group)) for group in grouped(summary.warnings_of(ahead.plan))),
-    ]
-    labels = ["", *(label for label, _ in parts)]
-    rows = zip(labels, parts, strict=False)
-    return "".join(_row("" if label == before else label, printable(text)) for before, (label, text) in rows)
+    parts: dict[str, Iterable[str]] = {
+        "cluster": [f"{cluster or 'unknown'}{f' (context {context})' if context else ''}"],
+        "operator": [_described(ahead.operator)],
+        "sets": _sets(ahead, options),
+        "will": _will(ahead, options, mode),
+        "refused": map(line, grouped(summary.refusals_of(ahead.plan))),
+        "warning": map(line, grouped(summary.warnings_of(ahead.plan))),
+    }
+    rows = ((label, number, text) for label, texts in parts.items() for number, text in enumerate(texts))
+    return "".join(_row("" if number else label, printable(text)) for label, number, text in rows)
 
 
 def findings_in(ahead: Observation) -> set[tuple[object, ...]]:
@@ -147,13 +147,11 @@ def _row(label: str, text: str) -> str:
 
 def _release(store: Store, found: Operator | None) -> tuple[str, str]:
     """The name and the namespace of the Helm release that the operator's Deployment belongs to."""
-    metadata: dict[str, Any] = {}
+    annotations: dict[str, Any] = {}
     if found is not None and found.deployment:
-        try:
-            metadata = store.get(DEPLOYMENTS, found.namespace, found.deployment)["metadata"]
-        except MigratorError:
-            metadata = {}
-    annotations = metadata.get("annotations") or {}
+        with suppress(MigratorError):
+            deployment = store.get(DEPLOYMENTS, found.namespace, found.deployment)
+            annotations = deployment["metadata"].get("annotations") or {}
     namespace = annotations.get(_RELEASE_NAMESPACE) or (found.namespace if found is not None else "NAMESPACE")
     return str(annotations.get(_RELEASE) or "RELEASE"), str(namespace)
 
@@ -161,9 +159,6 @@ def _release(store: Store, found: Operator | None) -> tuple[str, str]:
 def _handed_on() -> str:
     """The flags in ``_HANDED_ON`` that were given, each with a space behind it."""
     context = click.get_current_context()
-    given = []
-    for option in context.command.params:
-        flag = next((opt for opt in option.opts if opt in _HANDED_ON), None)
-        if flag and context.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE:
-            given.append((_HANDED_ON.index(flag), flag, str(context.params[str(option.name)])))
-    return "".join(f"{flag} {shlex.quote(value)} " for _, flag, value in sorted(given))
+    names = {flag: str(param.name) for param in context.command.params for flag in param.opts}
+    given = (flag for flag in _HANDED_ON if context.get_parameter_source(names[flag]) is ParameterSource.COMMANDLINE)
+    return "".join(f"{flag} {shlex.quote(str(context.params[names[flag]]))} " for flag in given)

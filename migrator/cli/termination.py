@@ -14,6 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from migrator.cli import wiring
+
 #: The variable that names the file of the summary; empty for no file.
 VARIABLE: Final = "GROVE_MIGRATOR_TERMINATION_LOG"
 
@@ -24,17 +26,15 @@ _LIMIT: Final = 4096
 _CUT: Final = "..."
 
 
-def path(environ: Mapping[str, str] | None = None, *, in_a_pod: bool) -> str | None:
-    """The file to write to: the one that the environment names, else the default one in a pod, else ``None``."""
-    named = (os.environ if environ is None else environ).get(VARIABLE, DEFAULT_PATH if in_a_pod else "")
-    return named or None
+def write(summary: Mapping[str, Any]) -> None:
+    """Write a summary to the file that the environment names, else in a pod to the default one, else nowhere.
 
-
-def write(summary: Mapping[str, Any], to: str | None) -> None:
-    """Write a summary to a file, if one is given. An error of the file is ignored, because the run is over."""
-    if to is not None:
+    An error of the file is ignored, because the run is over.
+    """
+    path = os.environ.get(VARIABLE, DEFAULT_PATH if wiring.own_namespace() is not None else "")
+    if path:
         with suppress(OSError):
-            Path(to).write_bytes(encode(summary))
+            Path(path).write_bytes(encode(summary))
 
 
 def encode(summary: Mapping[str, Any]) -> bytes:

@@ -44,7 +44,7 @@ def main(
     direction(plan)  # a mistyped release is reported before a cluster is asked
     shown = progress.shown(sys.stderr, quiet=session().quiet)
     with wiring.stop_on(signal.SIGTERM) as stop:
-        context = wiring.context(session(), stop, stream=shown.stream)
+        context = wiring.context(shown.stream, stop)
         namespace = context.namespace or wiring.DEFAULT_NAMESPACE
         result: VerifyResult | None = None
         failure: VerificationFailed | None = None

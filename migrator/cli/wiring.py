@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import socket
-import sys
 import threading
 import time
 import uuid
@@ -16,7 +15,7 @@ from types import FrameType
 from typing import Any, Final, TextIO
 
 from migrator.cli import log
-from migrator.cli.options import ClusterFlags, Session
+from migrator.cli.options import ClusterFlags, session
 from migrator.errors import UsageError
 from migrator.gc_paused import importing
 from migrator.grove.trees import DUMP_COMMAND
@@ -71,15 +70,10 @@ def read_dump(*paths: str, dry_run: DryRun) -> DumpStore:
 
 
 def context(
-    session: Session,
-    stop: threading.Event,
-    timeout: float | None = None,
-    *,
-    concurrency: int | None = None,
-    stream: TextIO | None = None,
+    stream: TextIO, stop: threading.Event, timeout: float | None = None, *, concurrency: int | None = None
 ) -> Context:
-    """Real clocks, a log to ``stream`` or else to stderr, and an identity of our own; ``timeout`` is in seconds."""
-    run_id = uuid.uuid4().hex[:12]
+    """Real clocks, a log to ``stream``, and an identity of our own; ``timeout`` is in seconds."""
+    run_id, asked = uuid.uuid4().hex[:12], session()
     return Context(
         clock=monotonic,
         now=lambda: datetime.now(UTC),
@@ -87,9 +81,7 @@ def context(
         rest=time.sleep,
         identity=f"{socket.gethostname()}_{run_id}",
         run_id=run_id,
-        log=log.configure(
-            stream or sys.stderr, run_id=run_id, level=session.level, form=session.log_format, known=session.shown
-        ),
+        log=log.configure(stream, run_id=run_id, level=asked.level, form=asked.log_format, known=asked.shown),
         stop=stop,
         deadline=Deadline(monotonic, timeout),
         concurrency=concurrency or MAX_CONCURRENCY,
@@ -120,7 +112,6 @@ def own_namespace() -> str | None:
 
 @contextmanager
 def _handling(signals: Mapping[signal.Signals, Any]) -> Iterator[None]:
-    """Handle the signals with these handlers until the end of the ``with``."""
     with ExitStack() as stack:
         for number, handler in signals.items():
             stack.callback(signal.signal, number, signal.signal(number, handler))

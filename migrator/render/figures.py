@@ -13,9 +13,6 @@ from migrator.planning.patches import patches_of
 #: The patches that a run is assumed to write in a second, if nobody has measured it; docs/performance.md has figures.
 PATCHES_PER_SECOND: Final = 100
 
-#: How long a recreated pod is assumed to be away by default, in seconds.
-RELOAD_SECONDS: Final = 600.0
-
 #: The name of the share of sets without the label.
 UNLABELLED: Final = "(without it)"
 
@@ -59,15 +56,13 @@ def set_recreated_with_migration(tree: TreePlan) -> BlastRadius:
 
 def recreated_with_migration(plan: Plan) -> BlastRadius:
     """The pods of the cluster that are recreated although the sets that can be migrated are."""
-    total = plan.cluster_blast
-    for tree in plan.trees:
-        rest = set_recreated_with_migration(tree)
-        total = BlastRadius(
-            total.pods - tree.blast.pods + rest.pods,
-            total.gpus - tree.blast.gpus + rest.gpus,
-            total.running - tree.blast.running + rest.running,
-        )
-    return total
+    total, before = plan.cluster_blast, sum((tree.blast for tree in plan.trees), BlastRadius())
+    after = sum(map(set_recreated_with_migration, plan.trees), BlastRadius())
+    return BlastRadius(
+        pods=total.pods - before.pods + after.pods,
+        gpus=total.gpus - before.gpus + after.gpus,
+        running=total.running - before.running + after.running,
+    )
 
 
 def patches(plan: Plan) -> int:

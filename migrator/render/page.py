@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -31,20 +31,11 @@ _STATES: Final = {
     TreeState.DONE: "done already",
 }
 
-
 #: How many sets, and how many namespaces or values of a label, are shown before the rest is folded away.
 SHOWN, SHOWN_SHARES = 50, 10
 
-_ORDER: Final = list(_STATES)
 
-
-def render(
-    plan: Plan,
-    origin: report.Origin | None = None,
-    *,
-    reload_seconds: float = figures.RELOAD_SECONDS,
-    group_by: str | None = None,
-) -> str:
+def render(plan: Plan, origin: report.Origin, *, reload_seconds: float, group_by: str | None = None) -> str:
     """The whole document, as text.
 
     ``reload_seconds`` is how long a recreated pod is assumed to be away. ``group_by`` is a label of the PodCliqueSets
@@ -75,7 +66,7 @@ def render(
         hazards=advice_groups(plan.advisories),
         shares=_shares(plan, group_by),
         consequences=consequences,
-        reasons=_reasons(why.values()),
+        reasons=list(_reasons(why.values())),
         trees=sorted(plan.trees, key=_weight),
         why=why,
         notes=report.notes(plan),
@@ -83,12 +74,7 @@ def render(
     )
 
 
-def render_targets(
-    rows: Sequence[report.TargetRow],
-    origin: report.Origin | None = None,
-    *,
-    reload_seconds: float = figures.RELOAD_SECONDS,
-) -> str:
+def render_targets(rows: Sequence[report.TargetRow], origin: report.Origin, *, reload_seconds: float) -> str:
     """The page without a named target: a line for each scheme that a release speaks."""
     some = any(row.sets for row in rows)
     return _rendered(
@@ -160,7 +146,7 @@ def _shares(plan: Plan, label: str | None) -> list[tuple[str, list[figures.Share
 
 def _weight(tree: TreePlan) -> tuple[object, ...]:
     """The order of sets: refused ones first, and in each state those with most GPUs at stake."""
-    return _ORDER.index(tree.state), -tree.blast.gpus, -tree.blast.pods, tree.tree.ref
+    return list(_STATES).index(tree.state), -tree.blast.gpus, -tree.blast.pods, tree.tree.ref
 
 
 def _explained(plan: Plan) -> dict[Ref, Explanation]:
@@ -187,32 +173,20 @@ class Reason:
     lists: tuple[tuple[str, int], ...]
 
 
-def _reasons(explanations: Iterable[Explanation]) -> list[Reason]:
+def _reasons(explanations: Iterable[Explanation]) -> Iterator[Reason]:
     """One reason for each pair of schemes, in table order."""
     pairs: dict[tuple[Scheme, Scheme], list[Explanation]] = {}
     for explanation in explanations:
         pairs.setdefault((explanation.source, explanation.target), []).append(explanation)
     order = schemes.all_schemes()
-    return [
-        _reason(source, target, members)
-        for (source, target), members in sorted(pairs.items(), key=lambda item: tuple(map(order.index, item[0])))
-    ]
-
-
-def _reason(source: Scheme, target: Scheme, members: list[Explanation]) -> Reason:
-    fields: Counter[tuple[str, str]] = Counter()
-    examples: dict[tuple[str, str], FieldChange] = {}
-    lists: Counter[str] = Counter()
-    for explanation in members:
-        found = {(change.struct, change.field): change for c in explanation.cliques for change in c.fields}
-        fields.update(found.keys())
-        examples = {**found, **examples}
-        lists.update({re.sub(r"\[\d+\]", "[]", move.path) for c in explanation.cliques for move in c.moves})
-        lists.update(["cliques"] if explanation.clique_order else [])
-    return Reason(
-        source=source,
-        target=target,
-        sets=len(members),
-        fields=tuple((examples[key], number) for key, number in sorted(fields.items())),
-        lists=tuple(sorted(lists.items())),
-    )
+    for (source, target), members in sorted(pairs.items(), key=lambda item: tuple(map(order.index, item[0]))):
+        fields: dict[tuple[str, str], list[FieldChange]] = {}
+        lists: Counter[str] = Counter()
+        for explanation in members:
+            changes = {(change.struct, change.field): change for c in explanation.cliques for change in c.fields}
+            for key, change in changes.items():
+                fields.setdefault(key, []).append(change)
+            lists.update({re.sub(r"\[\d+\]", "[]", move.path) for c in explanation.cliques for move in c.moves})
+            lists.update(["cliques"] if explanation.clique_order else [])
+        counted = tuple((changes[0], len(changes)) for _, changes in sorted(fields.items()))
+        yield Reason(source, target, sets=len(members), fields=counted, lists=tuple(sorted(lists.items())))

@@ -132,7 +132,6 @@ def targets_text(rows: Sequence[TargetRow]) -> str:
 
 
 def _paragraphs(*paragraphs: Iterable[str]) -> str:
-    """Lines in paragraphs, without those that are empty."""
     texts = ("".join(f"{printable(one)}\n" for one in lines) for lines in paragraphs)
     return "\n".join(filter(None, texts))
 
@@ -177,7 +176,6 @@ def _branch(plan: TreePlan, arrow: str) -> Tree:
 
 
 def _finding(group: FindingGroup, arrow: str, namespace: str = "") -> Tree:
-    """The guard's title; below it the objects, without their ``namespace``, the findings and the remedies."""
     style = _REFUSAL if group.refuses else _WARNING
     title = Text(f"{group.code} ", style=f"bold {style}")
     node = Tree(title, guide_style="dim")
@@ -200,7 +198,6 @@ def _finding(group: FindingGroup, arrow: str, namespace: str = "") -> Tree:
 
 
 def _advice(code: str, title: str, advice: Advice, refs: tuple[Ref, ...], arrow: str) -> Tree:
-    """A hazard's title; below it the objects, the effect and the remedy."""
     heading = ((f"{code} ", "bold magenta"), (f"{title}{_times(len(refs))}", "magenta"))
     node = Tree(Text.assemble(*heading), guide_style="dim")
     what = advice.message.removeprefix(str(advice.ref)).lstrip(": ") if advice.ref else advice.message

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,22 +25,18 @@ from tests.support.memory_store import MemoryStore, Request
 HASH = re.compile(r"\b[4-9bcdf]{10,20}\b")
 
 
-def edited(path: Path, change: Callable[[dict[str, Any]], None]) -> Path:
-    """The example with one PodCliqueSet changed."""
+@pytest.fixture
+def refused(tmp_path: Path) -> Path:
+    """The example with a set of an operator that keeps ControllerRevisions: it must not be migrated."""
     items = objects()
-    change(next(item for item in items if item["metadata"]["name"] == "embedder"))
-    return written(path, items)
+    next(item for item in items if item["metadata"]["name"] == "embedder")["status"]["currentRevision"] = "embedder-1"
+    return written(tmp_path / "refused.json", items)
 
 
-def revised(pcs: dict[str, Any]) -> None:
-    """An operator with ControllerRevisions keeps the set: it must not be migrated."""
-    pcs["status"]["currentRevision"] = "embedder-1"
-
-
-def operator(*, replicas: int = 1) -> list[dict[str, Any]]:
+def operator() -> list[dict[str, Any]]:
     """An operator of the old release, with its pod."""
     image = installation.image("v0.1.0-alpha.9")
-    return [installation.deployment(image, replicas=replicas, observed=True), installation.pod(image)]
+    return [installation.deployment(image, replicas=1, observed=True), installation.pod(image)]
 
 
 def test_plan_of_a_dump_as_json_is_the_contract(invoke: Invoke) -> None:
@@ -71,9 +63,8 @@ def test_plan_of_a_dump_as_json_is_the_contract(invoke: Invoke) -> None:
     }
 
 
-def test_plan_exits_0_whatever_it_finds_unless_asked(tmp_path: Path, invoke: Invoke) -> None:
+def test_plan_exits_0_whatever_it_finds_unless_asked(tmp_path: Path, refused: Path, invoke: Invoke) -> None:
     """Changes and refusals are not errors of `plan`; --detailed-exitcode makes them 10 and 3, 3 before 10."""
-    refused = edited(tmp_path / "refused.json", revised)
     done = tmp_path / "done.yaml"
     invoke("run", "-f", DUMP, "--write", done, *TO)
     for path, code in ((DUMP, 10), (refused, 3), (done, 0)):
@@ -103,29 +94,21 @@ def test_plan_as_yaml_is_the_same_document(invoke: Invoke) -> None:
 
 def test_plan_as_a_page_is_one_document(invoke: Invoke) -> None:
     """-o html is one self-contained file on stdout."""
-    page = invoke("plan", "-f", DUMP, *TO, "-o", "html").out
+    arguments = ("plan", "-f", DUMP, *TO, "-o", "html")
+    page, other = invoke(*arguments).out, invoke(*arguments, "--reload-time", "25m", "--group-by", "app").out
     assert page.startswith("<!doctype html>")
     assert page.rstrip().endswith("</html>")
     assert "is away for 10 min" in page  # as --help says
-    more = ["--reload-time", "25m", "--group-by", "app"]
-    page = invoke("plan", "-f", DUMP, *TO, "-o", "html", *more).out
-    assert "is away for 25 min" in page
-    assert "by label app" in page
-
-
-def test_a_page_of_a_cluster_names_its_operator(cluster: MemoryStore, invoke: Invoke) -> None:
-    """Namespace, Deployment, replicas and image of the operator that runs are on top."""
-    for item in operator():
-        cluster.put(item)
-    found = re.search(r"<dt>Operator now</dt><dd>(.*?)</dd>", invoke("plan", *TO, "-o", "html").out)
-    assert found
-    assert re.fullmatch(r"Deployment grove-system/grove-operator, \d+ replicas? of \S+", found[1])
+    assert "is away for 25 min" in other
+    assert "by label app" in other
 
 
 def test_plan_reports_a_live_operator_and_disturbs_nothing(cluster: MemoryStore, invoke: Invoke) -> None:
-    """On a cluster the running operator is a warning of the plan, and nothing is written."""
+    """On a cluster the running operator is a warning and on top of the page, and nothing is written."""
     for item in operator():
         cluster.put(item)
+    named = r"<dt>Operator now</dt><dd>Deployment grove-system/grove-operator, \d+ replicas? of \S+</dd>"
+    assert re.search(named, invoke("plan", *TO, "-o", "html").out)
     document = invoke("plan", *TO, "-o", "json", "--detailed-exitcode", code=10).json
     assert [(w["code"], w["kind"], w["name"]) for w in document["warnings"]] == [
         ("GM-122", None, None),  # its Lease is not known: no configuration is mounted
@@ -187,7 +170,7 @@ def test_check_asks_for_each_right(cluster: MemoryStore, invoke: Invoke) -> None
 def test_run_on_a_dump_changes_hashes_and_nothing_else(tmp_path: Path, invoke: Invoke) -> None:
     """OUT has the input's form and order: line by line the same but for hashes; and verify agrees."""
     out = tmp_path / "migrated.yaml"
-    assert invoke("run", "-f", DUMP, "--write", out, *TO).out == "migrated 3 sets with 51 patches\n"
+    invoke("run", "-f", DUMP, "--write", out, *TO)
     before, after = (path.read_text(encoding="utf-8").splitlines() for path in (DUMP, out))
     assert len(before) == len(after)
     assert sum(old != new for old, new in zip(before, after, strict=True)) == 66
@@ -211,9 +194,8 @@ def test_write_to_stdout_is_the_dump_alone(invoke: Invoke) -> None:
     assert len(yaml.safe_load(invoke("run", "-f", DUMP, "--write", "-", *TO).out)["items"]) == len(objects())
 
 
-def test_a_refused_run_writes_no_file(tmp_path: Path, invoke: Invoke) -> None:
+def test_a_refused_run_writes_no_file(tmp_path: Path, refused: Path, invoke: Invoke) -> None:
     """Exit 3, the guard's code in the error object, and OUT stays what it was."""
-    refused = edited(tmp_path / "refused.json", revised)
     out = tmp_path / "out.json"
     out.write_text("precious")
     failed = invoke("run", "-f", refused, "--write", out, *TO, code=3).failure
@@ -229,31 +211,26 @@ def test_an_out_that_cannot_be_written_is_an_error(tmp_path: Path, invoke: Invok
 
 
 @pytest.mark.parametrize("mode", ["client", "server"])
-def test_a_dry_run_on_a_dump_shows_the_plan_and_writes_nothing(mode: str, tmp_path: Path, invoke: Invoke) -> None:
+def test_a_dry_run_on_a_dump_shows_the_plan_and_writes_nothing(
+    mode: str, tmp_path: Path, refused: Path, invoke: Invoke
+) -> None:
     """A dry run needs no --write, and leaves no file even with it; it exits 3 where the run would."""
     out = tmp_path / "out.yaml"
     assert "dry run: nothing was written" in invoke("run", "-f", DUMP, f"--dry-run={mode}", "--write", out, *TO).out
     assert not out.exists()
-    refused = edited(tmp_path / "refused.json", revised)
     invoke("run", "-f", refused, f"--dry-run={mode}", *TO, code=3)
 
 
-def test_the_summary_is_the_last_event_and_counts_what_was_done(tmp_path: Path, invoke: Invoke) -> None:
-    """The last line alone is enough: it has outcome, counts and seconds; every line has the same run_id."""
+def test_the_summary_is_the_last_event_and_counts_what_was_done(tmp_path: Path, refused: Path, invoke: Invoke) -> None:
+    """The last line alone is enough, of a failure too: outcome and counts; every line has the same run_id."""
     logged = invoke("run", "-f", DUMP, "--write", tmp_path / "out.yaml", *TO).events
     assert len({event["run_id"] for event in logged}) == 1
     summary = logged[-1]
     assert (summary["event"], summary["outcome"], summary["exit_code"]) == ("summary", "done", 0)
     assert (summary["trees"], summary["patches"], summary["changes"]) == (3, 51, 66)
     assert "execute" in summary["seconds"]
-
-
-def test_a_failed_run_ends_with_its_summary_too(tmp_path: Path, invoke: Invoke) -> None:
-    """The error object is there, and the last line still is the summary, with the same code."""
-    refused = edited(tmp_path / "refused.json", revised)
     summary = invoke("run", "-f", refused, "--dry-run=client", *TO, code=3).last
-    expected = {"event": "summary", "outcome": "failed", "code": "refused", "exit_code": 3}
-    assert expected.items() <= summary.items()
+    assert {"event": "summary", "outcome": "failed", "code": "refused", "exit_code": 3}.items() <= summary.items()
 
 
 def test_run_as_json_has_the_plan_in_it(invoke: Invoke) -> None:
@@ -331,17 +308,12 @@ def test_a_cluster_that_does_not_answer_is_exit_1(cluster: MemoryStore, invoke: 
 
 
 def test_explain_reads_a_cluster(cluster: MemoryStore, invoke: Invoke) -> None:
-    """Without -f the set is read from the cluster."""
+    """Without -f the set is read from the cluster; nobody has to look up the name of a set."""
     said = invoke("explain", "search/embedder", *TO).out
     assert said.startswith("PodCliqueSet search/embedder: legacy-1.34 → legacy-1.35\n")
-    assert cluster.writes() == []
-
-
-def test_a_mistyped_set_is_answered_with_one_that_there_is(cluster: MemoryStore, invoke: Invoke) -> None:
-    """Nobody has to look up the name of a set."""
     said = invoke("explain", "embeder", *TO, code=2).message
-    assert cluster.writes() == []
     assert "PodCliqueSet embeder does not exist. Did you mean embedder?" in said
+    assert cluster.writes() == []
 
 
 def test_explain_on_a_terminal_is_coloured_like_a_diff(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -352,25 +324,6 @@ def test_explain_on_a_terminal_is_coloured_like_a_diff(invoke: Invoke, monkeypat
     coloured = invoke(*arguments).out
     assert "\x1b[32m  + WorkloadRef:(*v1.WorkloadReference)<nil>\x1b[0m\n" in coloured
     assert click.unstyle(coloured) == plain
-
-
-def test_the_exit_code_survives_a_reader_that_left(tmp_path: Path) -> None:
-    """A migration that is done is done, even if nobody reads its last line."""
-    reading, writing = os.pipe()
-    os.close(reading)
-    out = tmp_path / "out.yaml"
-    done = subprocess.run(
-        [sys.executable, "-m", "migrator", "run", "-f", str(DUMP), "--write", str(out), *TO],
-        cwd=DUMP.parents[1],
-        stdout=writing,
-        stderr=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
-    os.close(writing)
-    assert done.returncode == 0
-    assert out.exists()
-    assert json.loads(done.stderr.splitlines()[-1])["event"] == "summary"
 
 
 @pytest.mark.parametrize(("flags", "expected"), [((), MAX_CONCURRENCY), (("--concurrency", "3"), 3)])

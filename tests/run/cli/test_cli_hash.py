@@ -14,6 +14,7 @@ import pytest
 
 from migrator.hashing import schemes
 from migrator.hashing.podcliqueset import hash_pod_clique_set
+from testbed.trees import as_list
 from tests.support.command_line import DUMP, MANIFESTS, TO, Invoke
 
 BACKSLASH = chr(92)
@@ -30,12 +31,10 @@ def pcs(name: str, *cliques: str, **more: Any) -> dict[str, Any]:
     }
 
 
-def bad(name: str) -> dict[str, Any]:
-    """A PodCliqueSet with a quantity that no Go program decodes."""
+def holding(name: str, pod_spec: dict[str, Any]) -> dict[str, Any]:
+    """A PodCliqueSet with this pod spec."""
     document = pcs(name)
-    document["spec"]["template"]["cliques"][0]["spec"]["podSpec"] = {
-        "containers": [{"name": "c", "resources": {"limits": {"cpu": "many"}}}]
-    }
+    document["spec"]["template"]["cliques"][0]["spec"]["podSpec"] = pod_spec
     return document
 
 
@@ -69,16 +68,10 @@ def test_hash_prints_one_object_per_set_and_scheme_in_order(tmp_path: Path, invo
     lines = captured.lines
     table = [scheme.name for scheme in schemes.all_schemes() if not scheme.preview]
     assert [(line["name"], line["scheme"]) for line in lines] == [(name, s) for name in ("z", "a") for s in table]
-    assert {tuple(line) for line in lines} == {
-        ("namespace", "name", "scheme", "generationHash", "podTemplateHashes"),
-    }
+    assert {tuple(line) for line in lines} == {("namespace", "name", "scheme", "generationHash", "podTemplateHashes")}
     expected = hash_pod_clique_set(pcs("z", "b", "a"), schemes.by_name("legacy-1.34"))
-    assert lines[1]["namespace"] == "prod"
-    assert lines[1]["generationHash"] == expected.generation_hash
-    assert list(lines[1]["podTemplateHashes"].items()) == [
-        ("b", expected.pod_template_hashes["b"]),
-        ("a", expected.pod_template_hashes["a"]),
-    ]
+    assert (lines[1]["namespace"], lines[1]["generationHash"]) == ("prod", expected.generation_hash)
+    assert list(lines[1]["podTemplateHashes"].items()) == [(c, expected.pod_template_hashes[c]) for c in ("b", "a")]
     assert captured.err == ""
 
 
@@ -92,23 +85,19 @@ def test_schemes_may_be_repeated_and_be_releases_and_come_in_table_order(tmp_pat
 
 def test_one_bad_set_does_not_keep_the_others_back(tmp_path: Path, invoke: Invoke) -> None:
     """The rest is printed, one sentence names the set and the path of the value, and the exit code is 2."""
-    path = write(tmp_path / "sets.jsonl", pcs("first"), bad("odd"), pcs("last"))
+    odd = holding("odd", {"containers": [{"name": "c", "resources": {"limits": {"cpu": "many"}}}]})
+    path = write(tmp_path / "sets.jsonl", pcs("first"), odd, pcs("last"))
     captured = invoke("hash", "-f", path, "--scheme", "legacy-1.34", code=2)
     assert captured.column("name") == ["first", "last"]
     (event,) = captured.events
     assert (event["code"], event["exit_code"]) == ("undecodable-input", 2)
-    assert str(path) in event["message"]
-    assert (
-        "PodCliqueSet prod/odd: spec.template.cliques[0].spec.podSpec.containers[0].resources.limits.cpu"
-        in event["message"]
-    )
+    where = "spec.template.cliques[0].spec.podSpec.containers[0].resources.limits.cpu"
+    assert f"{path}: PodCliqueSet prod/odd: {where}" in event["message"]
 
 
 def test_what_one_operator_cannot_decode_another_may(tmp_path: Path, invoke: Invoke) -> None:
     """A field that an older layout does not know is not decoded by it, whatever it holds."""
-    document = pcs("a")
-    document["spec"]["template"]["cliques"][0]["spec"]["podSpec"] = {"hostnameOverride": 5}
-    path = write(tmp_path / "sets.jsonl", document)
+    path = write(tmp_path / "sets.jsonl", holding("a", {"hostnameOverride": 5}))
     captured = invoke("hash", "-f", path, code=2)
     assert captured.column("scheme") == ["legacy-1.33", "canonical-1.33"]
     (event,) = captured.events
@@ -117,8 +106,7 @@ def test_what_one_operator_cannot_decode_another_may(tmp_path: Path, invoke: Inv
 
 def test_a_manifest_is_hashed_with_one_warning(tmp_path: Path, invoke: Invoke) -> None:
     """A manifest lacks what admission adds: said once, on stderr. Its missing namespace is `default`."""
-    document = pcs("a")
-    document["metadata"] = {"name": "a"}
+    document = pcs("a", metadata={"name": "a"})
     path = write(tmp_path / "sets.jsonl", document, document, pcs("b"))
     captured = invoke("hash", "-f", path, "--scheme", "legacy-1.34")
     assert captured.column("namespace") == ["default", "default", "prod"]
@@ -129,14 +117,11 @@ def test_a_manifest_is_hashed_with_one_warning(tmp_path: Path, invoke: Invoke) -
 
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzipped"])
 def test_standard_input_takes_what_kubectl_prints(
-    packed: bool,  # noqa: FBT001
-    invoke: Invoke,
-    monkeypatch: pytest.MonkeyPatch,
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch, *, packed: bool
 ) -> None:
     """`kubectl get -o yaml | grove-migrator hash -f -`, gzipped or not."""
-    data = (DUMP).read_bytes()
-    stdin = io.TextIOWrapper(io.BytesIO(gzip.compress(data) if packed else data))
-    monkeypatch.setattr(sys, "stdin", stdin)
+    data = gzip.compress(DUMP.read_bytes()) if packed else DUMP.read_bytes()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
     printed = invoke("hash", "-f", "-", "--scheme", "legacy-1.34")
     assert printed.column("name") == ["llama-70b", "embedder", "nightly-eval"]
 
@@ -219,15 +204,9 @@ def test_explain_of_a_manifest_needs_from(invoke: Invoke) -> None:
 
 def test_what_is_nested_too_deep_to_be_a_field_keeps_no_set_from_being_printed(tmp_path: Path, invoke: Invoke) -> None:
     """An unknown field may hold whatever nests: Go ignores it up to 10,000 levels, alone or in a List."""
-    deep = pcs("deep")
-    deep["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["unknown"] = "HERE"
-    known = pcs("known")
-    known["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"] = "HERE"
+    items = [pcs("a"), holding("deep", {"unknown": "HERE"}), holding("known", {"containers": "HERE"}), pcs("z")]
     nested = "[" * 5000 + json.dumps(']"\\') + "]" * 5000
-    for text in (
-        "".join(json.dumps(item) + "\n" for item in (pcs("a"), deep, known, pcs("z"))),
-        json.dumps({"apiVersion": "v1", "kind": "List", "items": [pcs("a"), deep, known, pcs("z")]}),
-    ):
+    for text in ("".join(json.dumps(item) + "\n" for item in items), json.dumps(as_list(items))):
         (tmp_path / "sets.json").write_text(text.replace('"HERE"', nested))
         captured = invoke("hash", "-f", tmp_path / "sets.json", "--scheme", "legacy-1.34", code=2)
         assert captured.column("name") == ["a", "deep", "z"]

@@ -35,8 +35,10 @@ def written(path: Path, found: OperatorScheme | None = None) -> Path:
 
 
 def test_a_scheme_is_described_for_people(tmp_path: Path, invoke: Invoke) -> None:
-    """Scheme, layout, algorithm, flags, platforms, digest, labels and warnings are printed."""
-    text = invoke("scheme", written(tmp_path)).out
+    """Scheme, layout, algorithm, flags, platforms, digest, labels and warnings are printed; `-o json` is the file."""
+    path = written(tmp_path)
+    assert invoke("scheme", path, "-o", "json").out == path.read_text()
+    text = invoke("scheme", path).out
     for part in ("legacy-1.35 (spoken by v0.1.0-alpha.10", "recognised by", "linux/arm64", DIGEST, "go1.26.8", "s390x"):
         assert part in text
     assert "proven" not in text
@@ -49,12 +51,6 @@ def test_a_layout_that_is_not_shipped_is_compared_with_the_nearest(tmp_path: Pat
     assert "not one of ours" in text
     assert "against k8s.io/api v0.35:" in text
     assert "v1.PodSpec.Newer is new (*string, JSON newer)" in text
-
-
-def test_the_file_is_the_json_output(tmp_path: Path, invoke: Invoke) -> None:
-    """`-o json` prints what was read from such a file."""
-    path = written(tmp_path)
-    assert invoke("scheme", path, "-o", "json").out == path.read_text()
 
 
 def test_a_plan_to_a_binary_is_the_plan_to_its_scheme(tmp_path: Path, invoke: Invoke) -> None:
@@ -146,11 +142,8 @@ def test_a_pipe_is_refused(tmp_path: Path, invoke: Invoke) -> None:
     """What can be read only once is refused with what to do instead."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    writer = os.open(pipe, os.O_RDWR)  # does not wait for a reader
-    try:
+    with pipe.open("r+b", buffering=0):  # does not wait for a reader
         said = invoke("scheme", pipe, code=2).message
-    finally:
-        os.close(writer)
     assert "is a pipe, which cannot be read twice: save it to a file" in said
 
 

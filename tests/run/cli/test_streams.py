@@ -47,13 +47,15 @@ def test_a_finished_run_ends_with_0_though_its_result_cannot_be_printed(
     assert (events[-1]["event"], events[-1]["outcome"]) == ("summary", "done")
 
 
-def test_a_dry_run_whose_result_cannot_be_printed_fails(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dry_run_whose_result_cannot_be_printed_fails(
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch, full: TextIO
+) -> None:
     """A dry run has no other result than its output."""
-    with Path("/dev/full").open("w", encoding="utf-8") as stream:
-        monkeypatch.setattr(sys, "stdout", stream)
-        printed = invoke("run", "-f", DUMP, *TO, "--dry-run=client", code=1)
-        monkeypatch.undo()
-    assert "cannot write to stdout" in printed.err
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", full)
+        failure = invoke("run", "-f", DUMP, *TO, "--dry-run=client", code=1).failure
+    assert failure["code"] == "unwritable-output"
+    assert "cannot write to stdout" in failure["message"]
 
 
 def test_a_closed_stdin_is_an_empty_one() -> None:

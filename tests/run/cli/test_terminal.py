@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,29 +42,29 @@ next      install the operator of v0.1.0-alpha.12-rc1; its replicas come back
 """
 
 
+@dataclass
 class Terminal:
     """Types commands at a cluster in memory, each time a new one."""
 
-    def __init__(self, directory: Path) -> None:
-        self._left = directory / "left.json"
+    file: Path
 
     def type(self, *arguments: str, answer: str = "", piped: bool = False, **environ: str) -> Shown:
         """Type a command, and the answer to its question."""
         typed = {QUESTION: answer} if answer else {}
-        environ = {"LEFT": str(self._left), **environ}
+        environ = {"LEFT": str(self.file), **environ}
         return show("tests.support.memory_site", arguments, typed=typed, environ=environ, piped=piped)
 
     @property
     def left(self) -> dict[str, Any]:
         """What the command left of the cluster."""
-        found: dict[str, Any] = json.loads(self._left.read_text())
+        found: dict[str, Any] = json.loads(self.file.read_text())
         return found
 
 
 @pytest.fixture
 def terminal(tmp_path: Path) -> Terminal:
     """A terminal of 80 columns."""
-    return Terminal(tmp_path)
+    return Terminal(tmp_path / "left.json")
 
 
 def test_a_run_shows_where_and_what_and_asks(terminal: Terminal) -> None:
@@ -137,14 +138,16 @@ def test_nobody_to_answer_is_not_asked(environ: dict[str, str], terminal: Termin
     assert (logged[0], logged[-1]) == ("stage_started", "summary")
 
 
-def test_what_is_refused_is_shown_and_not_asked(terminal: Terminal) -> None:
-    """A live operator that nobody stops: the refusal stands there, there is nothing to say yes to, and exit is 3."""
+def test_what_writes_nothing_is_shown_and_not_asked(terminal: Terminal) -> None:
+    """A live operator that nobody stops, or a revert of no migration: there is nothing to say yes to."""
     shown = terminal.type("run", "--to", NEW)
     assert shown.code == 3
     assert "refused   GM-122 operator pod Pod grove-system/grove-operator-x" in shown.text
     assert " refusal " not in shown.text
-    assert "will      write nothing" in shown.text
-    assert QUESTION not in shown.text
+    back = terminal.type("run", "--revert", "--from", OLD, "--to", NEW, "--stop-operator")
+    for text in (shown.text, back.text):
+        assert "will      write nothing" in text
+        assert QUESTION not in text
 
 
 def test_a_dry_run_says_so_first_and_last_and_does_not_ask(terminal: Terminal) -> None:
@@ -176,17 +179,13 @@ def test_at_debug_each_patch_has_its_line(terminal: Terminal) -> None:
 
 
 def test_quiet_shows_the_result_alone(terminal: Terminal) -> None:
-    """With -q --yes a terminal sees what a pipe gets on stdout; errors are still there."""
+    """With -q --yes a terminal sees what a pipe gets on stdout; errors are still there, and -q alone still asks."""
     shown = terminal.type(*RUN, "--yes", "-q")
     assert (shown.code, shown.raw.replace("\r\n", "\n")) == (0, AFTER)
     shown = terminal.type("run", "--to", NEW, "--yes", "-q")
     assert shown.code == 3
     assert shown.lines[-1].startswith("error: GM-122")
     assert "GM-121" not in shown.text
-
-
-def test_quiet_alone_still_asks(terminal: Terminal) -> None:
-    """Nobody is asked to agree to something that is not shown."""
     shown = terminal.type(*RUN, "-q", answer="n\n")
     assert BEFORE in shown.text
     assert shown.code == 4
@@ -198,10 +197,3 @@ def test_json_on_a_terminal_is_json(terminal: Terminal) -> None:
     assert shown.code == 3
     assert json.loads(shown.raw.splitlines()[-1])["event"] == "summary"
     assert "refused" in {json.loads(line).get("code") for line in shown.raw.splitlines()}
-
-
-def test_the_way_back_asks_too(terminal: Terminal) -> None:
-    """--revert on what was never migrated finds nothing to do, and asks nothing."""
-    shown = terminal.type("run", "--revert", "--from", OLD, "--to", NEW, "--stop-operator")
-    assert "will      write nothing" in shown.text
-    assert QUESTION not in shown.text

@@ -9,6 +9,7 @@ import pytest
 
 from migrator.cli import termination, wiring
 from tests.support.command_line import DUMP, TO, Invoke
+from tests.support.tables import table
 
 
 @pytest.fixture
@@ -19,35 +20,35 @@ def left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("environment", "in_a_pod", "expected"),
-    [
-        ({}, False, None),
-        ({}, True, "/dev/termination-log"),
-        ({termination.VARIABLE: "/tmp/told"}, False, "/tmp/told"),  # noqa: S108 - a name is all it is here
-        ({termination.VARIABLE: ""}, True, None),
-    ],
+@table(
+    "in_a_pod named written",
+    ("Outside a pod nothing is written.", (False, None, None)),
+    ("A process beside a ServiceAccount's namespace file is in a pod.", (True, None, "/dev/termination-log")),
+    ("A file that is named is written outside a pod too.", (False, "told", "told")),
+    ("An empty name switches it off.", (True, "", None)),
 )
 def test_only_a_pod_or_who_asks_gets_a_summary(
-    environment: dict[str, str], *, in_a_pod: bool, expected: str | None
+    named: str | None, written: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, in_a_pod: bool
 ) -> None:
-    """Outside a pod nothing is written unless a file is named, and an empty name switches it off."""
-    assert termination.path(environment, in_a_pod=in_a_pod) == expected
+    """The summary is in the file that the environment names, or in the one that Kubernetes reads."""
+    namespace, files = tmp_path / "namespace", []
+    if in_a_pod:
+        namespace.write_text("grove-system")
+    monkeypatch.setattr(wiring, "_OWN_NAMESPACE", namespace)
+    monkeypatch.setattr(Path, "write_bytes", lambda path, _: files.append(str(path)))
+    monkeypatch.delenv(termination.VARIABLE, raising=False)
+    if named is not None:
+        monkeypatch.setenv(termination.VARIABLE, named)
+    termination.write({"outcome": "done"})
+    assert files == ([written] if written else [])
 
 
 def test_a_run_leaves_what_it_did(left: Path, tmp_path: Path, invoke: Invoke) -> None:
     """After success the file tells directions, sets and patches."""
     invoke("run", "-f", DUMP, "--write", tmp_path / "out.yaml", *TO)
-    assert json.loads(left.read_bytes()) == {
-        "outcome": "done",
-        "exitCode": 0,
-        "from": "auto",
-        "to": "v0.1.0-alpha.11",
-        "podCliqueSets": 3,
-        "patches": 51,
-        "operatorReplicas": None,
-        "operatorImage": None,
-    }
+    done = {"outcome": "done", "exitCode": 0, "from": "auto", "to": "v0.1.0-alpha.11"}
+    counts = {"podCliqueSets": 3, "patches": 51, "operatorReplicas": None, "operatorImage": None}
+    assert json.loads(left.read_bytes()) == done | counts
 
 
 @pytest.mark.parametrize(
@@ -74,17 +75,6 @@ def test_a_summary_that_cannot_be_written_changes_nothing(
     """The run's exit code is its own, whether or not its summary found a place."""
     monkeypatch.setenv(termination.VARIABLE, str(tmp_path / "absent" / "file"))
     invoke("run", "-f", DUMP, "--dry-run=client", *TO)
-
-
-def test_a_pod_uses_the_usual_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, invoke: Invoke) -> None:
-    """A process beside the namespace file of a ServiceAccount runs in a pod."""
-    namespace, usual = tmp_path / "namespace", tmp_path / "log"
-    namespace.write_text("grove-system")
-    monkeypatch.delenv(termination.VARIABLE, raising=False)
-    monkeypatch.setattr(wiring, "_OWN_NAMESPACE", namespace)
-    monkeypatch.setattr(termination, "DEFAULT_PATH", str(usual))
-    invoke("run", "-f", DUMP, "--dry-run=client", *TO)
-    assert json.loads(usual.read_bytes())["outcome"] == "done"
 
 
 @pytest.mark.parametrize("text", ["x" * 9000, "ü" * 3000, '"\\\n' * 3000, "x"], ids=["long", "wide", "quoted", "short"])
