@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 import structlog
 
 from benchmarks.processes import Spent, Stream, spend
-from benchmarks.reference.build import PATCHER
+from benchmarks.reference import PATCHER
 from benchmarks.shapes import LINE, SOURCE, TARGET, Object
 from migrator.errors import MigratorError
 from migrator.planning.model import TreePlan

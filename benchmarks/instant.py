@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from benchmarks.cluster import record_patches
 from benchmarks.processes import printed
-from benchmarks.reference.build import ANSWERER, PATCHER
+from benchmarks.reference import ANSWERER, PATCHER
 from benchmarks.rows import Row
 from migrator.cli import log
 from migrator.grove.model import POINTER_TEMPLATE_HASH_LABEL, Place, Ref
