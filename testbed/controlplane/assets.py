@@ -152,12 +152,9 @@ def _apiserver_flags(directory: Path, pki: Path, options: Options, port: int) ->
         flags.append("--disable-admission-plugins=ServiceAccount")
     if options.feature_gates:
         flags.append(f"--feature-gates={options.feature_gates}")
-    if options.admission:
-        flags.append(f"--enable-admission-plugins={options.admission}")
     if options.audit_log:
-        policy = options.audit_policy or directory / "audit-policy.yaml"
-        if not options.audit_policy:
-            policy.write_text(_AUDIT_POLICY, encoding="utf-8")
+        policy = directory / "audit-policy.yaml"
+        policy.write_text(_AUDIT_POLICY, encoding="utf-8")
         flags += [f"--audit-log-path={options.audit_log}", f"--audit-policy-file={policy}"]
     return [*flags, *options.apiserver_args]
 

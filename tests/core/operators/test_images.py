@@ -290,10 +290,7 @@ def _layer(data: bytes, system: str = "linux") -> bytes:
         (_platforms("arm64", binary("amd64")), "states linux/arm64, but its operator is for linux/amd64"),
         (_platforms("arm64", binary("arm64", minor="1.34")), "hash differently"),
         (_platforms("arm64", binary("arm64", "canonical")), "hash differently"),
-        (
-            _two_images(),
-            "has 2 images .one, two.: select one with .grove-migrator scheme ARCHIVE --image NAME",
-        ),
+        (_two_images(), "has 2 images .one, two.: select one with .grove-migrator scheme ARCHIVE --image NAME"),
         (tar(docker(OPERATOR, states=[digest(b"?")])), "layer 1 is not the sha256:"),
         (tar(docker(OPERATOR, states=[])), "lacks layers"),
         (tar(docker(OPERATOR, tags=("a:1", "b:1"))), "has 2 images .a:1, b:1."),
