@@ -8,10 +8,10 @@ only a key: no file is unpacked under its name.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple, TypeAlias
 
 from migrator.errors import InputError
 from migrator.hashing import layouts
@@ -30,6 +30,8 @@ from migrator.operators.archives import (
     unpack,
 )
 from migrator.operators.schemefile import OperatorScheme
+
+_Json: TypeAlias = Mapping[str, Any]
 
 _ELF: Final = b"\x7fELF"
 _TAR_MAGIC_AT: Final = 257
@@ -84,12 +86,12 @@ class _Oci:
         self._files = files
         self._scratch = scratch
 
-    def read(self, index: Mapping[str, Any], image: str | None, *, saved: bool) -> OperatorScheme:
+    def read(self, index: _Json, image: str | None, *, saved: bool) -> OperatorScheme:
         chosen = self._chosen(index, image)
         found: list[PlatformImage] = []
         missing: list[str] = []
         compressed = False
-        for descriptor, manifest in self._manifests(chosen).values():
+        for descriptor, manifest in self._manifests(chosen):
             config = self._blob_json(manifest["config"]) if manifest is not None else None
             layers = [self._blob(layer) for layer in manifest["layers"]] if manifest is not None else []
             opened = [layer for layer in layers if layer is not None]
@@ -106,22 +108,19 @@ class _Oci:
             return of_platforms([one._replace(manifest=None) for one in found], missing=missing)
         return of_platforms(found, digest=chosen["digest"], missing=missing)
 
-    def _chosen(self, index: Mapping[str, Any], image: str | None) -> Mapping[str, Any]:
+    def _chosen(self, index: _Json, image: str | None) -> _Json:
         images = [one for one in index.get("manifests", ()) if not _is_attestation(one)]
         names = {one["digest"]: [(one.get("annotations") or {}).get(key, "") for key in _NAMES] for one in images}
         wanted = [one for one in images if image is None or image in {*names[one["digest"]], one["digest"]}]
         if len({one["digest"] for one in wanted}) != 1:
             raise _not_one([next(filter(None, names[one["digest"]]), one["digest"]) for one in images], image)
-        chosen: Mapping[str, Any] = wanted[0]
+        chosen: _Json = wanted[0]
         return chosen
 
-    def _manifests(
-        self, descriptor: Mapping[str, Any]
-    ) -> dict[str, tuple[Mapping[str, Any], Mapping[str, Any] | None]]:
-        """The manifests of a descriptor by digest, ``None`` for a missing one; an index may hold other indexes."""
+    def _manifests(self, descriptor: _Json) -> Iterator[tuple[_Json, _Json | None]]:
+        """Each manifest of a descriptor with its own, ``None`` for a missing one; an index may hold other indexes."""
         if self._blob(descriptor) is None:
             raise InputError(f"the archive lacks its image, {descriptor['digest']}")
-        found: dict[str, tuple[Mapping[str, Any], Mapping[str, Any] | None]] = {}
         waiting, seen = [descriptor], set()
         while waiting:
             one = waiting.pop(0)
@@ -132,10 +131,9 @@ class _Oci:
             if document is not None and "manifests" in document:
                 waiting += [inner for inner in document["manifests"] if not _is_attestation(inner)]
             else:
-                found[one["digest"]] = (one, document)
-        return found
+                yield one, document
 
-    def _blob(self, descriptor: Mapping[str, Any]) -> BinaryIO | None:
+    def _blob(self, descriptor: _Json) -> BinaryIO | None:
         algorithm, _, digits = str(descriptor["digest"]).partition(":")
         if algorithm != "sha256" or not digits.isalnum():
             raise InputError(f"the digest {descriptor['digest']} cannot be checked: only sha256 is known")
@@ -144,7 +142,7 @@ class _Oci:
             raise InputError(f"the bytes of blob {descriptor['digest']} have another digest; get the image again")
         return blob
 
-    def _blob_json(self, descriptor: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    def _blob_json(self, descriptor: _Json) -> _Json | None:
         blob = self._blob(descriptor)
         return None if blob is None else _json(blob, str(descriptor["digest"]))
 
@@ -171,7 +169,7 @@ def _docker(files: Files, images: Any, scratch: Scratch, image: str | None) -> O
     return of_platforms([PlatformImage(_operator_of(config, opened, scratch, states), _platform(config))])
 
 
-def _is_attestation(descriptor: Mapping[str, Any]) -> bool:
+def _is_attestation(descriptor: _Json) -> bool:
     """Whether a descriptor is of an attestation, which BuildKit puts beside an image."""
     unknown = (descriptor.get("platform") or {}).get("architecture") == "unknown"
     return unknown or _ATTESTATION in (descriptor.get("annotations") or {})
@@ -188,9 +186,7 @@ def _not_one(names: list[str], image: str | None) -> InputError:
     )
 
 
-def _operator_of(
-    config: Mapping[str, Any], layers: list[BinaryIO], scratch: Scratch, states: Sequence[str] = ()
-) -> OperatorScheme:
+def _operator_of(config: _Json, layers: list[BinaryIO], scratch: Scratch, states: Sequence[str] = ()) -> OperatorScheme:
     """The operator in the layers of one image: its entry point if that is an operator, else the only operator."""
     with layered_files(layers, scratch, states) as files:
         runs = config.get("config") or {}
@@ -256,7 +252,7 @@ def of_platforms(
     return replace(first, image_digest=digest, platforms=tuple(platforms), warnings=tuple(warnings))
 
 
-def _platform(config: Mapping[str, Any]) -> str:
+def _platform(config: _Json) -> str:
     """The platform of an image's configuration, or of a descriptor."""
     return f"{config.get('os', 'linux')}/{config.get('architecture', '')}"
 
