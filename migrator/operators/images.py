@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, BinaryIO, Final, NamedTuple, TypeAlias
+from typing import Any, BinaryIO, Final, TypeAlias
 
 from migrator.errors import InputError
 from migrator.hashing import layouts
@@ -40,14 +40,6 @@ _NAMES: Final = ("io.containerd.image.name", "org.opencontainers.image.ref.name"
 _ATTESTATION: Final = "vnd.docker.reference.type"
 
 
-class PlatformImage(NamedTuple):
-    """The operator of one platform; ``platform`` and ``manifest`` (a digest) are ``None`` if no image states them."""
-
-    operator: OperatorScheme
-    platform: str | None = None
-    manifest: str | None = None
-
-
 def read_file(file: BinaryIO, scratch: Scratch, *, image: str | None = None) -> OperatorScheme:
     """Read an operator from a file: a binary, or an archive of an image or a root file system.
 
@@ -57,7 +49,7 @@ def read_file(file: BinaryIO, scratch: Scratch, *, image: str | None = None) -> 
     with unpack(file, scratch) as plain:
         head = head_of(plain)
         if head.startswith(_ELF):
-            return of_platforms([PlatformImage(binary.read(plain))])
+            return of_platforms([binary.read(plain)])
         if head[_TAR_MAGIC_AT:].startswith(b"ustar"):
             return read_files(TarFiles(plain), scratch, image=image)
     raise InputError(
@@ -76,7 +68,7 @@ def read_files(files: Files, scratch: Scratch, *, image: str | None = None) -> O
             return _docker(files, _json(saved, "manifest.json"), scratch, image)
         if image is not None:
             raise InputError(f"this is a root file system and has no image {image}")
-        return of_platforms([PlatformImage(_operator_in(files, files.paths()))])
+        return of_platforms([_operator_in(files, files.paths())])
 
 
 class _Oci:
@@ -88,9 +80,8 @@ class _Oci:
 
     def read(self, index: _Json, image: str | None, *, saved: bool) -> OperatorScheme:
         chosen = self._chosen(index, image)
-        found: list[PlatformImage] = []
+        found: list[tuple[str, _Json, list[BinaryIO]]] = []
         missing: list[str] = []
-        compressed = False
         for descriptor, manifest in self._manifests(chosen):
             config = self._blob_json(manifest["config"]) if manifest is not None else None
             layers = [self._blob(layer) for layer in manifest["layers"]] if manifest is not None else []
@@ -98,15 +89,16 @@ class _Oci:
             if config is None or len(opened) < len(layers):
                 named = descriptor.get("platform")
                 missing.append(_platform(named) if named else descriptor["digest"])
-                continue
-            compressed = compressed or any(head_of(layer).startswith(GZIP) for layer in opened)
-            operator = _operator_of(config, opened, self._scratch)
-            found.append(PlatformImage(operator, _platform(config), descriptor["digest"]))
+            else:
+                found.append((descriptor["digest"], config, opened))
         # Docker's older stores write their own manifests into `docker save`, always with plain layers. The digests of
         # such manifests are not those of any registry.
-        if saved and not compressed:
-            return of_platforms([one._replace(manifest=None) for one in found], missing=missing)
-        return of_platforms(found, digest=chosen["digest"], missing=missing)
+        own = saved and not any(head_of(layer).startswith(GZIP) for _, _, layers in found for layer in layers)
+        operators = [
+            _operator_of(config, layers, self._scratch, manifest=None if own else digest)
+            for digest, config, layers in found
+        ]
+        return of_platforms(operators, digest=None if own else chosen["digest"], missing=missing)
 
     def _chosen(self, index: _Json, image: str | None) -> _Json:
         images = [one for one in index.get("manifests", ()) if not _is_attestation(one)]
@@ -166,7 +158,7 @@ def _docker(files: Files, images: Any, scratch: Scratch, image: str | None) -> O
     if None in layers or len(states) != len(layers):
         raise InputError("the archive lacks layers that its manifest.json names; save the image again")
     opened = [layer for layer in layers if layer is not None]
-    return of_platforms([PlatformImage(_operator_of(config, opened, scratch, states), _platform(config))])
+    return of_platforms([_operator_of(config, opened, scratch, states)])
 
 
 def _is_attestation(descriptor: _Json) -> bool:
@@ -186,17 +178,28 @@ def _not_one(names: list[str], image: str | None) -> InputError:
     )
 
 
-def _operator_of(config: _Json, layers: list[BinaryIO], scratch: Scratch, states: Sequence[str] = ()) -> OperatorScheme:
-    """The operator in the layers of one image: its entry point if that is an operator, else the only operator."""
+def _operator_of(
+    config: _Json, layers: list[BinaryIO], scratch: Scratch, states: Sequence[str] = (), *, manifest: str | None = None
+) -> OperatorScheme:
+    """The operator of one image for its platform; ``manifest`` is the digest that a registry has of the image."""
     with layered_files(layers, scratch, states) as files:
-        runs = config.get("config") or {}
-        command = [*(runs.get("Entrypoint") or ()), *(runs.get("Cmd") or ())]
-        entry = plain_path(command[0]) if command else ""
-        paths = list(files.paths())
-        if entry in paths:
-            with suppress(NotAnOperatorError):
-                return _operator_in(files, [entry])
-        return _operator_in(files, paths)
+        found = _run_by(config, files)
+    (platform,) = found.platforms
+    if platform.name != _platform(config):
+        raise InputError(f"the image states {_platform(config)}, but its operator is for {platform.name}")
+    return replace(found, platforms=(replace(platform, manifest=manifest),))
+
+
+def _run_by(config: _Json, files: Files) -> OperatorScheme:
+    """The entry point of an image if that is an operator, else the only operator in it."""
+    runs = config.get("config") or {}
+    command = [*(runs.get("Entrypoint") or ()), *(runs.get("Cmd") or ())]
+    entry = plain_path(command[0]) if command else ""
+    paths = list(files.paths())
+    if entry in paths:
+        with suppress(NotAnOperatorError):
+            return _operator_in(files, [entry])
+    return _operator_in(files, paths)
 
 
 def _operator_in(files: Files, paths: Iterable[str]) -> OperatorScheme:
@@ -227,29 +230,25 @@ def _operator_in(files: Files, paths: Iterable[str]) -> OperatorScheme:
 
 
 def of_platforms(
-    found: Sequence[PlatformImage], *, digest: str | None = None, missing: Sequence[str] = ()
+    found: Sequence[OperatorScheme], *, digest: str | None = None, missing: Sequence[str] = ()
 ) -> OperatorScheme:
-    """One operator of its platforms, which must agree about everything that decides a hash.
+    """One operator of those of its platforms, which must agree about everything that decides a hash.
 
     ``digest`` is the image's, ``None`` for a bare binary. ``missing`` are the platforms that the archive lacks.
     """
     if not found:
         raise InputError(f"none of the image's platforms is in the archive: {', '.join(missing)}")
-    first = found[0].operator
-    platforms = []
-    for made, stated, manifest in found:
-        (platform,) = made.platforms
-        if stated not in {None, platform.name}:
-            raise InputError(f"the image states {stated}, but its operator is for {platform.name}")
-        if (made.layout, made.recognised) != (first.layout, first.recognised):
-            both = f"{first.platforms[0].name} and {platform.name}"
+    first = found[0]
+    for one in found:
+        if (one.layout, one.recognised) != (first.layout, first.recognised):
+            both = f"{first.platforms[0].name} and {one.platforms[0].name}"
             raise InputError(f"the operators of {both} hash differently; give one platform")
-        platforms.append(replace(platform, manifest=manifest))
+    platforms = tuple(platform for one in found for platform in one.platforms)
     warnings = [*first.warnings]
     warnings += [f"{name} is not in the archive; only the other platforms were read" for name in missing]
     if digest is None and layouts.name_of(first.layout) not in layouts.minors():
         warnings.append("the layout is not one of ours, and no digest proves the file: compare its sha256")
-    return replace(first, image_digest=digest, platforms=tuple(platforms), warnings=tuple(warnings))
+    return replace(first, image_digest=digest, platforms=platforms, warnings=tuple(warnings))
 
 
 def _platform(config: _Json) -> str:
