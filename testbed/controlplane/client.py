@@ -177,14 +177,14 @@ class Client:
         """Return how many objects of a kind there are."""
         return len(self.list(api_version, kind, namespace, selector=selector))
 
-    def patch(self, item: Object, body: object, *, subresource: str | None = None, content_type: str = "") -> Answer:
+    def patch(self, item: Object, body: object, *, subresource: str | None = None) -> Answer:
         """Patch an object, as a JSON Patch if the body is a list and as a merge patch otherwise."""
         metadata = item["metadata"]
         return self.request(
             "PATCH",
             self.kind_of(item).path(metadata.get("namespace"), metadata["name"], subresource),
             body,
-            content_type=content_type or (JSON_PATCH if isinstance(body, list) else MERGE_PATCH),
+            content_type=JSON_PATCH if isinstance(body, list) else MERGE_PATCH,
         )
 
     def delete(self, item: Object) -> None:
@@ -197,12 +197,10 @@ class Client:
             if error.answer.status != _NOT_FOUND:
                 raise
 
-    def service_account_token(
-        self, namespace: str, name: str, *, seconds: int = 3600, pod: Object | None = None
-    ) -> str:
-        """Return a fresh token of a ServiceAccount, good for ten minutes or more; a kubelet binds it to a pod."""
+    def service_account_token(self, namespace: str, name: str, *, pod: Object | None = None) -> str:
+        """Return a fresh token of a ServiceAccount, good for an hour; a kubelet binds it to a pod."""
         path = self.kind("v1", "ServiceAccount").path(namespace, name, "token")
-        spec: Object = {"expirationSeconds": seconds}
+        spec: Object = {"expirationSeconds": 3600}
         if pod is not None:
             identity = {key: pod["metadata"][key] for key in ("name", "uid")}
             spec["boundObjectRef"] = {"apiVersion": "v1", "kind": "Pod", **identity}
