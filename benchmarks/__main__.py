@@ -1,6 +1,6 @@
 """Measure everything, print one table, and write it as JSON: ``python -m benchmarks [--pods N] [--only PART ...]``.
 
-docs/performance.md is made from the JSON by ``python -m benchmarks.page``.
+The tables of docs/performance.md are made from the JSON by ``python -m benchmarks.page``.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import compileall
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -20,11 +21,13 @@ from time import perf_counter
 from typing import Any, Final
 
 from benchmarks import dump, growth, hashing, instant, run, startup
-from benchmarks.page import RESULTS, reached
+from benchmarks.page import RESULTS, figures
 from benchmarks.rows import Row
 from testbed.go_programs import GoProgramError, go
 
 PARTS: Final = ("startup", "hashing", "growth", "dump", "instant", "run")
+#: The parts whose figures are made from more, and what that is called in the JSON.
+_DETAILS: Final = {"growth": "growth", "instant": "instant", "run": "passes"}
 _PODS: Final = 1_000
 _MIGRATOR: Final = Path(__file__).resolve().parents[1] / "migrator"
 
@@ -56,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
     out: Path = asked.out or RESULTS / f"{now:%Y-%m-%d}-{asked.pods}-pods.json"
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    print(_table(rows))
+    print("\n".join(figures(document["rows"])))
     print(f"\nwritten to {out}")
     return int(failed)
 
@@ -67,79 +70,38 @@ def _measure(parts: Sequence[str], pods: int) -> tuple[list[Row], dict[str, Any]
     left_out = {part: "it was not asked for" for part in PARTS if part not in parts}
     raw: dict[str, Any] = {"leftOut": left_out, "seconds of": {}, "growth": [], "instant": [], "passes": []}
     failed = False
-
-    def of_growth() -> list[Row]:
-        found, raw["growth"] = growth.measure(growth.sizes(pods))
-        return found
-
-    def of_instant() -> list[Row]:
-        found, raw["instant"] = instant.measure()
-        return found
-
-    def of_run() -> list[Row]:
-        found, raw["passes"] = run.measure(pods)
-        return found
-
-    measured: dict[str, Callable[[], list[Row]]] = {
-        "startup": startup.measure,
-        "hashing": hashing.measure,
-        "growth": of_growth,
-        "instant": of_instant,
-        "dump": lambda: dump.measure(_DUMPED * pods),
-        "run": of_run,
+    measured: dict[str, Callable[[], tuple[list[Row], Sequence[Any]]]] = {
+        "startup": lambda: (startup.measure(), ()),
+        "hashing": lambda: (hashing.measure(), ()),
+        "growth": lambda: growth.measure(growth.sizes(pods)),
+        "dump": lambda: (dump.measure(_DUMPED * pods), ()),
+        "instant": instant.measure,
+        "run": lambda: run.measure(pods),
     }
-    for part in PARTS:
-        if part not in parts:
-            continue
+    for part in sorted({*parts}, key=PARTS.index):
         print(f"measuring {part}", flush=True)
         began = perf_counter()
         try:
-            rows += measured[part]()
+            found, details = measured[part]()
         except Exception as error:  # noqa: BLE001 - the other parts take minutes, and are worth having
             print(f"{part} is left out: {error!r}", file=sys.stderr, flush=True)
             left_out[part] = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
             failed = failed or not isinstance(error, GoProgramError)
+        else:
+            rows += found
+            if part in _DETAILS:
+                raw[_DETAILS[part]] = details
         raw["seconds of"][part] = round(perf_counter() - began)
     return rows, raw, failed
 
 
-def _table(rows: Sequence[Row]) -> str:
-    lines = [("figure", "ours", "reference", "unit", "ratio", "goal", "")]
-    lines += [
-        (
-            row.figure,
-            f"{row.ours:,.2f}",
-            "" if row.reference is None else f"{row.reference:,.2f}",
-            row.unit,
-            "" if row.ratio is None else f"{row.ratio:.2f}",
-            row.goal,
-            {None: "", True: "reached", False: "NOT reached"}[reached(row.goal, row.ours, row.ratio)],
-        )
-        for row in rows
-    ]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    left = {0, 3, 5, 6}
-
-    def cell(text: str, column: int) -> str:
-        return text.ljust(widths[column]) if column in left else text.rjust(widths[column])
-
-    return "\n".join("  ".join(cell(text, column) for column, text in enumerate(line)).rstrip() for line in lines)
-
-
 def _machine() -> dict[str, Any]:
     """What the figures were measured on, and how busy it was with other things."""
-    cpu = next(
-        (
-            line.partition(":")[2].strip()
-            for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-            if line.startswith("model name")
-        ),
-        platform.machine(),
-    )
+    model = re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
     version = subprocess.run([go(), "env", "GOVERSION"], check=False, capture_output=True, text=True).stdout.strip()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
-        "cpu": cpu,
+        "cpu": model[1].strip() if model else platform.machine(),
         "cores": len(os.sched_getaffinity(0)),
         "memoryGiB": round(memory / 2**30, 1),
         "system": f"{platform.system()} {platform.release()}",

@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from time import perf_counter, sleep
-from typing import IO, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import structlog
 
-from benchmarks.reference.build import PATCHER
+from benchmarks.processes import Spent, Stream, spend
+from benchmarks.reference import PATCHER
 from benchmarks.shapes import LINE, SOURCE, TARGET, Object
 from migrator.errors import MigratorError
 from migrator.planning.model import TreePlan
@@ -37,22 +37,9 @@ from testbed.controlplane.trees import load
 from testbed.operator_installation import LEASE, NAMESPACE, deployment, image
 
 K = TypeVar("K")
-Stream = IO[bytes] | int | None
 
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
-_LOOK_EVERY: Final = 0.01
-_ROOT: Final = Path(__file__).resolve().parents[1]
 _OPERATOR: Final = deployment(image("v0.1.0-alpha.9"))
-
-
-@dataclass(frozen=True, slots=True)
-class Spent:
-    """What a program took: seconds of the clock, of its own CPU, of the servers' CPU, and KiB of memory at most."""
-
-    seconds: float
-    cpu: float
-    server_cpu: float
-    peak_kib: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,19 +124,17 @@ class Bench:
 
     def replay(self, patches: Path, concurrency: int) -> Spent:
         """Send recorded patches with the reference; raises RuntimeError if one fails."""
-        answer = self.directory / "answer.json"
-        # fmt: off
-        command = [
-            str(PATCHER.binary()), f"-kubeconfig={self.control_plane.kubeconfig}", f"-file={patches}",
-            f"-concurrency={concurrency}",
-        ]
-        # fmt: on
-        with answer.open("wb") as stdout:
-            spent = self._spend(command, stdout=stdout, stderr=None)
-        report = json.loads(answer.read_text(encoding="utf-8"))
+        report, spent = self._reported(
+            [
+                str(PATCHER.binary()),
+                f"-kubeconfig={self.control_plane.kubeconfig}",
+                f"-file={patches}",
+                f"-concurrency={concurrency}",
+            ]
+        )
         if report["failed"]:
             raise RuntimeError(f"{report['failed']} of {report['patches']} patches failed: {report['firstError']}")
-        return Spent(report["seconds"], report["cpuSeconds"], spent.server_cpu, spent.peak_kib)
+        return spent
 
     def record(self) -> tuple[Path, Path]:
         """The very patches that a run would send now, and those that take them back, as JSON Lines."""
@@ -162,38 +147,25 @@ class Bench:
 
     def lists(self) -> Spent:
         """Read the lists that a run reads, by a process of its own, and do nothing with them."""
-        answer = self.directory / "answer.json"
-        command = [sys.executable, "-m", "benchmarks.lists", str(self.control_plane.kubeconfig)]
-        with answer.open("wb") as stdout:
-            spent = self._spend(command, stdout=stdout, stderr=None)
-        report = json.loads(answer.read_text(encoding="utf-8"))
-        return Spent(report["seconds"], report["cpuSeconds"], spent.server_cpu, spent.peak_kib)
+        return self._reported([sys.executable, "-m", "benchmarks.lists", str(self.control_plane.kubeconfig)])[1]
 
     def store(self) -> kube_store.KubeStore:
         """The product's own store on the server."""
         return kube_store.connect(kubeconfig=str(self.control_plane.kubeconfig))
 
-    def _spend(self, command: Sequence[str], *, stdout: Stream, stderr: Stream) -> Spent:
-        """Run a program on the client's core. What it takes is counted from its start to its end."""
-        before, began = self.server_cpu(), perf_counter()
-        process = subprocess.Popen(
-            command,
-            cwd=_ROOT,
-            env={**os.environ, "PYTHONPATH": str(_ROOT)},
-            preexec_fn=lambda: os.sched_setaffinity(0, {self.client_core}),  # noqa: PLW1509 - no threads here
-            stdout=stdout,
-            stderr=stderr,
-        )
-        peak = 0
-        while not (waited := os.wait4(process.pid, os.WNOHANG))[0]:
-            peak = max(peak, peak_kib(process.pid))
-            sleep(_LOOK_EVERY)
-        _, status, usage = waited
-        seconds = perf_counter() - began
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode != 0:
-            raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}")
-        return Spent(seconds, usage.ru_utime + usage.ru_stime, self.server_cpu() - before, peak)
+    def _spend(self, command: Sequence[str], *, stdout: Stream, stderr: Stream = None) -> Spent:
+        """Run a program on the client's core, and count the servers' CPU meanwhile."""
+        before = self.server_cpu()
+        spent = spend(command, core=self.client_core, stdout=stdout, stderr=stderr)
+        return replace(spent, server_cpu=self.server_cpu() - before)
+
+    def _reported(self, command: Sequence[str]) -> tuple[Mapping[str, Any], Spent]:
+        """What a program prints about itself, with the seconds that it counted: its start is not in them."""
+        answer = self.directory / "answer.json"
+        with answer.open("wb") as stdout:
+            spent = self._spend(command, stdout=stdout)
+        report = json.loads(answer.read_text(encoding="utf-8"))
+        return report, replace(spent, seconds=report["seconds"], cpu=report["cpuSeconds"])
 
 
 @contextmanager
@@ -269,14 +241,6 @@ def record_patches(path: Path, batches: Sequence[Batch]) -> None:
 
 def _children() -> set[int]:
     return {int(pid) for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()}
-
-
-def peak_kib(pid: int) -> int:
-    """The most memory that a living process has had. Not what ``wait4`` tells: that counts its parent's at the fork."""
-    for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1])
-    return 0
 
 
 def _cpu(pid: int) -> float:

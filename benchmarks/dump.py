@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from time import sleep
+from subprocess import DEVNULL
 from typing import IO, Final
 
-from benchmarks.cluster import peak_kib
 from benchmarks.growth import texts_of
+from benchmarks.processes import spend
 from benchmarks.rows import Row
 from benchmarks.shapes import TARGET
 from migrator.exact_json import JSONObject
 
 _KINDS: Final = ("PodCliqueSet", "PodClique", "Pod")
-_LOOK_EVERY: Final = 0.02
-_ROOT: Final = Path(__file__).resolve().parents[1]
 _FIELD_MANAGERS: Final = [
     {
         "manager": "grove-operator",
@@ -44,7 +40,8 @@ def measure(pods: int) -> list[Row]:
             "run": ["run", *what, "--write", str(path.with_name("out.json"))],
         }.items():
             figure = f"peak memory: {name} of a dump of {pods:,} pods ({size:,.0f} MB)"
-            rows.append(Row(figure, _peak(arguments) / 1024, None, "MiB", "<= 381"))  # 400 MB
+            spent = spend([sys.executable, "-m", "migrator", *arguments], stderr=DEVNULL)
+            rows.append(Row(figure, spent.peak_kib / 1024, None, "MiB", "<= 381"))  # 400 MB
     return rows
 
 
@@ -64,16 +61,3 @@ def _items(pods: int) -> Iterator[str]:
 
 def _managed(item: JSONObject) -> None:
     item["metadata"]["managedFields"] = _FIELD_MANAGERS
-
-
-def _peak(arguments: Sequence[str]) -> int:
-    command = [sys.executable, "-m", "migrator", *arguments]
-    null = subprocess.DEVNULL
-    process, peak = subprocess.Popen(command, cwd=_ROOT, stdout=null, stderr=null), 0
-    while not (waited := os.wait4(process.pid, os.WNOHANG))[0]:
-        peak = max(peak, peak_kib(process.pid))
-        sleep(_LOOK_EVERY)
-    process.returncode = os.waitstatus_to_exitcode(waited[1])
-    if process.returncode:
-        raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}")
-    return peak

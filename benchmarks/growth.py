@@ -9,15 +9,13 @@ from __future__ import annotations
 import copy
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
-from pathlib import Path
 from time import process_time
 from typing import Any, Final, TypeVar
 
-from benchmarks.cluster import peak_kib
+from benchmarks.processes import peak_kib, printed
 from benchmarks.rows import Row
 from benchmarks.shapes import SOURCE, TARGET, scale_test
 from migrator import resources
@@ -37,7 +35,6 @@ T = TypeVar("T")
 
 _SIZES: Final = (1_000, 3_000, 10_000, 30_000, 100_000)
 _TIMES: Final = 10
-_ROOT: Final = Path(__file__).resolve().parents[1]
 _PODS_OF_A_CLIQUE: Final = 2
 _LARGE: Final = 10_000
 _INDEX: Final = '"grove.io/podcliqueset-replica-index": "%d"'
@@ -50,7 +47,7 @@ def sizes(pods: int) -> tuple[int, ...]:
 
 def measure(sizes: tuple[int, ...]) -> tuple[list[Row], list[Mapping[str, float]]]:
     """The figures, and what was measured at each size."""
-    found = [_measured(size) for size in sizes]
+    found = [printed([sys.executable, "-m", "benchmarks.growth", str(size)]) for size in sizes]
     first, last = found[0], found[-1]
     ten = next((one for one in found if one["pods"] >= _LARGE), last)
     grown = last["pods"] - ten["pods"] or last["pods"] - first["pods"]
@@ -77,13 +74,6 @@ def measure(sizes: tuple[int, ...]) -> tuple[list[Row], list[Mapping[str, float]
         ),
     ]
     return rows, found
-
-
-def _measured(pods: int) -> Mapping[str, float]:
-    command = [sys.executable, "-m", "benchmarks.growth", str(pods)]
-    printed = subprocess.run(command, check=True, capture_output=True, cwd=_ROOT)
-    found: Mapping[str, float] = json.loads(printed.stdout)
-    return found
 
 
 class _Lists:

@@ -20,6 +20,7 @@ from time import perf_counter
 from typing import Final
 
 from benchmarks.mixes import MIXES
+from benchmarks.processes import printed
 from benchmarks.rows import Row
 from migrator.hashing.schemes import all_schemes
 from testbed.go_programs import GoProgramError
@@ -53,7 +54,7 @@ def measure() -> list[Row]:
             rate = 1 / found[name]["cold"]
             rows.append(Row(f"hash in a fresh process: {name}", rate, against, "templates/s", _GOALS[name]))
             if name == _ALIKE:
-                all_of_them = _best([_fresh(path, every) for _ in range(ROUNDS)])["cold"]
+                all_of_them = min(_fresh(path, every)["cold"] for _ in range(ROUNDS))
     worst = min(rows, key=lambda row: row.ratio or row.ours)
     return [
         Row(f"hashing, the worst of {len(MIXES)} mixes", worst.ours, worst.reference, worst.unit, ">= 0.33"),
@@ -70,10 +71,7 @@ def measure() -> list[Row]:
 
 
 def _fresh(templates: Path, schemes: Sequence[str]) -> Mapping[str, float]:
-    command = [sys.executable, "-m", "benchmarks.fresh", str(templates), *schemes]
-    printed = subprocess.run(command, check=True, capture_output=True, cwd=Path(__file__).parents[1])
-    found: Mapping[str, float] = json.loads(printed.stdout)
-    return found
+    return printed([sys.executable, "-m", "benchmarks.fresh", str(templates), *schemes])
 
 
 def _has_oracle() -> bool:
@@ -91,20 +89,9 @@ def _oracle(templates: Path) -> float:
         asked = b"\n".join(b'{"id":"","input":%s}' % line.strip() for line in islice(lines, _ASKED))
     command = [str(oracle_binary(_MINOR)), "bench", f"-seconds={_SECONDS}"]
     before, began = getrusage(RUSAGE_CHILDREN), perf_counter()
-    printed = subprocess.run(
+    done = subprocess.run(
         command, input=asked + b"\n", check=True, capture_output=True, env={**os.environ, "GOMAXPROCS": "1"}
     )
     elapsed, after = perf_counter() - began, getrusage(RUSAGE_CHILDREN)
     busy = (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) / elapsed
-    return float(json.loads(printed.stdout)["legacyNanosecondsPerTemplate"]) / 1e9 * min(busy, 1)
-
-
-def _best(rounds: Sequence[Mapping[str, float]]) -> Mapping[str, float]:
-    return {name: min(found[name] for found in rounds) for name in rounds[0]}
-
-
-if __name__ == "__main__":
-    for row in measure():
-        ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
-        theirs = "" if row.reference is None else f"{row.reference:,.0f}"
-        print(f"{row.figure:70} {row.ours:>12,.0f} {theirs:>12} {row.unit:12} {ratio:>6} {row.goal}")
+    return float(json.loads(done.stdout)["legacyNanosecondsPerTemplate"]) / 1e9 * min(busy, 1)

@@ -18,7 +18,8 @@ from time import perf_counter, process_time
 from typing import Any, Final
 
 from benchmarks.cluster import record_patches
-from benchmarks.reference.build import ANSWERER, PATCHER
+from benchmarks.processes import printed
+from benchmarks.reference import ANSWERER, PATCHER
 from benchmarks.rows import Row
 from migrator.cli import log
 from migrator.grove.model import POINTER_TEMPLATE_HASH_LABEL, Place, Ref
@@ -30,7 +31,6 @@ from migrator.stores.kube import store as kube_store
 
 Raw = dict[str, Any]
 
-_ROOT: Final = Path(__file__).resolve().parents[1]
 _SETS, _PODS = 10, 1_000
 _ROUNDS: Final = 3
 _CONCURRENCIES: Final = (8, 16, 32)
@@ -105,16 +105,8 @@ def _answering(directory: Path) -> Iterator[tuple[Path, int]]:
 
 
 def _run(command: list[str], core: int) -> Raw:
-    """What a client prints about itself."""
-    done = subprocess.run(
-        command,
-        check=True,
-        capture_output=True,
-        cwd=_ROOT,
-        env={**os.environ, "PYTHONPATH": str(_ROOT)},
-        preexec_fn=lambda: os.sched_setaffinity(0, {core}),
-    )
-    found: Raw = json.loads(done.stdout)
+    """What a client counted; raises RuntimeError if a patch failed."""
+    found = printed(command, core=core)
     if found.get("failed"):
         raise RuntimeError(f"{found['failed']} patches failed: {found.get('firstError')}")
     return {"seconds": found["seconds"], "cpuSeconds": found["cpuSeconds"]}

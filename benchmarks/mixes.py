@@ -7,7 +7,7 @@ templates by number, so a mix of any length can be read one by one.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, TypeAlias
 
@@ -39,7 +39,7 @@ def fields(number: int) -> Object:
     """The structure is the same; values of all types and at all depths differ."""
     chance = _chance("fields", number)
     template = dynamo(number)
-    _vary(template["podSpec"], chance)
+    template["podSpec"] = _varied(template["podSpec"], chance)
     return template
 
 
@@ -53,13 +53,11 @@ def structure(number: int) -> Object:
         _thinned({**containers[place % len(containers)], "name": name}, chance)
         for place, name in enumerate(chance.sample(_CONTAINERS, chance.randint(2, 4)))
     ]
-    # A container that stands twice shares its lists with its twin: take every list apart before it is changed.
-    spec["containers"] = [_copied(container) for container in spec["containers"]]
     spec["volumes"] = chance.sample(spec["volumes"], chance.randint(4, 8))
     for name, value in _OPTIONAL.items():
         if chance.random() < 0.5:  # noqa: PLR2004 - even odds
             spec[name] = value
-    _vary(spec, chance)
+    template["podSpec"] = _varied(spec, chance)
     return template
 
 
@@ -111,24 +109,17 @@ def _chance(mix: str, number: int) -> Chance:
     return random.Random(f"{mix} {number} {_ODD_SEED}")  # noqa: S311 - nothing secret
 
 
-def _vary(value: Any, chance: Chance, key: str = "") -> None:  # noqa: ANN401 - any JSON value
-    """Give three of four scalars of a template another value of their own kind, in place."""
-    items: Iterator[tuple[Any, Any]] = iter(())
+def _varied(value: Any, chance: Chance, key: str = "") -> Any:  # noqa: ANN401 - any JSON value
+    """A copy in which three of four scalars have another value of their own kind."""
     if isinstance(value, dict):
-        items = iter(list(value.items()))
-    elif isinstance(value, list):
-        items = iter(list(enumerate(value)))
-    for name, item in items:
-        inner = name if isinstance(name, str) else key
-        if isinstance(item, dict | list):
-            value[name] = _copied(item)
-            _vary(value[name], chance, inner)
-        elif isinstance(item, bool) or inner in _KEPT or chance.random() < 0.25:  # noqa: PLR2004 - one of four stays
-            continue
-        elif isinstance(item, int):
-            value[name] = chance.randrange(1, 60_000)
-        else:
-            value[name] = _QUANTITIES[inner](chance) if inner in _QUANTITIES else _text(item, chance)
+        return {name: _varied(item, chance, name) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_varied(item, chance, key) for item in value]
+    if isinstance(value, bool) or key in _KEPT or chance.random() < 0.25:  # noqa: PLR2004 - one of four stays
+        return value
+    if isinstance(value, int):
+        return chance.randrange(1, 60_000)
+    return _QUANTITIES[key](chance) if key in _QUANTITIES else _text(value, chance)
 
 
 def _text(text: str, chance: Chance) -> str:
@@ -147,12 +138,6 @@ def _thinned(container: Object, chance: Chance) -> Object:
     if "volumeMounts" in kept:
         kept["volumeMounts"] = chance.sample(kept["volumeMounts"], chance.randint(4, 8))
     return kept
-
-
-def _copied(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    if isinstance(value, dict):
-        return {name: _copied(item) for name, item in value.items()}
-    return [_copied(item) for item in value] if isinstance(value, list) else value
 
 
 #: What Go would refuse, or what would be another kind of template, with another value.

@@ -1,4 +1,4 @@
-"""Make docs/performance.md and its plot from measured JSON: ``python -m benchmarks.page [RESULT.json]``.
+"""Make the tables of docs/performance.md and its plot from measured JSON: ``python -m benchmarks.page [RESULT.json]``.
 
 Without an argument the newest result with the most pods is taken. Nothing is measured here.
 """
@@ -12,7 +12,7 @@ from math import log10
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks import prose
+from scripts.marks import put
 
 Document = Mapping[str, Any]
 
@@ -23,6 +23,7 @@ PLOT: Final = _ROOT / "docs" / "performance-growth.svg"
 
 _WIDTH, _HEIGHT, _MARGIN = 640, 360, 60
 _LOOKS: Final = 'font-family="sans-serif" font-size="12" role="img" aria-label="Seconds of CPU against pods"'
+_NOTHING: Final = "Not part of this measurement."
 _SERIES: Final = (("snapshotSeconds", "snapshot", "#1f6f8b"), ("planSeconds", "plan", "#c8553d"))
 
 
@@ -44,8 +45,17 @@ def reached(goal: str, ours: float, ratio: float | None) -> bool | None:
 
 
 def page(document: Document, source: str) -> str:
-    """The whole page; ``source`` names the result that it is made from."""
-    return "\n".join([*_head(document, source), *_tables(document), *_growth(document), *_passes(document)]) + "\n"
+    """docs/performance.md with its generated parts anew; ``source`` names the result that they are made from."""
+    text = PAGE.read_text(encoding="utf-8")
+    parts = {
+        "measured": _measured(document, source),
+        "figures": figures(document["rows"]),
+        "growth": _growth(document["growth"]),
+        "passes": _passes(document["passes"]),
+    }
+    for name, lines in parts.items():
+        text = put(text, name, "\n".join(lines))
+    return text
 
 
 def plot(document: Document) -> str:
@@ -82,13 +92,12 @@ def plot(document: Document) -> str:
     return "\n".join([*lines, "</svg>"]) + "\n"
 
 
-def _head(document: Document, source: str) -> Iterator[str]:
+def _measured(document: Document, source: str) -> Iterator[str]:
     machine = document["machine"]
-    yield prose.TITLE.format(source=source)
     yield (
-        f"Measured {document['measured']} in {document['seconds']} s on {machine['cores']} cores of {machine['cpu']} "
-        f"({machine['memoryGiB']} GiB, {machine['system']}, Python {machine['python']}, {machine['go']}); load average "
-        f"when it ended: {machine['loadAverage']}."
+        f"`benchmarks/results/{source}` was measured {document['measured']} in {document['seconds']} s on "
+        f"{machine['cores']} cores of {machine['cpu']} ({machine['memoryGiB']} GiB, {machine['system']}, "
+        f"Python {machine['python']}, {machine['go']}); load average when it ended: {machine['loadAverage']}."
     )
     yield ""
     missed = [row for row in document["rows"] if _reached(row) is False]
@@ -101,58 +110,46 @@ def _head(document: Document, source: str) -> Iterator[str]:
     else:
         yield "Every goal was reached in this measurement."
     yield ""
-    if not document["passes"]:
-        yield prose.NO_RUN
     for part, why in document.get("leftOut", {}).items():
         yield f"- `{part}` is not part of this measurement: {why}"
-    if document.get("leftOut"):
-        yield ""
 
 
-def _tables(document: Document) -> Iterator[str]:
-    yield "## Figures"
-    yield ""
+def figures(rows: Sequence[Document]) -> Iterator[str]:
+    """The table of all figures; what did not reach its goal comes first."""
     yield "| figure | ours | reference | unit | ratio | goal | reached |"
     yield "|---|---:|---:|---|---:|---|---|"
-    for row in sorted(document["rows"], key=lambda row: _reached(row) is not False):  # what was not reached comes first
+    for row in sorted(rows, key=lambda row: _reached(row) is not False):
         reference = "" if row["reference"] is None else _number(row["reference"])
         ratio = "" if row["ratio"] is None else f"{row['ratio']:.2f}"
-        reached = {None: "", True: "yes", False: "**no**"}[_reached(row)]
+        verdict = {None: "", True: "yes", False: "**no**"}[_reached(row)]
         yield (
             f"| {row['figure']} | {_number(row['ours'])} | {reference} | {row['unit']} | {ratio} | {row['goal']} | "
-            f"{reached} |"
+            f"{verdict} |"
         )
-    yield ""
-    yield prose.FIGURES + (prose.RUN_FIGURES if document["passes"] else "")
 
 
-def _growth(document: Document) -> Iterator[str]:
-    yield prose.GROWTH
-    if not document["growth"]:
-        yield "Not part of this measurement."
-        yield ""
+def _growth(sizes: Sequence[Document]) -> Iterator[str]:
+    if not sizes:
+        yield _NOTHING
         return
     yield f"![Seconds of CPU against pods]({PLOT.name})"
     yield ""
     yield "| pods | patches | snapshot, s of CPU | plan, s of CPU | peak memory, MiB |"
     yield "|---:|---:|---:|---:|---:|"
-    for one in document["growth"]:
+    for one in sizes:
         yield (
             f"| {one['pods']:,} | {one['patches']:,} | {one['snapshotSeconds']:.2f} | {one['planSeconds']:.2f} | "
             f"{one['peakKiB'] / 1024:.0f} |"
         )
-    yield ""
 
 
-def _passes(document: Document) -> Iterator[str]:
-    yield prose.PROFILE
-    if not document["passes"]:
+def _passes(passes: Sequence[Document]) -> Iterator[str]:
+    if not passes:
+        yield _NOTHING
         return
-    yield "## Every pass"
-    yield ""
     yield "| shape | pass | s | CPU of the client, s | CPU of the servers, s | peak memory, MiB | stages, s |"
     yield "|---|---|---:|---:|---:|---:|---|"
-    for one in document["passes"]:
+    for one in passes:
         if "seconds" not in one:
             continue
         stages = ", ".join(f"{name} {seconds:g}" for name, seconds in (one.get("stages") or {}).items())

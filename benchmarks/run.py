@@ -9,7 +9,7 @@ client's tell more than the clock; the raw passes keep both.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import islice
@@ -18,8 +18,9 @@ from statistics import median
 from time import sleep
 from typing import Any, Final
 
-from benchmarks.cluster import Bench, Run, Spent, running
-from benchmarks.neighbour import Reads, reading
+from benchmarks.cluster import Bench, Run, running
+from benchmarks.neighbour import percentile, reading
+from benchmarks.processes import Spent
 from benchmarks.rows import Row
 from benchmarks.shapes import SHAPES
 
@@ -64,7 +65,7 @@ class _Shape:
         self._runs: list[Run] = []
         self._references: list[Spent] = []
         self._idle: list[tuple[Run, Spent]] = []
-        self._reads: dict[str, Reads] = {}
+        self._reads: dict[str, list[float]] = {}
         self.passes: list[Raw] = []
 
     def measure(self) -> _Shape:
@@ -80,14 +81,8 @@ class _Shape:
             with self._beside("run"):
                 run = self._bench.migrate()
             self._runs.append(run)
-            self._note(
-                "run",
-                run.spent,
-                stages=dict(run.stages),
-                downtime=run.downtime,
-                absence=dict(run.absence),
-                patches=run.patches,
-            )
+            parts = {"stages": dict(run.stages), "downtime": run.downtime, "absence": dict(run.absence)}
+            self._note("run", run.spent, **parts, patches=run.patches)
             self._note("reference, back", self._bench.replay(self._back, best), concurrency=best)
             with self._beside("reference"):
                 there = self._bench.replay(self._there, best)
@@ -100,90 +95,71 @@ class _Shape:
             self._idle.append((nothing, lists))
             if len(self._runs) < self._rounds:
                 self._note("reference, back", self._bench.replay(self._back, best), concurrency=best)
-        for name, reads in self._reads.items():
-            shares = {f"p{share:g}": reads.percentile(share / 100) for share in (50, 90, 99)}
+        for name, seconds in self._reads.items():
+            shares = {f"p{share:g}": percentile(seconds, share / 100) for share in (50, 90, 99)}
             self.passes.append({"shape": self._name, "pass": f"reads beside {name}", **shares})
         return self
 
     def rows(self) -> list[Row]:
         """What the passes say."""
-        patches, at = self._patches, f"{self._name}, {self._pods:,} pods"
+        at, large = f"{self._name}, {self._pods:,} pods", self._pods >= _FEWEST
+        runs, references = [run.spent for run in self._runs], self._references
         executed = median(run.stages["execute"] for run in self._runs)
-        whole = median(run.spent.seconds for run in self._runs)
-        cpu = median(run.spent.cpu for run in self._runs)
-        server = median(run.spent.server_cpu for run in self._runs)
-        reference = median(spent.seconds for spent in self._references)
+        reference = median(spent.seconds for spent in references)
         # For a small cluster the start of the process counts: half more than the reference and a second.
-        least = "<= 1.15" if self._pods >= _FEWEST else f"<= {1.5 + 1 / reference:.2f}"
-        outage = median(run.downtime for run in self._runs)
+        least = "<= 1.15" if large else f"<= {1.5 + 1 / reference:.2f}"
         preflight = median(run.stages["preflight"] for run, _ in self._idle)
         lists = median(spent.seconds for _, spent in self._idle)
-
-        of_pods = self._pods >= _FEWEST
+        p99 = {name: percentile(seconds, 0.99) * 1000 for name, seconds in self._reads.items()}
 
         def row(figure: str, ours: float, theirs: float | None, unit: str, goal: str = "") -> Row:
-            return Row(f"{at}: {figure}", ours, theirs, unit, goal if of_pods else "")
+            return Row(f"{at}: {figure}", ours, theirs, unit, goal if large else "")
 
+        def of_a_patch(seconds: Iterable[float]) -> float:
+            return median(seconds) / self._patches * 1000
+
+        cpu = of_a_patch(spent.cpu for spent in runs)
+        their_cpu = of_a_patch(spent.cpu for spent in references)
+        servers = of_a_patch(spent.server_cpu for spent in runs)
+        their_servers = of_a_patch(spent.server_cpu for spent in references)
+        whole = median(spent.seconds for spent in runs)
+        away = median(run.downtime for run in self._runs)
+        memory = max(spent.peak_kib for spent in runs) / 1024
         return [
-            row("patching", patches / executed, patches / reference, "patches/s", ">= 0.95"),
+            row("patching", self._patches / executed, self._patches / reference, "patches/s", ">= 0.95"),
             Row(f"{at}: the whole run, beside the reference's patching", whole, reference, "s", least),
-            row("operator away, beside the reference's patching", outage, reference, "s", "<= 1.02"),
+            row("operator away, beside the reference's patching", away, reference, "s", "<= 1.02"),
             *(
                 row(f"operator away: {stage}", median(run.absence.get(stage, 0.0) for run in self._runs), None, "s")
                 for stage in self._runs[0].absence
             ),
             row("nothing to do, beside the lists alone", preflight, lists, "s", "<= 1.1"),
-            row(
-                "CPU of the client for a patch, the whole run included",
-                cpu / patches * 1000,
-                median(spent.cpu for spent in self._references) / patches * 1000,
-                "ms",
-                "<= 1",
-            ),
-            row("CPU of the client for a patch", cpu / patches * 1000, None, "ms", "<= 0.5"),
-            row(
-                "CPU of API server and etcd for a patch, the whole run included",
-                server / patches * 1000,
-                median(spent.server_cpu for spent in self._references) / patches * 1000,
-                "ms",
-            ),
-            row(
-                "peak memory of the run",
-                max(run.spent.peak_kib for run in self._runs) / 1024,
-                None,
-                "MiB",
-                "<= 100",
-            ),
-            row(
-                "a GET of another client beside the run, p99; beside nobody",
-                self._reads["run"].percentile(0.99) * 1000,
-                self._reads["nobody"].percentile(0.99) * 1000,
-                "ms",
-            ),
-            row(
-                "a GET of another client beside the run, p99; beside the reference",
-                self._reads["run"].percentile(0.99) * 1000,
-                self._reads["reference"].percentile(0.99) * 1000,
-                "ms",
+            row("CPU of the client for a patch, the whole run included", cpu, their_cpu, "ms", "<= 1"),
+            row("CPU of the client for a patch", cpu, None, "ms", "<= 0.5"),
+            row("CPU of API server and etcd for a patch, the whole run included", servers, their_servers, "ms"),
+            row("peak memory of the run", memory, None, "MiB", "<= 100"),
+            *(
+                row(f"a GET of another client beside the run, p99; beside {other}", p99["run"], p99[name], "ms")
+                for name, other in (("nobody", "nobody"), ("reference", "the reference"))
             ),
         ]
 
     def _best_concurrency(self) -> int:
         """The concurrency at which the reference is fastest, on the first patches; they are taken back."""
         there, back = _heads(self._there, self._back)
-        seconds = {}
+        seconds: dict[int, float] = {}
         for concurrency in CONCURRENCIES:
             spent = self._bench.replay(there, concurrency)
             seconds[concurrency] = spent.seconds
             self._note("reference, a part of it", spent, concurrency=concurrency)
             self._bench.replay(back, concurrency)
-        return min(seconds, key=lambda concurrency: seconds[concurrency])
+        return min(seconds, key=seconds.__getitem__)
 
     @contextmanager
     def _beside(self, what: str) -> Iterator[None]:
-        with reading(self._bench.client) as reads:
+        with reading(self._bench.client) as seconds:
             yield
-        self._reads.setdefault(what, Reads()).seconds.extend(reads.seconds)
+        self._reads.setdefault(what, []).extend(seconds)
 
     def _note(self, what: str, spent: Spent, **more: object) -> None:
         print(f"  {what}: {spent.seconds:.1f} s", flush=True)

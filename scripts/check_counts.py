@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -22,26 +23,16 @@ REQUIRED: Final = Path(__file__).resolve().parent.parent / "tests" / "required_c
 
 def totals(text: str) -> dict[str, int]:
     """Sum the lines of a counts file by name."""
-    sums: dict[str, int] = {}
-    for line in text.splitlines():
-        entry = json.loads(line)
-        sums[entry["name"]] = sums.get(entry["name"], 0) + int(entry["n"])
-    return sums
+    sums = Counter[str]()
+    for entry in map(json.loads, text.splitlines()):
+        sums[entry["name"]] += int(entry["n"])
+    return dict(sums)
 
 
 def expanded(required: Mapping[str, int]) -> dict[str, int]:
     """What is required of each name, with every minor in the place of ``{minor}``."""
-    names = {name: [name.replace("{minor}", minor) for minor in layouts.minors()] for name in required}
-    return {name: least for family, least in required.items() for name in names[family]}
-
-
-def shortfalls(counted: Mapping[str, int], required: Mapping[str, int]) -> list[str]:
-    """One sentence for each count that is below what is required; a name that is missing counts as 0."""
-    return [
-        f"{name}: {counted.get(name, 0)}, but at least {least} are required"
-        for name, least in sorted(required.items())
-        if counted.get(name, 0) < least
-    ]
+    minors = layouts.minors()
+    return {name.replace("{minor}", minor): least for name, least in required.items() for minor in minors}
 
 
 def main(path: str, *cannot: str) -> int:
@@ -51,9 +42,9 @@ def main(path: str, *cannot: str) -> int:
     required = expanded(json.loads(REQUIRED.read_text(encoding="utf-8")))
     required = {name: least for name, least in required.items() if name not in reasons}
     sys.stdout.write(json.dumps({**counted, **reasons}, sort_keys=True) + "\n")
-    missing = shortfalls(counted, required)
-    for sentence in missing:
-        sys.stderr.write(f"check_counts: {sentence}\n")
+    missing = {name: least for name, least in sorted(required.items()) if counted.get(name, 0) < least}
+    for name, least in missing.items():
+        sys.stderr.write(f"check_counts: {name}: {counted.get(name, 0)}, but at least {least} are required\n")
     return 1 if missing else 0
 
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import subprocess
 import sys
@@ -219,13 +218,6 @@ def render(rows: Sequence[dict[str, Any]]) -> str:
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 
-def replace_file(path: Path, text: str) -> None:
-    """Replace a file in one step: it is either the old one or the new one, whole."""
-    temporary = path.with_name(path.name + ".new")
-    temporary.write_text(text, encoding="utf-8")
-    os.replace(temporary, path)  # noqa: PTH105 - says that it overwrites
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print, check or update the release table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
@@ -248,7 +240,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{options.table.name} is not what the releases say: run with --write.", file=sys.stderr)
         return 1
     if options.write:
-        replace_file(options.table, fresh)
+        options.table.write_text(fresh, encoding="utf-8")
     else:
         sys.stdout.write(fresh)
     return 0

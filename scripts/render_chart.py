@@ -170,9 +170,7 @@ def _of_planners() -> str:
     _, first, rest = _PLANNER.read_text(encoding="utf-8").partition("apiVersion: ")  # the heading is for kubectl
     moved = _SEPARATOR.join(_moved(part) for part in (first + rest).split(_SEPARATOR))
     text, times = re.subn(
-        r"(?m)^subjects:\n(?:  [^\n]*\n)+",
-        "subjects:\n  {{- toYaml .Values.planner.subjects | nindent 2 }}\n",
-        moved,
+        r"(?m)^subjects:\n(?:  [^\n]*\n)+", "subjects:\n  {{- toYaml .Values.planner.subjects | nindent 2 }}\n", moved
     )
     if times != 2:  # noqa: PLR2004 - two bindings
         raise ValueError(f"{_PLANNER}: {times} lists of subjects, not two")

@@ -114,8 +114,5 @@ def _maps(pcs: Object, gangs: Sequence[Object]) -> Iterator[Object]:
             "apiVersion": "grove.io/v1alpha1",
             "kind": "PodGangMap",
             "metadata": {"name": f"{pcs['metadata']['name']}-{replica}", "labels": labels},
-            "spec": {
-                "podCliqueSetReplicaIndex": int(replica),
-                "entries": [anchor, tail] if beyond else [anchor],
-            },
+            "spec": {"podCliqueSetReplicaIndex": int(replica), "entries": [anchor, tail] if beyond else [anchor]},
         }

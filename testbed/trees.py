@@ -95,7 +95,7 @@ class _Grower:
 
     def objects(self) -> Iterator[Object]:
         self.complete(self.pcs, self.name, labels=self.pcs["metadata"].get("labels", {}))
-        self.pcs["metadata"].setdefault("annotations", self.pcs["metadata"].get("annotations", {}))
+        self.pcs["metadata"].setdefault("annotations", {})
         replicas = self.spec.get("replicas", 1)
         self.pcs["status"] = {
             "observedGeneration": 1,
@@ -119,23 +119,14 @@ class _Grower:
 
     def group(self, config: Object, replica: int) -> Iterator[Object]:
         name = f"{self.name}-{replica}-{config['name']}"
-        replicas = config.get("replicas", 1)
-        group: Object = {
-            "apiVersion": "grove.io/v1alpha1",
-            "kind": "PodCliqueScalingGroup",
-            "metadata": {},
-            "spec": {
-                "replicas": replicas,
-                "minAvailable": config.get("minAvailable", 1),
-                "cliqueNames": list(config["cliqueNames"]),
-            },
-        }
+        replicas, least = config.get("replicas", 1), config.get("minAvailable", 1)
+        spec = {"replicas": replicas, "minAvailable": least, "cliqueNames": list(config["cliqueNames"])}
         labels = {
             **self.set_labels(replica),
             "app.kubernetes.io/name": name,
             "app.kubernetes.io/component": "pcs-podcliquescalinggroup",
         }
-        self.complete(group, name, labels=labels, owner=self.pcs)
+        group = self.owned("PodCliqueScalingGroup", name, spec, labels=labels, owner=self.pcs)
         group["status"] = {
             "observedGeneration": 1,
             "currentPodCliqueSetGenerationHash": self.generation(*config["cliqueNames"]),
@@ -147,7 +138,7 @@ class _Grower:
             **self.progress(generation=True),
         }
         yield group
-        base, least = f"{self.name}-{replica}", config.get("minAvailable", 1)
+        base = f"{self.name}-{replica}"
         for index in range(replicas):
             gang = gang_name(self.state.line, base, group=config["name"], index=index, least=least)
             own = {
@@ -169,19 +160,13 @@ class _Grower:
         spec = copy.deepcopy(template.get("spec") or {})
         replicas = spec.setdefault("replicas", 1)
         spec.setdefault("roleName", clique)
-        pod_clique: Object = {
-            "apiVersion": "grove.io/v1alpha1",
-            "kind": "PodClique",
-            "metadata": {},
-            "spec": spec,
-        }
         own = {
             **(template.get("labels") or {}),
             **labels,
             "app.kubernetes.io/name": name,
             "grove.io/pod-template-hash": value,
         }
-        self.complete(pod_clique, name, labels=own, owner=owner)
+        pod_clique = self.owned("PodClique", name, spec, labels=own, owner=owner)
         left = self.state.leftovers.get(clique)
         pod_clique["status"] = {
             "observedGeneration": 1,
@@ -213,14 +198,9 @@ class _Grower:
             {"name": c["name"], "image": c.get("image", "example.test/pause:1")}
             for c in pod_spec.get("containers") or ()
         ]
-        pod: Object = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {},
-            "spec": {"containers": containers or [{"name": "main", "image": "example.test/pause:1"}]},
-        }
+        spec: Object = {"containers": containers or [{"name": "main", "image": "example.test/pause:1"}]}
         if self.state.scheduler:
-            pod["spec"]["schedulerName"] = self.state.scheduler
+            spec["schedulerName"] = self.state.scheduler
         name = pod_clique["metadata"]["name"]
         labels = {
             **pod_clique["metadata"]["labels"],
@@ -228,7 +208,7 @@ class _Grower:
             "grove.io/podclique-pod-index": str(index),
             "grove.io/pod-template-hash": value,
         }
-        self.complete(pod, f"{name}-{_uid(name, str(index))[:5]}", labels=labels, owner=pod_clique)
+        pod = self.owned("Pod", f"{name}-{_uid(name, str(index))[:5]}", spec, labels=labels, owner=pod_clique)
         del pod["metadata"]["generation"]
         pod["status"] = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
         return pod
@@ -263,6 +243,12 @@ class _Grower:
             metadata = gang["metadata"]
             self.complete(gang, metadata["name"], labels=defaults | metadata["labels"], owner=self.pcs)
             yield gang
+
+    def owned(self, kind: str, name: str, spec: Object, *, labels: Mapping[str, str], owner: Object) -> Object:
+        version = "v1" if kind == "Pod" else "grove.io/v1alpha1"
+        item: Object = {"apiVersion": version, "kind": kind, "metadata": {}, "spec": spec}
+        self.complete(item, name, labels=labels, owner=owner)
+        return item
 
     def complete(self, item: Object, name: str, *, labels: Mapping[str, str], owner: Object | None = None) -> None:
         metadata = item["metadata"]

@@ -12,7 +12,7 @@ from typing import Final
 
 from migrator.errors import InputError, Refused
 from migrator.hashing.schemes import CANONICAL, LEGACY
-from migrator.operators.functions import Function, Functions, plain_name
+from migrator.operators.functions import Functions, plain_name
 from migrator.operators.gotypes import GoTypes
 from migrator.operators.schemefile import Recognised
 
@@ -93,11 +93,11 @@ def recognise(functions: Functions, types: GoTypes) -> Recognised:
         fields = [f"{field.name.text} {types.at(field.type).text}" for field in made.fields] if made else []
         if fields != wanted:
             raise InputError(f"{name} has the fields {fields} instead of {wanted}: {_WAY_OUT}")
-    own_names = {plain_name(name) for name in functions.names(own + "/api/common.Generate")}
+    gangs = {own + name for name in _NAMES_OF_GANGS}
     return Recognised(
         algorithm=CANONICAL if canonical else LEGACY,
         accepts_legacy=_ACCEPTS_LEGACY in names,
-        hash_in_names=any(own + name in own_names for name in _NAMES_OF_GANGS),
+        hash_in_names=any(plain_name(name) in gangs for gang in gangs for name in functions.names(gang)),
         pod_gang_maps=any(name.startswith(own) for name in functions.names("/podgangmap.")),
         by=(*sorted(making), _FOR_HASH, _SPEW),
     )
@@ -125,12 +125,13 @@ def _own(functions: Functions) -> str:
 def _edges(functions: Functions, own: str, known: set[str]) -> set[tuple[str, str]]:
     """The calls, as caller and callee, of every known function and of every own function that calls a known one."""
     compiled = list(functions.starting_with((f"{own}/", f"{own}.", "main.", *_PRINTING)))
-    wanted = [one for one in compiled if _outermost(plain_name(one.name), known) in known or one.name in _PRINTING]
-    targets = frozenset(one.entry for one in wanted)
-    seen: dict[int, Function] = {one.entry: one for one in (*wanted, *functions.callers(targets, compiled))}
+    wanted = {
+        one.entry for one in compiled if _outermost(plain_name(one.name), known) in known or one.name in _PRINTING
+    }
     return {
         (_outermost(caller, known), _outermost(called, known))
-        for one in seen.values()
+        for one in compiled
+        if one.entry in wanted or functions.calls_any(one, wanted)
         for caller, called in functions.calls(one)
     }
 

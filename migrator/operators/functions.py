@@ -10,7 +10,7 @@ import re
 import struct
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -72,9 +72,9 @@ class Functions:
             if int.from_bytes(self._table[row + 4 : row + 8], "little") in offsets:
                 yield self._function(index)
 
-    def callers(self, targets: frozenset[int], among: Iterable[Function]) -> Iterator[Function]:
-        """Those of the functions whose code calls one of the target addresses."""
-        return (one for one in among if any(target in targets for _, target in self._branches(one)))
+    def calls_any(self, function: Function, targets: set[int]) -> bool:
+        """Whether the code of a function calls one of the target addresses."""
+        return any(target in targets for _, target in self._branches(function))
 
     def calls(self, function: Function) -> Iterator[tuple[str, str]]:
         """The calls in the code of a function, as caller and callee, by :func:`plain_name` names."""

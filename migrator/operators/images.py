@@ -8,10 +8,10 @@ only a key: no file is unpacked under its name.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, Final, TypeAlias
 
 from migrator.errors import InputError
 from migrator.hashing import layouts
@@ -31,19 +31,13 @@ from migrator.operators.archives import (
 )
 from migrator.operators.schemefile import OperatorScheme
 
+_Json: TypeAlias = Mapping[str, Any]
+
 _ELF: Final = b"\x7fELF"
 _TAR_MAGIC_AT: Final = 257
 _LARGEST_JSON: Final = 1 << 22
 _NAMES: Final = ("io.containerd.image.name", "org.opencontainers.image.ref.name")
 _ATTESTATION: Final = "vnd.docker.reference.type"
-
-
-class PlatformImage(NamedTuple):
-    """The operator of one platform; ``platform`` and ``manifest`` (a digest) are ``None`` if no image states them."""
-
-    operator: OperatorScheme
-    platform: str | None = None
-    manifest: str | None = None
 
 
 def read_file(file: BinaryIO, scratch: Scratch, *, image: str | None = None) -> OperatorScheme:
@@ -55,7 +49,7 @@ def read_file(file: BinaryIO, scratch: Scratch, *, image: str | None = None) -> 
     with unpack(file, scratch) as plain:
         head = head_of(plain)
         if head.startswith(_ELF):
-            return of_platforms([PlatformImage(binary.read(plain))])
+            return of_platforms([binary.read(plain)])
         if head[_TAR_MAGIC_AT:].startswith(b"ustar"):
             return read_files(TarFiles(plain), scratch, image=image)
     raise InputError(
@@ -74,7 +68,7 @@ def read_files(files: Files, scratch: Scratch, *, image: str | None = None) -> O
             return _docker(files, _json(saved, "manifest.json"), scratch, image)
         if image is not None:
             raise InputError(f"this is a root file system and has no image {image}")
-        return of_platforms([PlatformImage(_operator_in(files, files.paths()))])
+        return of_platforms([_operator_in(files, files.paths())])
 
 
 class _Oci:
@@ -84,44 +78,41 @@ class _Oci:
         self._files = files
         self._scratch = scratch
 
-    def read(self, index: Mapping[str, Any], image: str | None, *, saved: bool) -> OperatorScheme:
+    def read(self, index: _Json, image: str | None, *, saved: bool) -> OperatorScheme:
         chosen = self._chosen(index, image)
-        found: list[PlatformImage] = []
+        found: list[tuple[str, _Json, list[BinaryIO]]] = []
         missing: list[str] = []
-        compressed = False
-        for descriptor, manifest in self._manifests(chosen).values():
+        for descriptor, manifest in self._manifests(chosen):
             config = self._blob_json(manifest["config"]) if manifest is not None else None
             layers = [self._blob(layer) for layer in manifest["layers"]] if manifest is not None else []
             opened = [layer for layer in layers if layer is not None]
             if config is None or len(opened) < len(layers):
                 named = descriptor.get("platform")
                 missing.append(_platform(named) if named else descriptor["digest"])
-                continue
-            compressed = compressed or any(head_of(layer).startswith(GZIP) for layer in opened)
-            operator = _operator_of(config, opened, self._scratch)
-            found.append(PlatformImage(operator, _platform(config), descriptor["digest"]))
+            else:
+                found.append((descriptor["digest"], config, opened))
         # Docker's older stores write their own manifests into `docker save`, always with plain layers. The digests of
         # such manifests are not those of any registry.
-        if saved and not compressed:
-            return of_platforms([one._replace(manifest=None) for one in found], missing=missing)
-        return of_platforms(found, digest=chosen["digest"], missing=missing)
+        own = saved and not any(head_of(layer).startswith(GZIP) for _, _, layers in found for layer in layers)
+        operators = [
+            _operator_of(config, layers, self._scratch, manifest=None if own else digest)
+            for digest, config, layers in found
+        ]
+        return of_platforms(operators, digest=None if own else chosen["digest"], missing=missing)
 
-    def _chosen(self, index: Mapping[str, Any], image: str | None) -> Mapping[str, Any]:
+    def _chosen(self, index: _Json, image: str | None) -> _Json:
         images = [one for one in index.get("manifests", ()) if not _is_attestation(one)]
         names = {one["digest"]: [(one.get("annotations") or {}).get(key, "") for key in _NAMES] for one in images}
         wanted = [one for one in images if image is None or image in {*names[one["digest"]], one["digest"]}]
         if len({one["digest"] for one in wanted}) != 1:
             raise _not_one([next(filter(None, names[one["digest"]]), one["digest"]) for one in images], image)
-        chosen: Mapping[str, Any] = wanted[0]
+        chosen: _Json = wanted[0]
         return chosen
 
-    def _manifests(
-        self, descriptor: Mapping[str, Any]
-    ) -> dict[str, tuple[Mapping[str, Any], Mapping[str, Any] | None]]:
-        """The manifests of a descriptor by digest, ``None`` for a missing one; an index may hold other indexes."""
+    def _manifests(self, descriptor: _Json) -> Iterator[tuple[_Json, _Json | None]]:
+        """Each manifest of a descriptor with its own, ``None`` for a missing one; an index may hold other indexes."""
         if self._blob(descriptor) is None:
             raise InputError(f"the archive lacks its image, {descriptor['digest']}")
-        found: dict[str, tuple[Mapping[str, Any], Mapping[str, Any] | None]] = {}
         waiting, seen = [descriptor], set()
         while waiting:
             one = waiting.pop(0)
@@ -132,10 +123,9 @@ class _Oci:
             if document is not None and "manifests" in document:
                 waiting += [inner for inner in document["manifests"] if not _is_attestation(inner)]
             else:
-                found[one["digest"]] = (one, document)
-        return found
+                yield one, document
 
-    def _blob(self, descriptor: Mapping[str, Any]) -> BinaryIO | None:
+    def _blob(self, descriptor: _Json) -> BinaryIO | None:
         algorithm, _, digits = str(descriptor["digest"]).partition(":")
         if algorithm != "sha256" or not digits.isalnum():
             raise InputError(f"the digest {descriptor['digest']} cannot be checked: only sha256 is known")
@@ -144,7 +134,7 @@ class _Oci:
             raise InputError(f"the bytes of blob {descriptor['digest']} have another digest; get the image again")
         return blob
 
-    def _blob_json(self, descriptor: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    def _blob_json(self, descriptor: _Json) -> _Json | None:
         blob = self._blob(descriptor)
         return None if blob is None else _json(blob, str(descriptor["digest"]))
 
@@ -168,10 +158,10 @@ def _docker(files: Files, images: Any, scratch: Scratch, image: str | None) -> O
     if None in layers or len(states) != len(layers):
         raise InputError("the archive lacks layers that its manifest.json names; save the image again")
     opened = [layer for layer in layers if layer is not None]
-    return of_platforms([PlatformImage(_operator_of(config, opened, scratch, states), _platform(config))])
+    return of_platforms([_operator_of(config, opened, scratch, states)])
 
 
-def _is_attestation(descriptor: Mapping[str, Any]) -> bool:
+def _is_attestation(descriptor: _Json) -> bool:
     """Whether a descriptor is of an attestation, which BuildKit puts beside an image."""
     unknown = (descriptor.get("platform") or {}).get("architecture") == "unknown"
     return unknown or _ATTESTATION in (descriptor.get("annotations") or {})
@@ -189,18 +179,27 @@ def _not_one(names: list[str], image: str | None) -> InputError:
 
 
 def _operator_of(
-    config: Mapping[str, Any], layers: list[BinaryIO], scratch: Scratch, states: Sequence[str] = ()
+    config: _Json, layers: list[BinaryIO], scratch: Scratch, states: Sequence[str] = (), *, manifest: str | None = None
 ) -> OperatorScheme:
-    """The operator in the layers of one image: its entry point if that is an operator, else the only operator."""
+    """The operator of one image for its platform; ``manifest`` is the digest that a registry has of the image."""
     with layered_files(layers, scratch, states) as files:
-        runs = config.get("config") or {}
-        command = [*(runs.get("Entrypoint") or ()), *(runs.get("Cmd") or ())]
-        entry = plain_path(command[0]) if command else ""
-        paths = list(files.paths())
-        if entry in paths:
-            with suppress(NotAnOperatorError):
-                return _operator_in(files, [entry])
-        return _operator_in(files, paths)
+        found = _run_by(config, files)
+    (platform,) = found.platforms
+    if platform.name != _platform(config):
+        raise InputError(f"the image states {_platform(config)}, but its operator is for {platform.name}")
+    return replace(found, platforms=(replace(platform, manifest=manifest),))
+
+
+def _run_by(config: _Json, files: Files) -> OperatorScheme:
+    """The entry point of an image if that is an operator, else the only operator in it."""
+    runs = config.get("config") or {}
+    command = [*(runs.get("Entrypoint") or ()), *(runs.get("Cmd") or ())]
+    entry = plain_path(command[0]) if command else ""
+    paths = list(files.paths())
+    if entry in paths:
+        with suppress(NotAnOperatorError):
+            return _operator_in(files, [entry])
+    return _operator_in(files, paths)
 
 
 def _operator_in(files: Files, paths: Iterable[str]) -> OperatorScheme:
@@ -231,32 +230,28 @@ def _operator_in(files: Files, paths: Iterable[str]) -> OperatorScheme:
 
 
 def of_platforms(
-    found: Sequence[PlatformImage], *, digest: str | None = None, missing: Sequence[str] = ()
+    found: Sequence[OperatorScheme], *, digest: str | None = None, missing: Sequence[str] = ()
 ) -> OperatorScheme:
-    """One operator of its platforms, which must agree about everything that decides a hash.
+    """One operator of those of its platforms, which must agree about everything that decides a hash.
 
     ``digest`` is the image's, ``None`` for a bare binary. ``missing`` are the platforms that the archive lacks.
     """
     if not found:
         raise InputError(f"none of the image's platforms is in the archive: {', '.join(missing)}")
-    first = found[0].operator
-    platforms = []
-    for made, stated, manifest in found:
-        (platform,) = made.platforms
-        if stated not in {None, platform.name}:
-            raise InputError(f"the image states {stated}, but its operator is for {platform.name}")
-        if (made.layout, made.recognised) != (first.layout, first.recognised):
-            both = f"{first.platforms[0].name} and {platform.name}"
+    first = found[0]
+    for one in found:
+        if (one.layout, one.recognised) != (first.layout, first.recognised):
+            both = f"{first.platforms[0].name} and {one.platforms[0].name}"
             raise InputError(f"the operators of {both} hash differently; give one platform")
-        platforms.append(replace(platform, manifest=manifest))
+    platforms = tuple(platform for one in found for platform in one.platforms)
     warnings = [*first.warnings]
     warnings += [f"{name} is not in the archive; only the other platforms were read" for name in missing]
     if digest is None and layouts.name_of(first.layout) not in layouts.minors():
         warnings.append("the layout is not one of ours, and no digest proves the file: compare its sha256")
-    return replace(first, image_digest=digest, platforms=tuple(platforms), warnings=tuple(warnings))
+    return replace(first, image_digest=digest, platforms=platforms, warnings=tuple(warnings))
 
 
-def _platform(config: Mapping[str, Any]) -> str:
+def _platform(config: _Json) -> str:
     """The platform of an image's configuration, or of a descriptor."""
     return f"{config.get('os', 'linux')}/{config.get('architecture', '')}"
 

@@ -49,8 +49,7 @@ def read(types: GoTypes) -> Layout:
             raise InputError(f"a struct without a name, {one.text}; such a layout cannot be hashed here")
         waiting += [*one.parts, *(field.type for field in one.fields)]
     for name in found.keys() - custom:
-        if not isinstance(found[name], str):
-            _demand_unique(name, found, {})
+        _demand_unique(name, found, {})
     _demand_known(found, custom)
     return found
 
@@ -96,13 +95,11 @@ def _decodes_itself(types: GoTypes, one: GoType) -> bool:
 
 
 def _definition(types: GoTypes, one: GoType, *, own: bool) -> tuple[Field, ...] | str:
-    texts = [types.at(part).text for part in one.parts]
-    if one.kind == "struct":
-        return tuple(
-            (field.name.text, None if own else _json_name(types, field), types.at(field.type).text)
-            for field in one.fields
-        )
-    return composed(one.kind, texts)
+    if one.kind != "struct":
+        return composed(one.kind, [types.at(part).text for part in one.parts])
+    return tuple(
+        (field.name.text, None if own else _json_name(types, field), types.at(field.type).text) for field in one.fields
+    )
 
 
 def _json_name(types: GoTypes, field: StructField) -> str | None:
@@ -116,8 +113,7 @@ def _json_name(types: GoTypes, field: StructField) -> str | None:
     if tag == "-":
         return None
     name = tag.partition(",")[0]
-    inlined = field.name.embedded and not name and types.at(field.type).kind == "struct"
-    if inlined:
+    if field.name.embedded and not name and types.at(field.type).kind == "struct":
         return ""
     return (name or field.name.text) if field.name.exported else None
 
@@ -134,7 +130,7 @@ def _demand_unique(name: str, layout: Layout, taken: dict[str, str]) -> None:
 def _demand_known(found: Mapping[str, tuple[Field, ...] | str], custom: set[str]) -> None:
     """Demand that the types with own code in the printer are exactly those of the newest shipped minor."""
     newest = load(minors()[-1])
-    lost = sorted(name for name in _CUSTOM.keys() & found.keys() - custom)
+    lost = sorted(_CUSTOM.keys() & found.keys() - custom)
     if lost:
         raise InputError(f"{lost[0]} does not decode itself from JSON any more; such values cannot be hashed here")
     for name in sorted(custom):
@@ -146,8 +142,7 @@ def _demand_known(found: Mapping[str, tuple[Field, ...] | str], custom: set[str]
                 continue
             done.add(one)
             if definition != newest.get(one):
-                raise InputError(
-                    f"{one}, a part of {name}, is laid out in another way; its values cannot be hashed here"
-                )
+                what = f"{one}, a part of {name}, is laid out in another way"
+                raise InputError(f"{what}; its values cannot be hashed here")
             kinds = [definition] if isinstance(definition, str) else [kind for _, _, kind in definition]
             waiting += [re.sub(r"^(?:\*|\[\]|map\[\w+\])+", "", kind) for kind in kinds]

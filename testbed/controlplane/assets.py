@@ -40,19 +40,15 @@ class Assets:
         cluster = {"server": self.ready.url, "certificate-authority": str(self.ready.ca)}
         config.write_text(kubeconfig(cluster, token), encoding="utf-8")
         try:
-            self._start_servers(directory, pki, options, port)
+            if not options.etcd:
+                self._start_etcd(directory, etcd)
+            self._run("kube-apiserver", f"--etcd-servers={etcd}", *_apiserver_flags(directory, pki, options, port))
             self._wait_until_ready()
             if options.controller_manager:
                 self._run("kube-controller-manager", *_controller_flags(pki, config, options))
         except BaseException:
             self.stop(kill=True)
             raise
-
-    def _start_servers(self, directory: Path, pki: Path, options: Options, port: int) -> None:
-        if not options.etcd:
-            self._start_etcd(directory, self.ready.etcd)
-        flags = _apiserver_flags(directory, pki, options, port)
-        self._run("kube-apiserver", f"--etcd-servers={self.ready.etcd}", *flags)
 
     def _start_etcd(self, directory: Path, client: str) -> None:
         peer = f"http://127.0.0.1:{_free_port()}"
@@ -152,12 +148,9 @@ def _apiserver_flags(directory: Path, pki: Path, options: Options, port: int) ->
         flags.append("--disable-admission-plugins=ServiceAccount")
     if options.feature_gates:
         flags.append(f"--feature-gates={options.feature_gates}")
-    if options.admission:
-        flags.append(f"--enable-admission-plugins={options.admission}")
     if options.audit_log:
-        policy = options.audit_policy or directory / "audit-policy.yaml"
-        if not options.audit_policy:
-            policy.write_text(_AUDIT_POLICY, encoding="utf-8")
+        policy = directory / "audit-policy.yaml"
+        policy.write_text(_AUDIT_POLICY, encoding="utf-8")
         flags += [f"--audit-log-path={options.audit_log}", f"--audit-policy-file={policy}"]
     return [*flags, *options.apiserver_args]
 

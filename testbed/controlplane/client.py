@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,8 +84,6 @@ class Client:
         """Close all connections."""
         self._pool.clear()
 
-    # One request.
-
     def request(
         self,
         method: str,
@@ -118,8 +116,6 @@ class Client:
             raise AnswerError(f"{method} {path}", answer)
         return answer.body
 
-    # Kinds.
-
     def kind(self, api_version: str, kind: str) -> Kind:
         """Return a kind by its apiVersion and name; raises KeyError if the server does not have it."""
         if (api_version, kind) not in self._kinds:
@@ -146,8 +142,6 @@ class Client:
                         )
                         yield (api_version, resource["responseKind"]["kind"]), found
 
-    # Objects.
-
     def create(self, item: Object) -> Object:
         """Create an object, with its status if it has one, and return it as it is then."""
         kind, metadata = self.kind_of(item), item["metadata"]
@@ -159,11 +153,6 @@ class Client:
         path = kind.path(metadata.get("namespace"), metadata["name"], "status")
         updated: Object = self.call("PATCH", path, {"status": item["status"]}, content_type=MERGE_PATCH)
         return updated
-
-    def create_all(self, items: Sequence[Object], *, threads: int = _THREADS) -> list[Object]:
-        """Create objects that do not depend on each other, and return them in their order."""
-        with ThreadPoolExecutor(threads) as pool:
-            return list(pool.map(self.create, items))
 
     def apply(self, item: Object, *, manager: str = "tests") -> Object:
         """Apply an object server-side, taking over fields from other managers."""
@@ -188,14 +177,14 @@ class Client:
         """Return how many objects of a kind there are."""
         return len(self.list(api_version, kind, namespace, selector=selector))
 
-    def patch(self, item: Object, body: object, *, subresource: str | None = None, content_type: str = "") -> Answer:
+    def patch(self, item: Object, body: object, *, subresource: str | None = None) -> Answer:
         """Patch an object, as a JSON Patch if the body is a list and as a merge patch otherwise."""
         metadata = item["metadata"]
         return self.request(
             "PATCH",
             self.kind_of(item).path(metadata.get("namespace"), metadata["name"], subresource),
             body,
-            content_type=content_type or (JSON_PATCH if isinstance(body, list) else MERGE_PATCH),
+            content_type=JSON_PATCH if isinstance(body, list) else MERGE_PATCH,
         )
 
     def delete(self, item: Object) -> None:
@@ -208,19 +197,15 @@ class Client:
             if error.answer.status != _NOT_FOUND:
                 raise
 
-    def service_account_token(
-        self, namespace: str, name: str, *, seconds: int = 3600, pod: Object | None = None
-    ) -> str:
-        """Return a fresh token of a ServiceAccount, good for ten minutes or more; a kubelet binds it to a pod."""
+    def service_account_token(self, namespace: str, name: str, *, pod: Object | None = None) -> str:
+        """Return a fresh token of a ServiceAccount, good for an hour; a kubelet binds it to a pod."""
         path = self.kind("v1", "ServiceAccount").path(namespace, name, "token")
-        spec: Object = {"expirationSeconds": seconds}
+        spec: Object = {"expirationSeconds": 3600}
         if pod is not None:
             identity = {key: pod["metadata"][key] for key in ("name", "uid")}
             spec["boundObjectRef"] = {"apiVersion": "v1", "kind": "Pod", **identity}
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
         return str(self.call("POST", path, body)["status"]["token"])
-
-    # Namespaces.
 
     def empty_namespace(self, namespace: str) -> None:
         """Delete everything in a namespace, finalizers or not."""

@@ -21,16 +21,14 @@ class Options:
 
     ``controller_manager`` adds kube-controller-manager: Deployments, Jobs, garbage collection, namespaces and
     ServiceAccounts; ``controllers`` are others than those. ``apiserver_args`` go to kube-apiserver as they are.
-    ``audit_log`` gets every request with its metadata, or what ``audit_policy`` says. ``etcd`` is the address of
-    another control plane's etcd: then this is one more API server of that cluster.
+    ``audit_log`` gets every request with its metadata. ``etcd`` is the address of another control plane's etcd: then
+    this is one more API server of that cluster.
     """
 
     controller_manager: bool = False
     controllers: str = ""
     feature_gates: str = ""
-    admission: str = ""
     audit_log: Path | None = None
-    audit_policy: Path | None = None
     etcd: str = ""
     apiserver_args: tuple[str, ...] = ()
 

@@ -59,10 +59,8 @@ def _flags(directory: Path, options: Options, port: int) -> list[str]:
     values = {
         "controllers": options.controllers,
         "feature-gates": options.feature_gates,
-        "admission": options.admission,
         "etcd": options.etcd,
         "audit-log": options.audit_log,
-        "audit-policy": options.audit_policy,
     }
     flags += [f"--{name}={value}" for name, value in values.items() if value]
     return [*flags, *(f"--apiserver-arg={argument}" for argument in options.apiserver_args)]

@@ -15,45 +15,30 @@ from testbed.trees import Hashes, State, grow
 GROVE: Final[tuple[Resource, ...]] = (POD_CLIQUE_SETS, POD_CLIQUE_SCALING_GROUPS, POD_CLIQUES, PODS)
 
 #: Owners before what they own: kinds of one rank do not depend on each other.
-_RANKS: Final = (
-    ("PodCliqueSet",),
-    ("PodCliqueScalingGroup", "PodGangMap", "PodGang"),
-    ("PodClique",),
-    ("Pod",),
-)
+_RANKS: Final = (("PodCliqueSet",), ("PodCliqueScalingGroup", "PodGangMap", "PodGang"), ("PodClique",), ("Pod",))
+_THREADS: Final = 8
 _SERVERS: Final = ("uid", "resourceVersion", "generation", "creationTimestamp")
 
 
-def plant(
-    client: Client, pcs: Object, hashes: Callable[[Object], Hashes], state: State | None = None, *, threads: int = 8
-) -> list[Object]:
+def plant(client: Client, pcs: Object, hashes: Callable[[Object], Hashes], state: State | None = None) -> list[Object]:
     """Create a PodCliqueSet and all that its operator would make of it, and return everything as it then is.
 
-    ``hashes`` gets the set as the API server returns it, defaults included: that is what an operator hashes.
+    ``hashes`` gets the set as the API server would store it, defaults included: that is what an operator hashes.
     """
-    created = client.create({key: value for key, value in pcs.items() if key != "status"})
-    stored = {key: value for key, value in created.items() if key != "status"}
-    root, *owned = grow(stored, hashes(created), state)
-    return load(client, [root, *owned], threads=threads, present={root["metadata"]["uid"]: created})
+    body = {key: value for key, value in pcs.items() if key != "status"}
+    path = client.kind_of(pcs).path(pcs["metadata"].get("namespace"))
+    stored = client.call("POST", path, body, query={"dryRun": "All"})
+    return load(client, grow({**body, "spec": stored["spec"]}, hashes(stored), state))
 
 
-def load(
-    client: Client, objects: Sequence[Object], *, threads: int = 8, present: dict[str, Object] | None = None
-) -> list[Object]:
-    """Create objects with their status, the server's uids in their owner references; return them in their order.
-
-    ``present`` are objects, by the uid that ``objects`` gives them, which exist already: they only get their status.
-    """
-    found = dict(present or {})
+def load(client: Client, objects: Sequence[Object]) -> list[Object]:
+    """Create objects with their status, the server's uids in their owner references; return them in their order."""
+    found: dict[str, Object] = {}
 
     def one(item: Object) -> None:
-        uid = item["metadata"]["uid"]
-        if uid in found:
-            found[uid] = _complete(client, found[uid], item)
-        else:
-            found[uid] = client.create(_body(item, found))
+        found[item["metadata"]["uid"]] = client.create(_body(item, found))
 
-    with ThreadPoolExecutor(threads) as pool:
+    with ThreadPoolExecutor(_THREADS) as pool:
         for rank in _RANKS:
             list(pool.map(one, [item for item in objects if item["kind"] in rank]))
     return [found[item["metadata"]["uid"]] for item in objects]
@@ -67,12 +52,3 @@ def _body(item: Object, found: dict[str, Object]) -> Object:
     for owner in body["metadata"].get("ownerReferences", ()):
         owner["uid"] = found[owner["uid"]]["metadata"]["uid"]
     return body
-
-
-def _complete(client: Client, stored: Object, item: Object) -> Object:
-    """Give an object that exists the finalizers and the status that it should have."""
-    finalizers = item["metadata"].get("finalizers")
-    if finalizers:
-        client.patch(stored, {"metadata": {"finalizers": finalizers}})
-    answer: Object = client.patch(stored, {"status": item["status"]}, subresource="status").body
-    return answer

@@ -24,7 +24,7 @@ from tests.support.counts import record
 
 pytestmark = pytest.mark.differential
 
-#: One of everything, and every minor once.
+#: One of everything, and every minor once; then every Go, machine, way of linking, and minor.
 BOUNDED = [
     Program("1.33", OLDEST, "arm64", tags=("canonical",)),
     Program("1.34", stripped=False),
@@ -54,28 +54,6 @@ def read(program: Program) -> OperatorScheme:
         return binary.read(file)
 
 
-def compare(program: Program) -> None:
-    """Layout, algorithm and hashes of one program."""
-    found = read(program)
-    executable = built(Program(program.minor, tags=program.tags))
-    assert found.layout == reflected(executable)
-    assert found.recognised.algorithm == ("canonical" if "canonical" in program.tags else "legacy")
-    assert found.recognised.accepts_legacy == ("canonical" in program.tags)
-    assert not found.recognised.hash_in_names
-    assert not found.recognised.pod_gang_maps
-    assert [platform.name for platform in found.platforms] == [f"linux/{program.machine}"]
-    assert found.warnings == (() if "preview" not in program.minor else found.warnings[:1])
-    if program.machine == "amd64":
-        scheme = Scheme(found.recognised.algorithm, layouts.adopt(found.layout, f"x{program.minor}"))
-        compare_hashes(built(program), scheme)
-
-
-def reflected(executable: Path) -> layouts.Layout:
-    """The layout that a program prints of itself."""
-    printed = subprocess.run([executable, "layout"], check=True, capture_output=True)
-    return layouts.parse(json.loads(printed.stdout)["types"])
-
-
 def compare_hashes(executable: Path, scheme: Scheme) -> None:
     """The program's hashes of random sets are ours over the layout that was read of its file."""
     lines = random_lines("1.35", 12, SETS, sets=True)
@@ -91,17 +69,26 @@ def compare_hashes(executable: Path, scheme: Scheme) -> None:
     record("operator_hashes", compared)
 
 
-@pytest.mark.parametrize("program", BOUNDED, ids=str)
+@pytest.mark.parametrize(
+    "program",
+    [*BOUNDED, *(pytest.param(one, marks=pytest.mark.slow) for one in FULL if one not in BOUNDED)],
+    ids=str,
+)
 def test_a_program_is_read_as_it_is(program: Program) -> None:
     """The layout is that of reflection, the algorithm is recognised, and hashes over that layout are the program's."""
-    compare(program)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("program", FULL, ids=str)
-def test_every_program_is_read_as_it_is(program: Program) -> None:
-    """The same for every Go, machine, way of linking, and minor."""
-    compare(program)
+    found = read(program)
+    here = built(Program(program.minor, tags=program.tags))
+    printed = subprocess.run([here, "layout"], check=True, capture_output=True)
+    assert found.layout == layouts.parse(json.loads(printed.stdout)["types"])
+    assert found.recognised.algorithm == ("canonical" if "canonical" in program.tags else "legacy")
+    assert found.recognised.accepts_legacy == ("canonical" in program.tags)
+    assert not found.recognised.hash_in_names
+    assert not found.recognised.pod_gang_maps
+    assert [platform.name for platform in found.platforms] == [f"linux/{program.machine}"]
+    assert found.warnings == (() if "preview" not in program.minor else found.warnings[:1])
+    if program.machine == "amd64":
+        scheme = Scheme(found.recognised.algorithm, layouts.adopt(found.layout, f"x{program.minor}"))
+        compare_hashes(built(program), scheme)
 
 
 @pytest.mark.parametrize(

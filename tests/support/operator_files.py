@@ -110,8 +110,9 @@ def changed_layout() -> Layout:
 def described(layout: Layout | None = None, *, algorithm: str = "legacy", names: bool = False) -> OperatorScheme:
     """What is read of an operator's image on two platforms, of which a third was not copied."""
     platforms = [
-        images.PlatformImage(
-            operator(layout, machine=machine, algorithm=algorithm), f"linux/{machine}", f"sha256:{machine}"
+        replace(
+            operator(layout, algorithm=algorithm),
+            platforms=(Platform(f"linux/{machine}", f"sha256:{machine}", "sha256:0"),),
         )
         for machine in ("amd64", "arm64")
     ]

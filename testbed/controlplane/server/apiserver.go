@@ -69,16 +69,10 @@ func apiServerArgs(s settings, files pkiFiles) ([]string, error) {
 	if s.featureGates != "" {
 		args = append(args, "--feature-gates="+s.featureGates)
 	}
-	if s.admission != "" {
-		args = append(args, "--enable-admission-plugins="+s.admission)
-	}
 	if s.auditLog != "" {
-		policy := s.auditPolicy
-		if policy == "" {
-			policy = filepath.Join(s.dir, "audit-policy.yaml")
-			if err := os.WriteFile(policy, []byte(everyRequest), 0o600); err != nil {
-				return nil, err
-			}
+		policy := filepath.Join(s.dir, "audit-policy.yaml")
+		if err := os.WriteFile(policy, []byte(everyRequest), 0o600); err != nil {
+			return nil, err
 		}
 		args = append(args, "--audit-log-path="+s.auditLog, "--audit-policy-file="+policy, "--audit-log-mode=blocking")
 	}

@@ -29,9 +29,7 @@ type settings struct {
 	controllerManager bool
 	controllers       string
 	featureGates      string
-	admission         string
 	auditLog          string
-	auditPolicy       string
 	stopOnStdinEOF    bool
 	apiserverArgs     repeated
 }
@@ -66,9 +64,7 @@ func parse(args []string) (settings, error) {
 	flags.BoolVar(&s.controllerManager, "controller-manager", false, "run kube-controller-manager too")
 	flags.StringVar(&s.controllers, "controllers", defaultControllers, "kube-controller-manager's --controllers")
 	flags.StringVar(&s.featureGates, "feature-gates", "", "kube-apiserver's --feature-gates")
-	flags.StringVar(&s.admission, "admission", "", "admission plugins to enable besides the defaults")
-	flags.StringVar(&s.auditLog, "audit-log", "", "file for the audit log")
-	flags.StringVar(&s.auditPolicy, "audit-policy", "", "audit policy file; without it every request is logged with its metadata")
+	flags.StringVar(&s.auditLog, "audit-log", "", "file for the audit log: every request with its metadata")
 	flags.BoolVar(&s.stopOnStdinEOF, "stop-on-stdin-eof", false, "stop when standard input is closed, so that no process outlives its test run")
 	flags.Var(&s.apiserverArgs, "apiserver-arg", "one more kube-apiserver argument, such as --apiserver-arg=--v=4; may be repeated")
 	if err := flags.Parse(args); err != nil {

@@ -126,35 +126,11 @@ def test_siblings_of_golden_templates_hash_as_printed(part: int) -> None:
 
 
 ALIKE: tuple[Any, ...] = (
-    None,
-    "",
-    "0",
-    "1",
-    "1.0",
-    "true",
-    0,
-    1,
-    8,
-    True,
-    False,
-    JSONNumber("1.0"),
-    JSONNumber("1e0"),
-    JSONNumber("-0"),
-    [],
-    {},
-    [None],
-    ["1"],
-    [1],
-    {"a": "1"},
-    {"a": 1},
-    {"a": None},
-    [{}],
-    [{"name": "a"}],
-    [{"name": "a", "value": ""}],
-    [{"name": "a", "value": None}],
-    [{"name": "a", "value": "1"}],
-    [{"name": "a", "value": 1}],
-    [{"value": "1", "name": "a"}],
+    *(None, "", "0", "1", "1.0", "true", 0, 1, 8, True, False),
+    *(JSONNumber("1.0"), JSONNumber("1e0"), JSONNumber("-0")),
+    *([], {}, [None], ["1"], [1], {"a": "1"}, {"a": 1}, {"a": None}),
+    *([{}], [{"name": "a"}], [{"value": "1", "name": "a"}]),
+    *([{"name": "a", "value": value}] for value in ("", None, "1", 1)),
 )
 
 
@@ -181,9 +157,7 @@ def test_values_that_look_alike_are_never_confused(path: tuple[str, ...]) -> Non
     """1, 1.0, True and "1", nil and empty, a number and its spellings: each is hashed or refused as if alone."""
     scheme = schemes.by_name("canonical-1.35")
     rng = random.Random(str(path))  # noqa: S311 - nothing here is a secret
-    alone = {}
-    for number, value in enumerate(ALIKE):
-        alone[number] = _outcome(_alone, _with(path, value), scheme)
+    alone = [_outcome(_alone, _with(path, value), scheme) for value in ALIKE]
     for _ in range(6):
         for number in rng.sample(range(len(ALIKE)), len(ALIKE)):
             assert _outcome(hash_template, _with(path, ALIKE[number]), scheme) == alone[number], ALIKE[number]

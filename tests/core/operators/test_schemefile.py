@@ -12,7 +12,7 @@ from migrator.errors import InputError
 from migrator.hashing import layouts, schemes
 from migrator.hashing.layouts import Layout
 from migrator.operators import schemefile
-from migrator.operators.images import PlatformImage, of_platforms
+from migrator.operators.images import of_platforms
 from tests.support.operator_files import changed_layout, described, operator
 
 
@@ -43,8 +43,8 @@ def test_every_digest_of_an_image_counts() -> None:
 
 def test_a_bare_file_with_a_new_layout_is_warned_about() -> None:
     """Where nothing vouches for the bytes and the layout is new, the reader is asked to compare the digest."""
-    assert "compare its sha256" in of_platforms([PlatformImage(operator(changed_layout()))]).warnings[0]
-    assert not of_platforms([PlatformImage(operator())]).warnings
+    assert "compare its sha256" in of_platforms([operator(changed_layout())]).warnings[0]
+    assert not of_platforms([operator()]).warnings
 
 
 def test_a_file_that_is_nested_without_end_is_refused() -> None:

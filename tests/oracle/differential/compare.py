@@ -34,10 +34,7 @@ def set_hashes(value: Mapping[str, Any], scheme: str) -> dict[str, Any] | str | 
         hashes = hash_pod_clique_set(value, schemes.by_name(scheme))
     except DecodeError as error:
         return _refusal(error)
-    return {
-        "generationHash": hashes.generation_hash,
-        "podTemplateHashes": dict(hashes.pod_template_hashes),
-    }
+    return {"generationHash": hashes.generation_hash, "podTemplateHashes": dict(hashes.pod_template_hashes)}
 
 
 def _refusal(error: DecodeError) -> str | None:

@@ -1,4 +1,4 @@
-"""Read and write the golden vector files.
+"""The golden vector files.
 
 A file is gzipped JSON Lines: first `{"schemes": [...]}`, then a `{"id", "input" or "pcs", "hashes"}` for each vector,
 with a hash, or null where Go refuses, for each scheme. Lines are bytes, because an input may not be UTF-8.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ from tests.oracle.client import Reply
 HERE = Path(__file__).resolve().parent
 TEMPLATES = HERE / "templates.jsonl.gz"
 POD_CLIQUE_SETS = HERE / "podcliquesets.jsonl.gz"
-SCHEMES = tuple(f"{algorithm}-{minor}" for algorithm in ("legacy", "canonical") for minor in MINORS)
+_SCHEMES = tuple(product(("legacy", "canonical"), MINORS))
+SCHEMES = tuple("-".join(scheme) for scheme in _SCHEMES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +50,6 @@ def rendered(lines: list[bytes], replies: dict[str, list[Reply]]) -> bytes:
     """Return the text of a file for the oracle's input lines and, by minor, its replies."""
     out = [json.dumps({"schemes": SCHEMES}).encode()]
     for index, line in enumerate(lines):
-        hashes = [by_scheme(replies, index, scheme) for scheme in SCHEMES]
+        hashes = [replies[minor][index].get(algorithm) for algorithm, minor in _SCHEMES]
         out.append(line[:-1] + b',"hashes":' + json.dumps(hashes, separators=(",", ":")).encode() + b"}")
     return b"\n".join(out) + b"\n"
-
-
-def by_scheme(replies: dict[str, list[Reply]], index: int, scheme: str) -> Any:
-    """Return what a scheme makes of the line at an index: a hash, hashes, or None for a refusal."""
-    algorithm, _, minor = scheme.partition("-")
-    return replies[minor][index].get(algorithm)
-
-
-def write(path: Path, content: bytes) -> None:
-    """Write a file that is the same for the same content: no name and no time in its header."""
-    path.write_bytes(gzip.compress(content, compresslevel=9, mtime=0))

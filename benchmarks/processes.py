@@ -1,0 +1,64 @@
+"""The processes that are measured: each runs this checkout, and tells what it took."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from subprocess import DEVNULL
+from time import perf_counter, sleep
+from typing import IO, Any, Final
+
+Stream = IO[bytes] | int | None
+
+_LOOK_EVERY: Final = 0.01
+_ROOT: Final = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a program took: seconds of the clock, of its own CPU, of the servers' CPU, and KiB of memory at most."""
+
+    seconds: float
+    cpu: float
+    server_cpu: float
+    peak_kib: int
+
+
+def spend(command: Sequence[str], *, core: int | None = None, stdout: Stream = DEVNULL, stderr: Stream = None) -> Spent:
+    """Run a program from its start to its end, on one core if it is named; the servers' CPU is not known here."""
+    began = perf_counter()
+    process = subprocess.Popen(command, stdout=stdout, stderr=stderr, **_settings(core))
+    peak = 0
+    while not (waited := os.wait4(process.pid, os.WNOHANG))[0]:
+        peak = max(peak, peak_kib(process.pid))
+        sleep(_LOOK_EVERY)
+    _, status, usage = waited
+    seconds = perf_counter() - began
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}")
+    return Spent(seconds, usage.ru_utime + usage.ru_stime, 0.0, peak)
+
+
+def printed(command: Sequence[str], *, core: int | None = None) -> Mapping[str, Any]:
+    """The JSON object that a program prints about itself."""
+    done = subprocess.run(command, check=True, capture_output=True, **_settings(core))
+    found: Mapping[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def _settings(core: int | None) -> Any:  # noqa: ANN401 - arguments of Popen
+    pinned = None if core is None else lambda: os.sched_setaffinity(0, {core})
+    return {"cwd": _ROOT, "env": {**os.environ, "PYTHONPATH": str(_ROOT)}, "preexec_fn": pinned}
+
+
+def peak_kib(pid: int) -> int:
+    """The most memory that a living process has had. Not what ``wait4`` tells: that counts its parent's at the fork."""
+    for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1])
+    return 0
