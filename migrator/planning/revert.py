@@ -42,10 +42,7 @@ def _turn_back(tree: Tree, way: Direction, table: Table | None) -> TreePlan:
     pairs = [Pair(hashes(then), hashes(first), tree.pcs.on_delete)]
     if table is not None:
         pairs.append(Pair(table.target_hashes, table.source_hashes, tree.pcs.on_delete))
-    stored = tuple(stored_hashes(tree))
-    found = {(change.ref.uid, change.field): change for pair in reversed(pairs) for change in changes_of(stored, pair)}
-    order = (found.get((item.ref.uid, item.field)) for item in stored)
-    changes = tuple(change for change in order if change is not None)
+    changes = changes_of(stored_hashes(tree), *pairs)
     findings = tuple(
         warn(
             "GM-112" if pairs[0].verdict(item) is Verdict.LEFTOVER else guards.FOREIGN_CODES[item.place],
@@ -53,7 +50,7 @@ def _turn_back(tree: Tree, way: Direction, table: Table | None) -> TreePlan:
             item.field,
             f"{item.ref} holds {item.value}, which is neither {first.name}'s nor {then.name}'s; it is left alone",
         )
-        for item in stored
+        for item in stored_hashes(tree)
         if all(pair.verdict(item) in {Verdict.FOREIGN, Verdict.LEFTOVER} for pair in pairs)
     )
     if table is not None:

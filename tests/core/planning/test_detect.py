@@ -17,6 +17,7 @@ from migrator.hashing.schemes import Scheme
 from migrator.planning import detect as detecting
 from migrator.planning.detect import Detection, Pair, Verdict, detect
 from migrator.planning.model import SetHashes
+from migrator.planning.options import Direction
 from tests.support.builders import HASH_LABEL, LABEL, OLD, World, clique, hashes_of
 from tests.support.tables import table
 
@@ -36,11 +37,10 @@ def find(world: World, candidates: Sequence[str] = (), target: str = "legacy-1.3
         return SetHashes(found.generation_hash, found.pod_template_hashes)
 
     return detect(
-        tuple(stored_hashes(tree)),
+        stored_hashes(tree),
+        Direction(tuple(map(schemes.by_name, candidates)) or SPOKEN, target_of),
+        hashes,
         on_delete=tree.pcs.on_delete,
-        candidates=[schemes.by_name(name) for name in candidates] or SPOKEN,
-        target_of=target_of,
-        hashes=hashes,
     )
 
 
@@ -172,10 +172,9 @@ def test_what_explains_most_is_nearest() -> None:
     values = ["s3", "s3", "s4", "t4", "t4", "stray"]
     found = detect(
         [StoredHash(Ref("Pod", "ns", str(n), ""), Place.POD_LABEL, "/x", value, "a") for n, value in enumerate(values)],
+        Direction((schemes.by_name("legacy-1.33"), schemes.by_name("legacy-1.34")), schemes.canonical_over),
+        lambda scheme: SetHashes("g", {"a": made[scheme.name]}),
         on_delete=False,
-        candidates=[schemes.by_name("legacy-1.33"), schemes.by_name("legacy-1.34")],
-        target_of=schemes.canonical_over,
-        hashes=lambda scheme: SetHashes("g", {"a": made[scheme.name]}),
     )
     assert names(found) == (None, "canonical-1.34", False, "legacy-1.34")
 
@@ -225,7 +224,7 @@ def test_leftovers_alone_prove_nothing() -> None:
 def test_no_candidates_is_an_error() -> None:
     """Without a scheme to try there is no answer."""
     with pytest.raises(ValueError, match="empty"):
-        detect((), on_delete=False, candidates=(), target_of=lambda s: s, hashes=lambda _: SetHashes("", {}))
+        detect((), Direction((), lambda s: s), lambda _: SetHashes("", {}), on_delete=False)
 
 
 @pytest.mark.parametrize(
