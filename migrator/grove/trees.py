@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Final, TypeVar
 
 from migrator.errors import IncompleteDump, InputError
@@ -33,6 +34,8 @@ DUMP_COMMAND: Final = (
     "kubectl get pods,$(kubectl api-resources --verbs=list -o name | grep 'grove.io$' | paste -sd, -) -A -o yaml"
 )
 
+_BY_NAME: Final = attrgetter("ref.namespace", "ref.name")
+
 Owned = TypeVar("Owned", Pod, PodClique, PodCliqueScalingGroup, PodGangMap, PodGang)
 
 
@@ -54,7 +57,7 @@ def build(objects: Objects, *, is_cluster: bool) -> Snapshot:
 
     def join(items: Iterable[Owned], roots: Mapping[str, str], what: str) -> Mapping[str, list[Owned]]:
         owned: dict[str, list[Owned]] = defaultdict(list)
-        for item in sorted(items, key=_by_ref):
+        for item in sorted(items, key=_BY_NAME):
             root = roots.get(item.owner_uid or "")
             if root is not None:
                 owned[root].append(item)
@@ -79,7 +82,7 @@ def build(objects: Objects, *, is_cluster: bool) -> Snapshot:
             pod_gang_maps=tuple(gang_maps.get(pcs.ref.uid, ())),
             pod_gangs=tuple(gangs.get(pcs.ref.uid, ())),
         )
-        for pcs in sorted(objects.sets, key=_by_ref)
+        for pcs in sorted(objects.sets, key=_BY_NAME)
     )
     return Snapshot(trees=trees, orphans=tuple(orphans), is_cluster=is_cluster)
 
@@ -136,10 +139,6 @@ def _has_run(tree: Tree) -> bool:
     status = tree.pcs.status
     counts = integer(status.get("availableReplicas")) or integer(status.get("updatedReplicas"))
     return bool(counts) or not status.get("lastErrors")
-
-
-def _by_ref(item: PodCliqueSet | Pod | PodClique | PodCliqueScalingGroup | PodGangMap | PodGang) -> tuple[str, str]:
-    return item.ref.namespace, item.ref.name
 
 
 def _incomplete(ref: Ref, lacking: str, plural: str) -> IncompleteDump:
