@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from migrator.grove.model import Ref, Snapshot, Tree
+from migrator.grove.model import Pod, PodClique, PodCliqueScalingGroup, Snapshot, Tree
 from migrator.hashing import schemes
 from migrator.planning import hazards
 from migrator.planning.detect import hashes_of
@@ -33,7 +33,7 @@ class Advisory:
     id: str
     title: str
     since: str
-    predicate: Callable[[Tree], Iterator[Ref]]
+    predicate: Callable[[Tree], Iterator[Tree | PodClique | PodCliqueScalingGroup | Pod]]
     effect: str
     source: str
     remedy: str
@@ -65,9 +65,9 @@ HAZARDS: Final = {advisory.id: advisory.title for advisory in ADVISORIES}
 def advise(tree: Tree, *, sources: tuple[str, ...], targets: tuple[str, ...]) -> Iterator[Advice]:
     """Every advisory that concerns an upgrade of this tree from one of the builds ``sources`` to one of ``targets``."""
     for advisory, effect in _effects(sources, targets):
-        for ref in advisory.predicate(tree):
-            message = f"{ref}: {effect}"
-            yield Advice(advisory.id, ref, message, advisory.source, advisory.remedy, advisory.confidence)
+        for item in advisory.predicate(tree):
+            message = f"{item.ref}: {effect}"
+            yield Advice(advisory.id, item.ref, message, advisory.source, advisory.remedy, advisory.confidence)
 
 
 @cache
