@@ -17,7 +17,7 @@ from migrator.grove.places import POINTER_SET_GENERATION, stored_hashes
 from migrator.hashing import schemes
 from migrator.hashing.schemes import Scheme
 from migrator.planning import guards
-from migrator.planning.advisories import advise_plan, unknown_target
+from migrator.planning.advisories import advise, unknown_target
 from migrator.planning.blast import stakes
 from migrator.planning.cluster_findings import cluster_findings
 from migrator.planning.detect import Detection, HashesUnder, Pair, Verdict, detect, hashes_of
@@ -59,7 +59,7 @@ def make_plan(
         trees=selected,
         findings=tuple(cluster_findings(snapshot, plans, options)),
         cluster_blast=sum((p.blast for p in plans), BlastRadius()),
-        advisories=tuple(advice for p in selected for advice in advise_plan(p, options, running)),
+        advisories=tuple(found for p in selected for found in advise(p.tree, options, running, p.source, p.target)),
     )
 
 

@@ -43,25 +43,22 @@ def _turn_back(tree: Tree, way: Direction, table: Table | None) -> TreePlan:
     if table is not None:
         pairs.append(Pair(table.target_hashes, table.source_hashes, tree.pcs.on_delete))
     changes = changes_of(stored_hashes(tree), *pairs)
-    findings = tuple(
-        warn(
-            "GM-112" if pairs[0].verdict(item) is Verdict.LEFTOVER else guards.FOREIGN_CODES[item.place],
-            item.ref,
-            item.field,
-            f"{item.ref} holds {item.value}, which is neither {first.name}'s nor {then.name}'s; it is left alone",
-        )
-        for item in stored_hashes(tree)
-        if all(pair.verdict(item) in {Verdict.FOREIGN, Verdict.LEFTOVER} for pair in pairs)
-    )
     if table is not None:
         changes = written_by(table, changes)
+    findings = []
+    for item in stored_hashes(tree):
+        verdicts = [pair.verdict(item) for pair in pairs]
+        if not {Verdict.SOURCE, Verdict.TARGET}.intersection(verdicts):
+            code = "GM-112" if verdicts[0] is Verdict.LEFTOVER else guards.FOREIGN_CODES[item.place]
+            which = f"which is neither {first.name}'s nor {then.name}'s; it is left alone"
+            findings.append(warn(code, item.ref, item.field, f"{item.ref} holds {item.value}, {which}"))
     return TreePlan(
         tree=tree,
         source=then.name,
         target=first.name,
         state=to_do(changes),
         changes=changes,
-        findings=findings,
+        findings=tuple(findings),
         source_hashes=pairs[0].source,
         target_hashes=pairs[0].target,
     )
