@@ -6,13 +6,13 @@ Objects are joined by owner references and cross-checked by labels, never by spl
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Final, TypeVar
 
-from migrator.errors import IncompleteDump, InputError
+from migrator.errors import IncompleteDump
 from migrator.exact_json import integer
 from migrator.grove.model import (
     LABEL_GENERATION_HASH,
@@ -85,15 +85,6 @@ def build(objects: Objects, *, is_cluster: bool) -> Snapshot:
         for pcs in sorted(objects.sets, key=_BY_NAME)
     )
     return Snapshot(trees=trees, orphans=tuple(orphans), is_cluster=is_cluster)
-
-
-def check_distinct(objects: Objects) -> None:
-    """Raise :class:`~migrator.errors.InputError` for a dump that has one object twice: one state of it is outdated."""
-    kinds = (objects.sets, objects.groups, objects.cliques, objects.pods, objects.gang_maps, objects.gangs)
-    seen = Counter(item.ref for kind in kinds for item in kind)
-    twice = next((ref for ref, times in seen.items() if times > 1), None)
-    if twice is not None:
-        raise InputError(f"the dump has {twice} twice (uid {twice.uid}): dump the cluster once, into one file")
 
 
 def check_complete(snapshot: Snapshot) -> None:

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from migrator.errors import ClusterError, IncompleteDump, InputError, NotAuthorised, NotFound, Unreachable
+from migrator.errors import ClusterError, IncompleteDump, NotAuthorised, NotFound, Unreachable
 from migrator.grove.model import Snapshot
-from migrator.grove.parsing import pod
-from migrator.grove.trees import Objects, check_complete, check_distinct
+from migrator.grove.trees import check_complete
 from migrator.run.snapshot import take
 from tests.support.builders import DELETION, LATER, World
 from tests.support.memory_store import MemoryStore
@@ -252,10 +251,3 @@ def test_a_clique_without_pods_need_not_have_any(field: str, value: object) -> N
     for pclq in world.all("PodClique"):
         world.put("PodClique", pclq["metadata"]["name"], field, value)
     check_complete(world.snapshot())
-
-
-def test_one_object_twice_is_refused_in_a_dump() -> None:
-    """Two states of one object prove nothing, so a file that holds both is refused."""
-    twin = pod(World().grow().of("Pod", "web-0-front-0"))
-    with pytest.raises(InputError, match="the dump has Pod default/web-0-front-0 twice"):
-        check_distinct(Objects(pods=(twin, twin)))
