@@ -228,13 +228,9 @@ def _clique(name: str, labels: Mapping[str, str]) -> str | None:
 
 
 def _identity(raw: JSONObject, *, shared: bool = False) -> tuple[Ref, Mapping[str, Any]]:
-    """An object's reference and metadata."""
-    kind, meta = sys.intern(str(raw.get("kind") or "")), raw.get("metadata")
-    if not isinstance(meta, dict):
-        raise InputError(f"a {kind or 'document'} has no metadata")
-    name, uid = meta.get("name"), meta.get("uid")
-    if not isinstance(name, str) or not name:
-        raise InputError(f"a {kind or 'document'} has no metadata.name")
+    """An object's reference and metadata. Whatever a store lists has a kind and a name."""
+    kind, meta = sys.intern(raw["kind"]), raw["metadata"]
+    name, uid = meta["name"], meta.get("uid")
     if not isinstance(uid, str) or not uid:
         raise InputError(f"{kind} {name} has no metadata.uid: a dump of live objects is needed, not a manifest")
     namespace = sys.intern(str(meta.get("namespace") or DEFAULT_NAMESPACE))
