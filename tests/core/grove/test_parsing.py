@@ -42,16 +42,6 @@ def test_every_kind_keeps_its_identity(kind: str) -> None:
     assert make(body).terminating
 
 
-@pytest.mark.parametrize("kind", [kind for kind in TRIMS if kind != "PodCliqueSet"])
-def test_every_child_keeps_its_controller(kind: str) -> None:
-    """A child knows its controller's uid, or none."""
-    make, _ = TRIMS[kind]
-    body = raw(kind)
-    assert make(body).owner_uid == body["metadata"]["ownerReferences"][0]["uid"]
-    del body["metadata"]["ownerReferences"]
-    assert make(body).owner_uid is None
-
-
 @pytest.mark.parametrize("kind", TRIMS)
 @pytest.mark.parametrize(
     ("change", "message"),
@@ -170,14 +160,6 @@ def test_a_pod_spec_of_a_clique_is_let_go() -> None:
     found = parsing.pod_clique(raw("PodClique"))
     assert dict(found.spec) == {"replicas": 2, "roleName": "front"}
     assert found.created == EARLIER
-
-
-@pytest.mark.parametrize("updating", [{"replicaIndex": 0}, [{"replicaIndex": 0}], []])
-def test_both_forms_of_currently_updating_are_accepted(updating: object) -> None:
-    """An object up to alpha.6, a list afterwards."""
-    body = raw("PodCliqueSet")
-    body["status"]["updateProgress"]["currentlyUpdating"] = updating
-    assert parsing.pod_clique_set(body).status["updateProgress"]["currentlyUpdating"] == updating
 
 
 def test_pod_cliques_share_what_is_equal() -> None:

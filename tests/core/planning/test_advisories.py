@@ -156,13 +156,6 @@ def test_a_group_below_its_minimum_ends_its_gang_as_at_zero(replicas: int | None
     assert ([code for code, _ in advised(world, RC1)], recreated_with_migration(planned(world, RC1)).pods) == expected
 
 
-def test_a_set_with_one_clique_at_work_is_not_at_zero() -> None:
-    """What alpha.12 leaves without a gang is a set of which every clique is at zero."""
-    world = standalone_only()
-    world.of("PodClique", "web-0-front")["spec"]["replicas"] = 1
-    assert "GM-302" not in {code for code, _ in advised(world, A12, running=A11)}
-
-
 @pytest.mark.parametrize(("scaled", "expected"), [((), set()), (("web-0-front",), {"GM-302"})])
 def test_one_replica_at_zero_loses_its_gang(scaled: tuple[str, ...], expected: set[str]) -> None:
     """Each replica of a set has a PodGangMap of its own."""
