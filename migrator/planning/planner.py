@@ -7,7 +7,7 @@ value stays as it is, or is a reason to refuse.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -79,8 +79,15 @@ def changes_of(stored: Iterable[StoredHash], *pairs: Pair) -> tuple[Change, ...]
 
     The first such pair counts. There are hundreds of thousands of values, so none is kept.
     """
-    found = ((item, next(filter(None, (pair.new(item) for pair in pairs)), None)) for item in stored)
-    return tuple(Change(i.ref, i.place, i.field, i.value, new, i.identity) for i, new in found if new is not None)
+
+    def changes() -> Iterator[Change]:
+        for item in stored:
+            for pair in pairs:
+                if (new := pair.new(item)) is not None:
+                    yield Change(item.ref, item.place, item.field, item.value, new, item.identity)
+                    break
+
+    return tuple(changes())
 
 
 def _others(stored: Iterable[StoredHash], pair: Pair) -> Mapping[Verdict, Sequence[StoredHash]]:
