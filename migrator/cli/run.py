@@ -14,7 +14,8 @@ from migrator.cli.options import ClusterFlags, session
 from migrator.cli.progress import Progress
 from migrator.cli.screens import Ending
 from migrator.errors import Interrupted, MigratorError, OutputError, UsageError
-from migrator.planning.options import PlanOptions, check_allowed, direction
+from migrator.planning.guards import check_allowed
+from migrator.planning.options import PlanOptions, direction
 from migrator.render import summary, terminal
 from migrator.render.text import printable
 from migrator.run import loop

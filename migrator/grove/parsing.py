@@ -88,12 +88,12 @@ _GANG_MAP: Final = {"spec": _object(entries=_objects())}
 
 def pod_clique_set(raw: JSONObject) -> PodCliqueSet:
     """Keep what a PodCliqueSet's hashes and guards need."""
-    meta = _metadata(raw)
-    _check(raw, raw, _SET)
+    ref, meta = _identity(raw)
+    _check(ref, raw, _SET)
     return PodCliqueSet(
-        ref=_ref(raw, meta),
-        labels=_strings(raw, meta, "labels"),
-        annotations=_strings(raw, meta, "annotations"),
+        ref=ref,
+        labels=_strings(ref, meta, "labels"),
+        annotations=_strings(ref, meta, "annotations"),
         generation=integer(meta.get("generation")),
         terminating=bool(meta.get("deletionTimestamp")),
         spec=raw.get("spec") or {},
@@ -103,12 +103,12 @@ def pod_clique_set(raw: JSONObject) -> PodCliqueSet:
 
 def scaling_group(raw: JSONObject) -> PodCliqueScalingGroup:
     """Keep what a scaling group's hashes and guards need."""
-    meta = _metadata(raw)
-    _check(raw, raw, _GROUP)
+    ref, meta = _identity(raw)
+    _check(ref, raw, _GROUP)
     return PodCliqueScalingGroup(
-        ref=_ref(raw, meta),
+        ref=ref,
         owner_uid=_controller(meta),
-        set_index=_strings(raw, meta, "labels").get(LABEL_SET_REPLICA_INDEX),
+        set_index=_strings(ref, meta, "labels").get(LABEL_SET_REPLICA_INDEX),
         generation=integer(meta.get("generation")),
         terminating=bool(meta.get("deletionTimestamp")),
         spec=raw.get("spec") or {},
@@ -119,9 +119,9 @@ def scaling_group(raw: JSONObject) -> PodCliqueScalingGroup:
 
 def pod_clique(raw: JSONObject) -> PodClique:
     """Keep what a PodClique's hashes and guards need: not its pod spec, which is never hashed, nor other labels."""
-    meta = _metadata(raw)
-    _check(raw, raw, _CLIQUE)
-    labels, ref = _strings(raw, meta, "labels"), _ref(raw, meta, shared=True)  # its pods have its name and UID as well
+    ref, meta = _identity(raw, shared=True)  # its pods have its name and UID as well
+    _check(ref, raw, _CLIQUE)
+    labels = _strings(ref, meta, "labels")
     return PodClique(
         ref=ref,
         clique=_clique(ref.name, labels),
@@ -141,10 +141,10 @@ def pod_clique(raw: JSONObject) -> PodClique:
 
 def pod(raw: JSONObject) -> Pod:
     """Keep a pod's hash and owner."""
-    meta = _metadata(raw)
-    labels = _strings(raw, meta, "labels")
+    ref, meta = _identity(raw)
+    labels = _strings(ref, meta, "labels")
     return Pod(
-        ref=_ref(raw, meta),
+        ref=ref,
         owner_uid=_shared(_controller(meta)),
         template_hash=_shared(labels.get(LABEL_POD_TEMPLATE_HASH)) or None,
         terminating=bool(meta.get("deletionTimestamp")),
@@ -156,12 +156,12 @@ def pod(raw: JSONObject) -> Pod:
 
 def pod_gang_map(raw: JSONObject) -> PodGangMap:
     """Keep a PodGangMap's entries."""
-    meta = _metadata(raw)
-    _check(raw, raw, _GANG_MAP)
+    ref, meta = _identity(raw)
+    _check(ref, raw, _GANG_MAP)
     return PodGangMap(
-        ref=_ref(raw, meta),
+        ref=ref,
         owner_uid=_controller(meta),
-        set_index=_strings(raw, meta, "labels").get(LABEL_SET_REPLICA_INDEX),
+        set_index=_strings(ref, meta, "labels").get(LABEL_SET_REPLICA_INDEX),
         terminating=bool(meta.get("deletionTimestamp")),
         spec=raw.get("spec") or {},
     )
@@ -169,25 +169,25 @@ def pod_gang_map(raw: JSONObject) -> PodGangMap:
 
 def pod_gang(raw: JSONObject) -> PodGang:
     """Keep a PodGang's labels."""
-    meta = _metadata(raw)
+    ref, meta = _identity(raw)
     return PodGang(
-        ref=_ref(raw, meta),
+        ref=ref,
         owner_uid=_controller(meta),
-        labels=_strings(raw, meta, "labels"),
+        labels=_strings(ref, meta, "labels"),
         terminating=bool(meta.get("deletionTimestamp")),
     )
 
 
-def _check(raw: JSONObject, holder: JSONObject, shapes: Mapping[str, _Shape], path: str = "") -> None:
+def _check(ref: Ref, holder: JSONObject, shapes: Mapping[str, _Shape], path: str = "") -> None:
     for key, (holds, shape, parts) in shapes.items():
         part = holder.get(key)
         if part is None:
             continue
         if not holds(part):
-            raise InputError(f"{_describe(raw)}: {path}{key} is not {shape}")
+            raise InputError(f"{ref}: {path}{key} is not {shape}")
         if parts:
             for item in part if isinstance(part, list) else (part,):
-                _check(raw, item, parts, f"{path}{key}.")
+                _check(ref, item, parts, f"{path}{key}.")
 
 
 def _shared(value: Any) -> Any:  # noqa: ANN401 - any JSON value
@@ -227,36 +227,23 @@ def _clique(name: str, labels: Mapping[str, str]) -> str | None:
     return sys.intern(name[len(prefix) :]) if replica in labels and name.startswith(prefix) else None
 
 
-def _ref(raw: JSONObject, meta: Mapping[str, Any], *, shared: bool = False) -> Ref:
-    kind, name = sys.intern(str(raw.get("kind", ""))), meta.get("name")
-    if not isinstance(name, str) or not name:
-        raise InputError(f"a {kind or 'document'} has no metadata.name")
-    uid = meta.get("uid")
+def _identity(raw: JSONObject, *, shared: bool = False) -> tuple[Ref, Mapping[str, Any]]:
+    """An object's reference and metadata. Whatever a store lists has a kind and a name."""
+    kind, meta = sys.intern(raw["kind"]), raw["metadata"]
+    name, uid = meta["name"], meta.get("uid")
     if not isinstance(uid, str) or not uid:
         raise InputError(f"{kind} {name} has no metadata.uid: a dump of live objects is needed, not a manifest")
     namespace = sys.intern(str(meta.get("namespace") or DEFAULT_NAMESPACE))
-    return Ref(kind, namespace, _shared(name), _shared(uid)) if shared else Ref(kind, namespace, name, uid)
+    return Ref(kind, namespace, _shared(name), _shared(uid)) if shared else Ref(kind, namespace, name, uid), meta
 
 
-def _metadata(raw: JSONObject) -> Mapping[str, Any]:
-    meta = raw.get("metadata")
-    if not isinstance(meta, dict):
-        raise InputError(f"a {raw.get('kind') or 'document'} has no metadata")
-    return meta
-
-
-def _strings(raw: JSONObject, meta: Mapping[str, Any], key: str) -> Mapping[str, str]:
+def _strings(ref: Ref, meta: Mapping[str, Any], key: str) -> Mapping[str, str]:
     value = meta.get(key)
     if value is None:
         return {}
     if not isinstance(value, dict) or not set(map(type, value.values())) <= {str}:
-        raise InputError(f"{_describe(raw)}: metadata.{key} is not a map of strings")
+        raise InputError(f"{ref}: metadata.{key} is not a map of strings")
     return value
-
-
-def _describe(raw: JSONObject) -> str:
-    meta = _metadata(raw)
-    return f"{raw.get('kind')} {meta.get('namespace') or 'default'}/{meta.get('name')}"
 
 
 def _phase(raw: JSONObject) -> str | None:

@@ -46,8 +46,6 @@ _KNOWN: Final[Mapping[str, Mapping[tuple[str, ...], tuple[str, ...]]]] = {
     "PodGang": {_LABELS: (LABEL_GENERATION_HASH,)},
     "Pod": {_LABELS: (LABEL_POD_TEMPLATE_HASH,)},
 }
-#: The known place in a PodGangMap, without the position of the entry.
-_ENTRY: Final = ("spec", "entries", "", _GENERATION)
 
 
 class Sweep:
@@ -77,7 +75,8 @@ class Sweep:
         kind, meta = str(raw.get("kind")), raw["metadata"]
         searched = {"metadata": {key: value for key, value in meta.items() if key != "managedFields"}}
         for path, value in _hashes(searched if kind == "Pod" else raw | searched):
-            if path[-1] in _KNOWN.get(kind, {}).get(path[:-1], ()) or (kind == "PodGangMap" and _is_entry(path)):
+            of_entry = kind == "PodGangMap" and path[:2] == ("spec", "entries") and path[3:] == (_GENERATION,)
+            if of_entry or path[-1] in _KNOWN.get(kind, {}).get(path[:-1], ()):
                 continue
             namespace, name = str(meta.get("namespace") or ""), str(meta.get("name"))
             ref = Ref(kind, namespace, name, str(meta.get("uid") or ""))
@@ -107,7 +106,6 @@ def _serialised(value: JSONObject) -> bytes:
 
 
 def _known_hashes(raw: JSONObject) -> int:
-    """How many hashes an object has in known places."""
     number = 0
     for path, fields in _KNOWN.get(str(raw.get("kind")), {}).items():
         holder: Any = raw
@@ -119,10 +117,6 @@ def _known_hashes(raw: JSONObject) -> int:
 
 def _may_be_hash(value: object) -> bool:
     return type(value) is str and _SHORTEST <= len(value) <= _LONGEST and not value.strip(_DIGITS)
-
-
-def _is_entry(path: tuple[str, ...]) -> bool:
-    return len(path) == len(_ENTRY) and (*path[:2], "", path[3]) == _ENTRY
 
 
 def _hashes(node: object, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -6,12 +6,13 @@ Objects are joined by owner references and cross-checked by labels, never by spl
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Final, TypeVar
 
-from migrator.errors import IncompleteDump, InputError
+from migrator.errors import IncompleteDump
 from migrator.exact_json import integer
 from migrator.grove.model import (
     LABEL_GENERATION_HASH,
@@ -32,6 +33,8 @@ from migrator.grove.model import (
 DUMP_COMMAND: Final = (
     "kubectl get pods,$(kubectl api-resources --verbs=list -o name | grep 'grove.io$' | paste -sd, -) -A -o yaml"
 )
+
+_BY_NAME: Final = attrgetter("ref.namespace", "ref.name")
 
 Owned = TypeVar("Owned", Pod, PodClique, PodCliqueScalingGroup, PodGangMap, PodGang)
 
@@ -54,7 +57,7 @@ def build(objects: Objects, *, is_cluster: bool) -> Snapshot:
 
     def join(items: Iterable[Owned], roots: Mapping[str, str], what: str) -> Mapping[str, list[Owned]]:
         owned: dict[str, list[Owned]] = defaultdict(list)
-        for item in sorted(items, key=_by_ref):
+        for item in sorted(items, key=_BY_NAME):
             root = roots.get(item.owner_uid or "")
             if root is not None:
                 owned[root].append(item)
@@ -79,18 +82,9 @@ def build(objects: Objects, *, is_cluster: bool) -> Snapshot:
             pod_gang_maps=tuple(gang_maps.get(pcs.ref.uid, ())),
             pod_gangs=tuple(gangs.get(pcs.ref.uid, ())),
         )
-        for pcs in sorted(objects.sets, key=_by_ref)
+        for pcs in sorted(objects.sets, key=_BY_NAME)
     )
     return Snapshot(trees=trees, orphans=tuple(orphans), is_cluster=is_cluster)
-
-
-def check_distinct(objects: Objects) -> None:
-    """Raise :class:`~migrator.errors.InputError` for a dump that has one object twice: one state of it is outdated."""
-    kinds = (objects.sets, objects.groups, objects.cliques, objects.pods, objects.gang_maps, objects.gangs)
-    seen = Counter(item.ref for kind in kinds for item in kind)
-    twice = next((ref for ref, times in seen.items() if times > 1), None)
-    if twice is not None:
-        raise InputError(f"the dump has {twice} twice (uid {twice.uid}): dump the cluster once, into one file")
 
 
 def check_complete(snapshot: Snapshot) -> None:
@@ -136,10 +130,6 @@ def _has_run(tree: Tree) -> bool:
     status = tree.pcs.status
     counts = integer(status.get("availableReplicas")) or integer(status.get("updatedReplicas"))
     return bool(counts) or not status.get("lastErrors")
-
-
-def _by_ref(item: PodCliqueSet | Pod | PodClique | PodCliqueScalingGroup | PodGangMap | PodGang) -> tuple[str, str]:
-    return item.ref.namespace, item.ref.name
 
 
 def _incomplete(ref: Ref, lacking: str, plural: str) -> IncompleteDump:

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from migrator.grove.model import Ref, Snapshot, Tree
+from migrator.grove.model import Pod, PodClique, PodCliqueScalingGroup, Snapshot, Tree
 from migrator.hashing import schemes
 from migrator.planning import hazards
 from migrator.planning.detect import hashes_of
 from migrator.planning.guards.base import warn
 from migrator.planning.lineage import builds, builds_of, is_before, speakers
-from migrator.planning.model import Advice, Plan, TreePlan
+from migrator.planning.model import Advice, Plan
 from migrator.planning.options import AUTO, PlanOptions
 
 
@@ -33,7 +33,7 @@ class Advisory:
     id: str
     title: str
     since: str
-    predicate: Callable[[Tree], Iterator[Ref]]
+    predicate: Callable[[Tree], Iterator[Tree | PodClique | PodCliqueScalingGroup | Pod]]
     effect: str
     source: str
     remedy: str
@@ -41,8 +41,8 @@ class Advisory:
     before: str | None = None
     until: str | None = None
 
-    def limits(self, sources: Sequence[str], targets: Sequence[str]) -> Sequence[str] | None:
-        """The conditions to name for an upgrade between such builds; ``None`` if the advisory concerns none of them."""
+    def effect_on(self, sources: Sequence[str], targets: Sequence[str]) -> str | None:
+        """The effect on an upgrade between such builds, with its conditions; ``None`` if it concerns none of them."""
         older = [name for name in sources if self.before is None or is_before(name, self.before)]
         newer = [name for name in targets if not is_before(name, self.since)]
         hit = [name for name in newer if self.until is None or not is_before(self.until, name)]
@@ -51,8 +51,9 @@ class Advisory:
         builds = self.since
         if self.until != self.since:
             builds += " or later" if self.until is None else f" to {self.until}"
-        comes = [f"you come from {older[-1]} or older"] if len(older) < len(sources) else []
-        return [*comes, f"you go to {builds}"] if len(hit) < len(targets) else comes
+        conditions = [f"you come from {older[-1]} or older"] if len(older) < len(sources) else []
+        conditions += [f"you go to {builds}"] if len(hit) < len(targets) else []
+        return f"{self.effect} (if {' and '.join(conditions)})" if conditions else self.effect
 
 
 ADVISORIES: Final = tuple(
@@ -62,49 +63,39 @@ ADVISORIES: Final = tuple(
 HAZARDS: Final = {advisory.id: advisory.title for advisory in ADVISORIES}
 
 
-def advise(tree: Tree, *, sources: tuple[str, ...], targets: tuple[str, ...]) -> Iterator[Advice]:
-    """Every advisory that concerns an upgrade of this tree from one of the builds ``sources`` to one of ``targets``."""
-    for advisory, effect in _effects(sources, targets):
-        for ref in advisory.predicate(tree):
-            message = f"{ref}: {effect}"
-            yield Advice(advisory.id, ref, message, advisory.source, advisory.remedy, advisory.confidence)
+def advise(
+    tree: Tree, options: PlanOptions, running: str | None, source: str | None = None, target: str | None = None
+) -> Iterator[Advice]:
+    """Every advisory that concerns the upgrade of this tree.
+
+    ``running`` is the running release, ``source`` and ``target`` are the schemes of its plan; ``None`` is not known.
+    """
+    if tree.pcs.terminating:
+        return
+    targets = builds_of(options.target, schemes.by_name(target) if target else None)
+    for advisory, effect in _effects(_sources(tree, options, running, source), targets):
+        for item in advisory.predicate(tree):
+            message = f"{item.ref}: {effect}"
+            yield Advice(advisory.id, item.ref, message, advisory.source, advisory.remedy, advisory.confidence)
 
 
 @cache
 def _effects(sources: tuple[str, ...], targets: tuple[str, ...]) -> Sequence[tuple[Advisory, str]]:
-    """The advisories that concern such an upgrade, and the effect of each with its conditions."""
-    found = []
-    for advisory in ADVISORIES:
-        limits = advisory.limits(sources, targets)
-        if limits is not None:
-            where = f" (if {' and '.join(limits)})" if limits else ""
-            found.append((advisory, advisory.effect + where))
-    return found
+    """The advisories that concern such an upgrade, and the effect of each."""
+    found = ((advisory, advisory.effect_on(sources, targets)) for advisory in ADVISORIES)
+    return [(advisory, effect) for advisory, effect in found if effect is not None]
 
 
 def unknown_target(snapshot: Snapshot, options: PlanOptions, release: str, running: str | None) -> Plan:
     """The plan for a release whose hashes are not known: its hazards."""
-    selected = [tree for tree in snapshot.trees if options.selection.matches(tree.pcs) and not tree.pcs.terminating]
+    selected = (tree for tree in snapshot.trees if options.selection.matches(tree.pcs))
     message = f"the hashes of {release} are not known, because its source could not be read; {schemes.WAY_OUT}"
     finding = warn("GM-310", None, None, message)
-    advisories = (
-        advice
-        for tree in selected
-        for advice in advise(tree, sources=_sources(tree, options, running), targets=(release,))
-    )
+    advisories = (advice for tree in selected for advice in advise(tree, options, running))
     return Plan(options.source, options.target, (), findings=(finding,), advisories=tuple(advisories), known=False)
 
 
-def advise_plan(plan: TreePlan, options: PlanOptions, running: str | None) -> Iterator[Advice]:
-    """Every advisory that concerns the upgrade of a planned tree; ``running`` is the running release."""
-    if plan.tree.pcs.terminating:
-        return iter(())
-    target = schemes.by_name(plan.target)
-    sources = _sources(plan.tree, options, running, plan.source)
-    return advise(plan.tree, sources=sources, targets=builds_of(options.target, target))
-
-
-def _sources(tree: Tree, options: PlanOptions, running: str | None, source: str | None = None) -> tuple[str, ...]:
+def _sources(tree: Tree, options: PlanOptions, running: str | None, source: str | None) -> tuple[str, ...]:
     """The builds that may be running: the one that was seen or named, else all that compute the set's stored hash."""
     if running is not None:
         return (running,)

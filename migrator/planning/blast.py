@@ -7,7 +7,7 @@ Grove replaces pods per PodClique for standalone cliques and per scaling group r
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
@@ -120,16 +120,12 @@ def _expected(pod_clique: PodClique, pair: Pair) -> str:
 
 def _count(tree: Tree, *found: Iterable[tuple[PodClique, Pod]]) -> BlastRadius:
     """The live ones of these pods, each once."""
-    seen, counts = set[str](), Counter[tuple[str, bool]]()
-    for clique, pod in chain(*found):
-        if pod.live and pod.ref.uid not in seen:
-            seen.add(pod.ref.uid)
-            counts[clique.clique or "", pod.running] += 1
-    gpus = {str(clique.get("name")): clique_gpus(clique) for clique in tree.pcs.cliques} if counts else {}
+    live = {pod.ref.uid: (clique.clique or "", pod.running) for clique, pod in chain(*found) if pod.live}
+    gpus = {str(clique.get("name")): clique_gpus(clique) for clique in tree.pcs.cliques} if live else {}
     return BlastRadius(
-        pods=len(seen),
-        gpus=sum(number * gpus.get(clique, 0) for (clique, _), number in counts.items()),
-        running=sum(number for (_, running), number in counts.items() if running),
+        pods=len(live),
+        gpus=sum(gpus.get(clique, 0) for clique, _ in live.values()),
+        running=sum(running for _, running in live.values()),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import marshal
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Final
@@ -19,6 +19,7 @@ from migrator.grove.model import LEFTOVER_PLACES, Place, PodCliqueSet, StoredHas
 from migrator.hashing.podcliqueset import SetHasher
 from migrator.hashing.schemes import Scheme
 from migrator.planning.model import SetHashes
+from migrator.planning.options import Direction
 
 HashesUnder = Callable[[Scheme], SetHashes]
 
@@ -85,6 +86,10 @@ class Pair:
     target: SetHashes
     on_delete: bool
 
+    def new(self, stored: StoredHash) -> str | None:
+        """The target's value of a field that holds the source's; ``None`` for a field that holds any other."""
+        return self.target.of(stored) if self.verdict(stored) is Verdict.SOURCE else None
+
     def verdict(self, stored: StoredHash) -> Verdict:
         """Classify one stored value; a value that both schemes give counts as the target's."""
         if stored.value == self.target.of(stored):
@@ -96,19 +101,13 @@ class Pair:
         return Verdict.FOREIGN
 
 
-def detect(
-    stored: Iterable[StoredHash],
-    *,
-    on_delete: bool,
-    candidates: Sequence[Scheme],
-    target_of: Callable[[Scheme], Scheme],
-    hashes: HashesUnder,
-) -> Detection:
+def detect(stored: Iterable[StoredHash], way: Direction, hashes: HashesUnder, *, on_delete: bool) -> Detection:
     """Find the first candidate that explains a tree.
 
     ``hashes`` must be cheap to call again for the same scheme. Raises the errors of ``hashes``, and ``ValueError``
     without candidates.
     """
+    candidates, target_of = way.candidates, way.target_of
     sample = dict[tuple[Place, str | None, str], StoredHash]()
     kinds = Counter[tuple[Place, str | None, str]]()
     for item in stored:
@@ -118,7 +117,7 @@ def detect(
 
     def tally(source: Scheme, target: Scheme) -> Counter[Verdict]:
         pair = Pair(hashes(source), hashes(target), on_delete)
-        counts: Counter[Verdict] = Counter()
+        counts = Counter[Verdict]()
         for kind, count in kinds.items():
             counts[pair.verdict(sample[kind])] += count
         return counts
@@ -135,7 +134,7 @@ def detect(
         generation = (Place.SET_GENERATION, None, hashes(candidate).generation) in kinds
         explained = counts[Verdict.SOURCE] + counts[Verdict.TARGET]
         scores[candidate] = (generation, explained, counts[Verdict.SOURCE])
-    best = max(scores, key=lambda candidate: scores[candidate])  # the first of equals
+    best = max(scores, key=scores.__getitem__)  # the first of equals
     target = target_of(best)
     _, explained, by_source = scores[best]
     return Detection(None, target, done=False, closest=target if explained and not by_source else best)

@@ -150,17 +150,14 @@ def moves(pod_spec: Mapping[str, Any]) -> tuple[Move, ...]:
 def _clique(
     clique: Mapping[str, Any], source: Scheme, target: Scheme, old: PodCliqueSetHashes, new: PodCliqueSetHashes
 ) -> CliqueExplanation:
-    name = str(clique.get("name") or "")
-    pod_spec = pod_spec_of(clique)
-    metadata = {key: clique.get(key) for key in ("labels", "annotations")}
-    template = {"metadata": metadata, "spec": pod_spec}
-    mixed = source.algorithm != target.algorithm
+    name, pod_spec = str(clique.get("name") or ""), pod_spec_of(clique)
+    template = {"metadata": {key: clique.get(key) for key in ("labels", "annotations")}, "spec": pod_spec}
     return CliqueExplanation(
         name=name,
         old=old.pod_template_hashes[name],
         new=new.pod_template_hashes[name],
         fields=field_changes(template, source.minor, target.minor),
-        moves=moves(pod_spec) if mixed else (),
+        moves=moves(pod_spec) if source.algorithm != target.algorithm else (),
     )
 
 

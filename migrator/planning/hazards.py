@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from migrator.exact_json import integer
-from migrator.grove.model import Pod, PodClique, PodCliqueScalingGroup, PodCliqueSet, Ref, Tree, pod_spec_of
+from migrator.grove.model import Pod, PodClique, PodCliqueScalingGroup, PodCliqueSet, Tree, pod_spec_of
 
 _ANNOTATION_AUTO_MNNVL: Final = "grove.io/auto-mnnvl"
 _KAI: Final = "kai-scheduler"
@@ -18,26 +18,13 @@ _KAI_QUEUE: Final = "kai.scheduler/queue"
 INITIAL_SCHEDULE_GRACE: Final = 5.0
 
 
-def below_minimum_beside_live(tree: Tree) -> Iterator[Ref]:
+def below_minimum_beside_live(tree: Tree) -> Iterator[PodClique | PodCliqueScalingGroup]:
     """PodCliques and scaling groups scaled to zero, or below ``minAvailable``, beside live pods of their replica.
 
     From alpha.12-rc1 on each is a breach of its ``minAvailable`` (``podclique/reconcilestatus.go`` and
     ``podcliquescalinggroup/reconcilestatus.go:computeMinAvailableBreachedCondition``), which ends the whole replica
     after ``terminationDelay``, unless it is :func:`left_alone`.
     """
-    for item in _ending(tree):
-        yield item.ref
-
-
-def doomed_pods(tree: Tree) -> Iterator[tuple[PodClique, Pod]]:
-    """The live pods of every replica that :func:`below_minimum_beside_live` names."""
-    indices = {item.set_index for item in _ending(tree)}
-    for clique in tree.pod_cliques:
-        if clique.set_index in indices:
-            yield from ((clique, pod) for pod in clique.pods if pod.live)
-
-
-def _ending(tree: Tree) -> Iterator[PodClique | PodCliqueScalingGroup]:
     with_live_pods = (clique for clique in tree.pod_cliques if any(pod.live for pod in clique.pods))
     live = {clique.set_index for clique in with_live_pods}
     members: tuple[PodClique | PodCliqueScalingGroup, ...] = (*tree.scaling_groups, *tree.pod_cliques)
@@ -45,6 +32,14 @@ def _ending(tree: Tree) -> Iterator[PodClique | PodCliqueScalingGroup]:
         least = integer(item.spec.get("minAvailable"), 1)
         if integer(item.spec.get("replicas"), least) < least and item.set_index in live and not left_alone(item):
             yield item
+
+
+def doomed_pods(tree: Tree) -> Iterator[tuple[PodClique, Pod]]:
+    """The live pods of every replica that :func:`below_minimum_beside_live` names."""
+    indices = {item.set_index for item in below_minimum_beside_live(tree)}
+    for clique in tree.pod_cliques:
+        if clique.set_index in indices:
+            yield from ((clique, pod) for pod in clique.pods if pod.live)
 
 
 def left_alone(item: PodClique | PodCliqueScalingGroup) -> bool:
@@ -58,35 +53,35 @@ def left_alone(item: PodClique | PodCliqueScalingGroup) -> bool:
     return ended or (age is not None and age <= INITIAL_SCHEDULE_GRACE)
 
 
-def cliques_at_zero(tree: Tree) -> Iterator[Ref]:
+def cliques_at_zero(tree: Tree) -> Iterator[Tree]:
     """A set without scaling groups that has a replica whose PodCliques are all at zero (Grove issue 808)."""
     if not tree.pcs.group_configs and _has_replica_at_zero(tree):
-        yield tree.ref
+        yield tree
 
 
-def groups_at_zero(tree: Tree) -> Iterator[Ref]:
+def groups_at_zero(tree: Tree) -> Iterator[Tree]:
     """A set with scaling groups that has a replica whose members are all at zero (Grove issue 809).
 
     The PodGangMap of that replica loses its anchor (Grove PR 778: ``podgangmap/steadystate.go:removeEmptyEntries``).
     """
     if tree.pcs.group_configs and _has_replica_at_zero(tree):
-        yield tree.ref
+        yield tree
 
 
-def foreign_gang(tree: Tree) -> Iterator[Ref]:
+def foreign_gang(tree: Tree) -> Iterator[PodClique]:
     """PodCliques with pods that another scheduler's pod group names (Grove issue 837)."""
     for clique in tree.pod_cliques:
         if any(pod.live and pod.gang_annotation for pod in clique.pods):
-            yield clique.ref
+            yield clique
 
 
-def auto_mnnvl(tree: Tree) -> Iterator[Ref]:
+def auto_mnnvl(tree: Tree) -> Iterator[Tree]:
     """A set whose GPU pods get their IMEX claim by annotation."""
     if tree.pcs.annotations.get(_ANNOTATION_AUTO_MNNVL) == "enabled":
-        yield tree.ref
+        yield tree
 
 
-def unnamed_topology(tree: Tree) -> Iterator[Ref]:
+def unnamed_topology(tree: Tree) -> Iterator[Tree]:
     """A set with a ``topologyConstraint`` that neither names a topology nor inherits its name from group or set.
 
     Grove: ``common/component/utils/topologyconstraint.go:ResolveEffectiveTopologyNameForPodCliqueSet``.
@@ -96,20 +91,20 @@ def unnamed_topology(tree: Tree) -> Iterator[Ref]:
     cliques = (clique for clique in tree.pcs.cliques if clique.get("name") not in heirs)
     constraints = [found for holder in (template, *configs, *cliques) if (found := _topology(holder))]
     if not _topology(template).get("topologyName") and any(not found.get("topologyName") for found in constraints):
-        yield tree.ref
+        yield tree
 
 
-def kai(tree: Tree) -> Iterator[Ref]:
+def kai(tree: Tree) -> Iterator[Tree]:
     """A set whose pods the KAI scheduler places: its template names it, or it is the operator's default.
 
     From alpha.8 on PodGangs have it as a label (``podgang/podgang.go:getSchedulerNameForPCS``).
     """
     named = {pod_spec_of(clique).get("schedulerName") for clique in tree.pcs.cliques}
     if _KAI in named.union(gang.labels.get(_SCHEDULER_NAME) for gang in tree.pod_gangs):
-        yield tree.ref
+        yield tree
 
 
-def kai_without_queue(tree: Tree) -> Iterator[Ref]:
+def kai_without_queue(tree: Tree) -> Iterator[Tree]:
     """A set for KAI without exactly one queue (``scheduler/kai/backend.go:resolveQueueNameForPodCliqueSet``)."""
     own = _queue(tree.pcs.labels, tree.pcs.annotations)
     of_cliques = {_queue(clique.get("labels") or {}, clique.get("annotations") or {}) for clique in tree.pcs.cliques}
@@ -118,12 +113,12 @@ def kai_without_queue(tree: Tree) -> Iterator[Ref]:
         yield from kai(tree)
 
 
-def stray_without_progress(tree: Tree) -> Iterator[Ref]:
+def stray_without_progress(tree: Tree) -> Iterator[Pod]:
     """Pods of another hash under a standalone PodClique that stores no progress of an update (Grove issue 400)."""
     for clique in tree.pod_cliques:
         if clique.standalone and not clique.status.get("updateProgress"):
-            strays = (p for p in clique.pods if p.live and p.template_hash not in {None, clique.template_hash})
-            yield from (pod.ref for pod in strays)
+            current = {None, clique.template_hash}
+            yield from (pod for pod in clique.pods if pod.live and pod.template_hash not in current)
 
 
 def condition(item: PodCliqueSet | PodClique | PodCliqueScalingGroup, kind: str) -> Mapping[str, Any]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -11,15 +10,11 @@ from migrator.errors import UsageError
 from migrator.grove.model import PodCliqueSet
 from migrator.hashing import schemes
 from migrator.hashing.schemes import CANONICAL, Scheme
-from migrator.planning import guards
 from migrator.selectors import matches_labels
 
 AUTO: Final = "auto"
 
 NOTHING_SELECTED: Final = "no PodCliqueSet is in this namespace with these labels (-n, -l)"
-
-#: How much a mistyped code must resemble a real one to be suggested, from 0 to 1.
-_ALIKE: Final = 0.82
 
 #: How long the operator is expected to be away by default, in seconds: the Job's own deadline.
 DEFAULT_DOWNTIME: Final = 600.0
@@ -76,18 +71,6 @@ def direction(options: PlanOptions) -> Direction:
         return Direction(candidates, schemes.canonical_over)
     target = _scheme(options.target, "--to")
     return Direction(candidates, lambda _source: target)
-
-
-def check_allowed(codes: Iterable[str]) -> None:
-    """Raise :class:`~migrator.errors.UsageError` for a code that ``--allow`` does not accept."""
-    for code in codes:
-        if code not in guards.CATALOGUE:
-            close = difflib.get_close_matches(code.upper(), guards.CATALOGUE, 1, _ALIKE)
-            hint = f" Did you mean {close[0]}?" if close else ""
-            raise UsageError(f"--allow {code}: a guard with this code does not exist; `guards` lists them.{hint}")
-        if not guards.CATALOGUE[code].overridable:
-            accepted = ", ".join(guard.code for guard in guards.CATALOGUE.values() if guard.overridable)
-            raise UsageError(f"--allow {code}: this guard cannot be overridden; --allow accepts {accepted}")
 
 
 def _scheme(text: str, flag: str) -> Scheme:

@@ -28,12 +28,16 @@ RESOURCES: Final[Mapping[str, Resource]] = {resource.kind: resource for resource
 
 
 class Patch(NamedTuple):
-    """One request: all changes of one object in one subresource. ``rank`` orders it within its tree."""
+    """One request: all changes of one object in one subresource."""
 
     ref: Ref
     subresource: str
     changes: tuple[Change, ...]
-    rank: int
+
+    @property
+    def rank(self) -> int:
+        """Patches of one rank follow each other within their tree, and may be sent at the same time."""
+        return RANKS[self.ref.kind, self.subresource]
 
     def ops(self, pcs: PodCliqueSet | None) -> tuple[Op, ...]:
         """Tests first, then the replacements; with ``pcs`` the patch fails if the set's spec changed since then."""
@@ -66,9 +70,8 @@ class Batch:
     @property
     def patches(self) -> Iterator[Patch]:
         """The patches in the order of writing, each made when it is asked for."""
-        if not self.top_down:
-            return patches_of(self.changes)
-        return (patch._replace(rank=-patch.rank) for patch in reversed(tuple(patches_of(self.changes))))
+        patches = patches_of(self.changes)
+        return reversed(tuple(patches)) if self.top_down else patches
 
 
 def forward(plan: TreePlan) -> Batch:
@@ -86,8 +89,7 @@ def patches_of(changes: Iterable[Change]) -> Iterator[Patch]:
     ordered = sorted(changes, key=lambda change: RANKS[change.ref.kind, change.subresource])  # a list as large as a set
     for _, found in groupby(ordered, key=lambda change: (change.ref.name, change.ref.uid, change.subresource)):
         group = tuple(found)
-        ref, subresource = group[0].ref, group[0].subresource
-        yield Patch(ref, subresource, group, RANKS[ref.kind, subresource])
+        yield Patch(group[0].ref, group[0].subresource, group)
 
 
 def value_at(document: JSONObject, pointer: str) -> Any:  # noqa: ANN401 - any JSON value

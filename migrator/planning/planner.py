@@ -7,7 +7,7 @@ value stays as it is, or is a reason to refuse.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -17,7 +17,7 @@ from migrator.grove.places import POINTER_SET_GENERATION, stored_hashes
 from migrator.hashing import schemes
 from migrator.hashing.schemes import Scheme
 from migrator.planning import guards
-from migrator.planning.advisories import advise_plan, unknown_target
+from migrator.planning.advisories import advise, unknown_target
 from migrator.planning.blast import stakes
 from migrator.planning.cluster_findings import cluster_findings
 from migrator.planning.detect import Detection, HashesUnder, Pair, Verdict, detect, hashes_of
@@ -25,7 +25,7 @@ from migrator.planning.guards.base import refuse, warn
 from migrator.planning.lag import lagging
 from migrator.planning.lineage import build_range, builds_of, speakers
 from migrator.planning.model import BlastRadius, Change, Finding, Plan, Severity, TreePlan, TreeState
-from migrator.planning.options import AUTO, Direction, PlanOptions, check_allowed, direction
+from migrator.planning.options import AUTO, Direction, PlanOptions, direction
 from migrator.planning.tables import Table
 
 
@@ -42,7 +42,7 @@ def make_plan(
     ``tables`` are those of earlier runs, by PodCliqueSet uid; ``now`` and ``running`` (the running operator's release)
     are ``None`` if unknown. Raises :class:`~migrator.errors.InputError` for a PodCliqueSet that Go could not decode.
     """
-    check_allowed(options.allow)
+    guards.check_allowed(options.allow)
     unread = schemes.unread_release(options.target)
     if unread is not None and options.describes:
         return unknown_target(snapshot, options, unread, running)
@@ -59,7 +59,7 @@ def make_plan(
         trees=selected,
         findings=tuple(cluster_findings(snapshot, plans, options)),
         cluster_blast=sum((p.blast for p in plans), BlastRadius()),
-        advisories=tuple(advice for p in selected for advice in advise_plan(p, options, running)),
+        advisories=tuple(found for p in selected for found in advise(p.tree, options, running, p.source, p.target)),
     )
 
 
@@ -74,33 +74,29 @@ def template_digest(pcs: PodCliqueSet) -> str:
     return hashlib.sha256(dumps(hashed, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def changes_of(stored: Iterable[StoredHash], pair: Pair) -> tuple[Change, ...]:
-    """The changes that turn every value of the source into the target's, in the order of writing."""
-    return tuple(_changes((item for item in stored if pair.verdict(item) is Verdict.SOURCE), pair))
+def changes_of(stored: Iterable[StoredHash], *pairs: Pair) -> tuple[Change, ...]:
+    """The changes that turn every value of a pair's source into its target's, in the order of writing.
 
+    The first such pair counts. There are hundreds of thousands of values, so none is kept.
+    """
 
-def changes_and_others(
-    stored: Iterable[StoredHash], pair: Pair
-) -> tuple[tuple[Change, ...], Mapping[Verdict, Sequence[StoredHash]]]:
-    """The changes, as :func:`changes_of` gives them, and the values that are not the source's, by their origin."""
-    others = {verdict: list[StoredHash]() for verdict in Verdict}
-
-    def of_source() -> Iterator[StoredHash]:
+    def changes() -> Iterator[Change]:
         for item in stored:
-            verdict = pair.verdict(item)
-            if verdict is Verdict.SOURCE:
-                yield item
-            else:
-                others[verdict].append(item)
+            for pair in pairs:
+                if (new := pair.new(item)) is not None:
+                    yield Change(item.ref, item.place, item.field, item.value, new, item.identity)
+                    break
 
-    return tuple(_changes(of_source(), pair)), others
+    return tuple(changes())
 
 
-def _changes(stored: Iterable[StoredHash], pair: Pair) -> Iterator[Change]:
-    """The changes of values of the source; there are hundreds of thousands, so no value is kept."""
+def _others(stored: Iterable[StoredHash], pair: Pair) -> Mapping[Verdict, Sequence[StoredHash]]:
+    """The values that are not the source's, by their origin."""
+    others = {verdict: list[StoredHash]() for verdict in Verdict}
     for item in stored:
-        if (new := pair.target.of(item)) is not None:
-            yield Change(item.ref, item.place, item.field, item.value, new, item.identity)
+        if (verdict := pair.verdict(item)) is not Verdict.SOURCE:
+            others[verdict].append(item)
+    return others
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,20 +113,18 @@ class _Planner:
         if skipped is not None:
             target = self.way.target_of(self.way.candidates[-1])
             return TreePlan(tree, None, target.name, TreeState.SKIPPED, findings=(skipped,))
-        table = self.tables.get(tree.ref.uid)
+        table, on_delete = self.tables.get(tree.ref.uid), tree.pcs.on_delete
         if table is not None and not is_of(table, self.way):
             table = None
         first = (schemes.by_name(table.source),) if table is not None else ()  # what is recorded decides first
-
-        def under(candidates: Sequence[Scheme], target_of: Callable[[Scheme], Scheme]) -> Detection:
-            stored, on_delete = stored_hashes(tree), tree.pcs.on_delete
-            return detect(stored, on_delete=on_delete, candidates=candidates, target_of=target_of, hashes=hashes)
-
-        found = under(tuple(dict.fromkeys((*first, *self.way.candidates))), self.way.target_of)
+        way = replace(self.way, candidates=tuple(dict.fromkeys((*first, *self.way.candidates))))
+        found = detect(stored_hashes(tree), way, hashes, on_delete=on_delete)
         if found.source is None and self.options.source != AUTO:
-            other = under(schemes.spoken_schemes(), lambda _source: found.target).source
-            if other is not None:
-                return self._misnamed(tree, hashes, found.target, other)
+            spoken = Direction(schemes.spoken_schemes(), lambda _source: found.target)
+            other = detect(stored_hashes(tree), spoken, hashes, on_delete=on_delete)
+            if other.source is not None:
+                decided = self._decide(tree, hashes, other, None, allow=frozenset())
+                return _misnamed(decided, other.source, self.options.source)
         if table is not None and _unfinished(tree.pcs, table, hashes):
             # No override helps here: it would leave hashes that only the recorded table can translate.
             decided = self._decide(tree, hashes, found, table, allow=frozenset())
@@ -144,8 +138,8 @@ class _Planner:
     ) -> TreePlan:
         pair = Pair(hashes(found.closest), hashes(found.target), tree.pcs.on_delete)
         # A refused tree shows the changes that it would have without the refusals, even if no scheme explains it all.
-        changes, others = changes_and_others(stored_hashes(tree), pair)
-        foreign = others[Verdict.FOREIGN]
+        changes, others = changes_of(stored_hashes(tree), pair), _others(stored_hashes(tree), pair)
+        foreign, builds = others[Verdict.FOREIGN], builds_of(self.options.target, found.target)
         certain = self.options.source != AUTO or tree.pcs.generation_hash == pair.target.generation
         case = guards.Case(
             tree=tree,
@@ -160,7 +154,7 @@ class _Planner:
             unchanged=found.done or (pair.source == pair.target and certain),
             recorded=table.source if table is not None else None,
             sightings=self.sightings,
-            builds=builds_of(self.options.target, found.target),
+            builds=builds,
             now=self.now,
             downtime=self.options.downtime,
         )
@@ -169,7 +163,7 @@ class _Planner:
         source = found.source
         if source is None and foreign and not refused:
             source = found.closest  # every foreign value lags behind or was allowed, and stays
-        blast, rest = self._stakes(tree, pair, found.closest, found.target)
+        blast, rest = stakes(tree, pair, source=found.closest, target=found.target, builds=builds)
         return TreePlan(
             tree=tree,
             source=source.name if source else None,
@@ -183,30 +177,6 @@ class _Planner:
             target_hashes=pair.target,
         )
 
-    def _misnamed(self, tree: Tree, hashes: HashesUnder, target: Scheme, other: Scheme) -> TreePlan:
-        """The plan of a tree whose hashes are not those of ``--from``: no change and one finding."""
-        pair = Pair(hashes(other), hashes(target), tree.pcs.on_delete)
-        message = (
-            f"{tree.ref} holds the hashes of {other.name} ({build_range(speakers(other))}), not those of --from "
-            f"{self.options.source}; leave out --from, or give --from {other.name}"
-        )
-        findings = (refuse("GM-135", tree.ref, POINTER_SET_GENERATION, message),)
-        blast, _ = self._stakes(tree, pair, other, target)
-        return TreePlan(
-            tree=tree,
-            source=None,
-            target=target.name,
-            state=TreeState.REFUSED,
-            findings=findings,
-            blast=blast,
-            rest=blast,
-            source_hashes=pair.source,
-            target_hashes=pair.target,
-        )
-
-    def _stakes(self, tree: Tree, pair: Pair, source: Scheme, target: Scheme) -> tuple[BlastRadius, BlastRadius]:
-        return stakes(tree, pair, source=source, target=target, builds=builds_of(self.options.target, target))
-
 
 def _why_skipped(tree: Tree) -> Finding | None:
     if tree.pcs.terminating:
@@ -216,6 +186,17 @@ def _why_skipped(tree: Tree) -> Finding | None:
         message = f"{tree.ref} was never reconciled and stores no hash; the next operator starts with its own"
         return warn("GM-104", tree.ref, POINTER_SET_GENERATION, message)
     return None
+
+
+def _misnamed(decided: TreePlan, other: Scheme, requested: str) -> TreePlan:
+    """The plan of a tree whose hashes are not those of ``--from``: no change and one finding."""
+    ref = decided.tree.ref
+    message = (
+        f"{ref} holds the hashes of {other.name} ({build_range(speakers(other))}), not those of --from {requested}; "
+        f"leave out --from, or give --from {other.name}"
+    )
+    finding = refuse("GM-135", ref, POINTER_SET_GENERATION, message)
+    return replace(decided, source=None, state=TreeState.REFUSED, changes=(), findings=(finding,), rest=decided.blast)
 
 
 def _restore(decided: TreePlan, table: Table) -> TreePlan:

@@ -67,10 +67,8 @@ def _values(tree: Tree, way: Direction) -> Iterator[Problem]:
     stored = tuple(stored_hashes(tree))
     if not stored:
         return
-    found = detect(
-        stored, on_delete=tree.pcs.on_delete, candidates=way.candidates, target_of=way.target_of, hashes=hashes
-    )
-    pair = Pair(hashes(found.target), hashes(found.target), tree.pcs.on_delete)
+    target = detect(stored, way, hashes, on_delete=tree.pcs.on_delete).target
+    pair = Pair(hashes(target), hashes(target), tree.pcs.on_delete)
     other = [item for item in stored if pair.verdict(item) not in {Verdict.TARGET, Verdict.LEFTOVER}]
     lags = lagging(tree, other)
     read_elsewhere = (one for one in schemes.all_schemes() if one.minor in layouts.adopted())
@@ -78,7 +76,7 @@ def _values(tree: Tree, way: Direction) -> Iterator[Problem]:
     for item in other:
         # A value that no pod depends on may stay as the old operator left it. A hash that was not migrated fails.
         late = (item.ref.uid, item.field) in lags and not any(item.value == hashes(one).of(item) for one in before)
-        message = f"{item.ref}: {item.field} is {item.value}, not {found.target.name}'s {pair.target.of(item)}"
+        message = f"{item.ref}: {item.field} is {item.value}, not {target.name}'s {pair.target.of(item)}"
         if late:
             message += "; it lags behind, and no pod depends on it"
         yield Problem(item.ref, item.field, message, owner=late)

@@ -42,29 +42,23 @@ def _turn_back(tree: Tree, way: Direction, table: Table | None) -> TreePlan:
     pairs = [Pair(hashes(then), hashes(first), tree.pcs.on_delete)]
     if table is not None:
         pairs.append(Pair(table.target_hashes, table.source_hashes, tree.pcs.on_delete))
-    stored = tuple(stored_hashes(tree))
-    found = {(change.ref.uid, change.field): change for pair in reversed(pairs) for change in changes_of(stored, pair)}
-    order = (found.get((item.ref.uid, item.field)) for item in stored)
-    changes = tuple(change for change in order if change is not None)
-    findings = tuple(
-        warn(
-            "GM-112" if pairs[0].verdict(item) is Verdict.LEFTOVER else guards.FOREIGN_CODES[item.place],
-            item.ref,
-            item.field,
-            f"{item.ref} holds {item.value}, which is neither {first.name}'s nor {then.name}'s; it is left alone",
-        )
-        for item in stored
-        if all(pair.verdict(item) in {Verdict.FOREIGN, Verdict.LEFTOVER} for pair in pairs)
-    )
+    changes = changes_of(stored_hashes(tree), *pairs)
     if table is not None:
         changes = written_by(table, changes)
+    findings = []
+    for item in stored_hashes(tree):
+        verdicts = [pair.verdict(item) for pair in pairs]
+        if not {Verdict.SOURCE, Verdict.TARGET}.intersection(verdicts):
+            code = "GM-112" if verdicts[0] is Verdict.LEFTOVER else guards.FOREIGN_CODES[item.place]
+            which = f"which is neither {first.name}'s nor {then.name}'s; it is left alone"
+            findings.append(warn(code, item.ref, item.field, f"{item.ref} holds {item.value}, {which}"))
     return TreePlan(
         tree=tree,
         source=then.name,
         target=first.name,
         state=to_do(changes),
         changes=changes,
-        findings=findings,
+        findings=tuple(findings),
         source_hashes=pairs[0].source,
         target_hashes=pairs[0].target,
     )

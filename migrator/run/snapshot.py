@@ -12,7 +12,7 @@ from migrator.errors import NotAuthorised, NotFound
 from migrator.exact_json import JSONObject
 from migrator.grove import parsing, sweep
 from migrator.grove.model import LABEL_MANAGED_BY, MANAGED_BY_GROVE, Pod, Snapshot
-from migrator.grove.trees import Objects, build, check_complete, check_distinct, lacking
+from migrator.grove.trees import Objects, build, check_complete, lacking
 from migrator.resources import Resource
 from migrator.store import Listing, Store
 
@@ -40,7 +40,7 @@ def take(store: Store, *, phases: bool = False, namespace: str | None = None) ->
     No Grove CRDs means no trees. A kind that holds no known hash and may not be listed is named in ``unlisted``. Any
     other failure to read is raised: an API outage must never look like "no pods". With ``phases`` two more
     short lists show which pods run. Raises :class:`~migrator.errors.IncompleteDump` where a dump lacks what its
-    sets must have, and :class:`~migrator.errors.InputError` where it has one object twice.
+    sets must have.
     """
     try:
         return _take(store, phases=phases)
@@ -95,7 +95,6 @@ def _take(store: Store, *, phases: bool, only: str | None = None) -> Snapshot:
         objects = replace(objects, pods=_with_phases(objects.pods, frozenset(idle), frozenset(pending)))
     snapshot = replace(build(objects, is_cluster=store.is_cluster), sightings=swept.sightings, unlisted=tuple(unlisted))
     if not store.is_cluster:
-        check_distinct(objects)
         check_complete(snapshot)
         snapshot = replace(snapshot, lacking=lacking(snapshot))
     return snapshot

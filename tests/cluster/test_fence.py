@@ -287,7 +287,7 @@ def label_patch(store: KubeStore, namespace: str) -> Patch:
         )
     made = store.create(PODS, namespace, body)
     ref = Ref("Pod", namespace, "p", made["metadata"]["uid"])
-    return Patch(ref, "", (Change(ref, Place.POD_LABEL, POINTER_TEMPLATE_HASH_LABEL, "444", "555"),), 0)
+    return Patch(ref, "", (Change(ref, Place.POD_LABEL, POINTER_TEMPLATE_HASH_LABEL, "444", "555"),))
 
 
 @pytest.fixture

@@ -52,7 +52,7 @@ class Reviewer(MemoryStore):
 
 def patch(kind: str, namespace: str, subresource: str = "", name: str = "x") -> Patch:
     """A patch of no changes."""
-    return Patch(Ref(kind, namespace, name), subresource, (), 0)
+    return Patch(Ref(kind, namespace, name), subresource, ())
 
 
 def operator(deployment: str = "grove-operator") -> Operator:

@@ -6,17 +6,22 @@ each code.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import difflib
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
+from migrator.errors import UsageError
 from migrator.planning.guards import gangs, spec, updates, values, workload
-from migrator.planning.guards.base import CATALOGUE, FOREIGN_CODES, Case, Guard, guard, harmless, overridable
+from migrator.planning.guards.base import CATALOGUE, FOREIGN_CODES, Case, harmless
 from migrator.planning.model import Finding, Severity
 
-__all__ = ["CATALOGUE", "FOREIGN_CODES", "Case", "Guard", "check_tree", "guard", "overridable"]
+__all__ = ["CATALOGUE", "FOREIGN_CODES", "Case", "check_allowed", "check_tree"]
 
 _MODULES = (values, spec, gangs, updates, workload)
+
+#: How much a mistyped code must resemble a real one to be suggested, from 0 to 1.
+_ALIKE: Final = 0.82
 
 #: Codes of causes, of which the first one found counts: an edit that the operator has not seen, an update in flight.
 _CAUSES: Final = ("GM-101", "GM-102", "GM-103", "GM-107", "GM-108")
@@ -29,10 +34,12 @@ _CONSEQUENCES: Final = frozenset(
 def check_tree(case: Case, *, allow: frozenset[str] = frozenset()) -> tuple[Finding, ...]:
     """All findings of the guards in one tree, causes first; a finding that follows from another one names it.
 
-    A refusal whose code is in ``allow`` and overridable becomes a warning. Nothing refuses if nothing is written.
+    A refusal whose code is in ``allow`` becomes a warning; see :func:`check_allowed`. Nothing refuses if nothing is
+    written.
     """
     case = replace(case, causes=spec.causes(case))
-    found = [_allowed(f, allow) for module in _MODULES for check in module.CHECKS for f in check(case)]
+    found = [finding for module in _MODULES for check in module.CHECKS for finding in check(case)]
+    found = [_allowed(f) if f.severity is Severity.REFUSAL and f.code in allow else f for f in found]
     if case.unchanged:
         found = [harmless(finding) for finding in found]
     refusing = {finding.code for finding in found if finding.severity is Severity.REFUSAL}
@@ -43,8 +50,18 @@ def check_tree(case: Case, *, allow: frozenset[str] = frozenset()) -> tuple[Find
     return tuple(found)
 
 
-def _allowed(finding: Finding, allow: Collection[str]) -> Finding:
-    if finding.severity is Severity.REFUSAL and finding.code in allow and overridable(finding.code):
-        message = f"{finding.message} (allowed by --allow {finding.code})"
-        return replace(finding, severity=Severity.WARNING, message=message)
-    return finding
+def check_allowed(codes: Iterable[str]) -> None:
+    """Raise :class:`~migrator.errors.UsageError` for a code that ``--allow`` does not accept."""
+    for code in codes:
+        if code not in CATALOGUE:
+            close = difflib.get_close_matches(code.upper(), CATALOGUE, 1, _ALIKE)
+            hint = f" Did you mean {close[0]}?" if close else ""
+            raise UsageError(f"--allow {code}: a guard with this code does not exist; `guards` lists them.{hint}")
+        if not CATALOGUE[code].overridable:
+            accepted = ", ".join(guard.code for guard in CATALOGUE.values() if guard.overridable)
+            raise UsageError(f"--allow {code}: this guard cannot be overridden; --allow accepts {accepted}")
+
+
+def _allowed(finding: Finding) -> Finding:
+    message = f"{finding.message} (allowed by --allow {finding.code})"
+    return replace(finding, severity=Severity.WARNING, message=message)

@@ -129,25 +129,19 @@ class Case:
         return len(self.lagging) < len(self.foreign) or (not self.tree.pcs.on_delete and unlabelled(self.tree))
 
 
-def guard(code: str) -> Guard:
-    """The guard of a code; raises ``KeyError`` for a code that does not exist."""
-    return CATALOGUE[code]
-
-
-def overridable(code: str) -> bool:
-    """Whether ``--allow`` accepts this code."""
-    known = CATALOGUE.get(code)
-    return known is not None and known.overridable
-
-
 def refuse(code: str, ref: Ref | None, field: str | None, message: str) -> Finding:
     """A finding that forbids the migration."""
-    return Finding(guard(code).code, Severity.REFUSAL, ref, field, message)
+    return judge(code, ref, field, message, refuses=True)
+
+
+def warn(code: str, ref: Ref | None, field: str | None, message: str) -> Finding:
+    """A finding that is worth knowing."""
+    return judge(code, ref, field, message, refuses=False)
 
 
 def judge(code: str, ref: Ref | None, field: str | None, message: str, *, refuses: bool) -> Finding:
-    """A refusal if it ``refuses``, else a warning."""
-    return (refuse if refuses else warn)(code, ref, field, message)
+    """A refusal if it ``refuses``, else a warning. Raises ``KeyError`` for a code that is not in the catalogue."""
+    return Finding(CATALOGUE[code].code, Severity.REFUSAL if refuses else Severity.WARNING, ref, field, message)
 
 
 def harmless(finding: Finding) -> Finding:
@@ -157,8 +151,3 @@ def harmless(finding: Finding) -> Finding:
     found = finding.message.partition("; ")[0]
     message = f"{found}; nothing is written to this set, so this only warns"
     return replace(finding, severity=Severity.WARNING, message=message)
-
-
-def warn(code: str, ref: Ref | None, field: str | None, message: str) -> Finding:
-    """A finding that is worth knowing."""
-    return Finding(guard(code).code, Severity.WARNING, ref, field, message)

@@ -81,14 +81,12 @@ def missing(case: Case) -> Iterator[Finding]:
         for pod in pod_clique.pods:
             if pod.template_hash or pod.terminating:
                 continue
-            code, to_do = "GM-112", "; it is left alone"
-            if not case.tree.pcs.on_delete:
-                code = "GM-111"
-                to_do = (
-                    ": it is not a pod of this operator, or the label was removed; delete the pod or restore the label"
-                )
-            message = f"{pod.ref} has no label {LABEL_POD_TEMPLATE_HASH}{to_do}"
-            yield judge(code, pod.ref, POINTER_TEMPLATE_HASH_LABEL, message, refuses=code == "GM-111")
+            lacks = f"{pod.ref} has no label {LABEL_POD_TEMPLATE_HASH}"
+            if case.tree.pcs.on_delete:
+                yield warn("GM-112", pod.ref, POINTER_TEMPLATE_HASH_LABEL, f"{lacks}; it is left alone")
+            else:
+                why = "it is not a pod of this operator, or the label was removed; delete the pod or restore the label"
+                yield refuse("GM-111", pod.ref, POINTER_TEMPLATE_HASH_LABEL, f"{lacks}: {why}")
 
 
 def leftovers(case: Case) -> Iterator[Finding]:
@@ -119,10 +117,8 @@ def _holds(case: Case, stored: StoredHash) -> str:
     text = f"{stored.ref} holds {stored.value}"
     if not case.changed and not case.others[Verdict.TARGET]:
         return f"{text}, which no scheme that was tried gives for the current spec"
-    source, target = (
-        f"{scheme.name}'s {hashes.of(stored)}"
-        for scheme, hashes in ((case.source, case.source_hashes), (case.target, case.target_hashes))
-    )
+    source = f"{case.source.name}'s {case.source_hashes.of(stored)}"
+    target = f"{case.target.name}'s {case.target_hashes.of(stored)}"
     return f"{text}, which is not {target}" if source == target else f"{text}, which is neither {source} nor {target}"
 
 

@@ -2,58 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from migrator import resources
-from migrator.errors import ClusterError, IncompleteDump, InputError, NotAuthorised, NotFound, Unreachable
-from migrator.exact_json import JSONObject
+from migrator.errors import ClusterError, IncompleteDump, NotAuthorised, NotFound, Unreachable
 from migrator.grove.model import Snapshot
 from migrator.grove.trees import check_complete
-from migrator.resources import Resource
 from migrator.run.snapshot import take
-from migrator.store import DryRun
-from tests.support.builders import LATER, World
+from tests.support.builders import DELETION, LATER, World
+from tests.support.memory_store import MemoryStore
+from tests.support.tables import table
 
 
-class Lists:
-    """A store that can only list: the objects of a world, or an error for a kind."""
-
-    def __init__(
-        self, world: World, *, is_cluster: bool = True, errors: Mapping[str, ClusterError] | None = None
-    ) -> None:
-        self.is_cluster = is_cluster
-        self.dry_run = DryRun.NONE
-        self.asked: list[tuple[str, str | None, bool]] = []
-        self._world = world
-        self._errors = errors or {}
-
-    def list(
-        self,
-        resource: Resource,
-        project: Callable[[JSONObject], Any],
-        *,
-        label_selector: str | None = None,
-        metadata_only: bool = False,
-        **options: Any,
-    ) -> tuple[Any, ...]:
-        """List all objects of a kind, whatever the selector."""
-        assert options.get("namespace") is None
-        self.asked.append((resource.kind, label_selector, metadata_only))
-        if resource.kind in self._errors:
-            raise self._errors[resource.kind]
-        return tuple(project(o) for o in self._world.all(resource.kind))
-
-    def kinds(self, group: str) -> tuple[Resource, ...]:
-        """The kinds that Grove 0.1.0 has."""
-        return tuple(r for r in vars(resources).values() if isinstance(r, Resource) and r.group == group)
+def store_of(world: World, errors: Mapping[str, ClusterError] | None = None) -> MemoryStore:
+    """A cluster with the objects of a world, or an error for a kind."""
+    store = MemoryStore(*world.objects)
+    for kind, error in (errors or {}).items():
+        store.inject(lambda error=error: error, when=lambda request, kind=kind: request.resource.kind == kind)
+    return store
 
 
-def read(world: World, **options: Any) -> Snapshot:
-    """What one attempt sees."""
-    return take(Lists(world, **options))  # type: ignore[arg-type]
+def read(world: World, **errors: ClusterError) -> Snapshot:
+    """What one attempt sees of a cluster."""
+    return take(store_of(world, errors))
+
+
+def dumped(world: World) -> Snapshot:
+    """What one attempt sees of a dump."""
+    store = store_of(world)
+    store.is_cluster = False
+    return take(store)
 
 
 def shape(snapshot: Snapshot) -> dict[str, dict[str, list[str]]]:
@@ -71,24 +51,27 @@ def shape(snapshot: Snapshot) -> dict[str, dict[str, list[str]]]:
     }
 
 
-def test_each_kind_is_listed_once_for_the_whole_cluster() -> None:
+def test_each_kind_is_listed_once_for_the_whole_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything comes from one list of each kind: pods by Grove's label, pods as metadata alone."""
-    store = Lists(World().grow(maps=True))
-    take(store)  # type: ignore[arg-type]
-    assert sorted(store.asked) == [
-        ("Pod", "app.kubernetes.io/managed-by=grove-operator", True),
-        ("PodClique", None, False),
-        ("PodCliqueScalingGroup", None, False),
-        ("PodCliqueSet", None, False),
-        ("PodGang", None, False),
-        ("PodGangMap", None, False),
+    asked, listed = [], MemoryStore.list
+
+    def noted(store: MemoryStore, resource: Any, project: Any, **options: Any) -> tuple[Any, ...]:
+        asked.append((resource.kind, options["label_selector"], options["metadata_only"], options["namespace"]))
+        return listed(store, resource, project, **options)
+
+    monkeypatch.setattr(MemoryStore, "list", noted)
+    read(World().grow(maps=True))
+    kinds = ("PodClique", "PodCliqueScalingGroup", "PodCliqueSet", "PodGang", "PodGangMap")
+    assert sorted(asked) == [
+        ("Pod", "app.kubernetes.io/managed-by=grove-operator", True, None),
+        *((kind, None, False, None) for kind in kinds),
     ]
 
 
 def test_objects_are_joined_by_controller_whatever_their_order() -> None:
     """Trees are the same and sorted, in whatever order the lists come."""
     world = World().grow("web", namespace="b").grow("web", namespace="a", maps=True, pods=1).grow("api", namespace="b")
-    expected = shape(read(world))
+    expected = shape(world.snapshot())
     assert list(expected) == ["a/web", "b/api", "b/web"]
     assert expected["a/web"] == {
         "web-0-front": ["web-0-front-0"],
@@ -97,60 +80,61 @@ def test_objects_are_joined_by_controller_whatever_their_order() -> None:
         "others": ["web-0-sg", "web-0", "web-0-1767323045000000000", "web-0-1767323045000000001-sg-1"],
     }
     world.objects = world.objects[::-2] + world.objects[-2::-2]
-    assert shape(read(world)) == expected
+    assert shape(world.snapshot()) == expected
 
 
 def test_names_are_never_split() -> None:
     """Sets and cliques whose names run into each other are told apart by owner and labels."""
     world = World().grow("a").grow("a-0", pods=1)
-    found = shape(read(world))
+    found = shape(world.snapshot())
     assert sorted(found["default/a-0"]) == ["a-0-0-front", "a-0-0-sg-0-work", "a-0-0-sg-1-work", "others"]
-    cliques = {clique.ref.name: clique.clique for tree in read(world).trees for clique in tree.pod_cliques}
+    cliques = {clique.ref.name: clique.clique for tree in world.snapshot().trees for clique in tree.pod_cliques}
     assert {cliques["a-0-front"], cliques["a-0-0-front"]} == {"front"}
     assert cliques["a-0-0-sg-1-work"] == "work"
 
 
 def test_without_grove_there_are_no_trees() -> None:
     """A cluster without Grove's CRDs has nothing to migrate."""
-    store = Lists(World(), errors={"PodCliqueSet": NotFound("no such resource")})
-    snapshot = take(store)  # type: ignore[arg-type]
-    assert (snapshot.trees, snapshot.is_cluster, len(store.asked)) == ((), True, 1)
+    store = store_of(World(), {"PodCliqueSet": NotFound("no such resource")})
+    snapshot = take(store)
+    assert (snapshot.trees, snapshot.is_cluster, len(store.requests)) == ((), True, 1)
 
 
 def test_pod_gangs_and_their_maps_need_not_be_installed() -> None:
     """Where the CRDs are missing there is nothing to read of them."""
-    errors = {kind: NotFound("no such resource") for kind in ("PodGangMap", "PodGang")}
-    assert take(Lists(World().grow(), errors=errors)).unlisted == ()  # type: ignore[arg-type]
+    missing = NotFound("no such resource")
+    assert read(World().grow(), PodGangMap=missing, PodGang=missing).unlisted == ()
 
 
-@pytest.mark.parametrize("maps", [True, False])
-def test_a_kind_that_may_not_be_listed_is_named(*, maps: bool) -> None:
+def test_a_kind_that_may_not_be_listed_is_named() -> None:
     """Without maps, PodGangs hold no hash, and that they may not be listed is only named; with maps it is an error."""
-    store = Lists(World().grow(maps=maps), errors={"PodGang": NotAuthorised("podgangs: forbidden")})
-    if maps:
-        with pytest.raises(NotAuthorised):
-            take(store)  # type: ignore[arg-type]
-    else:
-        assert take(store).unlisted == ("podgangs.scheduler.grove.io",)  # type: ignore[arg-type]
+    forbidden = NotAuthorised("podgangs: forbidden")
+    assert read(World().grow(), PodGang=forbidden).unlisted == ("podgangs.scheduler.grove.io",)
+    with pytest.raises(NotAuthorised):
+        read(World().grow(maps=True), PodGang=forbidden)
 
 
-@pytest.mark.parametrize("kind", ["PodCliqueSet", "PodCliqueScalingGroup", "PodClique", "Pod", "PodGangMap", "PodGang"])
-def test_an_outage_never_looks_like_nothing(kind: str) -> None:
-    """Whatever list fails for another reason than a missing CRD, reading fails."""
-    with pytest.raises(Unreachable):
-        read(World().grow(maps=True), errors={kind: Unreachable("no answer")})
+OUTAGE = "An outage never looks like nothing: whatever list fails for another reason than a missing CRD, reading fails."
+HALF = "Half of Grove is an error: where PodCliqueSets exist, their children's resources must too."
 
 
-@pytest.mark.parametrize("kind", ["PodCliqueScalingGroup", "PodClique", "Pod"])
-def test_half_a_grove_is_an_error(kind: str) -> None:
-    """Where PodCliqueSets exist, their children's resources must too."""
-    with pytest.raises(NotFound):
-        read(World().grow(), errors={kind: NotFound("no such resource")})
+@table(
+    "kind error",
+    *(
+        (OUTAGE, (kind, Unreachable("no answer")))
+        for kind in ("PodCliqueSet", "PodCliqueScalingGroup", "PodClique", "Pod", "PodGangMap", "PodGang")
+    ),
+    *((HALF, (kind, NotFound("no such resource"))) for kind in ("PodCliqueScalingGroup", "PodClique", "Pod")),
+)
+def test_a_list_that_fails_fails_the_reading(kind: str, error: ClusterError) -> None:
+    """The error is raised as it is."""
+    with pytest.raises(type(error)):
+        read(World().grow(maps=True), **{kind: error})
 
 
 def orphans(world: World) -> dict[str, str]:
     """Name and reason of everything that belongs to nobody."""
-    return {orphan.ref.name: orphan.reason for orphan in read(world).orphans}
+    return {orphan.ref.name: orphan.reason for orphan in world.snapshot().orphans}
 
 
 def test_what_belongs_to_nobody_is_reported() -> None:
@@ -162,7 +146,7 @@ def test_what_belongs_to_nobody_is_reported() -> None:
     found = orphans(world)
     assert set(found) == {*names, "web-0-sg-0-work"}
     assert found["web-0-front"].endswith("(it has 2 pods)")
-    (tree,) = read(world).trees
+    (tree,) = world.snapshot().trees
     assert (tree.pod_cliques, tree.scaling_groups, tree.pod_gang_maps, tree.pod_gangs) == ((), (), (), ())
 
 
@@ -187,9 +171,21 @@ def test_only_a_controller_owns(owners: object) -> None:
 # --- dumps ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_complete_dump_is_accepted() -> None:
-    """What kubectl prints of a settled cluster is complete."""
-    assert not read(World().grow(replicas=2), is_cluster=False).is_cluster
+def without(world: World, kind: str) -> World:
+    """The world without the objects of a kind."""
+    return World([o for o in world.objects if o["kind"] != kind])
+
+
+@table(
+    "world",
+    ("What kubectl prints of a settled cluster is complete.", (World().grow(replicas=2),)),
+    ("Scaling groups are missed only where the template declares some.", (World().grow(groups={}),)),
+    ("An empty List is simply no PodCliqueSets.", (World(),)),
+)
+def test_a_complete_dump_is_accepted(world: World) -> None:
+    """Every set of it is planned."""
+    snapshot = dumped(world)
+    assert (snapshot.is_cluster, len(snapshot.trees)) == (False, len(world.all("PodCliqueSet")))
 
 
 @pytest.mark.parametrize(
@@ -205,28 +201,25 @@ def test_a_complete_dump_is_accepted() -> None:
 )
 def test_a_dump_without_a_kind_is_incomplete(kind: str, missing: str) -> None:
     """A dump that lacks objects of its sets is refused by name; on a cluster the same is not an error."""
-    world = World().grow()
-    world.objects = [o for o in world.objects if o["kind"] != kind]
+    world = without(World().grow(), kind)
     with pytest.raises(IncompleteDump) as caught:
-        read(world, is_cluster=False)
+        dumped(world)
     assert missing in str(caught.value)
     assert len(read(world).trees) == 1
 
 
-@pytest.mark.parametrize(
+@table(
     "change",
-    [
-        {"spec": {"replicas": 0, "template": {}}},
-        {"spec": {"template": {}}},
-        {"status": {}},
-        {"metadata": {"name": "web", "uid": "u", "deletionTimestamp": LATER}},
-    ],
+    ("No replicas are wanted.", ({"spec": {"replicas": 0, "template": {}}},)),
+    ("No number of replicas is stored.", ({"spec": {"template": {}}},)),
+    ("The set was not reconciled yet.", ({"status": {}},)),
+    ("The set is being deleted.", ({"metadata": {"name": "web", "uid": "u", "deletionTimestamp": LATER}},)),
 )
 def test_a_set_that_need_not_have_children_is_complete_without(change: dict[str, Any]) -> None:
-    """No replicas, no reconciliation yet, or deletion: then there need be no children."""
-    world = World().grow()
-    world.objects = [{**world.pcs, **change}]
-    assert read(world, is_cluster=False).trees[0].pod_cliques == ()
+    """Then there need be no children."""
+    snapshot = World([{**World().grow().pcs, **change}]).snapshot()
+    check_complete(snapshot)
+    assert snapshot.trees[0].pod_cliques == ()
 
 
 @pytest.mark.parametrize(
@@ -235,50 +228,26 @@ def test_a_set_that_need_not_have_children_is_complete_without(change: dict[str,
 )
 def test_standalone_cliques_are_missed_once_the_operator_made_them(status: dict[str, Any], *, complete: bool) -> None:
     """A set whose reconciliation failed before its children were made has none; one that counts replicas has them."""
-    world = World().grow(groups={})
-    world.objects = [world.pcs]
-    generation_hash = world.pcs["status"]["currentGenerationHash"]
-    world.pcs["status"] = {"currentGenerationHash": generation_hash, **status}
+    world = World([World().grow(groups={}).pcs])
+    world.pcs["status"] = {"currentGenerationHash": world.pcs["status"]["currentGenerationHash"], **status}
     if complete:
-        check_complete(read(world))
+        check_complete(world.snapshot())
     else:
         with pytest.raises(IncompleteDump, match="none of its PodCliques"):
-            check_complete(read(world))
-
-
-def test_a_set_without_groups_needs_none() -> None:
-    """Scaling groups are missed only where the template declares some."""
-    assert read(World().grow(groups={}), is_cluster=False).trees[0].scaling_groups == ()
+            check_complete(world.snapshot())
 
 
 def test_pods_are_missed_whatever_the_set_says() -> None:
     """A PodClique that counts pods must have some, even under a set that is scaled to zero."""
-    world = World().grow(groups={})
-    world.pcs["spec"]["replicas"] = 0
-    world.objects = [o for o in world.objects if o["kind"] != "Pod"]
+    world = without(World().grow(groups={}), "Pod").put("PodCliqueSet", "web", "/spec/replicas", 0)
     with pytest.raises(IncompleteDump, match="none of its pods"):
-        read(world, is_cluster=False)
+        check_complete(world.snapshot())
 
 
-@pytest.mark.parametrize("change", [{"status": {"replicas": 0}}, {"status": {}}, {"deletionTimestamp": LATER}])
-def test_a_clique_without_pods_need_not_have_any(change: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("field", "value"), [("/status/replicas", 0), ("/status", {}), (DELETION, LATER)])
+def test_a_clique_without_pods_need_not_have_any(field: str, value: object) -> None:
     """A PodClique that counts no pods, or is being deleted, is complete without."""
-    world = World().grow(groups={})
-    world.objects = [o for o in world.objects if o["kind"] != "Pod"]
+    world = without(World().grow(groups={}), "Pod")
     for pclq in world.all("PodClique"):
-        for key, value in change.items():
-            (pclq["metadata"] if key == "deletionTimestamp" else pclq)[key] = value
-    check_complete(read(world))
-
-
-def test_one_object_twice_is_refused_in_a_dump() -> None:
-    """Two states of one object prove nothing, so a file that holds both is refused."""
-    world = World().grow()
-    world.objects.append(world.copy().of("Pod", "web-0-front-0"))
-    with pytest.raises(InputError, match="the dump has Pod default/web-0-front-0 twice"):
-        read(world, is_cluster=False)
-
-
-def test_an_empty_dump_has_no_trees() -> None:
-    """An empty List is simply no PodCliqueSets."""
-    assert read(World(), is_cluster=False).trees == ()
+        world.put("PodClique", pclq["metadata"]["name"], field, value)
+    check_complete(world.snapshot())

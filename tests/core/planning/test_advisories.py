@@ -14,11 +14,12 @@ from migrator.planning.options import PlanOptions
 from migrator.planning.planner import make_plan
 from migrator.render.figures import recreated_with_migration
 from tests.support.builders import EARLIER, LABEL, LATER, NOW, World, clique, refusals
+from tests.support.tables import table
 
 A8, A9, A11, RC1 = "v0.1.0-alpha.8", "v0.1.0-alpha.9", "v0.1.0-alpha.11", "v0.1.0-alpha.12-rc1"
 A12, A13, A14, MAIN = "v0.1.0-alpha.12", "v0.1.0-alpha.13", "v0.1.0-alpha.14", "main-fcc3b3bb"
 
-Edit = Callable[[World], Any]
+SET, GROUP, POD = ("PodCliqueSet", "web"), ("PodCliqueScalingGroup", "web-0-sg"), ("Pod", "web-0-front-0")
 
 
 def planned(world: World, target: str, *, running: str | None = None, source: str = "auto") -> Plan:
@@ -34,16 +35,8 @@ def advised(world: World, target: str, **options: Any) -> list[tuple[str, str]]:
 
 def at_zero(world: World, name: str = "web-0-front") -> World:
     """Take a standalone PodClique to zero; it once ran."""
-    found = world.of("PodClique", name)
-    found["spec"]["replicas"] = 0
+    world.put("PodClique", name, "/spec/replicas", 0)
     world.remove(*(p["metadata"]["name"] for p in world.all("Pod") if p["metadata"]["name"].startswith(f"{name}-")))
-    return world
-
-
-def groups_only() -> World:
-    """A set of one scaling group at zero."""
-    world = World().grow(cliques=[clique("work")], groups={"sg": ["work"]}, pods=0)
-    world.of("PodCliqueScalingGroup", "web-0-sg")["spec"]["replicas"] = 0
     return world
 
 
@@ -52,14 +45,19 @@ def standalone_only() -> World:
     return at_zero(World().grow(cliques=[clique("front")], groups={}))
 
 
-def annotated_pod() -> World:
-    """A pod that another scheduler's pod group names."""
-    world = World().grow()
-    world.of("Pod", "web-0-front-0")["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": "x"}
+def groups_only() -> World:
+    """A set of one scaling group at zero."""
+    return World().grow(cliques=[clique("work")], groups={"sg": ["work"]}, pods=0).put(*GROUP, "/spec/replicas", 0)
+
+
+def group_at_zero() -> World:
+    """A scaling group at zero, without PodCliques, beside a live one."""
+    world = World().grow().put(*GROUP, "/spec/replicas", 0)
+    world.objects = [o for o in world.objects if "-sg-" not in o["metadata"]["name"]]
     return world
 
 
-def of_set(change: Edit) -> World:
+def of_set(change: Callable[[Any], object]) -> World:
     """A world whose set is changed."""
     world = World().grow()
     change(world.pcs)
@@ -73,17 +71,20 @@ def for_kai(pcs: Any, queues: tuple[str | None, ...] = (None, None)) -> None:
         entry["labels"] = {"kai.scheduler/queue": queue} if queue else {}
 
 
-def topology(name: str | None) -> Edit:
+def topology(name: str | None = None, clique: int = 0) -> World:
     """A topology constraint of one clique."""
     constraint = {"packDomain": "rack"} | ({"topologyName": name} if name else {})
-    return lambda pcs: pcs["spec"]["template"]["cliques"][0].update(topologyConstraint=constraint)
+    return World().grow().put(*SET, f"/spec/template/cliques/{clique}/topologyConstraint", constraint)
 
 
-def stray() -> World:
-    """A pod of another hash under a PodClique that was never updated."""
-    world = World().grow(progress=())
-    world.put("Pod", "web-0-front-0", LABEL)
-    return world
+def auto_mnnvl() -> World:
+    """A set whose pods get their claims by annotation."""
+    return World().grow().put(*SET, "/metadata/annotations", {"grove.io/auto-mnnvl": "enabled"})
+
+
+def pod_of_a_group() -> World:
+    """A pod that another scheduler's pod group names."""
+    return World().grow().put(*POD, "/metadata/annotations", {"scheduling.k8s.io/group-name": "x"})
 
 
 #: The hazard, a state that has it, the object, a source and a target that are concerned, and targets that are not.
@@ -92,19 +93,12 @@ CASES: list[Case] = [
     ("GM-301", lambda: at_zero(World().grow()), "web-0-front", A11, RC1, (A9, A11)),
     ("GM-302", standalone_only, "web", A11, A12, (RC1, MAIN, A13)),
     ("GM-303", groups_only, "web", A11, A12, (RC1, MAIN, A13)),
-    ("GM-304", annotated_pod, "web-0-front", A11, A13, (RC1, A14)),
-    (
-        "GM-305",
-        lambda: of_set(lambda pcs: pcs["metadata"].update(annotations={"grove.io/auto-mnnvl": "enabled"})),
-        "web",
-        A8,
-        A9,
-        (A8,),
-    ),
-    ("GM-306", lambda: of_set(topology(None)), "web", A8, A11, (A8,)),
+    ("GM-304", pod_of_a_group, "web-0-front", A11, A13, (RC1, A14)),
+    ("GM-305", auto_mnnvl, "web", A8, A9, (A8,)),
+    ("GM-306", topology, "web", A8, A11, (A8,)),
     ("GM-307", lambda: of_set(for_kai), "web", RC1, MAIN, (RC1, A11)),
     ("GM-308", lambda: of_set(for_kai), "web", RC1, A14, (RC1, A11)),
-    ("GM-309", stray, "web-0-front-0", A11, RC1, (A11, MAIN)),
+    ("GM-309", lambda: World().grow(progress=()).put(*POD, LABEL), "web-0-front-0", A11, RC1, (A11, MAIN)),
 ]
 
 
@@ -123,13 +117,13 @@ def test_a_hazard_is_reported_where_it_concerns_the_upgrade(case: Case) -> None:
 def test_whoever_is_past_it_is_not_warned() -> None:
     """An operator that is not older than the change has it already."""
     assert advised(at_zero(World().grow(scheme="legacy-1.35")), MAIN, running=RC1) == []
-    assert advised(CASES[4][1](), A11, running=A9) == []
+    assert advised(auto_mnnvl(), A11, running=A9) == []
 
 
 @pytest.mark.parametrize("quiet", [True, False])
 def test_a_hazard_says_whom_it_concerns_where_the_releases_are_not_known(*, quiet: bool) -> None:
     """A hash tells the scheme only: the advice names the releases that it holds for, on either side."""
-    world = CASES[4][1]()
+    world = auto_mnnvl()
     (advice,) = planned(world, "legacy-1.34" if quiet else A11).advisories
     assert "(if you come from v0.1.0-alpha.8 or older" in advice.message
     assert ("and you go to v0.1.0-alpha.9 or later)" in advice.message) is quiet
@@ -147,9 +141,7 @@ def test_a_clique_that_never_ran_ends_no_gang() -> None:
     """A PodClique that was at zero from the beginning is left alone (Grove: WasPCLQEverScheduled)."""
     world = at_zero(World().grow())
     front = world.of("PodClique", "web-0-front")
-    front["status"]["conditions"] = [
-        {"type": "PodCliqueScheduled", "status": "False", "lastTransitionTime": EARLIER},
-    ]
+    front["status"]["conditions"] = [{"type": "PodCliqueScheduled", "status": "False", "lastTransitionTime": EARLIER}]
     assert advised(world, RC1) == []
     front["status"]["conditions"][0]["lastTransitionTime"] = LATER
     assert advised(world, RC1) == [("GM-301", "web-0-front")]
@@ -164,13 +156,6 @@ def test_a_group_below_its_minimum_ends_its_gang_as_at_zero(replicas: int | None
     assert ([code for code, _ in advised(world, RC1)], recreated_with_migration(planned(world, RC1)).pods) == expected
 
 
-def test_a_set_with_one_clique_at_work_is_not_at_zero() -> None:
-    """What alpha.12 leaves without a gang is a set of which every clique is at zero."""
-    world = standalone_only()
-    world.of("PodClique", "web-0-front")["spec"]["replicas"] = 1
-    assert "GM-302" not in {code for code, _ in advised(world, A12, running=A11)}
-
-
 @pytest.mark.parametrize(("scaled", "expected"), [((), set()), (("web-0-front",), {"GM-302"})])
 def test_one_replica_at_zero_loses_its_gang(scaled: tuple[str, ...], expected: set[str]) -> None:
     """Each replica of a set has a PodGangMap of its own."""
@@ -182,28 +167,20 @@ def test_one_replica_at_zero_loses_its_gang(scaled: tuple[str, ...], expected: s
 
 def test_a_group_at_zero_beside_a_clique_at_zero_loses_its_gang() -> None:
     """What matters is that no member is left; beside a live clique the PodGangMap keeps its anchor."""
-    world = World().grow()
-    world.of("PodCliqueScalingGroup", "web-0-sg")["spec"]["replicas"] = 0
-    world.remove(*(o["metadata"]["name"] for o in world.objects if "-sg-" in o["metadata"]["name"]))
-    assert "GM-303" not in {code for code, _ in advised(world, A12, running=A11)}
-    assert ("GM-303", "web") in advised(at_zero(world), A12, running=A11)
+    assert "GM-303" not in {code for code, _ in advised(group_at_zero(), A12, running=A11)}
+    assert ("GM-303", "web") in advised(at_zero(group_at_zero()), A12, running=A11)
 
 
 def test_a_group_at_zero_beside_live_pods_ends_its_gang() -> None:
-    """A scaling group counts as a PodClique does; in a replica without live pods there is nothing to end."""
-    world = World().grow()
-    world.of("PodCliqueScalingGroup", "web-0-sg")["spec"]["replicas"] = 0
-    world.objects = [o for o in world.objects if "-sg-" not in o["metadata"]["name"]]
-    assert advised(world, RC1) == [("GM-301", "web-0-sg")]
-    assert recreated_with_migration(planned(world, RC1)).pods == 2
-    group = world.of("PodCliqueScalingGroup", "web-0-sg")
-    group["status"]["conditions"] = [{"type": "GangTerminationInProgress", "status": "True"}]
-    assert (advised(world, RC1), recreated_with_migration(planned(world, RC1)).pods) == ([], 0), (
-        "it was ended once, and stays so"
-    )
-    group["status"]["conditions"] = []
-    at_zero(world)
-    assert advised(world, RC1) == []
+    """A scaling group counts as a PodClique does, unless it was ended once; without live pods there is nothing to end.
+
+    The pods that are lost are counted.
+    """
+    ended = [{"type": "GangTerminationInProgress", "status": "True"}]
+    states = group_at_zero(), group_at_zero().put(*GROUP, "/status/conditions", ended), at_zero(group_at_zero())
+    for world, expected in zip(states, ([("GM-301", "web-0-sg")], [], []), strict=True):
+        assert advised(world, RC1) == expected
+        assert recreated_with_migration(planned(world, RC1)).pods == 2 * len(expected)
 
 
 def test_the_default_scheduler_may_be_kai() -> None:
@@ -215,8 +192,7 @@ def test_the_default_scheduler_may_be_kai() -> None:
 
 
 @pytest.mark.parametrize(
-    ("queues", "expected"),
-    [((None, None), True), (("a", "b"), True), (("a", "a"), False), (("a", None), False)],
+    ("queues", "expected"), [((None, None), True), (("a", "b"), True), (("a", "a"), False), (("a", None), False)]
 )
 def test_one_queue_is_enough(queues: tuple[str | None, ...], *, expected: bool) -> None:
     """All cliques that name a queue must name the same, and one must."""
@@ -224,20 +200,20 @@ def test_one_queue_is_enough(queues: tuple[str | None, ...], *, expected: bool) 
     assert ("GM-307" in found, "GM-308" in found) == (expected, True)
 
 
-def test_a_named_topology_is_fine() -> None:
-    """The hazard is the missing name."""
-    assert advised(of_set(topology("rack-topology")), A11) == []
-
-
-@pytest.mark.parametrize(("named", "clique", "expected"), [("set", 0, []), ("group", 1, []), ("group", 0, ["GM-306"])])
-def test_a_topology_is_inherited(named: str, clique: int, expected: list[str]) -> None:
-    """From the set by all, from a scaling group by its cliques: what inherits the name lacks nothing."""
-    world = of_set(
-        lambda pcs: pcs["spec"]["template"]["cliques"][clique].update(topologyConstraint={"packDomain": "x"})
-    )
-    template = world.pcs["spec"]["template"]
-    holder = template if named == "set" else template["podCliqueScalingGroups"][0]
-    holder["topologyConstraint"] = {"packDomain": "rack", "topologyName": "rack-topology"}
+@table(
+    "clique own holder expected",
+    ("The hazard is the missing name.", (0, "rack-topology", None, [])),
+    ("From the set all inherit it.", (0, None, "/spec/template", [])),
+    ("From a scaling group its cliques inherit it.", (1, None, "/spec/template/podCliqueScalingGroups/0", [])),
+    ("No other clique does.", (0, None, "/spec/template/podCliqueScalingGroups/0", ["GM-306"])),
+)
+def test_a_topology_is_named_or_inherited(
+    clique: int, own: str | None, holder: str | None, expected: list[str]
+) -> None:
+    """A constraint that has or inherits a name lacks nothing."""
+    world = topology(own, clique)
+    if holder is not None:
+        world.put(*SET, f"{holder}/topologyConstraint", {"packDomain": "rack", "topologyName": "rack-topology"})
     assert [code for code, _ in advised(world, A11)] == expected
 
 

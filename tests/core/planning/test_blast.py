@@ -7,30 +7,25 @@ import pytest
 from migrator.errors import DecodeError
 from migrator.exact_json import JSONNumber
 from migrator.hashing import schemes
+from migrator.planning import detect
 from migrator.planning.blast import clique_gpus, live_pods, stakes, whole_units
 from migrator.planning.detect import Pair
-from migrator.planning.model import BlastRadius, SetHashes
+from migrator.planning.model import BlastRadius
 from migrator.render.figures import recreated_with_migration
-from tests.support.builders import HASH_LABEL, LABEL, LATER, World, clique, hashes_of
+from tests.support.builders import DELETION, HASH_LABEL, LABEL, LATER, World, clique
+from tests.support.tables import table
 
+SET = ("PodCliqueSet", "web")
 RC1, MAIN = "v0.1.0-alpha.12-rc1", "main-fcc3b3bb"
 
 
-def at_stake(world: World, source: str, target: str) -> tuple[BlastRadius, BlastRadius]:
-    """What the next operator recreates of the only tree, without the migration and with it."""
-    (tree,) = world.snapshot().trees
-    before, after = (hashes_of(world.pcs, name) for name in (source, target))
-    pair = Pair(
-        SetHashes(before.generation_hash, before.pod_template_hashes),
-        SetHashes(after.generation_hash, after.pod_template_hashes),
-        on_delete=tree.pcs.on_delete,
-    )
-    return stakes(tree, pair, source=schemes.by_name(source), target=schemes.by_name(target))
-
-
 def blast(world: World, source: str = "legacy-1.34", target: str = "legacy-1.35") -> BlastRadius:
-    """What it recreates without the migration."""
-    return at_stake(world, source, target)[0]
+    """What an operator of the target recreates of the only tree without the migration."""
+    (tree,) = world.snapshot().trees
+    hashes = detect.hashes_of(tree.pcs)
+    before, after = schemes.by_name(source), schemes.by_name(target)
+    pair = Pair(hashes(before), hashes(after), on_delete=tree.pcs.on_delete)
+    return stakes(tree, pair, source=before, target=after)[0]
 
 
 def counted(world: World, target: str) -> tuple[int, int]:
@@ -45,16 +40,36 @@ def test_everything_is_recreated_by_another_scheme() -> None:
     assert blast(world) == BlastRadius(pods=18, gpus=2 * 2 * (3 * 1 + 2 * 3 * 4), running=18)
 
 
-def test_nothing_is_recreated_by_the_same_scheme() -> None:
-    """A set whose generation hash is the target's is left alone."""
-    assert blast(World().grow(scheme="legacy-1.35")) == BlastRadius()
-
-
-def test_the_generation_hash_alone_decides_whether() -> None:
-    """With the target's generation hash no pod label starts an update."""
+def with_generation_of(scheme: str) -> World:
+    """A set at rest, but for its generation hash."""
     world = World().grow()
-    world.pcs["status"]["currentGenerationHash"] = world.hashes("legacy-1.35").generation_hash
-    assert blast(world) == BlastRadius()
+    return world.put(*SET, "/status/currentGenerationHash", world.hashes(scheme).generation_hash)
+
+
+def edited() -> World:
+    """A set of which a clique was edited since."""
+    world = World().grow()
+    world.edit("front", "app:2")
+    return world
+
+
+@table(
+    "world target pods",
+    ("The target's own sets are left alone.", (World().grow(scheme="legacy-1.35"), "legacy-1.35", 0)),
+    ("With its generation hash no pod label starts an update.", (with_generation_of("legacy-1.35"), "legacy-1.35", 0)),
+    ("OnDelete waits for somebody.", (World().grow(on_delete=True), "legacy-1.35", 0)),
+    ("A set that is being deleted is over.", (World().grow().put(*SET, DELETION, LATER), "legacy-1.35", 0)),
+    (
+        "A set without a hash just gets one.",
+        (World().grow().take(*SET, "/status/currentGenerationHash"), "legacy-1.35", 0),
+    ),
+    ("PR #566: a canonical operator accepts the legacy hash of its layout.", (World().grow(), "canonical-1.34", 0)),
+    ("Over another layout it recreates everything.", (World().grow(), "canonical-1.35", 6)),
+    ("It accepts no hash that is not a legacy hash of the current spec.", (edited(), "canonical-1.34", 6)),
+)
+def test_a_set_is_recreated_where_the_operator_finds_another_hash(world: World, target: str, pods: int) -> None:
+    """Else all of it stays."""
+    assert blast(world, target=target) == BlastRadius(pods=pods, running=pods)
 
 
 def test_standalone_pods_count_one_by_one() -> None:
@@ -98,43 +113,14 @@ def test_a_clique_that_the_template_lacks_is_not_kept() -> None:
 
 def test_pods_on_their_way_out_do_not_count() -> None:
     """Terminating pods are neither alive nor recreated."""
-    world = World().grow()
-    for name in ("web-0-front-0", "web-0-sg-1-work-0"):
-        world.of("Pod", name)["metadata"]["deletionTimestamp"] = LATER
-    assert blast(world).pods == 4
-    (tree,) = world.snapshot().trees
-    assert live_pods(tree) == 4
-
-
-@pytest.mark.parametrize("why", ["on-delete", "terminating", "never-reconciled"])
-def test_some_sets_are_never_recreated(why: str) -> None:
-    """OnDelete waits for somebody, a set being deleted is over, and one without a hash just gets one."""
-    world = World().grow(on_delete=why == "on-delete")
-    if why == "terminating":
-        world.pcs["metadata"]["deletionTimestamp"] = LATER
-    if why == "never-reconciled":
-        del world.pcs["status"]["currentGenerationHash"]
-    assert blast(world) == BlastRadius()
+    world = World().grow().put("Pod", "web-0-front-0", DELETION, LATER).put("Pod", "web-0-sg-1-work-0", DELETION, LATER)
+    assert blast(world).pods == live_pods(world.snapshot().trees[0]) == 4
 
 
 def test_an_empty_generation_hash_is_not_an_absent_one() -> None:
     """Every operator compares it, and updates the set; pods whose labels are the target's by then are kept."""
     world = World().grow().put("PodCliqueSet", "web", "/status/currentGenerationHash", "")
     assert counted(world, "v0.1.0-alpha.11") == (6, 0)
-
-
-def test_a_canonical_operator_accepts_the_legacy_hash_of_its_layout() -> None:
-    """PR #566: legacy to canonical over one layout recreates nothing, over another everything."""
-    world = World().grow()
-    assert blast(world, target="canonical-1.34") == BlastRadius()
-    assert blast(world, target="canonical-1.35").pods == 6
-
-
-def test_a_canonical_operator_accepts_no_stray_hash() -> None:
-    """A pod whose hash is not a legacy hash of the current spec is recreated by a canonical operator too."""
-    world = World().grow()
-    world.edit("front", "app:2")
-    assert blast(world, target="canonical-1.34").pods == 6
 
 
 @pytest.mark.parametrize(
@@ -158,34 +144,19 @@ def test_gpus_of_a_pod(containers: list[object], init: list[object] | None, expe
     assert clique_gpus({"spec": {"podSpec": pod_spec}}) == expected
 
 
-@pytest.mark.parametrize("entry", [{}, {"spec": None}, {"spec": {"podSpec": {"containers": [{}]}}}])
-def test_a_clique_without_limits_has_no_gpus(entry: dict[str, object]) -> None:
-    """Whatever is absent on the way to the limits counts nothing."""
-    assert clique_gpus(entry) == 0
-
-
-def test_requests_are_not_counted() -> None:
-    """The limit is what a GPU is allotted by."""
-    container = {"resources": {"requests": {"nvidia.com/gpu": "8"}}}
-    assert clique_gpus({"spec": {"podSpec": {"containers": [container]}}}) == 0
+@pytest.mark.parametrize(
+    "pod_spec", [None, {"containers": [{}]}, {"containers": [{"resources": {"requests": {"nvidia.com/gpu": "8"}}}]}]
+)
+def test_a_clique_without_limits_has_no_gpus(pod_spec: object) -> None:
+    """A GPU is allotted by its limit: whatever is absent on the way there counts nothing, and neither do requests."""
+    assert clique_gpus({"spec": {"podSpec": pod_spec}}) == clique_gpus({"spec": None}) == clique_gpus({}) == 0
 
 
 @pytest.mark.parametrize(
     ("token", "expected"),
     [
-        ("8", 8),
-        (8, 8),
-        (JSONNumber("8.0"), 8),
-        ("0", 0),
-        ("000", 0),
-        (None, 0),
-        ("1k", 1000),
-        ("2000m", 2),
-        ("1500m", 2),
-        ("2Ki", 2048),
-        ("1.5Ki", 1536),
-        ("1e3", 1000),
-        ("1e1000000", 10**18),
+        *(("8", 8), (8, 8), (JSONNumber("8.0"), 8), ("0", 0), ("000", 0), (None, 0), ("1k", 1000), ("1e3", 1000)),
+        *(("2000m", 2), ("1500m", 2), ("2Ki", 2048), ("1.5Ki", 1536), ("1e1000000", 10**18)),
     ],
 )
 def test_quantities_are_whole_units(token: object, expected: int) -> None:
@@ -253,20 +224,15 @@ def test_a_stray_pod_under_a_podclique_of_another_generation_is_deleted(progress
 
 def test_what_is_migrated_is_not_swept_at_the_start() -> None:
     """Pods that hold the source's hash are the target's after the migration."""
-    world = World().grow(progress=())
-    plan = world.plan(target="v0.1.0-alpha.12-rc1")
-    assert (plan.cluster_blast, recreated_with_migration(plan)) == (
-        BlastRadius(pods=6, gpus=0, running=6),
-        BlastRadius(),
-    )
+    assert counted(World().grow(progress=()), RC1) == (6, 0)
 
 
 def test_a_gang_that_is_ended_at_zero_counts_each_pod_once() -> None:
     """From alpha.12-rc1 on a member at zero costs its replica, whether the set is migrated or not."""
     world = World().grow(replicas=2)
-    world.of("PodClique", "web-0-front")["spec"]["replicas"] = 0
+    world.put("PodClique", "web-0-front", "/spec/replicas", 0)
     world.objects = [o for o in world.objects if not o["metadata"]["name"].startswith("web-0-front-")]
     plan = world.plan(target="v0.1.0-alpha.12-rc1")
-    assert (plan.cluster_blast.pods, recreated_with_migration(plan).pods) == (10, 4)
-    assert (plan.cluster_blast.running, recreated_with_migration(plan).running) == (10, 4)
+    for found, pods in ((plan.cluster_blast, 10), (recreated_with_migration(plan), 4)):
+        assert (found.pods, found.running) == (pods, pods)
     assert recreated_with_migration(world.plan(target="v0.1.0-alpha.11")).pods == 0

@@ -12,11 +12,12 @@ from migrator.exact_json import JSONNumber
 from migrator.grove.model import Place, Ref, StoredHash
 from migrator.grove.places import stored_hashes
 from migrator.hashing import schemes
-from migrator.hashing.podcliqueset import SetHasher
+from migrator.hashing.podcliqueset import IN_ORDER, SetHasher
 from migrator.hashing.schemes import Scheme
 from migrator.planning import detect as detecting
 from migrator.planning.detect import Detection, Pair, Verdict, detect
 from migrator.planning.model import SetHashes
+from migrator.planning.options import Direction
 from tests.support.builders import HASH_LABEL, LABEL, OLD, World, clique, hashes_of
 from tests.support.tables import table
 
@@ -31,17 +32,8 @@ def find(world: World, candidates: Sequence[str] = (), target: str = "legacy-1.3
     def target_of(source: Scheme) -> Scheme:
         return schemes.canonical_over(source) if target == "canonical" else schemes.by_name(target)
 
-    def hashes(scheme: Scheme) -> SetHashes:
-        found = hashes_of(world.pcs, scheme.name)
-        return SetHashes(found.generation_hash, found.pod_template_hashes)
-
-    return detect(
-        tuple(stored_hashes(tree)),
-        on_delete=tree.pcs.on_delete,
-        candidates=[schemes.by_name(name) for name in candidates] or SPOKEN,
-        target_of=target_of,
-        hashes=hashes,
-    )
+    way = Direction(tuple(map(schemes.by_name, candidates)) or SPOKEN, target_of)
+    return detect(stored_hashes(tree), way, detecting.hashes_of(tree.pcs), on_delete=tree.pcs.on_delete)
 
 
 def names(found: Detection) -> tuple[str | None, str, bool, str]:
@@ -95,25 +87,6 @@ def test_a_scheme_that_no_build_speaks_is_found_by_name_only(scheme: str) -> Non
     assert names(find(world, [scheme])) == (scheme, "legacy-1.35", False, scheme)
 
 
-def test_a_named_source_is_the_only_candidate() -> None:
-    """A source given by name is not replaced by a better one."""
-    found = find(World().grow(scheme="legacy-1.34"), ["legacy-1.33"])
-    assert names(found) == (None, "legacy-1.35", False, "legacy-1.33")
-
-
-def test_a_tie_goes_to_the_first_in_table_order() -> None:
-    """Where legacy and canonical hashes are equal, the legacy scheme is named."""
-    world = World().grow(scheme="canonical-1.34", **ALIKE)
-    assert names(find(world)) == ("legacy-1.34", "legacy-1.35", False, "legacy-1.34")
-    assert names(find(world, ["canonical-1.34", "legacy-1.34"]))[0] == "canonical-1.34"
-
-
-def test_in_order_startup_breaks_the_tie() -> None:
-    """Under InOrder the canonical generation hash differs from the legacy one even where all templates agree."""
-    world = World().grow(scheme="canonical-1.34", startup="CliqueStartupTypeInOrder", **ALIKE)
-    assert names(find(world))[0] == "canonical-1.34"
-
-
 DONE = "A tree all of whose values are the target's has nothing left to do, and the target for its source."
 CANONICAL = "With ``--to canonical`` a canonical tree is done, whichever layout it was hashed over."
 
@@ -152,18 +125,82 @@ def test_half_towards_canonical_is_half_of_its_own_layout() -> None:
     assert names(find(world, target="canonical")) == ("legacy-1.34", "canonical-1.34", False, "legacy-1.34")
 
 
-def test_one_stray_value_leaves_no_source() -> None:
-    """One value of neither scheme is enough: nothing explains the tree, and the nearest scheme is told."""
-    world = World().grow()
-    world.put("Pod", "web-0-front-0", LABEL)
-    assert names(find(world)) == (None, "legacy-1.35", False, "legacy-1.34")
+def with_generation_of(scheme: str, world: World) -> World:
+    """A world with the generation hash of another scheme."""
+    return world.put("PodCliqueSet", "web", "/status/currentGenerationHash", world.hashes(scheme).generation_hash)
 
 
-def test_the_generation_hash_outweighs_the_rest() -> None:
-    """The scheme of the set's own hash is nearer than the scheme of more values."""
-    world = World().grow(scheme="legacy-1.33")
-    world.pcs["status"]["currentGenerationHash"] = world.hashes("canonical-1.35").generation_hash
-    assert find(world).closest.name == "canonical-1.35"
+def edited() -> World:
+    """A world whose only clique was edited: no value is of any scheme."""
+    world = World().grow(cliques=[clique("front")], groups={})
+    world.edit("front", "app:2")
+    return world
+
+
+def old_pods(*, alone: bool) -> World:
+    """Pods of an older template under OnDelete, ``alone`` if nothing else holds a hash."""
+    world = World().grow(on_delete=True)
+    for pod in world.all("Pod"):
+        pod["metadata"]["labels"][HASH_LABEL] = OLD
+    for item in world.objects if alone else ():
+        item["status"] = {}
+        if item["kind"] != "Pod":
+            item["metadata"].get("labels", {}).pop(HASH_LABEL, None)
+    return world
+
+
+STRAY = ("Pod", "web-0-front-0", LABEL)
+TARGETS = "Where no candidate gives any value, and the target gives some, the target itself is nearest."
+
+
+@table(
+    "world candidates source closest",
+    (
+        "A source given by name is not replaced by a better one.",
+        (World().grow(), ["legacy-1.33"], None, "legacy-1.33"),
+    ),
+    (
+        "Where legacy and canonical hashes are equal, the first in the order of the table is named.",
+        (World().grow(scheme="canonical-1.34", **ALIKE), [], "legacy-1.34", "legacy-1.34"),
+    ),
+    (
+        "Candidates by name are tried in their own order.",
+        (
+            World().grow(scheme="canonical-1.34", **ALIKE),
+            ["canonical-1.34", "legacy-1.34"],
+            "canonical-1.34",
+            "canonical-1.34",
+        ),
+    ),
+    (
+        "Under InOrder the canonical generation hash differs from the legacy one even where all templates agree.",
+        (World().grow(scheme="canonical-1.34", startup=IN_ORDER, **ALIKE), [], "canonical-1.34", "canonical-1.34"),
+    ),
+    (
+        "One value of neither scheme is enough: nothing explains the tree, and the nearest scheme is named.",
+        (World().grow().put(*STRAY), [], None, "legacy-1.34"),
+    ),
+    (
+        "The scheme of the set's own hash is nearer than the scheme of more values.",
+        (with_generation_of("canonical-1.35", World().grow(scheme="legacy-1.33")), [], None, "canonical-1.35"),
+    ),
+    (TARGETS, (World().grow(scheme="legacy-1.35").put(*STRAY), [], None, "legacy-1.35")),
+    (TARGETS, (World().grow(scheme="legacy-1.35").put(*STRAY), ["legacy-1.33"], None, "legacy-1.35")),
+    ("Where no value is of any scheme, the first candidate stands in.", (edited(), [], None, "legacy-1.33")),
+    (
+        "Under OnDelete older pods speak neither for a scheme nor against one.",
+        (old_pods(alone=False), [], "legacy-1.34", "legacy-1.34"),
+    ),
+    ("Leftovers alone prove nothing.", (old_pods(alone=True), [], None, "legacy-1.33")),
+)
+def test_the_scheme_of_a_tree(world: World, candidates: list[str], source: str | None, closest: str) -> None:
+    """Whatever is done to a tree, it is explained by one scheme, or by none, and then one is nearest."""
+    assert names(find(world, candidates)) == (source, "legacy-1.35", False, closest)
+
+
+def test_on_delete_leftovers_do_not_undo_what_is_done() -> None:
+    """Under OnDelete a finished tree may hold leftovers."""
+    assert find(World().grow(on_delete=True, scheme="legacy-1.35").put(*STRAY)).done
 
 
 def test_what_explains_most_is_nearest() -> None:
@@ -172,60 +209,17 @@ def test_what_explains_most_is_nearest() -> None:
     values = ["s3", "s3", "s4", "t4", "t4", "stray"]
     found = detect(
         [StoredHash(Ref("Pod", "ns", str(n), ""), Place.POD_LABEL, "/x", value, "a") for n, value in enumerate(values)],
+        Direction((schemes.by_name("legacy-1.33"), schemes.by_name("legacy-1.34")), schemes.canonical_over),
+        lambda scheme: SetHashes("g", {"a": made[scheme.name]}),
         on_delete=False,
-        candidates=[schemes.by_name("legacy-1.33"), schemes.by_name("legacy-1.34")],
-        target_of=schemes.canonical_over,
-        hashes=lambda scheme: SetHashes("g", {"a": made[scheme.name]}),
     )
     assert names(found) == (None, "canonical-1.34", False, "legacy-1.34")
-
-
-def test_nothing_but_targets_and_strays_is_nearest_to_the_target() -> None:
-    """Where no candidate gives any value, and the target gives some, the target itself is nearest."""
-    world = World().grow(scheme="legacy-1.35")
-    world.put("Pod", "web-0-front-0", LABEL)
-    assert names(find(world)) == (None, "legacy-1.35", False, "legacy-1.35")
-    assert names(find(world, ["legacy-1.33"])) == (None, "legacy-1.35", False, "legacy-1.35")
-
-
-def test_nothing_at_all_is_nearest_to_the_first_candidate() -> None:
-    """Where nothing is anybody's the first candidate stands in."""
-    world = World().grow(cliques=[clique("front")], groups={})
-    world.edit("front", "app:2")
-    assert names(find(world)) == (None, "legacy-1.35", False, "legacy-1.33")
-
-
-def test_on_delete_leftovers_do_not_hide_the_source() -> None:
-    """Under OnDelete older pods neither speak for a scheme nor against one."""
-    world = World().grow(on_delete=True)
-    for pod in world.all("Pod"):
-        pod["metadata"]["labels"][HASH_LABEL] = OLD
-    assert names(find(world)) == ("legacy-1.34", "legacy-1.35", False, "legacy-1.34")
-
-
-def test_on_delete_leftovers_do_not_undo_what_is_done() -> None:
-    """Under OnDelete a finished tree may hold leftovers."""
-    world = World().grow(on_delete=True, scheme="legacy-1.35")
-    world.put("Pod", "web-0-front-0", LABEL)
-    assert find(world).done
-
-
-def test_leftovers_alone_prove_nothing() -> None:
-    """A tree that holds nothing but leftovers is neither done nor anybody's."""
-    world = World().grow(on_delete=True, progress=())
-    world.pcs["status"] = {}
-    for item in world.all("PodClique") + world.all("PodCliqueScalingGroup"):
-        item["status"] = {}
-        item["metadata"]["labels"].pop(HASH_LABEL, None)
-    for pod in world.all("Pod"):
-        pod["metadata"]["labels"][HASH_LABEL] = OLD
-    assert names(find(world)) == (None, "legacy-1.35", False, "legacy-1.33")
 
 
 def test_no_candidates_is_an_error() -> None:
     """Without a scheme to try there is no answer."""
     with pytest.raises(ValueError, match="empty"):
-        detect((), on_delete=False, candidates=(), target_of=lambda s: s, hashes=lambda _: SetHashes("", {}))
+        detect((), Direction((), lambda s: s), lambda _: SetHashes("", {}), on_delete=False)
 
 
 @pytest.mark.parametrize(

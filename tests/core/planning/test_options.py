@@ -7,7 +7,8 @@ import pytest
 from migrator.errors import UnknownScheme, UsageError
 from migrator.hashing import schemes
 from migrator.planning import guards
-from migrator.planning.options import PlanOptions, check_allowed, direction
+from migrator.planning.guards import check_allowed
+from migrator.planning.options import PlanOptions, direction
 from tests.support.builders import World
 
 
@@ -58,7 +59,7 @@ def test_a_bad_override_is_refused_before_anything_is_looked_at() -> None:
 
 def test_only_overridable_codes_are_accepted() -> None:
     """--allow takes a code that exists and may be overridden, and the error names those."""
-    check_allowed(code for code in guards.CATALOGUE if guards.overridable(code))
+    check_allowed(code for code, guard in guards.CATALOGUE.items() if guard.overridable)
     with pytest.raises(UsageError, match="cannot be overridden; --allow accepts GM-109, GM-110, GM-111, GM-116"):
         check_allowed(["GM-102"])
     with pytest.raises(UsageError, match="a guard with this code does not exist"):

@@ -46,11 +46,6 @@ def test_every_stored_hash_is_translated(source: str, target: str) -> None:
     assert (again.state, again.source, again.changes, again.blast) == (TreeState.DONE, concrete, (), BlastRadius())
 
 
-def test_the_set_is_written_last() -> None:
-    """The set's own hash is the commit record of the tree: it is the last change."""
-    assert World().grow(maps=True).decide().changes[-1].field == "/status/currentGenerationHash"
-
-
 def test_entries_of_a_map_carry_what_identifies_them() -> None:
     """A change of a PodGangMap entry tells the epoch that must stand at its position."""
     entries = [c.identity for c in World().grow(maps=True).decide().changes if c.ref.kind == "PodGangMap"]
@@ -58,12 +53,6 @@ def test_entries_of_a_map_carry_what_identifies_them() -> None:
         ("/spec/entries/0/epoch", "1767323045000000000"),
         ("/spec/entries/1/epoch", "1767323045000000001"),
     ]
-
-
-def test_equal_hashes_leave_nothing_to_do() -> None:
-    """Towards canonical, a tree whose lists are in order already is done."""
-    decided = World().grow(cliques=[clique("front", containers=("a", "b"))], groups={}).decide("auto", "canonical")
-    assert (decided.state, decided.source, decided.target) == (TreeState.DONE, "canonical-1.34", "canonical-1.34")
 
 
 def test_a_set_being_deleted_is_skipped() -> None:
@@ -89,21 +78,6 @@ def test_a_template_that_go_cannot_decode_is_named() -> None:
     world = World().grow().put("PodCliqueSet", "web", "/spec/template/cliques/0/spec/podSpec/containers/0/image", 5)
     with pytest.raises(InputError, match=r"PodCliqueSet default/web: .*cliques\[0\]\.spec\.podSpec\.containers\[0\]"):
         world.plan()
-
-
-def test_a_refused_tree_has_a_source_only_if_something_explains_it() -> None:
-    """A refused tree whose values are all explained keeps its source and changes."""
-    decided = World().grow().put("PodCliqueSet", "web", "/status/currentRevision", "web-1").decide()
-    assert (decided.state, decided.source, len(decided.changes) > 0) == (TreeState.REFUSED, "legacy-1.34", True)
-
-
-def test_an_allowed_stray_in_a_finished_tree_leaves_nothing_to_do() -> None:
-    """Where the set's hash is the target's, nothing is written, so an update in flight or a stray pod only warns."""
-    world = World().grow(scheme="legacy-1.35").put("Pod", "web-0-front-0", LABEL)
-    del world.pcs["status"]["updateProgress"]["updateEndedAt"]
-    decided = world.decide()
-    assert (decided.state, decided.changes, refusals(decided.findings)) == (TreeState.DONE, (), [])
-    assert {code for code, _, _ in warnings(decided.findings)} == {"GM-102", "GM-111"}
 
 
 def test_equal_values_are_not_taken_for_written_ones() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ BOTH = ("updateProgress", "rollingUpdateProgress")
 STARTED = {"updateStartedAt": EARLIER}
 SET, CLIQUE, GROUP = ("PodCliqueSet", "web"), ("PodClique", "web-0-front"), ("PodCliqueScalingGroup", "web-0-sg")
 CONDITIONS = "/status/conditions"
+Edit = Callable[[World], object]
 NOTHING_OLD = "nothing old is left to replace"
 
 
@@ -157,28 +159,32 @@ def test_an_unseen_reordering_does_not_pass_for_a_canonical_source() -> None:
     assert "has not seen a reordered list yet" in next(f.message for f in findings if f.code == "GM-105")
 
 
-def test_a_stray_child_is_no_unseen_edit() -> None:
-    """Old values under a set whose own hash is current are an edit that is being rolled out, not one unseen."""
-    world = World().grow().put("PodCliqueSet", "web", "/metadata/generation", 2)
-    world.put("Pod", "web-0-front-0", LABEL)
-    (lag,) = (f for f in world.findings() if f.code == "GM-105")
-    assert lag.message.endswith("an edit is being rolled out")
-
-
-def test_an_unseen_edit_refuses_by_its_hash() -> None:
-    """A spec newer than the stored generation hash is refused, and the lag is said to matter."""
-    world = World().grow().put("PodCliqueSet", "web", "/metadata/generation", 2)
-    world.edit("front", "app:2")
+@table(
+    "change refused ending",
+    (
+        "Old values under a set whose own hash is current are an edit that is being rolled out, not one unseen.",
+        (lambda world: world.put("Pod", "web-0-front-0", LABEL), "GM-111", "an edit is being rolled out"),
+    ),
+    (
+        "A spec newer than the stored generation hash is refused, and the lag is said to matter.",
+        (lambda world: world.edit("front", "app:2"), "GM-101", "see GM-101"),
+    ),
+)
+def test_an_unseen_generation_says_what_it_means(change: Edit, refused: str, ending: str) -> None:
+    """An unseen edit refuses by its hash."""
+    world = World().grow().put(*SET, "/metadata/generation", 2)
+    change(world)
     findings = world.findings()
-    assert ("GM-101", "web", "/status/currentGenerationHash") in refusals(findings)
+    assert refused in {code for code, *_ in refusals(findings)}
     (lag,) = (f for f in findings if f.code == "GM-105")
-    assert lag.message.endswith("see GM-101")
+    assert lag.message.endswith(ending)
 
 
 def test_a_set_kept_by_controller_revisions_refuses() -> None:
-    """An operator with ControllerRevisions adopts old hashes by itself, so the migrator must not run."""
-    world = World().grow().put(*SET, "/status/currentRevision", "web-0123456789abcdef")
-    assert refusals(world.findings()) == [("GM-120", "web", "/status/currentRevision")]
+    """An operator with ControllerRevisions adopts old hashes by itself; what explains the set is named all the same."""
+    decided = World().grow().put(*SET, "/status/currentRevision", "web-0123456789abcdef").decide()
+    assert refusals(decided.findings) == [("GM-120", "web", "/status/currentRevision")]
+    assert (decided.state, decided.source, len(decided.changes) > 0) == (TreeState.REFUSED, "legacy-1.34", True)
 
 
 @pytest.mark.parametrize("kind", ["PodCliqueSet", "PodClique", "PodCliqueScalingGroup"])
