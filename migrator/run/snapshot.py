@@ -19,17 +19,6 @@ T = TypeVar("T")
 
 _MANAGED: Final = f"{LABEL_MANAGED_BY}={MANAGED_BY_GROVE}"
 
-#: Read in full; every other kind of Grove is read for its strings only.
-_JOINED: Final = frozenset(
-    {
-        resources.POD_CLIQUE_SETS,
-        resources.POD_CLIQUE_SCALING_GROUPS,
-        resources.POD_CLIQUES,
-        resources.POD_GANG_MAPS,
-        resources.POD_GANGS,
-    }
-)
-
 
 def take(store: Store, *, phases: bool = False, namespace: str | None = None) -> Snapshot:
     """List each kind once, whole cluster, and join what was read.
@@ -52,23 +41,8 @@ def take(store: Store, *, phases: bool = False, namespace: str | None = None) ->
 def _take(store: Store, *, phases: bool, only: str | None = None) -> Snapshot:
     swept, unlisted = sweep.Sweep(), list[str]()
 
-    def read(
-        resource: Resource,
-        project: Callable[[JSONObject], T],
-        *,
-        selector: str | None = None,
-        fields: str | None = None,
-        metadata_only: bool = False,
-    ) -> tuple[T, ...]:
-        return store.list(
-            resource,
-            project,
-            namespace=only if resource.namespaced else None,
-            label_selector=selector,
-            field_selector=fields,
-            metadata_only=metadata_only,
-            look=None if fields else swept.look,
-        )
+    def read(resource: Resource, project: Callable[[JSONObject], T]) -> tuple[T, ...]:
+        return store.list(resource, project, namespace=only if resource.namespaced else None, look=swept.look)
 
     def if_there(resource: Resource, project: Callable[[JSONObject], T]) -> tuple[T, ...]:
         try:
@@ -94,16 +68,16 @@ def _take(store: Store, *, phases: bool, only: str | None = None) -> Snapshot:
         sets=sets,
         groups=read(resources.POD_CLIQUE_SCALING_GROUPS, parsing.scaling_group),
         cliques=read(resources.POD_CLIQUES, parsing.pod_clique),
-        pods=read(resources.PODS, parsing.pod, selector=_MANAGED, metadata_only=True),
+        pods=store.list(
+            resources.PODS, parsing.pod, namespace=only, label_selector=_MANAGED, metadata_only=True, look=swept.look
+        ),
         gang_maps=gang_maps,
         gangs=gangs,
     )
-    for resource in (kind for group in sweep.GROUPS for kind in store.kinds(group) if kind not in _JOINED):
-        if_allowed(resource, _nothing)
+    for kind in (kind for group in sweep.GROUPS for kind in store.kinds(group) if kind not in resources.HOLDERS):
+        if_allowed(kind, lambda _raw: None)  # only its strings are searched
     if phases and store.is_cluster:
-        idle = read(resources.PODS, _uid, selector=_MANAGED, fields="status.phase!=Running", metadata_only=True)
-        pending = read(resources.PODS, _uid, selector=_MANAGED, fields="status.phase=Pending", metadata_only=True)
-        objects = replace(objects, pods=_with_phases(objects.pods, frozenset(idle), frozenset(pending)))
+        objects = replace(objects, pods=_with_phases(store, objects.pods, only))
     snapshot = replace(build(objects, is_cluster=store.is_cluster), sightings=swept.sightings, unlisted=tuple(unlisted))
     if not store.is_cluster:
         check_distinct(objects)
@@ -112,16 +86,20 @@ def _take(store: Store, *, phases: bool, only: str | None = None) -> Snapshot:
     return snapshot
 
 
-def _nothing(_raw: JSONObject) -> None:
-    return None
-
-
-def _uid(raw: JSONObject) -> str:
-    return str(raw["metadata"].get("uid"))
-
-
-def _with_phases(pods: tuple[Pod, ...], idle: frozenset[str], pending: frozenset[str]) -> tuple[Pod, ...]:
+def _with_phases(store: Store, pods: tuple[Pod, ...], only: str | None) -> tuple[Pod, ...]:
     """The pods, with a phase for those that do not run: a pod that is not pending either has ended."""
+
+    def uids(phase: str) -> tuple[str, ...]:
+        return store.list(
+            resources.PODS,
+            lambda raw: str(raw["metadata"].get("uid")),
+            namespace=only,
+            label_selector=_MANAGED,
+            field_selector=f"status.phase{phase}",
+            metadata_only=True,
+        )
+
+    idle, pending = set(uids("!=Running")), set(uids("=Pending"))
     return tuple(
         replace(pod, phase="Pending" if pod.ref.uid in pending else "Failed") if pod.ref.uid in idle else pod
         for pod in pods
