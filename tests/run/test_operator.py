@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from migrator.errors import NotAuthorised, Unreachable, UsageError
+from migrator.exact_json import JSONObject
 from migrator.planning.model import Severity
 from migrator.planning.options import PlanOptions
 from migrator.resources import DEPLOYMENTS, PODS, SERVICES
@@ -14,6 +17,13 @@ from migrator.run.observation import Observation
 from testbed import operator_installation as installation
 from testbed.operator_installation import NAMESPACE
 from tests.support.installed import CONFIG, IMAGE, cluster_of, deployment, found_in, installed, look, pod, refusals
+
+
+def manager(**options: Any) -> JSONObject:
+    """A Deployment whose container has a name of its own."""
+    body = deployment(**options)
+    body["spec"]["template"]["spec"]["containers"][1]["name"] = "manager"
+    return body
 
 
 def test_an_installation_is_found_by_its_labels() -> None:
@@ -29,7 +39,7 @@ def test_an_installation_is_found_by_its_labels() -> None:
 
 def test_nothing_installed_is_none() -> None:
     """Without a Deployment and without a pod there is no operator."""
-    assert look(cluster_of(deployment(name="web", labels={"app": "web"}) | {"spec": {}})).operator is None
+    assert look(cluster_of(manager(name="web", labels={"app": "web"}))).operator is None
 
 
 @pytest.mark.parametrize(
@@ -55,11 +65,9 @@ def test_other_labels_are_recognised_by_the_container() -> None:
 def test_the_webhook_leads_to_an_operator_under_its_own_labels(replicas: int) -> None:
     """Its Service's selector finds the Deployment by its pod template, at zero too, and its pods; others do not."""
     labels = {"app": "own"}
-    body = deployment(labels=labels, replicas=replicas)
-    body["spec"]["template"]["spec"]["containers"][1]["name"] = "manager"
     cluster = cluster_of(
-        body,
-        deployment(name="web", labels={"app": "web"}, namespace="tenant") | {"spec": {}},
+        manager(labels=labels, replicas=replicas),
+        manager(name="web", labels={"app": "web"}, namespace="tenant"),
         installation.config_map(),
         pod("own-1", labels=labels),
         *installation.webhook(selector=labels),
