@@ -214,20 +214,14 @@ class Actions:
     def backward(self, plans: Sequence[TreePlan]) -> None:
         """Bring sets back to what their tables say."""
         self._log.warning("reverting", sets=len(plans))
-        self._write([backward(plan) for plan in plans], self.leases.left, lambda: False)
+        self._write([backward(plan) for plan in plans], self.leases.left, lambda: False, keep_going=False)
         self._log.info("reverted", sets=len(plans))
 
     def _write(
-        self,
-        batches: Sequence[Batch],
-        check: Callable[[], object],
-        stopping: Callable[[], bool],
-        *,
-        keep_going: bool = False,
+        self, batches: Sequence[Batch], check: Callable[[], object], stopping: Callable[[], bool], *, keep_going: bool
     ) -> None:
-        executor = Executor(
-            self._store, check=check, stopping=stopping, concurrency=self._context.concurrency, log=self._log
-        )
+        concurrency = self._context.concurrency
+        executor = Executor(self._store, check=check, stopping=stopping, concurrency=concurrency, log=self._log)
         outcomes: list[Outcome] = []
         try:
             outcomes = executor.run(batches, keep_going=keep_going)

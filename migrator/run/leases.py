@@ -82,8 +82,7 @@ class LeaseRecord:
     @property
     def seconds(self) -> float:
         """``spec.leaseDurationSeconds`` of its holder."""
-        value = self.spec.get("leaseDurationSeconds")
-        return float(value) if isinstance(value, int) and value > 0 else _DEFAULT_SECONDS
+        return float(integer(self.spec.get("leaseDurationSeconds")) or _DEFAULT_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
