@@ -214,20 +214,14 @@ class Actions:
     def backward(self, plans: Sequence[TreePlan]) -> None:
         """Bring sets back to what their tables say."""
         self._log.warning("reverting", sets=len(plans))
-        self._write([backward(plan) for plan in plans], self.leases.left, lambda: False)
+        self._write([backward(plan) for plan in plans], self.leases.left, lambda: False, keep_going=False)
         self._log.info("reverted", sets=len(plans))
 
     def _write(
-        self,
-        batches: Sequence[Batch],
-        check: Callable[[], object],
-        stopping: Callable[[], bool],
-        *,
-        keep_going: bool = False,
+        self, batches: Sequence[Batch], check: Callable[[], object], stopping: Callable[[], bool], *, keep_going: bool
     ) -> None:
-        executor = Executor(
-            self._store, check=check, stopping=stopping, concurrency=self._context.concurrency, log=self._log
-        )
+        concurrency = self._context.concurrency
+        executor = Executor(self._store, check=check, stopping=stopping, concurrency=concurrency, log=self._log)
         outcomes: list[Outcome] = []
         try:
             outcomes = executor.run(batches, keep_going=keep_going)
@@ -238,7 +232,7 @@ class Actions:
         self._result.trees += sum(outcome.complete for outcome in outcomes)
         errors = [outcome.error for outcome in outcomes if outcome.error is not None]
         if errors:  # a lost Lease first, a conflict last
-            raise min(errors, key=lambda e: (getattr(e, "code", "") != "lease-lost", isinstance(e, TreeConflict)))
+            raise min(errors, key=lambda e: (e.code != "lease-lost", isinstance(e, TreeConflict)))
 
     def close_record(self, seen: Observation) -> None:
         """Record the end of a migration that is complete."""
@@ -254,8 +248,8 @@ class Actions:
 
     def forget_record(self, seen: Observation) -> None:
         """Remove what the open run recorded; the tables of earlier runs whose sets did not go back stay."""
-        recorded, sets, history = seen.recorded, seen.sets, seen.recorded.history
-        run, last = recorded.unfinished, recorded.superseded
+        recorded, sets, history, run = seen.recorded, seen.sets, seen.recorded.history, seen.recorded.unfinished
+        last = next((run for run in history if run.finished is not None), None)  # it ended well: its writes stand
         if run is not None and self._options.revert and sets.read and not pending(sets.plan):
             closed = replace(run, state=RecordState.CLOSED, finished=self._context.now(), stopped=None)
             last = closed if sets.remains else None

@@ -21,10 +21,6 @@ from migrator.run.context import Context
 from migrator.run.leases import micro_time
 from migrator.store import Store
 
-REPORTING_CONTROLLER: Final = "grove.io/migrator"
-MIGRATED: Final = "HashesMigrated"
-REFUSED: Final = "MigrationRefused"
-
 _NOTE_BYTES: Final = 1024
 _INSTANCE_BYTES: Final = 128
 
@@ -35,7 +31,7 @@ def migrated(store: Store, plan: Plan, context: Context) -> None:
     for tree in (tree for tree in plan.trees if tree.state is TreeState.MIGRATE):
         way = f"from {tree.source} to {tree.target}"
         notes[tree.tree.ref] = f"{len(tree.changes)} stored hashes were migrated {way}; no pod was touched"
-    _write(store, notes, "Normal", MIGRATED, context)
+    _write(store, notes, "Normal", "HashesMigrated", context)
 
 
 def refused(store: Store, plan: Plan, context: Context) -> None:
@@ -44,7 +40,7 @@ def refused(store: Store, plan: Plan, context: Context) -> None:
     for tree in (tree for tree in plan.trees if tree.refusals and tree.state is TreeState.REFUSED):
         codes = ", ".join(sorted({finding.code for finding in tree.refusals}))
         notes[tree.tree.ref] = f"not migrated to {tree.target} ({codes}): {tree.refusals[0].message}"
-    _write(store, notes, "Warning", REFUSED, context)
+    _write(store, notes, "Warning", "MigrationRefused", context)
 
 
 @contextmanager
@@ -80,7 +76,7 @@ def build(regarding: Ref, *, kind: str, reason: str, note: str, identity: str, n
         "kind": EVENTS.kind,
         "metadata": {"generateName": f"{regarding.name}-", "namespace": regarding.namespace},
         "eventTime": micro_time(now),
-        "reportingController": REPORTING_CONTROLLER,
+        "reportingController": "grove.io/migrator",
         "reportingInstance": _cut(identity, _INSTANCE_BYTES),
         "action": "Migrate",
         "reason": reason,

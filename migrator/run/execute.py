@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import structlog
 
 from migrator import resources
-from migrator.errors import Conflict, LostReply, MigratorError, NotFound, TestFailed
+from migrator.errors import Conflict, LostRace, LostReply, MigratorError, NotFound, TestFailed
 from migrator.gc_paused import gc_paused
 from migrator.grove.model import PodCliqueSet, Ref
 from migrator.planning.patches import RESOURCES, Batch, Patch, value_at
@@ -27,11 +27,8 @@ from migrator.store import Store, Write
 MAX_ATTEMPTS: Final = 5
 
 
-class TreeConflict(MigratorError):
+class TreeConflict(LostRace):
     """A value of the tree is neither old nor new any more: somebody else is writing to it."""
-
-    exit_code = 4
-    code = "lost-race"
 
 
 @dataclass(slots=True)

@@ -70,20 +70,14 @@ class LeaseRecord:
         return str(self.spec.get("holderIdentity") or "")
 
     @property
-    def transitions(self) -> int:
-        """``spec.leaseTransitions``."""
-        return integer(self.spec.get("leaseTransitions"))
-
-    @property
-    def term(self) -> tuple[str, object, int]:
+    def term(self) -> tuple[str, object, object]:
         """What stays the same from an acquisition to its end: holder, acquireTime and transitions."""
-        return self.holder, self.spec.get("acquireTime"), self.transitions
+        return self.holder, self.spec.get("acquireTime"), self.spec.get("leaseTransitions")
 
     @property
     def seconds(self) -> float:
         """``spec.leaseDurationSeconds`` of its holder."""
-        value = self.spec.get("leaseDurationSeconds")
-        return float(value) if isinstance(value, int) and value > 0 else _DEFAULT_SECONDS
+        return float(integer(self.spec.get("leaseDurationSeconds")) or _DEFAULT_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +159,7 @@ class Leases:
         began, before = self._clock(), self._read(name)
         if self._judge(name, before, began).standing is not Lease.FREE:
             return
-        sent, transitions = self._clock(), before.transitions + 1 if before else 0
+        sent, transitions = self._clock(), integer(before.spec.get("leaseTransitions")) + 1 if before else 0
         spec = self._spec(before, self._context.identity, int(DURATION)) | {"leaseTransitions": transitions}
         self._asked[name] = _Term(LeaseRecord("", spec), sent, sent)
         try:

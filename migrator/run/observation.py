@@ -13,7 +13,7 @@ from migrator.grove.model import Snapshot, Tree
 from migrator.grove.places import stored_hashes
 from migrator.hashing import schemes
 from migrator.planning.detect import Pair
-from migrator.planning.guards.base import refuse, warn
+from migrator.planning.guards.base import refuse
 from migrator.planning.images import other_digest, release_in
 from migrator.planning.model import Change, Finding, Plan, Severity, TreePlan, TreeState
 from migrator.planning.options import AUTO
@@ -235,34 +235,23 @@ class Observation:
             images |= installed.images
         return any(map(self.options.speaks, images))
 
-    def findings(self, *, looking: bool = False) -> list[Finding]:
-        """The objections of operators, webhooks and the record to a run.
-
-        With ``looking``, for ``plan``, all but GM-203 and GM-205 are warnings: a run can stop a live operator.
-        """
-        found = [*self.found.findings, *self._of_operator(stops=looking or self.options.stop_operator)]
-        run, installed = self.recorded.unfinished, self.operator
+    def findings(self) -> list[Finding]:
+        """The objections of operators, webhooks and the record to a run."""
+        found, run = [*self.found.findings, *self._of_operator()], self.recorded.unfinished
         if self.record_state is RecordState.OTHER and run is not None:
             flags = f"--to {run.target}" if run.source == AUTO else f"--from {run.source} --to {run.target}"
             message = f"an earlier migration to {run.target} did not end: finish it with `run {flags}`"
             found.append(refuse("GM-205", None, None, f"{message}, or undo it with `run --revert {flags}`"))
-        if not looking:
-            return found
-        found = [f if f.code in {"GM-203", "GM-205"} else replace(f, severity=Severity.WARNING) for f in found]
-        if installed is not None and not installed.gone:
-            ref = installed.pods[0].ref if installed.pods else None
-            remedy = "the run needs it stopped, with --stop-operator or by hand"
-            found.append(warn("GM-122", ref, None, f"{installed} is running ({installed.image}): {remedy}"))
         return found
 
-    def _of_operator(self, *, stops: bool) -> Iterator[Finding]:
+    def _of_operator(self) -> Iterator[Finding]:
         installed, options = self.operator, self.options
         if installed is None:
             return
         if not installed.gone and not self.fenced:
             pod = next(iter(installed.pods), None)
             ref, what = (pod.ref, f"{pod} exists") if pod else (None, f"{installed} has replicas {installed.replicas}")
-            if not stops:
+            if not options.stop_operator:
                 why = "a live operator that sees other hashes starts a rolling update"
                 remedy = "scale it to zero, or run with --stop-operator"
                 yield refuse("GM-122", ref, None, f"{what}: {why}; {remedy}")

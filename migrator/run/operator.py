@@ -8,6 +8,7 @@ whole cluster, so there must be no second one. A pod elsewhere that has only the
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -84,7 +85,7 @@ class Operator:
     def description(self) -> str:
         """What it is, its replicas and its image."""
         noun = "replica" if self.replicas == 1 else "replicas"
-        return f"{self}, {self.replicas} {noun} of {self.image or 'an unknown image'}"
+        return f"{self}, {self.replicas} {noun} of {self.image}"
 
     @property
     def evidence(self) -> str:
@@ -174,18 +175,15 @@ def scale(store: Store, operator: Operator, replicas: int) -> None:
             Op("test", "/spec/replicas", current or None),  # in a Scale, zero is an absent field
             Op("replace", "/spec/replicas", replicas),
         )
-        try:
+        with suppress(TestFailed, LostReply):
             store.patch(DEPLOYMENTS, operator.namespace, operator.deployment, ops, subresource="scale")
-        except (TestFailed, LostReply):
-            current = _replicas(store.get(DEPLOYMENTS, operator.namespace, operator.deployment))
-        else:
             return
-    if current == replicas:
-        return
-    raise LostRace(
-        f"{operator} has {current} replicas and could not be scaled to {replicas} in {_SCALE_ATTEMPTS} attempts: "
-        "something else keeps changing them (GitOps, an autoscaler?); pause it, then run again"
-    )
+        current = store.get(DEPLOYMENTS, operator.namespace, operator.deployment)["spec"]["replicas"]
+    if current != replicas:
+        raise LostRace(
+            f"{operator} has {current} replicas and could not be scaled to {replicas} in {_SCALE_ATTEMPTS} attempts: "
+            "something else keeps changing them (GitOps, an autoscaler?); pause it, then run again"
+        )
 
 
 def _service(store: Store, configurations: Sequence[JSONObject]) -> tuple[_Service, list[Finding]]:
@@ -254,18 +252,17 @@ def _choose(
             "cluster"
         )
         return chosen[0], [refuse("GM-203", None, None, message)]
-    others = (_name(raw) for raw in candidates if raw not in chosen and _replicas(raw))
+    others = (_name(raw) for raw in candidates if raw not in chosen and raw["spec"]["replicas"])
     ignored = (f"Deployment {name} looks like an operator, and was not chosen" for name in others)
     return next(iter(chosen), None), [warn("GM-203", None, None, message) for message in ignored]
 
 
 def _recognised(deployment: JSONObject, service: _Service) -> bool:
     """Whether a Deployment has the chart's labels or container name, or is behind the webhook."""
-    template = _template(deployment)
-    containers = (template.get("spec") or {}).get("containers") or ()
+    template = deployment["spec"]["template"]
     return (
         _matches(_CHART, _labels(deployment))
-        or any(container.get("name") == OPERATOR_CONTAINER for container in containers)
+        or any(container["name"] == OPERATOR_CONTAINER for container in template["spec"]["containers"])
         or (_place(deployment) == service.namespace and _matches(service.selector, _labels(template)))
     )
 
@@ -290,7 +287,7 @@ def _operator(
     store: Store, flags: OperatorFlags, chosen: JSONObject | None, pods: Sequence[JSONObject]
 ) -> tuple[Operator, list[Finding]]:
     namespace = _place(chosen or pods[0])
-    spec = (_template(chosen) if chosen else pods[0]).get("spec") or {}
+    spec = (chosen["spec"]["template"] if chosen else pods[0])["spec"]
     image, unknown = _image(spec), list[Finding]()
     lease: str | None = flags.lease_name or DEFAULT_LEASE_NAME
     try:
@@ -307,7 +304,9 @@ def _operator(
     observed = (chosen.get("status") or {}).get("observedGeneration")
     # A Deployment without observedGeneration was never reconciled, so no controller makes pods of it.
     settled = observed is None or observed >= chosen["metadata"].get("generation", 0)
-    return Operator(namespace, chosen["metadata"]["name"], _replicas(chosen), image, found, lease, settled), unknown
+    return Operator(
+        namespace, chosen["metadata"]["name"], chosen["spec"]["replicas"], image, found, lease, settled
+    ), unknown
 
 
 def _place(raw: JSONObject) -> str:
@@ -319,16 +318,7 @@ def _name(raw: JSONObject) -> str:
 
 
 def _labels(raw: JSONObject) -> Mapping[str, str]:
-    return (raw.get("metadata") or {}).get("labels") or {}
-
-
-def _template(deployment: JSONObject) -> JSONObject:
-    return (deployment.get("spec") or {}).get("template") or {}
-
-
-def _replicas(deployment: JSONObject) -> int:
-    replicas = (deployment.get("spec") or {}).get("replicas")
-    return 1 if replicas is None else int(replicas)  # the API server's default
+    return raw["metadata"].get("labels") or {}
 
 
 def _may_run(pod: JSONObject) -> bool:
@@ -345,13 +335,14 @@ def _ref(pod: JSONObject) -> Ref:
 
 
 def _pod(raw: JSONObject) -> OperatorPod:
-    return OperatorPod(_ref(raw), _image(raw.get("spec") or {}), _terminating(raw), pulled_digests(raw))
+    return OperatorPod(_ref(raw), _image(raw["spec"]), _terminating(raw), pulled_digests(raw))
 
 
-def _image(pod_spec: Mapping[str, Any]) -> str:
-    containers: Sequence[Mapping[str, Any]] = pod_spec.get("containers") or ()
-    named = [c for c in containers if c.get("name") == OPERATOR_CONTAINER]
-    return next((str(c.get("image") or "") for c in (*named, *containers)), "")
+def _image(pod_spec: JSONObject) -> str:
+    """The operator's image: its own container's, or else the first one's."""
+    containers = pod_spec["containers"]
+    named = (container for container in containers if container["name"] == OPERATOR_CONTAINER)
+    return str(next(named, containers[0])["image"])
 
 
 def _matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:

@@ -62,11 +62,6 @@ class Recorded:
         """The run that did not end: this one, or one that died."""
         return self.run if self.run is not None and self.run.finished is None else None
 
-    @property
-    def superseded(self) -> RunRecord | None:
-        """The newest run before the open one that ended well; its writes stand."""
-        return next((run for run in self.history if run.finished is not None), None)
-
     def of_open_run(self) -> dict[str, Table]:
         """The tables of the run that did not end, by PodCliqueSet uid; all of them while it reverts."""
         run = self.unfinished

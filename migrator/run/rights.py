@@ -65,30 +65,27 @@ def of_run(
 ) -> tuple[Right, ...]:
     """The rights to ``run`` with ``--stop-operator``, whatever the sets are."""
     patched = ((RESOURCES[kind], part, "") for kind, part in RANKS if RESOURCES[kind] in {*kinds, resources.PODS})
-    rights = (*(replace(right, without="") for right in _lists(kinds)), *of_writes(patched, home, operator, flags))
-    return (*rights, _service(home), Right("create", resources.EVENTS, without="no Events are written about the sets"))
+    lists = (replace(right, without="") for right in _lists(kinds))
+    rights = (*lists, *_of_writes(patched, home, operator, flags, stops_it=True), _service(home))
+    return (*rights, Right("create", resources.EVENTS, without="no Events are written about the sets"))
 
 
 def of_migration(patches: Iterable[Patch], home: str, operator: Operator | None, options: RunOptions) -> list[Right]:
     """The rights to a run that writes these patches."""
     patched = ((RESOURCES[patch.ref.kind], patch.subresource, patch.ref.namespace) for patch in patches)
-    return of_writes(patched, home, operator, options.flags, stops_it=options.stop_operator)
+    return _of_writes(patched, home, operator, options.flags, stops_it=options.stop_operator)
 
 
-def of_writes(
+def _of_writes(
     patched: Iterable[tuple[Resource, str, str]],
     home: str,
     operator: Operator | None,
     flags: OperatorFlags,
     *,
-    stops_it: bool = True,
+    stops_it: bool,
 ) -> list[Right]:
-    """The rights to patch kinds and subresources in namespaces, and to read an object again after a conflict.
-
-    With them those to write Leases and record, which are in ``home``, and with ``stops_it`` to stop the operator.
-    """
     found: dict[Right, None] = {}
-    for kind, part, namespace in patched:
+    for kind, part, namespace in patched:  # what was patched is read again after a conflict
         found |= dict.fromkeys((Right("patch", kind, part, namespace), Right("get", kind, "", namespace)))
     leases = (OWN_LEASE, *lease_names(operator, flags))
     rights = [

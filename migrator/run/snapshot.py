@@ -20,16 +20,19 @@ T = TypeVar("T")
 
 _MANAGED: Final = f"{LABEL_MANAGED_BY}={MANAGED_BY_GROVE}"
 
-#: Read in full, in this order; every other kind of Grove is read for its strings only.
-_JOINED: Final = (
-    resources.POD_CLIQUE_SETS,
-    resources.POD_GANG_MAPS,
-    resources.POD_CLIQUE_SCALING_GROUPS,
-    resources.POD_GANGS,
-    resources.POD_CLIQUES,
-    resources.PODS,
+#: What is read after each kind; every other kind of Grove is read last, for its strings only.
+_NEXT: Final = dict(
+    pairwise(
+        (
+            resources.POD_CLIQUE_SETS,
+            resources.POD_GANG_MAPS,
+            resources.POD_CLIQUE_SCALING_GROUPS,
+            resources.POD_GANGS,
+            resources.POD_CLIQUES,
+            resources.PODS,
+        )
+    )
 )
-_NEXT: Final = dict(pairwise(_JOINED))
 
 
 def take(store: Store, *, phases: bool = False, namespace: str | None = None) -> Snapshot:
@@ -53,10 +56,10 @@ def take(store: Store, *, phases: bool = False, namespace: str | None = None) ->
 def _take(store: Store, *, phases: bool, only: str | None = None) -> Snapshot:
     swept, unlisted = sweep.Sweep(), list[str]()
 
-    def read(resource: Resource, project: Callable[[JSONObject], T], *, fields: str | None = None) -> tuple[T, ...]:
-        wanted, following = _listing(resource, only, fields), _NEXT.get(resource)
-        look, then = None if fields else swept.look, following and _listing(following, only)
-        return store.list(**wanted._asdict(), project=project, look=look, then=then)
+    def read(resource: Resource, project: Callable[[JSONObject], T]) -> tuple[T, ...]:
+        wanted, following = _listing(resource, only), _NEXT.get(resource)
+        then = _listing(following, only) if following is not None else None
+        return store.list(**wanted._asdict(), project=project, look=swept.look, then=then)
 
     def if_there(resource: Resource, project: Callable[[JSONObject], T]) -> tuple[T, ...]:
         try:
@@ -87,12 +90,10 @@ def _take(store: Store, *, phases: bool, only: str | None = None) -> Snapshot:
         gang_maps=gang_maps,
         gangs=gangs,
     )
-    for resource in (kind for group in sweep.GROUPS for kind in store.kinds(group) if kind not in _JOINED):
-        if_allowed(resource, _nothing)
+    for kind in (kind for group in sweep.GROUPS for kind in store.kinds(group) if kind not in resources.HOLDERS):
+        if_allowed(kind, lambda _raw: None)  # only its strings are searched
     if phases and store.is_cluster:
-        idle = read(resources.PODS, _uid, fields="status.phase!=Running")
-        pending = read(resources.PODS, _uid, fields="status.phase=Pending")
-        objects = replace(objects, pods=_with_phases(objects.pods, frozenset(idle), frozenset(pending)))
+        objects = replace(objects, pods=_with_phases(store, objects.pods, only))
     snapshot = replace(build(objects, is_cluster=store.is_cluster), sightings=swept.sightings, unlisted=tuple(unlisted))
     if not store.is_cluster:
         check_complete(snapshot)
@@ -105,16 +106,14 @@ def _listing(resource: Resource, only: str | None, fields: str | None = None) ->
     return Listing(resource, only if resource.namespaced else None, _MANAGED if is_pods else None, fields, is_pods)
 
 
-def _nothing(_raw: JSONObject) -> None:
-    return None
-
-
-def _uid(raw: JSONObject) -> str:
-    return str(raw["metadata"].get("uid"))
-
-
-def _with_phases(pods: tuple[Pod, ...], idle: frozenset[str], pending: frozenset[str]) -> tuple[Pod, ...]:
+def _with_phases(store: Store, pods: tuple[Pod, ...], only: str | None) -> tuple[Pod, ...]:
     """The pods, with a phase for those that do not run: a pod that is not pending either has ended."""
+
+    def uids(phase: str) -> set[str]:
+        wanted = _listing(resources.PODS, only, f"status.phase{phase}")
+        return set(store.list(**wanted._asdict(), project=lambda raw: str(raw["metadata"].get("uid"))))
+
+    idle, pending = uids("!=Running"), uids("=Pending")
     return tuple(
         replace(pod, phase="Pending" if pod.ref.uid in pending else "Failed") if pod.ref.uid in idle else pod
         for pod in pods

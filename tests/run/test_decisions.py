@@ -115,20 +115,9 @@ def test_every_combination_has_one_safe_answer() -> None:
 @pytest.mark.timeout(600)
 def test_no_exit_code_says_more_than_what_is_seen() -> None:
     """1, 2, 3 and 5 only where nothing of the run is left; 0 only where all is done; half-written sets are a 6."""
-    for kept, ours, theirs, sets, begun, whole, restore_due, revert, reason in product(
-        RecordState, Lease, Lease, Sets, BOTH, BOTH, BOTH, BOTH, (Why.NONE, Why.BUSY)
-    ):
-        seen = Situation(
-            record=kept,
-            ours=ours,
-            theirs=theirs,
-            sets=sets,
-            begun=begun,
-            whole=whole,
-            restore_due=restore_due,
-            revert=revert,
-            why=reason,
-        )
+    names = ("record", "ours", "theirs", "sets", "begun", "whole", "restore_due", "revert", "why")
+    for found in product(RecordState, Lease, Lease, Sets, BOTH, BOTH, BOTH, BOTH, (Why.NONE, Why.BUSY)):
+        seen = Situation(**dict(zip(names, found, strict=True)))
         for reason_code in (Exit.DONE, Exit.FAILED, Exit.USAGE, Exit.REFUSED, Exit.LOST, Exit.REVERTED):
             code = exit_code(reason_code, seen)
             if code in {Exit.FAILED, Exit.USAGE, Exit.REFUSED, Exit.REVERTED}:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -15,7 +15,7 @@ from migrator.grove.model import POINTER_TEMPLATE_HASH_LABEL, Place, Ref
 from migrator.planning.model import Change
 from migrator.planning.patches import Batch
 from migrator.resources import Resource
-from migrator.run.execute import MAX_ATTEMPTS, Executor, Outcome, TreeConflict
+from migrator.run.execute import MAX_ATTEMPTS, Executor, TreeConflict
 from migrator.store import DryRun, Write
 
 _PLACES = {
@@ -81,19 +81,17 @@ def tree(name: str, pods: int = 3) -> Batch:
     return Batch(Ref("PodCliqueSet", "a", name, name), changes)
 
 
-def run(
-    sink: Sink, batches: Sequence[Batch], *, concurrency: int, stopping: Callable[[], bool] = lambda: False
-) -> list[Outcome]:
-    """Send everything."""
-    executor = Executor(sink, check=lambda: None, stopping=stopping, concurrency=concurrency, log=_SILENT)  # type: ignore[arg-type]
-    return executor.run(batches)
+def executor(sink: Sink, *, concurrency: int = 1, **more: Callable[[], Any]) -> Executor:
+    """One that always may send, and is never asked to stop; ``more`` has another ``check`` or ``stopping``."""
+    given: dict[str, Any] = {"check": lambda: None, "stopping": lambda: False, **more}
+    return Executor(sink, concurrency=concurrency, log=_SILENT, **given)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("concurrency", [1, 2, 8])
 def test_within_a_tree_a_rank_begins_when_the_last_has_ended(concurrency: int) -> None:
     """Whatever the concurrency: pods, then PodCliques, then scaling groups, and the PodCliqueSet last."""
     sink = Sink()
-    outcomes = run(sink, [tree(f"t{n}") for n in range(5)], concurrency=concurrency)
+    outcomes = executor(sink, concurrency=concurrency).run([tree(f"t{n}") for n in range(5)])
     assert all(outcome.complete and len(outcome.written) == 6 for outcome in outcomes)
     for n in range(5):
         own = [(when, what.split()[0]) for when, what in sink.log if what.split()[1].split("-")[0] == f"t{n}"]
@@ -104,14 +102,14 @@ def test_within_a_tree_a_rank_begins_when_the_last_has_ended(concurrency: int) -
 def test_a_tree_is_begun_only_when_a_worker_has_nothing_else_to_do() -> None:
     """One worker finishes a tree before it begins the next, so that a crash leaves one half-written at most."""
     sink = Sink()
-    run(sink, [tree("t0"), tree("t1")], concurrency=1)
+    executor(sink).run([tree("t0"), tree("t1")])
     assert [name.split()[1].split("-")[0] for name in sink.begun] == ["t0"] * 6 + ["t1"] * 6
 
 
 def test_trees_are_under_way_at_the_same_time() -> None:
     """The last patches of one tree do not keep the others waiting: the next trees are begun."""
     sink = Sink()
-    outcomes = run(sink, [tree(f"t{n}", pods=1) for n in range(3)], concurrency=3)
+    outcomes = executor(sink, concurrency=3).run([tree(f"t{n}", pods=1) for n in range(3)])
     assert all(outcome.complete for outcome in outcomes)
     assert sink.log[:3] == [("begin", f"Pod t{n}-pod-0") for n in range(3)]
 
@@ -119,32 +117,29 @@ def test_trees_are_under_way_at_the_same_time() -> None:
 def test_no_tree_is_begun_after_the_signal() -> None:
     """Asked to stop, a run finishes the trees that it began, and begins no other."""
     sink = Sink()
-    outcomes = run(sink, [tree(f"t{n}") for n in range(4)], concurrency=1, stopping=lambda: len(sink.begun) > 6)
+    outcomes = executor(sink, stopping=lambda: len(sink.begun) > 6).run([tree(f"t{n}") for n in range(4)])
     assert [outcome.batch.ref.name for outcome in outcomes] == ["t0", "t1"]
     assert all(outcome.complete for outcome in outcomes)
 
 
 @pytest.mark.parametrize("concurrency", [1, 4])
 def test_a_bug_ends_the_run_at_once(concurrency: int) -> None:
-    """An exception that is not ours is raised as it is, and what was not yet sent is not sent any more."""
+    """An exception that is not ours is raised as it is, nothing more is sent, and what is under way is in doubt."""
 
     def fail(name: str) -> None:
         if name == "t0-pod-3":
             raise ZeroDivisionError(name)
 
     sink = Sink(fail)
+    sending = executor(sink, concurrency=concurrency)
     with pytest.raises(ZeroDivisionError):
-        run(sink, [tree("t0", pods=200)], concurrency=concurrency)
+        sending.run([tree("t0", pods=200)])
+    assert sending.doubtful, "a patch may be in flight: a reader must wait for it"
     assert not [name for name in sink.begun if not name.startswith("Pod ")]
     assert len(sink.begun) < 200
 
 
 # --- what an answer leads to ------------------------------------------------------------------------------------------
-
-
-def executor(sink: Sink, check: Callable[[], object] = lambda: None) -> Executor:
-    """One that sends one patch at a time."""
-    return Executor(sink, check=check, stopping=lambda: False, concurrency=1, log=_SILENT)  # type: ignore[arg-type]
 
 
 def pod(name: str, value: str, uid: str | None = None) -> Any:
@@ -205,8 +200,7 @@ def test_a_tree_that_has_an_error_sends_nothing_again() -> None:
 
     sink = Sink(answer=answer)
     sink.objects |= {f"t0-pod-{n}": pod(f"t0-pod-{n}", "old") for n in range(9)}
-    sending = Executor(sink, check=lambda: None, stopping=lambda: False, concurrency=4, log=_SILENT)  # type: ignore[arg-type]
-    (outcome,) = sending.run([tree("t0", pods=9)])
+    (outcome,) = executor(sink, concurrency=4).run([tree("t0", pods=9)])
     assert sink.begun == [f"Pod t0-pod-{n}" for n in range(4)]
     assert isinstance(outcome.error, Rejected)
 
@@ -220,19 +214,6 @@ def test_the_check_comes_before_every_patch_and_every_repetition() -> None:
         if sink.begun:
             raise LeaseLost("gone")
 
-    (outcome,) = executor(sink, check).run([tree("t0", pods=1)])
+    (outcome,) = executor(sink, check=check).run([tree("t0", pods=1)])
     assert sink.begun == ["Pod t0-pod-0"]
     assert isinstance(outcome.error, LeaseLost)
-
-
-def test_what_is_under_way_when_a_bug_ends_the_run_is_in_doubt() -> None:
-    """A patch that is in flight then counts as in doubt: a reader must wait for it."""
-
-    def fail(name: str) -> None:
-        if name == "t0-pod-1":
-            raise ZeroDivisionError
-
-    sending = Executor(Sink(fail), check=lambda: None, stopping=lambda: False, concurrency=4, log=_SILENT)  # type: ignore[arg-type]
-    with pytest.raises(ZeroDivisionError):
-        sending.run([tree("t0")])
-    assert sending.doubtful

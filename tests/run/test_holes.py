@@ -16,6 +16,7 @@ from tests.simulation.points import GROVE, first, of_trees
 from tests.simulation.process import KILLED, Ending, Process, Step, do_at, kill_at, raising
 from tests.simulation.truth import DONE, FAILED, LOST, REFUSED, REVERTED, STUCK, lies
 from tests.simulation.world import World
+from tests.support.tables import table
 
 LOST_LABELS = {"app": "own"}
 _MANY = 500  # reads, more than any run here makes
@@ -86,20 +87,20 @@ def test_the_replicas_of_the_last_stop_come_back() -> None:
     assert (ending.code, world.replicas, world.records) == (REFUSED, 2, []), str(ending)
 
 
-def test_pods_that_are_not_told_to_end_at_once_do_not_hide_what_was_stopped() -> None:
-    """The controller acts 5 s after the scale-down: a run that is refused behind the fence gives the replicas back."""
+@table(
+    "lag options",
+    ("The controller acts 5 s after the scale-down: pods that still run do not hide what was stopped.", (5.0, {})),
+    (
+        "An update that begins at zero needs the operator to end: it is not waited for.",
+        (0.0, {"wait_for_idle": 3600.0}),
+    ),
+)
+def test_a_run_that_is_refused_behind_the_fence_gives_the_operator_back(lag: float, options: dict[str, float]) -> None:
+    """Refused by an update that began after the scale-down, at once and not in an hour."""
     world = World()
-    world.lag = 5.0
-    ending = world.run(do_at(first("deployments", "scale"), "after", lambda _: begin_update(world)))
-    assert (ending.code, world.replicas, world.records) == (REFUSED, 1, []), str(ending)
-
-
-def test_nothing_is_waited_for_with_the_operator_at_zero() -> None:
-    """An update that begins behind the fence needs the operator to end: the run is refused at once, not in an hour."""
-    world = World()
-    began = world.now()
+    world.lag, began = lag, world.now()
     at_zero = do_at(first("deployments", "scale"), "after", lambda _: begin_update(world))
-    ending = world.run(at_zero, wait_for_idle=3600.0)
+    ending = world.run(at_zero, **options)
     assert (ending.code, world.replicas, world.records) == (REFUSED, 1, []), str(ending)
     assert (world.now() - began).total_seconds() < 600
 

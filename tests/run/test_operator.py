@@ -1,19 +1,36 @@
-"""The operator's installation: what is found, what counts as it, and what is only reported."""
+"""The operator's installation: what is found, what counts as it, what is only reported, and how it is scaled."""
 
 from __future__ import annotations
 
+from itertools import count
+from typing import Any
+
 import pytest
 
-from migrator.errors import NotAuthorised, Unreachable, UsageError
+from migrator.errors import LostRace, LostReply, MigratorError, NotAuthorised, Unreachable, UsageError
+from migrator.exact_json import JSONObject
+from migrator.planning.images import other_digest, pulled_digests
 from migrator.planning.model import Severity
 from migrator.planning.options import PlanOptions
-from migrator.resources import DEPLOYMENTS, PODS, SERVICES
+from migrator.resources import DEPLOYMENTS, PODS, SERVICES, Resource
 from migrator.run import operator
 from migrator.run.context import RunOptions
 from migrator.run.observation import Observation
 from testbed import operator_installation as installation
 from testbed.operator_installation import NAMESPACE
 from tests.support.installed import CONFIG, IMAGE, cluster_of, deployment, found_in, installed, look, pod, refusals
+from tests.support.small_cluster import SmallCluster
+from tests.support.tables import table
+
+NEW_IMAGE = installation.image("v0.1.0-alpha.11")
+READ, OTHER = f"sha256:{64 * 'a'}", f"sha256:{64 * 'b'}"
+
+
+def manager(**options: Any) -> JSONObject:
+    """A Deployment whose container has a name of its own."""
+    body = deployment(**options)
+    body["spec"]["template"]["spec"]["containers"][1]["name"] = "manager"
+    return body
 
 
 def test_an_installation_is_found_by_its_labels() -> None:
@@ -29,7 +46,7 @@ def test_an_installation_is_found_by_its_labels() -> None:
 
 def test_nothing_installed_is_none() -> None:
     """Without a Deployment and without a pod there is no operator."""
-    assert look(cluster_of(deployment(name="web", labels={"app": "web"}) | {"spec": {}})).operator is None
+    assert look(cluster_of(manager(name="web", labels={"app": "web"}))).operator is None
 
 
 @pytest.mark.parametrize(
@@ -55,11 +72,9 @@ def test_other_labels_are_recognised_by_the_container() -> None:
 def test_the_webhook_leads_to_an_operator_under_its_own_labels(replicas: int) -> None:
     """Its Service's selector finds the Deployment by its pod template, at zero too, and its pods; others do not."""
     labels = {"app": "own"}
-    body = deployment(labels=labels, replicas=replicas)
-    body["spec"]["template"]["spec"]["containers"][1]["name"] = "manager"
     cluster = cluster_of(
-        body,
-        deployment(name="web", labels={"app": "web"}, namespace="tenant") | {"spec": {}},
+        manager(labels=labels, replicas=replicas),
+        manager(name="web", labels={"app": "web"}, namespace="tenant"),
         installation.config_map(),
         pod("own-1", labels=labels),
         *installation.webhook(selector=labels),
@@ -164,15 +179,20 @@ def test_a_named_deployment_that_does_not_exist_is_an_error(namespace: str | Non
         look(installed(), name="grove-operatr", namespace=namespace)
 
 
-def test_missing_rights_fail_closed() -> None:
-    """Deployments or pods that may not be listed are not absent."""
-    cluster = installed()
-    cluster.inject(lambda: NotAuthorised("forbidden"), when=lambda r: r.resource == DEPLOYMENTS, times=9)
-    with pytest.raises(NotAuthorised, match="could run unseen"):
-        look(cluster)
-    cluster = installed()
-    cluster.inject(lambda: NotAuthorised("pods is forbidden"), when=lambda r: r.resource == PODS)
-    with pytest.raises(NotAuthorised, match="pods is forbidden"):
+@table(
+    "error resource words",
+    (
+        "Deployments that may not be listed are not absent.",
+        (NotAuthorised("forbidden"), DEPLOYMENTS, "could run unseen"),
+    ),
+    ("Pods that may not be listed are not absent.", (NotAuthorised("pods: forbidden"), PODS, "pods: forbidden")),
+    ("An API server that does not answer never looks like zero pods.", (Unreachable("no answer"), PODS, "no answer")),
+)
+def test_what_cannot_be_read_is_not_absent(error: MigratorError, resource: Resource, words: str) -> None:
+    """Every failure to read is passed on."""
+    cluster = installed(replicas=0)
+    cluster.inject(lambda: error, when=lambda r: r.resource == resource, times=9)
+    with pytest.raises(type(error), match=words):
         look(cluster)
 
 
@@ -200,9 +220,111 @@ def test_a_flag_that_contradicts_what_is_found_refuses() -> None:
     assert "namespace grove-system" in refusals(installed(), namespace="empty")
 
 
-def test_an_outage_is_not_absence() -> None:
-    """An API server that does not answer never looks like zero pods."""
+# --- the digest of the binary that was read, against the operator's own image ----------------------------------------
+
+
+def pulled(body: JSONObject, image_id: str) -> JSONObject:
+    """The pod, with the imageID that its kubelet reports."""
+    body["status"]["containerStatuses"] = [{"name": "grove-operator", "imageID": image_id}]
+    return body
+
+
+@pytest.mark.parametrize(
+    ("image_id", "other"),
+    [
+        (f"example.test/operator@{READ}", False),
+        (f"docker-pullable://example.test/operator@{OTHER}", True),
+        (OTHER, False),
+        ("", False),
+    ],
+)
+def test_the_running_image_is_compared(image_id: str, *, other: bool) -> None:
+    """An imageID from a registry must be the one that was read; one that names no registry's digest says nothing."""
+    said = other_digest(pulled_digests(pulled(pod("p"), image_id)), frozenset({READ}))
+    assert (said is not None) is other
+    assert said is None or (READ in said and OTHER in said)
+    assert other_digest(frozenset({OTHER}), frozenset()) is None
+
+
+@pytest.mark.parametrize("image", [NEW_IMAGE, IMAGE], ids=["target", "source"])
+@pytest.mark.parametrize("digest", [READ, OTHER], ids=["read", "other"])
+def test_a_run_refuses_another_build_of_the_target(image: str, digest: str) -> None:
+    """A pod that counts as the target's by its tag, and was pulled by another digest than was read, refuses the run."""
+    one = pulled(pod("grove-operator-1", image=image), f"registry.example/op@{digest}")
+    store = cluster_of(deployment(image=image), installation.config_map(), one)
+    options = RunOptions(PlanOptions(target="legacy-1.35"), stop_operator=True, target_digests=frozenset({READ}))
+    seen = Observation(options, operator.find(store, options.flags))
+    said = [finding.message for finding in seen.findings() if READ in finding.message]
+    assert len(said) == (image == NEW_IMAGE and digest == OTHER)
+    assert all(OTHER in one and "read the deployed image" in one for one in said)
+
+
+# --- scaled to zero and back: by its subresource alone, and never against somebody else -------------------------------
+
+
+def replicas_of(cluster: SmallCluster) -> int:
+    """The Deployment's replicas as they stand."""
+    return int(cluster.read(DEPLOYMENTS, NAMESPACE, "grove-operator")["spec"]["replicas"])
+
+
+def test_scaling_goes_through_scale_and_nothing_else() -> None:
+    """Down to zero and back: two patches of the subresource, no other write, whatever it costs."""
+    cluster = installed(replicas=2)
+    found = found_in(cluster)
+    operator.scale(cluster, found, 0)
+    assert replicas_of(cluster) == 0
+    operator.scale(cluster, found_in(cluster), 2)
+    assert replicas_of(cluster) == 2
+    assert [(r.verb, r.target) for r in cluster.writes()] == [("patch", "deployments/grove-operator/scale")] * 2
+
+
+def test_scaling_twice_writes_once() -> None:
+    """What is already so is left alone."""
     cluster = installed(replicas=0)
-    cluster.fail(lambda: Unreachable("no answer"), verb="list", times=9)
-    with pytest.raises(Unreachable):
-        look(cluster)
+    operator.scale(cluster, found_in(cluster), 0)
+    assert cluster.writes() == []
+
+
+@table(
+    "found moved wanted left",
+    ("A test that fails is read again: the present number goes down to zero.", (1, 3, 0, 0)),
+    ("Scaling from one number straight to another would leave a field owner that blocks Helm.", (0, 1, 3, 1)),
+)
+def test_scaling_follows_replicas_that_moved(found: int, moved: int, wanted: int, left: int) -> None:
+    """Somebody else set the replicas since they were read: zero is insisted on, and any other number is theirs."""
+    cluster = installed(replicas=found)
+    seen = found_in(cluster)
+    cluster.edit(DEPLOYMENTS, NAMESPACE, "grove-operator", lambda body: body["spec"].update(replicas=moved))
+    operator.scale(cluster, seen, wanted)
+    assert replicas_of(cluster) == left
+
+
+@table(
+    "failed lost",
+    ("Applied or not, reading tells, and the end is the same.", (0, 1)),
+    ("Applied or not, reading tells, and the end is the same.", (1, 0)),
+    ("The last attempt may be the one that was applied.", (4, 1)),
+)
+def test_a_lost_reply_to_scaling_is_found_out(failed: int, lost: int) -> None:
+    """So many patches do not arrive, and then the replies of so many are lost."""
+    cluster = installed()
+    found = found_in(cluster)
+    cluster.fail(lambda: LostReply("no reply"), verb="patch", times=failed)
+    cluster.lose_reply(verb="patch", times=lost)
+    operator.scale(cluster, found, 0)
+    assert replicas_of(cluster) == 0
+    assert len(cluster.writes()) == failed + 1
+
+
+def test_scaling_against_somebody_else_is_bounded() -> None:
+    """Replicas that others keep setting end in a lost race that names the Deployment."""
+    cluster = installed()
+    found = found_in(cluster)
+    numbers = count(2)
+
+    def fight() -> None:
+        cluster.edit(DEPLOYMENTS, NAMESPACE, "grove-operator", lambda b: b["spec"].update(replicas=next(numbers)))
+
+    cluster.meanwhile(fight, verb="patch", times=1000)
+    with pytest.raises(LostRace, match="grove-system/grove-operator"):
+        operator.scale(cluster, found, 0)

@@ -1,13 +1,16 @@
-"""What a run may do, asked before it begins: which rights, how many questions, and what becomes of the answers."""
+"""The rights of a plan and a run: which there are, how they are asked for, and what becomes of the answers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any, Final
 from unittest import mock
 
 import pytest
 import structlog
+import yaml
 
 from migrator import resources
 from migrator.errors import ApiError, LostReply, MigratorError, NotAuthorised
@@ -18,14 +21,28 @@ from migrator.planning.patches import Patch
 from migrator.resources import Resource
 from migrator.run import rights
 from migrator.run.context import RunOptions
-from migrator.run.operator import Operator
+from migrator.run.operator import Operator, OperatorFlags
 from migrator.run.rights import Right
 from migrator.store import DryRun
 from tests.simulation.points import GROVE
 from tests.simulation.world import World
 from tests.support.memory_store import MemoryStore
+from tests.support.paths import ROOT
+from tests.support.tables import table
 
 LOG = structlog.wrap_logger(structlog.ReturnLogger())
+HOME: Final = "grove-system"
+KINDS: Final = (
+    resources.POD_CLIQUE_SETS,
+    resources.POD_CLIQUE_SCALING_GROUPS,
+    resources.POD_CLIQUES,
+    resources.POD_GANG_MAPS,
+    resources.POD_GANGS,
+    Resource("grove.io", "v1alpha1", "clustertopologybindings", "ClusterTopologyBinding", namespaced=False),
+)
+OPERATOR: Final = Operator(HOME, "grove-operator", 1, "example.test/grove-operator:v0.1.0-alpha.9", (), None)
+UNDER_ANOTHER_LEASE: Final = replace(OPERATOR, lease_name="lease")
+Granted = tuple[str, str, str, str, str]
 Answer = Callable[[dict[str, str]], Any]
 
 
@@ -53,11 +70,6 @@ class Reviewer(MemoryStore):
 def patch(kind: str, namespace: str, subresource: str = "", name: str = "x") -> Patch:
     """A patch of no changes."""
     return Patch(Ref(kind, namespace, name), subresource, ())
-
-
-def operator(deployment: str = "grove-operator") -> Operator:
-    """An operator as it is found with the chart, or without a Deployment."""
-    return Operator("grove", deployment, 1, "", (), "lease")
 
 
 def texts(found: Iterable[Right]) -> list[str]:
@@ -102,15 +114,12 @@ def test_patches_need_patch_and_get_once_for_each_kind_and_namespace() -> None:
     ("found", "stops_it", "deployment"),
     [
         (None, True, []),
-        (operator(""), True, []),
-        (operator(), False, []),
+        (replace(UNDER_ANOTHER_LEASE, deployment=""), True, []),
+        (UNDER_ANOTHER_LEASE, False, []),
         (
-            operator(),
+            UNDER_ANOTHER_LEASE,
             True,
-            [
-                "get deployments.apps grove-operator in namespace grove",
-                "patch deployments/scale.apps grove-operator in namespace grove",
-            ],
+            ["get deployments.apps grove-operator", "patch deployments/scale.apps grove-operator"],
         ),
     ],
 )
@@ -118,20 +127,13 @@ def test_a_run_needs_the_leases_the_record_and_the_deployment(
     found: Operator | None, deployment: list[str], *, stops_it: bool
 ) -> None:
     """The Deployment is asked for where there is one, its scale only by a run that stops it."""
-    own = ["lease"] if found is not None else []
-    assert texts(rights.of_migration((), "grove", found, RunOptions(PlanOptions(), stop_operator=stops_it))) == [
-        f"{verb} leases.coordination.k8s.io {name} in namespace grove"
-        for name in ("grove-migrator", "grove-operator-leader-election", *own)
-        for verb in ("get", "patch")
-    ] + [
-        "create leases.coordination.k8s.io in namespace grove",
-        "get configmaps in namespace grove",
-        "list configmaps in namespace grove",
-        "create configmaps in namespace grove",
-        "delete configmaps in namespace grove",
-        "patch configmaps grove-migrator-run in namespace grove",
-        *deployment,
-    ]
+    options = RunOptions(PlanOptions(), stop_operator=stops_it)
+    names = ("grove-migrator", "grove-operator-leader-election", *(["lease"] if found is not None else []))
+    wanted = [f"{verb} leases.coordination.k8s.io {name}" for name in names for verb in ("get", "patch")]
+    wanted += ["create leases.coordination.k8s.io"]
+    wanted += [f"{verb} configmaps" for verb in ("get", "list", "create", "delete")]
+    wanted += ["patch configmaps grove-migrator-run", *deployment]
+    assert texts(rights.of_migration((), HOME, found, options)) == [f"{right} in namespace {HOME}" for right in wanted]
 
 
 def test_a_question_tells_what_is_meant_and_nothing_is_stored() -> None:
@@ -147,29 +149,39 @@ def test_a_question_tells_what_is_meant_and_nothing_is_stored() -> None:
     assert store.modes == {DryRun.SERVER}
 
 
-def test_a_right_everywhere_is_asked_for_once() -> None:
-    """A thousand namespaces cost no more questions than one where the right is a ClusterRole's."""
-    store = Reviewer()
-    rights.check(store, [Right("patch", resources.PODS, "", f"team-{n}") for n in range(1000)], LOG)
-    assert store.asked == [{"verb": "patch", "version": "v1", "resource": "pods"}]
+HOOKS: Final = Right("list", resources.VALIDATING_WEBHOOK_CONFIGURATIONS)
 
 
-def test_a_right_in_one_namespace_is_enough_there() -> None:
-    """Denied for all namespaces, each is asked about by itself, and only those that lack the right are named."""
-    store = Reviewer(lambda asked: asked.get("namespace") == "mine")
-    wanted = [Right("patch", resources.PODS, "", "mine"), Right("patch", resources.PODS, "", "theirs")]
-    with pytest.raises(NotAuthorised) as caught:
+def on_pods(*namespaces: str) -> list[Right]:
+    """The right to patch pods in some namespaces."""
+    return [Right("patch", resources.PODS, "", namespace) for namespace in namespaces]
+
+
+@table(
+    "granted_in wanted asked lacking",
+    (
+        "A thousand namespaces cost no more questions than one where the right is a ClusterRole's.",
+        ({None}, on_pods(*(f"team-{n}" for n in range(1000))), [None], ""),
+    ),
+    (
+        "Denied for all namespaces, each is asked about by itself, and only those that lack the right are named.",
+        (
+            {"mine"},
+            on_pods("mine", "theirs"),
+            [None, "mine", "theirs"],
+            "may not patch pods in namespace theirs: grant",
+        ),
+    ),
+    ("Denied, a question about a cluster-wide object is not asked a second time.", (set(), [HOOKS], [None], "may not")),
+)
+def test_a_right_is_asked_for_in_each_namespace_only_where_it_is_denied_everywhere(
+    granted_in: set[str | None], wanted: list[Right], asked: list[str | None], lacking: str
+) -> None:
+    """So many questions, each about a namespace or about all of them."""
+    store = Reviewer(lambda attributes: attributes.get("namespace") in granted_in)
+    with pytest.raises(NotAuthorised, match=lacking) if lacking else nullcontext():
         rights.check(store, wanted, LOG)
-    assert "may not patch pods in namespace theirs: grant it" in str(caught.value)
-    assert [asked.get("namespace") for asked in store.asked] == [None, "mine", "theirs"]
-
-
-def test_a_right_on_what_has_no_namespace_is_asked_for_once() -> None:
-    """Denied, a question about a cluster-wide object is not asked a second time."""
-    store = Reviewer(lambda _asked: False)
-    with pytest.raises(NotAuthorised):
-        rights.check(store, [Right("get", resources.VALIDATING_WEBHOOK_CONFIGURATIONS, name="closed")], LOG)
-    assert len(store.asked) == 1
+    assert [attributes.get("namespace") for attributes in store.asked] == asked
 
 
 def test_all_that_is_missing_is_named_up_to_eight() -> None:
@@ -235,3 +247,60 @@ def test_a_missing_right_disturbs_nothing() -> None:
     assert (ending.code, world.replicas, world.grove() == world.before) == (1, 1, True)
     assert world.records == []
     assert world.store.writes() == world.store.writes(resources.EVENTS)
+
+
+# --- the manifests grant these rights, and no others ------------------------------------------------------------------
+
+
+def granted(file: str) -> set[Granted]:
+    """Namespace (empty for all), verb, group, resource with subresource, and name, of each right in a manifest."""
+    objects = yaml.safe_load_all((ROOT / "manifests" / file).read_text(encoding="utf-8"))
+    return {
+        (role["metadata"].get("namespace", ""), verb, group, resource, name)
+        for role in objects
+        if role["kind"] in {"Role", "ClusterRole"}
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for pattern in rule["resources"]
+        for resource in ([kind.plural for kind in KINDS if kind.group == group] if pattern == "*" else [pattern])
+        for verb in rule["verbs"]
+        for name in rule.get("resourceNames", [""])
+    }
+
+
+def key_of(right: Right) -> Granted:
+    """The same of a right that is needed."""
+    resource = "/".join(filter(None, (right.resource.plural, right.subresource)))
+    return right.namespace, right.verb, right.resource.group, resource, right.name
+
+
+@table(
+    "needs file",
+    ("The run's account.", (rights.of_run(KINDS, HOME, OPERATOR, OperatorFlags()), "base/rbac.yaml")),
+    ("The planner's account.", (rights.of_plan(KINDS, HOME), "planner/planner.yaml")),
+)
+def test_the_manifests_grant_what_is_needed_and_no_more(needs: tuple[Right, ...], file: str) -> None:
+    """A manifest against the list that `check run` or `check plan` asks for, in both directions."""
+    assert {key_of(right) for right in needs} == granted(file)
+
+
+def test_a_run_works_without_two_rights() -> None:
+    """Those to write Events and to read the webhook's Service; kinds that are not there need no right at all."""
+    kinds = [kind for kind in KINDS if kind != resources.POD_GANG_MAPS]
+    needs = rights.of_run(kinds, HOME, OPERATOR, OperatorFlags())
+    assert {right.resource for right in needs if right.without} == {resources.EVENTS, resources.SERVICES}
+    assert resources.POD_GANG_MAPS not in {right.resource for right in needs}
+
+
+def test_a_plan_of_a_namespace_needs_rights_there_alone() -> None:
+    """Without a right outside the namespace the plan goes on."""
+    needs = rights.of_plan(KINDS, HOME, "team")
+    assert {right.namespace for right in needs if not right.without} == {"team"}
+
+
+@pytest.mark.parametrize("maps", [True, False])
+def test_pod_gangs_are_needed_where_there_are_maps(*, maps: bool) -> None:
+    """Without PodGangMaps a PodGang holds no hash that must be known."""
+    kinds = [kind for kind in KINDS if maps or kind != resources.POD_GANG_MAPS]
+    needs: dict[Any, Right] = {right.resource: right for right in rights.of_plan(kinds, HOME)}
+    assert (not needs[resources.POD_GANGS].without) is maps
