@@ -24,6 +24,7 @@ from tests.support.memory_store import MemoryStore
 
 LONGER_THAN_A_LEASE: Final = 70.0
 _LEASES: Final = (OWN_LEASE, cluster.LEASE)
+_THIEF: Final = "another_1"
 _START: Final = datetime(2026, 3, 1, tzinfo=UTC)
 
 
@@ -34,13 +35,11 @@ class World:
     of time. ``lag`` is after how many seconds the Deployment's controller acts on a change.
     """
 
-    def __init__(
-        self, objects: Sequence[Object] | None = None, *, replicas: int = 1, image: str = cluster.OLD_IMAGE
-    ) -> None:
+    def __init__(self, objects: Sequence[Object] | None = None, *, replicas: int = 1) -> None:
         self.seconds = self.lag = 0.0
         self.store = MemoryStore(now=self.now)
         found = cluster.trees() if objects is None else objects
-        for item in (*cluster.operator(replicas=replicas, image=image), *found):
+        for item in (*cluster.operator(replicas=replicas), *found):
             self.store.put(item)
         self.before = self.grove()
         self.after = cluster.migrated(self.before)
@@ -125,16 +124,16 @@ class World:
         transitions = (body.get("spec") or {}).get("leaseTransitions", -1) + 1
         self.store.put({**body, "spec": {**spec, "leaseTransitions": transitions}})
 
-    def steal_leases(self, thief: str = "another_1", *, seconds: int = 600) -> None:
+    def steal_leases(self, thief: str = _THIEF, *, seconds: int = 600) -> None:
         """Let another process hold both Leases, and as much time pass as ours would last."""
         for name in _LEASES:
             self.hand_lease_to(thief, seconds=seconds, name=name)
         self.advance(LONGER_THAN_A_LEASE)
 
-    def free_leases(self, thief: str = "another_1") -> None:
-        """Let that process let go of what it holds."""
+    def free_leases(self) -> None:
+        """Let the process that stole Leases let go of them."""
         for name in _LEASES:
-            if (self.lease(name).get("spec") or {}).get("holderIdentity") == thief:
+            if (self.lease(name).get("spec") or {}).get("holderIdentity") == _THIEF:
                 self.hand_lease_to("", seconds=1, name=name)
 
     def deploy(self, *, replicas: int, image: str | None = None) -> None:

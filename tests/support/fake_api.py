@@ -184,12 +184,10 @@ def store_on(
     limit: Callable[[FakeTime], RateLimit] | None = None,
     deadline: Deadline | None = None,
     on_request: OnRequest | None = None,
-    configuration: Configuration | None = None,
 ) -> KubeStore:
     """A store on that server whose waits take no time."""
     time = time or FakeTime()
-    configuration = configuration or Configuration()
-    configuration.host = url
+    configuration = Configuration(host=url)
     configuration.proxy = None  # not the environment's proxy: the server is on the loopback
     configuration.retries = False
     transport = Transport(

@@ -22,7 +22,7 @@ from testbed.controlplane.client import MERGE_PATCH, AnswerError, Object
 from testbed.controlplane.server import ControlPlane
 from tests.support.pods.container import Container, Program, Span, State, image_of
 from tests.support.pods.logs import serving
-from tests.support.watch import DELETED, Handler, Watch
+from tests.support.watch import DELETED, Watch
 
 NODE: Final = "node"
 _NO_LONGER_SO: Final = (404, 409, 422)  # the pod is gone, or is another one by now: a later event says which
@@ -35,23 +35,16 @@ Programs = Callable[[Object], Program | None]
 class Kubelet:
     """Runs the pods of one API server, or of one namespace of it; a context manager.
 
-    ``containers`` are all that it has run, the oldest first. ``observe`` also sees every change of a pod, in order.
+    ``containers`` are all that it has run, the oldest first.
     """
 
     def __init__(
-        self,
-        control_plane: ControlPlane,
-        directory: Path,
-        programs: Programs,
-        *,
-        namespace: str = "",
-        observe: Handler | None = None,
+        self, control_plane: ControlPlane, directory: Path, programs: Programs, *, namespace: str = ""
     ) -> None:
         self.containers: list[Container] = []
         self._control_plane = control_plane
         self._directory = directory
         self._programs = programs
-        self._observe = observe
         self._client = control_plane.client()
         self._running: dict[str, Container] = {}
         self._started: set[str] = set()
@@ -86,8 +79,6 @@ class Kubelet:
         return [span for found in self.containers if image_of(found.pod) == image for span in found.spans]
 
     def _handle(self, change: str, pod: Object) -> None:
-        if self._observe is not None:
-            self._observe(change, pod)
         if self._over.is_set():
             return
         try:
