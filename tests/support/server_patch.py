@@ -12,18 +12,19 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import jsonpatch
-from jsonpointer import JsonPointer, JsonPointerException
+from jsonpointer import JsonPointerException
 
 from migrator.errors import TestFailed
 from migrator.exact_json import JSONObject, loads
 from migrator.resources import Op
 from migrator.stores.dump.patching import same
+from tests.support.memory_objects import copied
 
 _UNPROCESSABLE: Final = 422
 
 
 def patched(document: JSONObject, ops: Sequence[Op], *, subresource: str = "") -> JSONObject:
-    """The object after the patch; ``document`` stays as it is and shares what the patch does not touch.
+    """The object after the patch; ``document`` stays as it is.
 
     As on the server, the main resource does not accept changes of ``status``, nor ``status`` any others: they are
     dropped in silence, while a ``test`` sees the whole object. Raises :class:`~migrator.errors.TestFailed` where any
@@ -39,37 +40,14 @@ def patched(document: JSONObject, ops: Sequence[Op], *, subresource: str = "") -
 
 def apply_ops(document: JSONObject, ops: Sequence[Op]) -> JSONObject:
     """The document after the operations, all of it open to change; else as :func:`patched`."""
-    working = document
-    for op in ops:
-        if op.op != "test":
-            working = _opened(working, JsonPointer(op.path).parts)
     try:
-        result = _ServerPatch([loads(op.text) for op in ops]).apply(working, in_place=True)
+        result = _ServerPatch([loads(op.text) for op in ops]).apply(copied(document), in_place=True)
     except (jsonpatch.JsonPatchException, JsonPointerException) as error:
         raise TestFailed(
             f"a test of the patch does not hold: {str(error)[:200]}", status=_UNPROCESSABLE, reason="Invalid"
         ) from error
     applied: JSONObject = result
     return applied
-
-
-def _opened(document: JSONObject, parts: Sequence[str]) -> JSONObject:
-    """The document with a copy of every container on the way to ``parts``, so that a change stays ours."""
-    root = dict(document)
-    here: Any = root
-    for part in parts[:-1]:
-        if isinstance(here, dict) and isinstance(here.get(part), dict | list):
-            here[part] = here[part].copy()
-            here = here[part]
-        elif isinstance(here, list) and part.isdecimal() and int(part) < len(here):
-            index = int(part)
-            if not isinstance(here[index], dict | list):
-                break
-            here[index] = here[index].copy()
-            here = here[index]
-        else:
-            break
-    return root
 
 
 class _Test(jsonpatch.TestOperation):
