@@ -30,7 +30,6 @@ from tests.simulation.process import MOMENTS, Ending, Moment
 from tests.simulation.truth import DONE, NO_RECORD, REFUSED, REVERTED, STUCK
 from tests.simulation.turns import Turns
 from tests.simulation.twins import Twins, none
-from tests.simulation.world import LONGER_THAN_A_LEASE
 
 
 class Machine(RuleBasedStateMachine):
@@ -149,13 +148,10 @@ class Machine(RuleBasedStateMachine):
     @rule(seed=st.integers(0, 99), found=mishaps, second=st.booleans())
     def two_migrators(self, seed: int, found: Mishap, *, second: bool) -> None:
         """Two runs, or a run and a revert, at the same time; the first with a mishap."""
-        turns = Turns(self.twins.world, seed, pauses=(*[0.0] * 60, LONGER_THAN_A_LEASE))
-        for mishaps_of_one in ((found,), ()):
-            turns.start(fault=fault(self.twins, mishaps_of_one))
-        reverts = (False, second)
-        endings = turns.run(*({"revert": revert} for revert in reverts))
-        for ending, revert in zip(endings, reverts, strict=True):
-            self._note(ending, revert=revert)
+        one, other = (fault(self.twins, mishaps_of_one) for mishaps_of_one in ((found,), ()))
+        endings = Turns(self.twins.world, seed).run([(one, {"revert": False}), (other, {"revert": second})])
+        self._note(endings[0], revert=False)
+        self._note(endings[1], revert=second)
 
     def _run(self, found: Sequence[Mishap], **options: Any) -> Ending:
         self.twins.restored = self.twins.restored and self.twins.world.replicas > 0
