@@ -18,7 +18,6 @@ from tests.simulation.points import CHOICE, GROVE, first, points, tree_points
 from tests.simulation.process import KILLED, MOMENTS, Moment, Step, do_at, kill_at
 from tests.simulation.truth import DONE, FAILED, REFUSED, REVERTED, STUCK, lies
 from tests.simulation.world import LONGER_THAN_A_LEASE, World
-from tests.support.counts import record
 
 
 @pytest.fixture
@@ -94,7 +93,6 @@ def test_replicas_that_come_back_undo_everything(moment: Moment, *, every: bool)
         assert lies(world, ending) == []
         world.advance(60)
         assert world.holder.startswith("grove-operator-")
-    record("memory_faults", len(writes))
 
 
 def test_an_old_operators_pod_alone_undoes_everything(world: World) -> None:
@@ -155,7 +153,6 @@ def test_sigterm_at_any_write_ends_the_run_in_order(moment: Moment, *, every: bo
         again = world.run()
         assert (again.code, lies(world, again)) == (DONE, []), str(again)
     assert codes == {DONE, FAILED, STUCK}
-    record("memory_faults", len(writes))
 
 
 def test_sigterm_while_waiting_gives_the_operator_back(world: World) -> None:

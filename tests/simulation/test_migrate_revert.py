@@ -14,7 +14,6 @@ from tests.simulation import cluster
 from tests.simulation.process import KILLED, MOMENTS, Moment, Step, kill_at
 from tests.simulation.truth import DONE, REVERTED
 from tests.simulation.world import World
-from tests.support.counts import record
 
 
 def migrated_world(*, upgraded: bool = False) -> World:
@@ -78,7 +77,6 @@ def test_a_revert_without_a_record_never_ends_with_the_new_operator(moment: Mome
             assert world.grove() == world.after, k
         assert world.run().code == DONE
         assert world.grove() == world.after
-    record("memory_kill_points", number // 3)
 
 
 def test_a_later_run_that_fails_leaves_an_earlier_migration_alone() -> None:
