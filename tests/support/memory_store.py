@@ -22,9 +22,8 @@ from migrator.exact_json import JSONObject
 from migrator.resources import Op, Resource
 from migrator.selectors import matches_labels
 from migrator.store import DryRun, Look, Write, in_turn
-from tests.support.api_validation import validate
 from tests.support.memory_objects import RESOURCES, SELF_SUBJECT_REVIEWS, Objects, copied, epoch
-from tests.support.server_patch import apply_ops, patched
+from tests.support.server_patch import apply_ops, patched, validate
 
 K = TypeVar("K")
 T = TypeVar("T")
