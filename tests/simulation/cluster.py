@@ -44,11 +44,11 @@ def plain_clique(name: str, *, replicas: int = 1) -> Object:
     }
 
 
-def sets(*, line: str = "alpha.9") -> list[tuple[Object, State]]:
-    """The three sets, and how far the operator of ``line`` has come with each."""
+def sets() -> list[tuple[Object, State]]:
+    """The three sets, and how far the operator of alpha.9 has come with each."""
     group = {"name": "workers", "cliqueNames": ["prefill", "decode"], "replicas": 1, "minAvailable": 1}
     return [
-        (workloads.pod_clique_set("web", [plain_clique("router"), plain_clique("frontend", replicas=2)]), State(line)),
+        (workloads.pod_clique_set("web", [plain_clique("router"), plain_clique("frontend", replicas=2)]), State()),
         (
             workloads.pod_clique_set(
                 "disagg",
@@ -56,27 +56,25 @@ def sets(*, line: str = "alpha.9") -> list[tuple[Object, State]]:
                 groups=[group],
                 startup="CliqueStartupTypeInOrder",
             ),
-            State(line, updated=True),
+            State(updated=True),
         ),
         (
             workloads.pod_clique_set("patient", [plain_clique("frontend", replicas=2)], on_delete=True),
-            State(line, updated=True, leftovers={"frontend": OLDER}),
+            State(updated=True, leftovers={"frontend": OLDER}),
         ),
     ]
 
 
-def grown(source: str = SOURCE, *, line: str = "alpha.9") -> list[Object]:
-    """Every object of the three sets under ``source``."""
-    objects: list[Object] = []
-    for pcs, state in sets(line=line):
-        objects += grow(pcs, podcliqueset.hash_pod_clique_set(pcs, schemes.by_name(source)), state)
-    return objects
+def grown() -> list[Object]:
+    """Every object of the three sets under ``SOURCE``."""
+    source = schemes.by_name(SOURCE)
+    return [item for pcs, state in sets() for item in grow(pcs, podcliqueset.hash_pod_clique_set(pcs, source), state)]
 
 
-def trees(source: str = SOURCE, target: str = TARGET, *, line: str = "alpha.9") -> list[Object]:
-    """Every object of the three sets under ``source``, a few values of ``target`` among them."""
-    objects = grown(source, line=line)
-    words = _new_hashes(objects, source, target)
+def trees() -> list[Object]:
+    """Every object of the three sets under ``SOURCE``, a few values of ``TARGET`` among them."""
+    objects = grown()
+    words = _new_hashes(objects)
     found = {(item["kind"], item["metadata"]["name"]): item for item in objects}
     ready = next(item for (kind, name), item in found.items() if kind == "Pod" and name.startswith("web-0-frontend"))
     ready["metadata"]["labels"][HASH_LABEL] = words[ready["metadata"]["labels"][HASH_LABEL]]
@@ -124,9 +122,9 @@ def by_key(objects: Iterable[Object]) -> dict[Key, Object]:
     return found
 
 
-def migrated(before: Mapping[Key, Object], source: str = SOURCE, target: str = TARGET) -> dict[Key, Object]:
+def migrated(before: Mapping[Key, Object]) -> dict[Key, Object]:
     """What the objects must be after the migration: every source hash, where it is a whole value, the target's."""
-    return translated(before, _new_hashes(before.values(), source, target))
+    return translated(before, _new_hashes(before.values()))
 
 
 def strays(found: Mapping[Key, Object], before: Mapping[Key, Object], after: Mapping[Key, Object]) -> list[str]:
@@ -167,5 +165,5 @@ def _strays(found: Any, before: Any, after: Any, path: str) -> Iterator[str]:
         yield f"{path}: {found!r} is neither {before!r} nor {after!r}"
 
 
-def _new_hashes(objects: Iterable[Object], source: str, target: str) -> dict[str, str]:
-    return new_hashes(objects, schemes.by_name(source), schemes.by_name(target))
+def _new_hashes(objects: Iterable[Object]) -> dict[str, str]:
+    return new_hashes(objects, schemes.by_name(SOURCE), schemes.by_name(TARGET))

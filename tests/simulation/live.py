@@ -51,8 +51,8 @@ class Migrator:
                 env={**os.environ, "PYTHONPATH": str(ROOT)},
             )
 
-    def wait(self, *, settle: bool = True, seconds: float = _LONGEST_RUN) -> Migrator:
-        """Wait so long for its end, and unless told otherwise for what it has under way to the API server."""
+    def wait(self, *, seconds: float = _LONGEST_RUN) -> Migrator:
+        """Wait so long for its end, and then for what it has under way to the API server."""
         try:
             self._process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -60,8 +60,7 @@ class Migrator:
             self._process.wait()
             raise AssertionError(f"it hangs: {self}") from None
         finally:
-            if settle:
-                self.proxy.settle()
+            self.proxy.settle()
             self.proxy.close()
         return self
 
@@ -98,10 +97,10 @@ class Migrator:
 class LiveCluster:
     """The cluster and what is to be seen of it. An API server's ``default`` and ``grove-system`` are its own."""
 
-    def __init__(self, control_plane: ControlPlane, directory: Path, *, lease_seconds: int = LEASE_SECONDS) -> None:
+    def __init__(self, control_plane: ControlPlane, directory: Path) -> None:
         self.control_plane = control_plane
         self.directory = directory
-        self.lease_seconds = lease_seconds
+        self.lease_seconds = LEASE_SECONDS
         self.client: Client = control_plane.client()
         apply_crds(control_plane, LINE)
         self.before: dict[cluster.Key, Object] = {}

@@ -1,7 +1,7 @@
 """A state machine: users, operators and migrators act on one cluster in any order, and invariants hold after each step.
 
 The same happens in a second cluster, but no migrator ever runs there: an operator must never replace more pods in the
-first one. :mod:`tests.simulation.expected` has the invariants, :mod:`tests.simulation.mishaps` what happens to a run.
+first one. :mod:`tests.simulation.twins` has the invariants, :mod:`tests.simulation.mishaps` what happens to a run.
 """
 
 from __future__ import annotations
@@ -23,14 +23,13 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from tests.simulation import cluster, expected, users
-from tests.simulation.lines import ALPHA_11, ALPHA_12_RC1, MAIN, Line
+from tests.simulation import cluster, users
 from tests.simulation.mishaps import Mishap, fault, mishaps, numbers
+from tests.simulation.operators import ALPHA_11, ALPHA_12_RC1, MAIN, Line
 from tests.simulation.process import MOMENTS, Ending, Moment
 from tests.simulation.truth import DONE, NO_RECORD, REFUSED, REVERTED, STUCK
 from tests.simulation.turns import Turns
 from tests.simulation.twins import Twins, none
-from tests.simulation.world import LONGER_THAN_A_LEASE
 
 
 class Machine(RuleBasedStateMachine):
@@ -74,16 +73,9 @@ class Machine(RuleBasedStateMachine):
         """Start the old operator, which works to its end or is stopped after it replaced one pod."""
         self.twins.old_operator(replacing)
 
-    @precondition(lambda self: not self.twins.done)
-    @rule()
-    def new_operator_instead(self) -> None:
-        """A user upgrades without us, or after a run that failed: no worse than without that run."""
-        self.twins.new_operator()
-
-    @precondition(lambda self: self.twins.done)
     @rule()
     def new_operator(self) -> None:
-        """Upgrade after a run: what was migrated stays, and what was edited is rolled out."""
+        """Upgrade: what a run migrated stays, what was edited is rolled out; all else is no worse than without us."""
         self.twins.new_operator()
 
     @precondition(lambda self: self.twins.upgraded)
@@ -149,13 +141,10 @@ class Machine(RuleBasedStateMachine):
     @rule(seed=st.integers(0, 99), found=mishaps, second=st.booleans())
     def two_migrators(self, seed: int, found: Mishap, *, second: bool) -> None:
         """Two runs, or a run and a revert, at the same time; the first with a mishap."""
-        turns = Turns(self.twins.world, seed, pauses=(*[0.0] * 60, LONGER_THAN_A_LEASE))
-        for mishaps_of_one in ((found,), ()):
-            turns.start(fault=fault(self.twins, mishaps_of_one))
-        reverts = (False, second)
-        endings = turns.run(*({"revert": revert} for revert in reverts))
-        for ending, revert in zip(endings, reverts, strict=True):
-            self._note(ending, revert=revert)
+        one, other = (fault(self.twins, mishaps_of_one) for mishaps_of_one in ((found,), ()))
+        endings = Turns(self.twins.world, seed).run([(one, {"revert": False}), (other, {"revert": second})])
+        self._note(endings[0], revert=False)
+        self._note(endings[1], revert=second)
 
     def _run(self, found: Sequence[Mishap], **options: Any) -> Ending:
         self.twins.restored = self.twins.restored and self.twins.world.replicas > 0
@@ -165,13 +154,13 @@ class Machine(RuleBasedStateMachine):
 
     def _note(self, ending: Ending, *, revert: bool) -> None:
         self.ended[ending.code] += 1
-        expected.claim(self.twins, ending, revert=revert)
+        self.twins.claim(ending, revert=revert)
 
     @invariant()
     def what_must_hold(self) -> None:
         """The migrators did nothing that they may not do, and no operator replaces more pods than without them."""
         self.looks += 1
-        expected.look(self.twins)
+        self.twins.look()
 
 
 @dataclass

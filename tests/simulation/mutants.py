@@ -40,7 +40,7 @@ from tests.simulation import (
 )
 from tests.simulation.machine import Machine, explore, history
 from tests.simulation.mishaps import Mishap
-from tests.simulation.points import first
+from tests.simulation.points import first, first_patch
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ def _killed(*, back: bool) -> None:
 
 def _overtaken() -> None:
     """A second run while the first one writes, and lives."""
-    products.overtaken("forward", "forward", products.first_patch(), "after", products.Tally(), alive=True)
+    products.overtaken("forward", "forward", first_patch(), "after", alive=True)
 
 
 def _marked(machine: Machine) -> None:

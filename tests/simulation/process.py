@@ -19,6 +19,7 @@ from migrator.run.operator import OperatorFlags
 from migrator.run.verify import VerifyOptions
 from migrator.store import Deadline, DryRun
 from tests.simulation import cluster
+from tests.support.counts import record
 from tests.support.memory_store import MemoryStore, Request
 from tests.support.small_cluster import context_of
 
@@ -186,6 +187,7 @@ class Process:
         )
 
     def _ended(self, command: Callable[[], object]) -> Ending:
+        record("memory_runs", 1)
         try:
             command()
         except MigratorError as error:

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
-from functools import cache
-from typing import Final, Literal
+from typing import Final
 
 from migrator.resources import LEASES
 from testbed.trees import Object
 from tests.simulation import cluster
 from tests.simulation.mishaps import ERRORS
-from tests.simulation.points import GROVE
+from tests.simulation.points import GROVE, Command, perform, prepared, steps
 from tests.simulation.process import KILLED, MOMENTS, At, Ending, Moment, Process, Step, raising
 from tests.simulation.truth import DONE, FAILED, LOST, NO_RECORD, REFUSED, REVERTED, STUCK, lies
 from tests.simulation.world import LONGER_THAN_A_LEASE, World
 
-Command = Literal["forward", "revert", "verify"]
-COMMANDS: Final[tuple[Command, ...]] = ("forward", "revert", "verify")
 _YEAR: Final = timedelta(days=365)
 _SHORTER_THAN_A_HOLD: Final = 20.0
 _STEPS: Final = 2000  # more than any command takes that ends by itself
@@ -81,51 +77,6 @@ _ALL: Final = (
 MISHAPS: Final = {mishap.name: mishap for mishap in _ALL}
 
 
-@dataclass
-class Tally:
-    """What was tried."""
-
-    histories: int = 0
-    runs: int = 0
-    endings: Counter[int] = field(default_factory=Counter)
-
-    def count(self, *endings: Ending) -> None:
-        """One more history, of so many commands."""
-        self.histories += 1
-        self.runs += len(endings)
-        self.endings[endings[0].code] += 1
-
-
-def prepared(command: Command) -> World:
-    """A cluster in which the command makes sense, and in which awake operators must know the hashes that they see."""
-    world = World()
-    if command != "forward":
-        assert world.run().code == DONE
-    if command == "verify":
-        world.deploy(replicas=1, image=cluster.NEW_IMAGE)
-        world.advance(60)
-    world.forbid_unknown_hashes()
-    return world
-
-
-def perform(process: Process, command: Command) -> Ending:
-    """Do it."""
-    return process.verify() if command == "verify" else process.run(revert=command == "revert")
-
-
-@cache
-def steps(command: Command) -> tuple[Step, ...]:
-    """The steps of a command that nothing disturbs, each before and after."""
-    found: list[Step] = []
-    assert perform(prepared(command).start(at=found.append), command).code == DONE
-    return tuple(found)
-
-
-def first_patch() -> int:
-    """The step at which a run sends its first patch of a pod."""
-    return next(step.number for step in steps("forward") if step.write and step.target.startswith("pods/"))
-
-
 def chosen(command: Command, name: str, *, every: int = 1, first: int = 0) -> Iterator[tuple[int, Moment]]:
     """At which steps it happens: at every one, or at one of so many."""
     able = [(step.number, step.moment) for step in steps(command) if MISHAPS[name].may(step)]
@@ -145,15 +96,18 @@ def strikes(mishap: Mishap, number: int, moment: Moment) -> At:
     return at
 
 
-def suffer(command: Command, name: str, number: int, moment: Moment, tally: Tally, *, back: bool = False) -> None:
-    """One history: what the exit code says is so, and what comes next ends well: a rerun, or with ``back`` a revert."""
+def suffer(command: Command, name: str, number: int, moment: Moment, *, back: bool = False) -> int:
+    """One history: what the exit code says is so, and what comes next ends well: a rerun, or with ``back`` a revert.
+
+    Returns that exit code.
+    """
     world = prepared(command)
     process = world.start(at=strikes(MISHAPS[name], number, moment))
     ending = perform(process, command)
     truthful(world, process, command, ending)
     world.free_leases()
-    again = put_right(world, command, back=back)
-    tally.count(ending, *again)
+    put_right(world, command, back=back)
+    return ending.code
 
 
 def truthful(world: World, process: Process, command: Command, ending: Ending) -> None:
@@ -177,28 +131,29 @@ def truthful(world: World, process: Process, command: Command, ending: Ending) -
         assert not wrote, str(ending)
 
 
-def put_right(world: World, command: Command, *, back: bool) -> list[Ending]:
+def put_right(world: World, command: Command, *, back: bool) -> None:
     """A rerun or a revert ends well, whatever happened before."""
     if command == "verify":
         ending = world.start().verify()
         assert ending.code in {DONE, NO_RECORD}, str(ending)
         assert (world.grove() == world.after, world.replicas) == (True, 1)
-        return [ending]
-    endings = [_reverted(world)] if back else []
-    endings.append(world.run())
-    assert (endings[-1].code, world.grove() == world.after, world.replicas) == (DONE, True, 0), str(endings[-1])
+        return
+    if back:
+        _revert(world)
+    ending = world.run()
+    assert (ending.code, world.grove() == world.after, world.replicas) == (DONE, True, 0), str(ending)
     assert "grove-migrator-run" in world.records
-    return endings if back else [*endings, _reverted(world)]
+    if not back:
+        _revert(world)
 
 
-def _reverted(world: World) -> Ending:
-    """A revert, which ends well; without a record there is nothing to undo, and after it there is none."""
+def _revert(world: World) -> None:
+    """A revert ends well; without a record there is nothing to undo, and after it there is none."""
     stopped = world.replicas == 0
     code = DONE if "grove-migrator-run" in world.records else NO_RECORD
     ending = world.run(revert=True)
     assert (ending.code, world.grove() == world.before, world.replicas) == (code, True, 1), str(ending)
     assert world.records == [] or not stopped
-    return ending
 
 
 def _last_look(command: Command) -> int:
@@ -207,7 +162,7 @@ def _last_look(command: Command) -> int:
     return max(step.number for step in looks)
 
 
-def overtaken(first: Command, second: Command, number: int, moment: Moment, tally: Tally, *, alive: bool) -> None:
+def overtaken(first: Command, second: Command, number: int, moment: Moment, *, alive: bool) -> None:
     """A whole second command while the first stands at one of its steps, or, ``alive``, renews its Leases there."""
     world = prepared(first)
     met: list[Ending] = []
@@ -251,4 +206,3 @@ def overtaken(first: Command, second: Command, number: int, moment: Moment, tall
     if recorded:  # without a record nobody knows which values were the target's before
         assert world.grove() == world.before
     assert world.replicas == (1 if world.image == cluster.OLD_IMAGE else 0)
-    tally.count(ending, met[0], last, back)

@@ -1,4 +1,4 @@
-"""Users, operators and migrators in any order: see :mod:`tests.simulation.expected` for what must hold."""
+"""Users, operators and migrators in any order: see :mod:`tests.simulation.twins` for what must hold."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ from tests.simulation.mishaps import Mishap
 from tests.simulation.process import KILLED
 from tests.simulation.truth import DONE, LOST, NO_RECORD, REFUSED, REVERTED, STUCK
 from tests.support.counts import record
+
+
+def reorder(machine: Machine) -> None:
+    """A user puts the containers of a clique into another order."""
+    machine.somebody("reorder", 2, 1)
 
 
 def check(tally: Tally) -> None:
@@ -32,10 +37,6 @@ def test_a_record_does_not_make_a_reordered_set_canonical() -> None:
 
     The machine found it. The record of the migration before it is of other schemes and proves nothing here either.
     """
-
-    def reorder(machine: Machine) -> None:
-        machine.somebody("reorder", 2, 1)
-
     history(Machine.finish, Machine.new_operator, reorder, Machine.new_operator, reorder, Machine.finish)
 
 
@@ -45,19 +46,16 @@ def test_a_rerun_beside_the_next_operator_waits_for_it_and_then_ends_well() -> N
     The machine found it. Going back would be what that operator does not know, and nothing is written.
     """
 
-    def edit(machine: Machine) -> None:
-        machine.somebody("reorder", 2, 1)
-
     def ended(machine: Machine, code: int) -> None:
         assert machine.ended.pop(code) == 1
 
     history(
         lambda machine: machine.die(28, "before"),
-        Machine.new_operator_instead,
-        edit,
+        Machine.new_operator,
+        reorder,
         Machine.finish,
         lambda machine: ended(machine, STUCK),
-        Machine.new_operator_instead,
+        Machine.new_operator,
         Machine.finish,
         lambda machine: ended(machine, DONE),
     )

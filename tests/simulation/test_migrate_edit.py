@@ -12,7 +12,6 @@ from tests.simulation.points import CHOICE, of_trees, tree_points
 from tests.simulation.process import KILLED, MOMENTS, Moment, do_at, kill_at
 from tests.simulation.truth import DONE, LOST, REVERTED
 from tests.simulation.world import World
-from tests.support.counts import record
 
 Objects = dict[cluster.Key, Object]
 
@@ -79,7 +78,6 @@ def test_a_run_dies_in_mid_tree_and_the_old_operator_lets_an_edit_through(
         assert _replaced(after, name) <= _replaced(without.grove(), name), step.write
         tried += 1
     assert tried > 5
-    record("memory_edits", tried)
 
 
 def _replaced(objects: Objects, name: str) -> set[str]:
@@ -113,4 +111,3 @@ def test_an_edit_during_the_run_is_never_blessed(conflict: str, moment: Moment, 
         assert world.replicas == (1 if ending.code == REVERTED else 0)
         endings.add(ending.code)
     assert (REVERTED if conflict == "stop" else LOST) in endings
-    record("memory_edits", len(endings))

@@ -10,7 +10,6 @@ from tests.simulation.points import CHOICE, of_trees, tree_points
 from tests.simulation.process import MOMENTS, Moment, Step, do_at, kill_at
 from tests.simulation.truth import DONE, LOST, STUCK, half_migrated, lies
 from tests.simulation.world import World
-from tests.support.counts import record
 
 
 @CHOICE
@@ -39,7 +38,6 @@ def test_a_pause_longer_than_the_lease_ends_the_run(moment: Moment, *, every: bo
         assert world.grove() == world.after
         codes.add(ending.code)
     assert codes == {LOST, STUCK}
-    record("memory_faults", len(numbers))
 
 
 def test_a_dead_holder_is_waited_for() -> None:

@@ -10,11 +10,11 @@ from migrator.grove.model import LABEL_POD_TEMPLATE_HASH as HASH
 from migrator.planning.options import Selection
 from migrator.run.decisions import Exit
 from migrator.run.record import Recorder
+from testbed.trees import Object
 from tests.simulation import cluster
 from tests.simulation.process import KILLED, MOMENTS, Moment, Step, kill_at
 from tests.simulation.truth import DONE, REVERTED
 from tests.simulation.world import World
-from tests.support.counts import record
 
 
 def migrated_world(*, upgraded: bool = False) -> World:
@@ -26,6 +26,11 @@ def migrated_world(*, upgraded: bool = False) -> World:
         world.advance(20)
         assert world.holder.startswith("grove-operator-2")
     return world
+
+
+def generations(objects: dict[cluster.Key, Object]) -> dict[str, str]:
+    """The stored generation hash of each set."""
+    return {key[2]: pcs["status"]["currentGenerationHash"] for key, pcs in objects.items() if key[0] == "PodCliqueSet"}
 
 
 def writes_of_a_revert() -> int:
@@ -52,15 +57,7 @@ def test_a_revert_without_a_record_leaves_the_new_operator_at_zero() -> None:
     assert "--from" in str(ending.error)
     assert (world.grove() == world.after, world.replicas) == (True, 1)
     assert world.run(revert=True, source=cluster.SOURCE).code == DONE
-    generations = {
-        item["metadata"]["name"]: item["status"]["currentGenerationHash"]
-        for item in world.store.everything(resources.POD_CLIQUE_SETS)
-    }
-    assert generations == {
-        key[2]: item["status"]["currentGenerationHash"]
-        for key, item in world.before.items()
-        if key[0] == "PodCliqueSet"
-    }
+    assert generations(world.grove()) == generations(world.before)
     assert (world.replicas, world.image) == (0, cluster.NEW_IMAGE)
     assert world.records == []
 
@@ -78,24 +75,16 @@ def test_a_revert_without_a_record_never_ends_with_the_new_operator(moment: Mome
             assert world.grove() == world.after, k
         assert world.run().code == DONE
         assert world.grove() == world.after
-    record("memory_kill_points", number // 3)
 
 
 def test_a_later_run_that_fails_leaves_an_earlier_migration_alone() -> None:
     """A run after one that ended well puts back only what it wrote itself, keeps the record, and starts no operator."""
     world = World()
-    refused = "web-0-router"
-    own = world.store.read(resources.POD_CLIQUES, "default", refused)["metadata"]["labels"][HASH]
-    world.store.edit(
-        resources.POD_CLIQUES,
-        "default",
-        refused,
-        lambda body: body["metadata"]["labels"].update({HASH: "4445566677788899"}),
-    )
+    refused = (resources.POD_CLIQUES, "default", "web-0-router")
+    own = world.store.read(*refused)["metadata"]["labels"][HASH]
+    world.store.edit(*refused, lambda body: body["metadata"]["labels"].update({HASH: "4445566677788899"}))
     assert world.run(skip_refused=True).code == DONE
-    world.store.edit(
-        resources.POD_CLIQUES, "default", refused, lambda body: body["metadata"]["labels"].update({HASH: own})
-    )
+    world.store.edit(*refused, lambda body: body["metadata"]["labels"].update({HASH: own}))
     halfway = world.grove()
     assert halfway not in (world.before, world.after)
 

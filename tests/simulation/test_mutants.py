@@ -6,15 +6,13 @@ import pytest
 
 from tests.simulation.machine import history
 from tests.simulation.mutants import MUTANTS, Mutant
-from tests.simulation.points import undisturbed
-from tests.simulation.products import steps
+from tests.simulation.points import steps
 from tests.support.counts import record
 
 
 @pytest.fixture(autouse=True)
 def _points() -> None:
     """Count the points at which faults strike in the product as it is."""
-    undisturbed()
     steps("forward")
 
 

@@ -7,8 +7,7 @@ import pytest
 from testbed.trees import Object
 from tests.simulation import cluster
 from tests.simulation.cluster import HASH_LABEL, Key
-from tests.simulation.lines import ALPHA_9, ALPHA_11, ALPHA_12_RC1, MAIN, Line
-from tests.simulation.operators import Operator, would_roll
+from tests.simulation.operators import ALPHA_9, ALPHA_11, ALPHA_12_RC1, MAIN, Line, Operator, would_roll
 
 LINES = pytest.mark.parametrize("line", [ALPHA_9, ALPHA_11, ALPHA_12_RC1, MAIN], ids=lambda line: line.name)
 

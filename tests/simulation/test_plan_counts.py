@@ -8,8 +8,7 @@ from typing import Final
 import pytest
 
 from migrator.planning.model import TreeState
-from tests.simulation.lines import ALPHA_11, ALPHA_12_RC1, MAIN, Line
-from tests.simulation.operators import would_roll
+from tests.simulation.operators import ALPHA_11, ALPHA_12_RC1, MAIN, Line, would_roll
 from tests.support.builders import ENDED, HASH_LABEL, OLD, World, clique
 
 SOURCE, TARGET = "legacy-1.34", "legacy-1.35"

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation import products
-from tests.simulation.points import CHOICE, points
+from tests.simulation.points import CHOICE, COMMANDS, Command, first_patch, points, steps
 from tests.simulation.process import KILLED, MOMENTS, Moment
-from tests.simulation.products import COMMANDS, MISHAPS, Command, Tally
+from tests.simulation.products import MISHAPS, chosen, overtaken, suffer
 from tests.simulation.truth import DONE, FAILED, REFUSED
-from tests.support.counts import record
 from tests.support.tables import table
 
 #: In a bounded run one step of so many.
@@ -25,11 +23,8 @@ EVERY = pytest.mark.parametrize(
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_mishap_at_any_step_is_told_truthfully(command: Command, name: str, every: int) -> None:
     """At every request and sleep: the exit code says what is there, and a rerun or a revert ends well."""
-    tally = Tally()
-    for number, moment in products.chosen(command, name, every=every, first=7 * [*MISHAPS].index(name)):
-        products.suffer(command, name, number, moment, tally, back=(number + len(moment)) % 2 == 0)
-    record("product_mishaps", tally.histories)
-    record("product_runs", tally.runs)
+    for number, moment in chosen(command, name, every=every, first=7 * [*MISHAPS].index(name)):
+        suffer(command, name, number, moment, back=(number + len(moment)) % 2 == 0)
 
 
 @table(
@@ -54,23 +49,15 @@ def test_a_mishap_at_any_step_is_told_truthfully(command: Command, name: str, ev
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_what_a_kill_at_any_write_interrupted_can_be_mended(moment: Moment, command: Command, *, back: bool) -> None:
     """Killed at every write: a rerun or a revert ends well."""
-    tally = Tally()
-    for step in products.steps(command):
-        if step.write and step.moment == moment:
-            products.suffer(command, "a kill", step.number, moment, tally, back=back)
-    assert set(tally.endings) == {KILLED}
-    record("memory_kill_points", tally.histories)
+    writes = [step.number for step in steps(command) if step.write and step.moment == moment]
+    assert {suffer(command, "a kill", number, moment, back=back) for number in writes} == {KILLED}
 
 
 @CHOICE
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_lost_reply_never_ends_a_run(moment: Moment, *, every: bool) -> None:
     """The reply to any one write gets lost, applied or not: the run reads what happened and goes on to its end."""
-    tally = Tally()
-    for write in points(every=every):
-        products.suffer("forward", "a lost reply", write.number, moment, tally)
-    assert set(tally.endings) == {DONE}
-    record("memory_faults", tally.histories)
+    assert {suffer("forward", "a lost reply", write.number, moment) for write in points(every=every)} == {DONE}
 
 
 @CHOICE
@@ -79,41 +66,28 @@ def test_a_lost_reply_never_ends_a_run(moment: Moment, *, every: bool) -> None:
 )
 def test_an_error_at_any_write_is_told_truthfully(name: str, *, every: bool) -> None:
     """One write fails: what the exit code says of the cluster is so, and a rerun and a revert end well."""
-    tally = Tally()
     for write in points(every=every):
-        products.suffer("forward", name, write.number, "before", tally)
-    record("memory_faults", tally.histories)
+        suffer("forward", name, write.number, "before")
 
 
 @pytest.mark.parametrize("name", ["a missing right", "a bug of ours", "too little memory", "two signals"])
 def test_a_first_patch_that_never_arrives_has_written_nothing(name: str) -> None:
     """It was sent, and the cluster is as before with the operator at work: exit 1 or 3 is the truth."""
-    tally = Tally()
-    products.suffer("forward", name, products.first_patch(), "before", tally)
-    assert set(tally.endings) <= {FAILED, REFUSED}
-    record("product_mishaps", tally.histories)
-    record("product_runs", tally.runs)
+    assert suffer("forward", name, first_patch(), "before") in {FAILED, REFUSED}
 
 
 @pytest.mark.parametrize("command", ["forward", "revert"])
 def test_two_signals_once_the_record_is_closed_take_nothing_away(command: Command) -> None:
     """All that was asked for was read, and record and operator are in order: that is exit 0."""
-    closing = [step for step in products.steps(command) if step.target == "configmaps/grove-migrator-run"][-1]
-    tally = Tally()
-    products.suffer(command, "two signals", closing.number, "after", tally)
-    assert set(tally.endings) == {DONE}
-    record("product_mishaps", tally.histories)
-    record("product_runs", tally.runs)
+    closing = [step for step in steps(command) if step.target == "configmaps/grove-migrator-run"][-1]
+    assert suffer(command, "two signals", closing.number, "after") == DONE
 
 
 @pytest.mark.parametrize(("first", "second"), [("forward", "revert"), ("revert", "forward")])
 def test_a_run_that_has_released_its_leases_can_be_undone(first: Command, second: Command) -> None:
     """A run reports what it last saw; a second one that begins after that is free to undo it."""
-    tally = Tally()
-    release = max(step.number for step in products.steps(first) if step.target.startswith("leases/"))
-    products.overtaken(first, second, release, "after", tally, alive=True)
-    record("product_double_runs", tally.histories)
-    record("product_runs", tally.runs)
+    release = max(step.number for step in steps(first) if step.target.startswith("leases/"))
+    overtaken(first, second, release, "after", alive=True)
 
 
 @EVERY
@@ -125,10 +99,7 @@ def test_a_second_command_at_any_step_of_the_first(
     first: Command, second: Command, moment: Moment, every: int, *, alive: bool
 ) -> None:
     """Both end truthfully, whichever has the Leases, and all that they leave is finished or undone by the next."""
-    tally = Tally()
-    numbers = [step.number for step in products.steps(first) if step.moment == moment]
+    numbers = [step.number for step in steps(first) if step.moment == moment]
     offset = 5 * COMMANDS.index(second) + 3 * alive
     for number in numbers[offset % every :: every]:
-        products.overtaken(first, second, number, moment, tally, alive=alive)
-    record("product_double_runs", tally.histories)
-    record("product_runs", tally.runs)
+        overtaken(first, second, number, moment, alive=alive)

@@ -39,20 +39,16 @@ class Ending(Protocol):
     def code(self) -> int: ...  # noqa: D102
 
 
-def lies(world: World, ending: Ending, *, stopped: bool = True) -> list[str]:
-    """Everything that is not as the exit code says; with ``stopped`` the run had stopped the operator.
-
-    For a migration of a cluster that was untouched before.
-    """
+def lies(world: World, ending: Ending) -> list[str]:
+    """Everything that is not as the exit code of a migration says, of a cluster that was untouched before."""
     found = world.grove()
     wrong = list(world.wrongs)
     if ending.code == DONE:
         wrong += _differences("done, but not migrated", found, world.after)
-        wrong += ["done, but the old operator may run"] if stopped and world.replicas else []
+        wrong += ["done, but the old operator may run"] if world.replicas else []
     elif ending.code in {FAILED, REFUSED, REVERTED}:
         wrong += _differences(f"exit {ending.code}, but not as before", found, world.before)
-        back = world.replicas == 1 or not stopped
-        wrong += [] if back else [f"exit {ending.code}, but replicas are {world.replicas}"]
+        wrong += [] if world.replicas == 1 else [f"exit {ending.code}, but replicas are {world.replicas}"]
     elif ending.code == LOST:
         wrong += [f"exit 4, but {name} is half migrated" for name in half_migrated(world)]
     elif ending.code not in {STUCK, KILLED}:

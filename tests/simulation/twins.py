@@ -1,13 +1,16 @@
-"""Two clusters in which the same happens, except that migrators run in the first one only."""
+"""Two clusters in which the same happens, except that migrators run in the first one only, and what must hold there."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final, TypeVar
 
 from testbed.trees import Object
 from tests.simulation import cluster, users, witness
-from tests.simulation.lines import ALPHA_9, ALPHA_11, Line
+from tests.simulation.operators import ALPHA_9, ALPHA_11, Line, would_roll
+from tests.simulation.process import KILLED, Ending
+from tests.simulation.truth import DONE, FAILED, LOST, NO_RECORD, REFUSED, REVERTED, STUCK
 from tests.simulation.witness import Lexicon, Witness
 from tests.simulation.world import World
 
@@ -153,6 +156,66 @@ class Twins:
         done = action(self.world), action(self.without)
         self.lexicon.learn(self.world.grove())
         return done
+
+    # --- what must hold ---------------------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """Check the invariants.
+
+        A migrator deletes no pod, changes no spec and creates nothing; it writes only hashes, the old or the new one
+        of that field, and only under the Lease. No object holds any other hash that was not there before. A commit
+        comes last.
+        """
+        none("wrong writes", self.witness.wrongs)
+        none("strange values", witness.strange(self.here, self.lexicon, self.others))
+        if not self.upgraded:  # an operator commits first, and then updates
+            none("early commits", witness.half_committed(self.here, self.lexicon))
+        self._next_operator_rolls_no_more()
+        if not self.upgraded:
+            self._old_operator_rolls_no_more()
+
+    def _next_operator_rolls_no_more(self) -> None:
+        """Of a committed set it replaces nothing, except pods that a user gave another hash."""
+        here, there = (_rolled(objects, cluster.TARGET, self.next_line) for objects in (self.here, self.there))
+        none("replaced by the next operator", witness.more(here, there, lambda name: set_in(name) not in self.odd))
+        safe = {name for name, pcs in self.sets.items() if witness.is_committed(pcs, self.lexicon)} - self.marked
+        none("replaced by the next operator, though committed", [name for name in here if set_in(name) in safe])
+
+    def _old_operator_rolls_no_more(self) -> None:
+        """Of every set once all is reverted; before that, of each set that is neither committed nor edited."""
+        here, there = (_rolled(objects, cluster.SOURCE, ALPHA_9) for objects in (self.here, self.there))
+        dirty = self.translated()
+        # An update that the old operator has begun continues beside half-migrated children. If it was interrupted here,
+        # it replaces later what it has replaced already in the other cluster.
+        going_on = _updating(self.here) if dirty or self.meddled else set()
+        safe = set(users.NAMES) - self.odd - going_on - (committed(dirty) | self.moved if dirty else set())
+        none("replaced by the old operator", witness.more(here, there, lambda name: set_in(name) in safe))
+        if not dirty and not self.meddled:
+            none("not as without us", witness.differences(self.here, self.there))
+
+    def claim(self, ending: Ending, *, revert: bool) -> None:
+        """Check that what an ending claims is true."""
+        assert ending.code in {DONE, FAILED, NO_RECORD, REFUSED, LOST, REVERTED, STUCK, KILLED}, str(ending)
+        # The run was killed or lost the Lease after everything was done and recorded.
+        closed = ending.code in {KILLED, LOST} and self.world.record_state == "done" and self.translated()
+        if (ending.code == DONE or closed) and not revert:
+            self.done, self.pending = True, False
+        left = self.left()
+        if ending.code == REVERTED and not self.done:
+            none(f"left by {ending}", left)
+        if self.world.replicas and ending.code != KILLED and not self.upgraded and not self.restored:
+            none(f"the old operator may run after {ending}, beside", left)
+
+
+def _rolled(objects: witness.Objects, scheme: str, line: Line) -> Counter[str]:
+    """How many pods of each PodClique an operator would replace."""
+    return witness.by_pod_clique(would_roll(objects, scheme, line))
+
+
+def _updating(objects: witness.Objects) -> set[str]:
+    """The sets with an update that has not ended, of their own or of a PodClique."""
+    found = ((key[2], item.get("status", {}).get("updateProgress")) for key, item in objects.items() if key[0] != "Pod")
+    return {set_in(name) for name, progress in found if progress and not progress.get("updateEndedAt")}
 
 
 def committed(translated: Iterable[witness.Spot]) -> set[str]:

@@ -5,25 +5,28 @@ Time moves with requests and sleeps only, and Leases are renewed at these, so th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import Any, Final
 
 from migrator import resources
 from migrator.exact_json import JSONObject
 from migrator.run.leases import OWN_LEASE, micro_time
 from migrator.run.record import Recorder
+from testbed import operator_installation as installation
 from testbed.trees import Object
 from tests.simulation import cluster
-from tests.simulation.deployment import Controllers, image_of
-from tests.simulation.lines import ALPHA_11, Line
-from tests.simulation.operators import Operator
+from tests.simulation.operators import ALPHA_11, Line, Operator
 from tests.simulation.process import At, Ending, Process
 from tests.support.memory_objects import copied, timestamp
 from tests.support.memory_store import MemoryStore
 
 LONGER_THAN_A_LEASE: Final = 70.0
+_ENDING: Final = 2.0  # seconds from a pod's deletion to its end
 _LEASES: Final = (OWN_LEASE, cluster.LEASE)
+_THIEF: Final = "another_1"
 _START: Final = datetime(2026, 3, 1, tzinfo=UTC)
 
 
@@ -34,13 +37,11 @@ class World:
     of time. ``lag`` is after how many seconds the Deployment's controller acts on a change.
     """
 
-    def __init__(
-        self, objects: Sequence[Object] | None = None, *, replicas: int = 1, image: str = cluster.OLD_IMAGE
-    ) -> None:
+    def __init__(self, objects: Sequence[Object] | None = None, *, replicas: int = 1) -> None:
         self.seconds = self.lag = 0.0
         self.store = MemoryStore(now=self.now)
         found = cluster.trees() if objects is None else objects
-        for item in (*cluster.operator(replicas=replicas, image=image), *found):
+        for item in (*cluster.operator(replicas=replicas), *found):
             self.store.put(item)
         self.before = self.grove()
         self.after = cluster.migrated(self.before)
@@ -125,16 +126,16 @@ class World:
         transitions = (body.get("spec") or {}).get("leaseTransitions", -1) + 1
         self.store.put({**body, "spec": {**spec, "leaseTransitions": transitions}})
 
-    def steal_leases(self, thief: str = "another_1", *, seconds: int = 600) -> None:
+    def steal_leases(self, thief: str = _THIEF, *, seconds: int = 600) -> None:
         """Let another process hold both Leases, and as much time pass as ours would last."""
         for name in _LEASES:
             self.hand_lease_to(thief, seconds=seconds, name=name)
         self.advance(LONGER_THAN_A_LEASE)
 
-    def free_leases(self, thief: str = "another_1") -> None:
-        """Let that process let go of what it holds."""
+    def free_leases(self) -> None:
+        """Let the process that stole Leases let go of them."""
         for name in _LEASES:
-            if (self.lease(name).get("spec") or {}).get("holderIdentity") == thief:
+            if (self.lease(name).get("spec") or {}).get("holderIdentity") == _THIEF:
                 self.hand_lease_to("", seconds=1, name=name)
 
     def deploy(self, *, replicas: int, image: str | None = None) -> None:
@@ -166,3 +167,79 @@ class World:
     def run(self, fault: At | None = None, **options: Any) -> Ending:
         """Run one migrator to its end, or to its death."""
         return self.start(fault=fault).run(**options)
+
+
+@dataclass
+class Controllers:
+    """What goes on by itself: the Deployment makes and ends operator pods, and those take turns at the Lease."""
+
+    world: World
+    _images: dict[str, str] = field(default_factory=dict)
+    _dying: dict[str, float] = field(default_factory=dict)
+    _lease: tuple[JSONObject, float] = field(default_factory=lambda: ({}, 0.0))
+    _wanted: tuple[tuple[int, str], float] = ((0, ""), 0.0)
+    _names: Iterator[int] = field(default_factory=lambda: count(1))
+
+    def step(self) -> None:
+        """Go on to the present."""
+        store = self.world.store
+        body = store.read(resources.DEPLOYMENTS, cluster.NAMESPACE, cluster.DEPLOYMENT)
+        if (body.get("status") or {}).get("observedGeneration") != body["metadata"]["generation"]:
+            status = {"observedGeneration": body["metadata"]["generation"], "replicas": body["spec"]["replicas"]}
+            store.put({**body, "status": status})
+        self._end()
+        wanted = (body["spec"]["replicas"], image_of(body))
+        if self._wanted[0] != wanted:
+            self._wanted = (wanted, self.world.seconds)
+        if self.world.seconds - self._wanted[1] >= self.world.lag:
+            self._reconcile(*wanted)
+        self._elect()
+
+    @property
+    def _living(self) -> list[str]:
+        return [name for name in self._images if name not in self._dying]
+
+    def _end(self) -> None:
+        """Pods end some time after they were told to, and let go of the Lease."""
+        for name in [name for name, at in self._dying.items() if self.world.seconds >= at]:
+            del self._dying[name], self._images[name]
+            self.world.store.drop(resources.PODS, cluster.NAMESPACE, name)
+            if self.world.holder == _identity(name):
+                self.world.hand_lease_to("", seconds=1)
+
+    def _reconcile(self, replicas: int, image: str) -> None:
+        right = [name for name in self._living if self._images[name] == image]
+        for name in self._living:
+            if name not in right[:replicas]:
+                self.world.store.terminate(resources.PODS, cluster.NAMESPACE, name)
+                self._dying[name] = self.world.seconds + _ENDING
+        for _ in range(replicas - len(right)):
+            name = f"grove-operator-{next(self._names)}"
+            self._images[name] = image
+            self.world.store.put(installation.pod(image, name=name))
+
+    def _elect(self) -> None:
+        """The first living pod takes a Lease that is free or has not moved for its duration, and keeps it."""
+        spec = self.world.lease().get("spec") or {}
+        if spec != self._lease[0]:
+            self._lease = (spec, self.world.seconds)
+        if not self._living:
+            return
+        first = self._living[0]
+        holder, ours = spec.get("holderIdentity"), _identity(first)
+        expired = self.world.seconds - self._lease[1] >= spec.get("leaseDurationSeconds", 15)
+        if holder != ours and (not holder or expired):
+            self.world.hand_lease_to(ours)
+            holder = ours
+        if holder == ours:
+            self.world.on_awake(self._images[first])
+
+
+def image_of(deployment: JSONObject) -> str:
+    """The image that the pods of a Deployment run."""
+    return str(deployment["spec"]["template"]["spec"]["containers"][0]["image"])
+
+
+def _identity(pod: str) -> str:
+    """What an operator's pod writes into its Lease (client-go: host name, underscore, uuid)."""
+    return f"{pod}_0f3c"

@@ -28,6 +28,7 @@ from migrator.planning.tables import Table
 from testbed import trees
 from testbed.gangs import MAPPED
 from testbed.trees import PROGRESS, STARTED, State, grow
+from testbed.workloads import pod_clique_set
 
 JSON = dict[str, Any]
 
@@ -89,23 +90,16 @@ class World:
         cliques = copy.deepcopy([clique("front"), clique("work")] if cliques is None else list(cliques))
         for entry in cliques:
             entry["spec"]["replicas"] = pods
-        template: JSON = {
-            "cliques": cliques,
-            "cliqueStartupType": startup or "CliqueStartupTypeAnyOrder",
-            "terminationDelay": "4h0m0s",
-            "podCliqueScalingGroups": [
-                {"name": group, "cliqueNames": members, "replicas": group_replicas}
-                for group, members in ({"sg": ["work"]} if groups is None else groups).items()
-            ],
-        }
-        pcs: JSON = {
-            "apiVersion": "grove.io/v1alpha1",
-            "kind": "PodCliqueSet",
-            "metadata": {"name": name, "namespace": namespace},
-            "spec": {"replicas": replicas, "template": template},
-        }
-        if on_delete:
-            pcs["spec"]["updateStrategy"] = {"type": "OnDelete"}
+        members = {"sg": ["work"]} if groups is None else groups
+        pcs = pod_clique_set(
+            name,
+            cliques,
+            namespace=namespace,
+            replicas=replicas,
+            groups=[{"name": g, "cliqueNames": m, "replicas": group_replicas} for g, m in members.items()],
+            startup=startup or "CliqueStartupTypeAnyOrder",
+            on_delete=on_delete,
+        )
         lines = {fields: line for line, fields in reversed(PROGRESS.items())}
         line = MAPPED if maps else lines.get(tuple(progress), MAPPED)
         state = State(line, updated=bool(progress), pod_gangs=maps)

@@ -22,14 +22,14 @@ from migrator.exact_json import JSONObject
 from migrator.resources import Op, Resource
 from migrator.selectors import matches_labels
 from migrator.store import DryRun, Listing, Look, Write, in_turn
-from tests.support.api_validation import validate
 from tests.support.memory_objects import RESOURCES, SELF_SUBJECT_REVIEWS, Objects, copied, epoch
-from tests.support.server_patch import apply_ops, patched
+from tests.support.server_patch import apply_ops, patched, validate
 
 K = TypeVar("K")
 T = TypeVar("T")
 
 _BRIEF_GROUPS: Final = frozenset({"grove.io", "scheduler.grove.io"})
+_USER: Final = "system:serviceaccount:grove-system:grove-migrator"
 _OWN_METADATA: Final = ("uid", "name", "namespace", "creationTimestamp")
 
 
@@ -71,7 +71,7 @@ class MemoryStore(Objects):
 
     ``without`` names resources that are not installed. ``before`` and ``after`` are called for every request and may
     raise: before, it never arrived; after, it was applied and its answer got lost. ``requests`` are all that were
-    sent, oldest first. ``user`` is who we are.
+    sent, oldest first.
     """
 
     is_cluster = True
@@ -80,12 +80,10 @@ class MemoryStore(Objects):
         self,
         *objects: JSONObject,
         without: Collection[Resource] = (),
-        user: str = "system:serviceaccount:grove-system:grove-migrator",
         now: Callable[[], datetime] = epoch,
     ) -> None:
         super().__init__(*objects, now=now)
         self.dry_run = DryRun.NONE
-        self.user = user
         self.before: list[Hook] = []
         self.after: list[Hook] = []
         self.requests: list[Request] = []
@@ -175,7 +173,7 @@ class MemoryStore(Objects):
         name = metadata.get("name", "")
         with self._sent(Request("create", resource, namespace, name, body=copied(body), dry_run=self.dry_run)) as sent:
             if resource == SELF_SUBJECT_REVIEWS:
-                return {**wanted, "status": {"userInfo": {"username": self.user}}}
+                return {**wanted, "status": {"userInfo": {"username": _USER}}}
             with self._state.lock:
                 if "generateName" in metadata:
                     name = metadata.setdefault("name", f"{metadata['generateName']}{next(self._state.uids):05d}")

@@ -47,9 +47,9 @@ def read(file: BinaryIO) -> OperatorScheme:
     return operator(load(minor), machine=machine, sha256=digest(data), algorithm=algorithm)
 
 
-def binary(machine: str = "amd64", algorithm: str = "legacy", minor: str = "1.35", note: str = "") -> bytes:
+def binary(machine: str = "amd64", algorithm: str = "legacy", minor: str = "1.35") -> bytes:
     """A file that :func:`read` reads."""
-    return ELF + f" {machine} {algorithm} {minor} {note}".encode()
+    return ELF + f" {machine} {algorithm} {minor}".encode()
 
 
 def digest(data: bytes) -> str:

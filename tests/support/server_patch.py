@@ -1,4 +1,4 @@
-"""JSON Patch on an object in memory, every operation of it, with the API server's semantics.
+"""What the API server does with a write to an object: JSON Patch, every operation of it, and validation.
 
 The ``jsonpatch`` library does the work; where the server's own library differs from RFC 6902 it is followed
 (Kubernetes uses ``evanphx/json-patch``, ``v4/patch.go``): ``replace`` of an absent key creates it, ``test`` with null
@@ -7,23 +7,28 @@ asserts absence, and values are equal only if their JSON types and spellings are
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
 import jsonpatch
-from jsonpointer import EndOfList, JsonPointer, JsonPointerException
+from jsonpointer import EndOfList, JsonPointerException
 
-from migrator.errors import TestFailed
+from migrator.errors import ApiError, Rejected, TestFailed
 from migrator.exact_json import JSONObject, loads
-from migrator.resources import Op
+from migrator.resources import CONFIG_MAPS, EVENTS, LEASES, Op, Resource
 from migrator.stores.dump.patching import same
+from tests.support.memory_objects import copied
 
 _UNPROCESSABLE: Final = 422
+_LABEL_VALUE: Final = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+_MICRO_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
+_LARGEST_CONFIG_MAP: Final = 1024 * 1024  # Kubernetes: pkg/apis/core/types.go:MaxSecretSize, for ConfigMaps too
 
 
 def patched(document: JSONObject, ops: Sequence[Op], *, subresource: str = "") -> JSONObject:
-    """The object after the patch; ``document`` stays as it is and shares what the patch does not touch.
+    """The object after the patch; ``document`` stays as it is.
 
     As on the server, the main resource does not accept changes of ``status``, nor ``status`` any others: they are
     dropped in silence, while a ``test`` sees the whole object. Raises :class:`~migrator.errors.TestFailed` where any
@@ -39,37 +44,14 @@ def patched(document: JSONObject, ops: Sequence[Op], *, subresource: str = "") -
 
 def apply_ops(document: JSONObject, ops: Sequence[Op]) -> JSONObject:
     """The document after the operations, all of it open to change; else as :func:`patched`."""
-    working = document
-    for op in ops:
-        if op.op != "test":
-            working = _opened(working, JsonPointer(op.path).parts)
     try:
-        result = _ServerPatch([loads(op.text) for op in ops]).apply(working, in_place=True)
+        result = _ServerPatch([loads(op.text) for op in ops]).apply(copied(document), in_place=True)
     except (jsonpatch.JsonPatchException, JsonPointerException) as error:
         raise TestFailed(
             f"a test of the patch does not hold: {str(error)[:200]}", status=_UNPROCESSABLE, reason="Invalid"
         ) from error
     applied: JSONObject = result
     return applied
-
-
-def _opened(document: JSONObject, parts: Sequence[str]) -> JSONObject:
-    """The document with a copy of every container on the way to ``parts``, so that a change stays ours."""
-    root = dict(document)
-    here: Any = root
-    for part in parts[:-1]:
-        if isinstance(here, dict) and isinstance(here.get(part), dict | list):
-            here[part] = here[part].copy()
-            here = here[part]
-        elif isinstance(here, list) and part.isdecimal() and int(part) < len(here):
-            index = int(part)
-            if not isinstance(here[index], dict | list):
-                break
-            here[index] = here[index].copy()
-            here = here[index]
-        else:
-            break
-    return root
 
 
 class _Test(jsonpatch.TestOperation):
@@ -101,3 +83,44 @@ class _Replace(jsonpatch.ReplaceOperation):
 
 class _ServerPatch(jsonpatch.JsonPatch):
     operations = MappingProxyType({**jsonpatch.JsonPatch.operations, "test": _Test, "replace": _Replace})
+
+
+def validate(resource: Resource, body: JSONObject) -> None:
+    """Raises ``Rejected`` for what validation forbids, ``ApiError`` for what cannot be decoded.
+
+    These are the rules that a mistake of ours could run into; a refusal is not a failed test.
+    """
+    name = body["metadata"].get("name")
+    labels = body["metadata"].get("labels") or {}
+    if not isinstance(labels, dict):
+        raise Rejected(f"{name}: metadata.labels: {labels!r} is not a map", status=422, reason="Invalid")
+    for key, value in labels.items():
+        if not isinstance(value, str) or not _LABEL_VALUE.fullmatch(value):
+            raise Rejected(f"{name}: metadata.labels[{key}]: {value!r} is not a value", status=422, reason="Invalid")
+    if resource == LEASES:
+        _validate_lease(body)
+    elif resource == CONFIG_MAPS:
+        data = (*(body.get("data") or {}).values(), *(body.get("binaryData") or {}).values())
+        if sum(map(len, data)) > _LARGEST_CONFIG_MAP:
+            raise Rejected(f"{name}: data: Too long", status=422, reason="Invalid")
+    elif resource == EVENTS:
+        _validate_event(body)
+
+
+def _validate_lease(body: JSONObject) -> None:
+    spec = body.get("spec") or {}
+    for key in ("acquireTime", "renewTime"):
+        if key in spec and not _MICRO_TIME.fullmatch(str(spec[key])):
+            raise ApiError(f"spec.{key}: {spec[key]!r} has no six fraction digits", status=400, reason="BadRequest")
+    if spec.get("leaseDurationSeconds", 1) <= 0 or spec.get("leaseTransitions", 0) < 0:
+        raise Rejected("spec: must be positive", status=422, reason="Invalid")
+
+
+def _validate_event(body: JSONObject) -> None:
+    for key in ("action", "eventTime", "reportingController", "reportingInstance", "reason", "type"):
+        if not body.get(key):
+            raise Rejected(f"{key}: Required value", status=422, reason="Invalid")
+    if not _MICRO_TIME.fullmatch(body["eventTime"]):
+        raise ApiError("eventTime has no six fraction digits", status=400, reason="BadRequest")
+    if len(body.get("note", "")) > 1024 or len(body["reason"]) > 128:
+        raise Rejected("note or reason: Too long", status=422, reason="Invalid")

@@ -10,19 +10,21 @@ then it is gone. When the kubelet itself ends, it is as if the node were lost: i
 from __future__ import annotations
 
 import itertools
+import ssl
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
+from urllib.parse import urlsplit
 
-from testbed.controlplane.client import MERGE_PATCH, AnswerError, Object
+from testbed.controlplane.client import MERGE_PATCH, AnswerError, Client, Object
 from testbed.controlplane.server import ControlPlane
 from tests.support.pods.container import Container, Program, Span, State, image_of
-from tests.support.pods.logs import serving
-from tests.support.watch import DELETED, Handler, Watch
+from tests.support.watch import DELETED, Watch
 
 NODE: Final = "node"
 _NO_LONGER_SO: Final = (404, 409, 422)  # the pod is gone, or is another one by now: a later event says which
@@ -35,23 +37,16 @@ Programs = Callable[[Object], Program | None]
 class Kubelet:
     """Runs the pods of one API server, or of one namespace of it; a context manager.
 
-    ``containers`` are all that it has run, the oldest first. ``observe`` also sees every change of a pod, in order.
+    ``containers`` are all that it has run, the oldest first.
     """
 
     def __init__(
-        self,
-        control_plane: ControlPlane,
-        directory: Path,
-        programs: Programs,
-        *,
-        namespace: str = "",
-        observe: Handler | None = None,
+        self, control_plane: ControlPlane, directory: Path, programs: Programs, *, namespace: str = ""
     ) -> None:
         self.containers: list[Container] = []
         self._control_plane = control_plane
         self._directory = directory
         self._programs = programs
-        self._observe = observe
         self._client = control_plane.client()
         self._running: dict[str, Container] = {}
         self._started: set[str] = set()
@@ -60,7 +55,7 @@ class Kubelet:
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._watch = Watch(control_plane, self._client.kind("v1", "Pod").path(namespace or None), self._handle)
-        self._logs = serving(control_plane, NODE, self.log)
+        self._logs = _serving(control_plane, NODE, self.log)
 
     def __enter__(self) -> Self:
         self._logs.__enter__()
@@ -86,8 +81,6 @@ class Kubelet:
         return [span for found in self.containers if image_of(found.pod) == image for span in found.spans]
 
     def _handle(self, change: str, pod: Object) -> None:
-        if self._observe is not None:
-            self._observe(change, pod)
         if self._over.is_set():
             return
         try:
@@ -232,3 +225,53 @@ def _status(pod: Object, state: State, *, address: str) -> Object:
 def _names(container: Object) -> Object:
     image = container["image"]
     return {"name": container["name"], "image": image, "imageID": image, "containerID": f"test://{container['name']}"}
+
+
+@contextmanager
+def _serving(server: ControlPlane, node: str, log_of: Callable[[str], str]) -> Iterator[None]:
+    """A Node object whose kubelet serves logs, for `kubectl logs` and Helm; ``log_of`` has them by the pod's name."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            """Answer /containerLogs/<namespace>/<pod>/<container>."""
+            parts = urlsplit(self.path).path.strip("/").split("/")
+            found = parts[0] == "containerLogs" and len(parts) == 4
+            self.send_response(200 if found else 404)
+            self.end_headers()
+            self.wfile.write(log_of(parts[2]).encode() if found else b"")
+
+        def log_message(self, *_: object) -> None:
+            """Print nothing."""
+
+    listener = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    listener.socket = _tls(server.directory / "pki").wrap_socket(listener.socket, server_side=True)
+    thread = threading.Thread(target=listener.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    admin = server.client()
+    try:
+        _register(admin, node, listener.server_port)
+        yield
+    finally:
+        admin.close()
+        listener.shutdown()
+        listener.server_close()
+        thread.join()
+
+
+def _tls(pki: Path) -> ssl.SSLContext:
+    """The API server's own certificate will do: it does not ask kubelets for a particular one."""
+    certificate = pki / "server.crt"
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate if certificate.exists() else pki / "ca.crt", pki / "server.key")
+    return context
+
+
+def _register(admin: Client, name: str, port: int) -> None:
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
+    admin.apply(node)
+    status = {
+        "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
+    }
+    path = admin.kind_of(node).path(name=name, subresource="status")
+    admin.call("PATCH", path, {"status": status}, content_type=MERGE_PATCH)

@@ -67,12 +67,10 @@ class Volumes:
         if "projected" in volume:
             for source in volume["projected"]["sources"]:
                 yield from self._source(source)
-        elif "configMap" in volume:
-            yield from self._source({"configMap": {**volume["configMap"], "name": volume["configMap"]["name"]}})
+        elif "configMap" in volume or "downwardAPI" in volume:
+            yield from self._source(volume)
         elif "secret" in volume:
             yield from self._source({"secret": {**volume["secret"], "name": volume["secret"]["secretName"]}})
-        elif "downwardAPI" in volume:
-            yield from self._source({"downwardAPI": volume["downwardAPI"]})
         elif "emptyDir" not in volume:
             raise ValueError(f"volume {volume['name']} is of a kind that this kubelet does not know: {sorted(volume)}")
 
