@@ -22,7 +22,7 @@ def run(*command: str | Path, **options: Any) -> str:
     """What a command that must succeed prints."""
     done = subprocess.run(command, capture_output=True, text=True, check=False, **options)
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    return str(done.stdout)
 
 
 def build(directory: Path, target: str, source: Path = ROOT) -> Path:
@@ -69,7 +69,8 @@ def test_the_wheel_runs_where_nothing_else_of_the_project_is(tmp_path: Path) -> 
     wheel = build(tmp_path / "wheel", "wheel")
     home = tmp_path / "venv"
     venv.create(home, with_pip=False)
-    pip = [sys.executable, "-m", "pip", "--python", home / "bin" / "python"]
+    python = home / "bin" / "python"
+    pip = (sys.executable, "-m", "pip", "--python", str(python))
     run(*pip, "install", "--quiet", "--no-deps", "--no-index", wheel)
     [library] = (home / "lib").glob("python3*/site-packages")
     [dependencies] = {path for path in sys.path if path.endswith("site-packages") and (Path(path) / "click").is_dir()}
@@ -79,7 +80,7 @@ def test_the_wheel_runs_where_nothing_else_of_the_project_is(tmp_path: Path) -> 
     inside = partial(run, env=environment, cwd=tmp_path)
     for command in ("grove-migrator", "kubectl-grove_migrate"):
         assert __version__ in inside(command, "--version")
-    at = inside(home / "bin" / "python", "-c", "import migrator; print(migrator.__file__)")
+    at = inside(python, "-c", "import migrator; print(migrator.__file__)")
     assert at.startswith(str(library)), at
     assert "with it: 0" in inside("grove-migrator", "plan", "-f", DUMP, "--to", "v0.1.0-alpha.12-rc1")
 
