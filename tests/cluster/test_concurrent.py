@@ -15,7 +15,7 @@ import pytest
 from tests.conftest import SEED
 from tests.simulation import harm
 from tests.simulation.live import REQUEST_TIMEOUT, LiveCluster, Migrator
-from tests.simulation.proxy import Exchange, Fault, Seen
+from tests.simulation.proxy import Exchange, Fault, Schedule, Seen
 from tests.simulation.truth import DONE, LOST, REFUSED, REVERTED, STUCK, lies
 from tests.support.counts import record
 
@@ -33,18 +33,17 @@ def patient(live: LiveCluster) -> LiveCluster:
     return live.reset()
 
 
-class Hesitation:
-    """A schedule that lets one process wait before some of its requests, as a busy network does."""
+def hesitation(seed: str) -> Schedule:
+    """One process waits before every tenth request or so, the more rarely the longer, as on a busy network."""
+    chance = random.Random(seed)  # noqa: S311 - schedules, not secrets
+    lock = threading.Lock()
 
-    def __init__(self, seed: str) -> None:
-        self._chance = random.Random(seed)  # noqa: S311 - schedules, not secrets
-        self._lock = threading.Lock()
-
-    def __call__(self, _seen: Seen) -> Fault | None:
-        """Every tenth request or so is late, the more rarely the longer."""
-        with self._lock:
-            hesitates, seconds = self._chance.random() < 0.1, self._chance.random() ** 3
+    def schedule(_seen: Seen) -> Fault | None:
+        with lock:
+            hesitates, seconds = chance.random() < 0.1, chance.random() ** 3
         return _wait_first(seconds) if hesitates else None
+
+    return schedule
 
 
 def _wait_first(seconds: float) -> Fault:
@@ -96,21 +95,14 @@ def check_truth(live: LiveCluster, first: Migrator, second: Migrator) -> str:
 def start_both(live: LiveCluster, seed: str) -> tuple[Migrator, Migrator]:
     """Both start within two seconds of each other, and hesitate."""
     chance = random.Random(seed)  # noqa: S311 - schedules, not secrets
-    first = live.start(Hesitation(f"{seed} first"))
+    first = live.start(hesitation(f"{seed} first"))
     time.sleep(2 * chance.random() ** 2)
-    return first, live.start(Hesitation(f"{seed} second"))
+    return first, live.start(hesitation(f"{seed} second"))
 
 
-@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("number", [0, 1, 2, *(pytest.param(more, marks=pytest.mark.slow) for more in range(3, 53))])
 def test_one_of_two_runs_writes(patient: LiveCluster, number: int) -> None:
     """Started at about the same time, one migrates and the other waits for it, or says that it lost."""
-    check_together(patient, *start_both(patient, f"{os.environ[SEED]} {number}"))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", range(3, 53))
-def test_one_of_two_runs_writes_whatever_the_seed(patient: LiveCluster, number: int) -> None:
-    """The same for fifty more seeds."""
     check_together(patient, *start_both(patient, f"{os.environ[SEED]} {number}"))
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 import time
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from migrator.errors import AlreadyExists, LeaseLost, NotFound, Refused
-from migrator.exact_json import JSONObject
 from migrator.grove.model import POINTER_TEMPLATE_HASH_LABEL, Place, PodCliqueSet, Ref, Tree
 from migrator.planning.model import Change, Plan, SetHashes, TreePlan, TreeState
 from migrator.planning.patches import Patch
@@ -39,6 +38,7 @@ from migrator.stores.kube.store import KubeStore, connect
 from testbed import operator_installation as installed
 from testbed.controlplane.client import eventually
 from tests.cluster.helm.reader import shell
+from tests.cluster.manifests.site import made
 from tests.repo.pages import blocks
 from tests.support.small_cluster import context_of
 
@@ -105,20 +105,9 @@ def test_the_runbook_gives_up_a_parked_lease(
 def test_a_dead_operators_lease_is_taken_over(store: KubeStore, namespace: str) -> None:
     """A Lease as client-go leaves it on a kill, with a clock a year ahead, is waited out and taken."""
     ahead = micro_time(datetime.now(UTC) + timedelta(days=365))
-    spec = {
-        "holderIdentity": "grove-operator-7d4_1",
-        "leaseDurationSeconds": 2,
-        "acquireTime": ahead,
-        "renewTime": ahead,
-        "leaseTransitions": 4,
-    }
-    body = {
-        "apiVersion": LEASES.api_version,
-        "kind": LEASES.kind,
-        "metadata": {"name": LEASE, "namespace": namespace},
-        "spec": spec,
-    }
-    store.create(LEASES, namespace, body)
+    spec = {"holderIdentity": "grove-operator-7d4_1", "leaseDurationSeconds": 2, "leaseTransitions": 4}
+    spec |= {"acquireTime": ahead, "renewTime": ahead}
+    store.create(LEASES, namespace, made(LEASES.api_version, LEASES.kind, LEASE, namespace, spec=spec))
     leases = leases_of(store, namespace, "we_1")
     assert leases.look(LEASE).standing is Lease.HELD
     eventually(lambda: leases.look(LEASE).standing is Lease.FREE, what="the dead holder is not waited out")
@@ -149,11 +138,8 @@ def test_of_many_contenders_one_gets_it(store: KubeStore, namespace: str) -> Non
         if leases.look(OWN_LEASE).standing is Lease.OURS:
             held.append(identity)
 
-    threads = [threading.Thread(target=contend, args=(f"migrator_{number}",)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(120)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(contend, [f"migrator_{number}" for number in range(8)]))
     assert held == [spec_of(store, namespace)["holderIdentity"]]
 
 
@@ -213,11 +199,11 @@ def installation(store: KubeStore, namespace: str) -> Iterator[operator.Operator
     """The chart's Deployment and its configuration."""
     store.create(CONFIG_MAPS, namespace, {**installed.config_map(namespace=namespace), "immutable": True})
     body = installed.deployment(installed.image("v0.1.0-alpha.9"), namespace=namespace)
-    made = store.create(DEPLOYMENTS, namespace, body)
+    uid = store.create(DEPLOYMENTS, namespace, body)["metadata"]["uid"]
     found = again(store, namespace)
     yield found
     pods = again(store, namespace).pods
-    store.delete(DEPLOYMENTS, namespace, "grove-operator", made["metadata"]["uid"])
+    store.delete(DEPLOYMENTS, namespace, "grove-operator", uid)
     for pod in pods:
         store.delete(PODS, pod.ref.namespace, pod.ref.name, pod.ref.uid)
 
@@ -225,11 +211,8 @@ def installation(store: KubeStore, namespace: str) -> Iterator[operator.Operator
 def owners_of_replicas(store: KubeStore, namespace: str) -> list[str]:
     """Who owns spec.replicas besides the manager that created the Deployment."""
     fields = store.get(DEPLOYMENTS, namespace, "grove-operator")["metadata"]["managedFields"]
-    return [
-        entry["manager"]
-        for entry in fields
-        if "f:replicas" in (entry["fieldsV1"].get("f:spec") or {}) and entry.get("subresource") == "scale"
-    ]
+    through_scale = [entry for entry in fields if entry.get("subresource") == "scale"]
+    return [entry["manager"] for entry in through_scale if "f:replicas" in (entry["fieldsV1"].get("f:spec") or {})]
 
 
 def test_the_operator_is_found_stopped_and_restored(
@@ -249,26 +232,20 @@ def test_the_operator_is_found_stopped_and_restored(
 def webhook(store: KubeStore, namespace: str) -> Iterator[str]:
     """The authorizer as the chart renders it, with nothing behind it, for this test's namespace only."""
     name = f"authorizer-webhook-{namespace}"
-    body: JSONObject = {
-        "apiVersion": VALIDATING_WEBHOOK_CONFIGURATIONS.api_version,
-        "kind": VALIDATING_WEBHOOK_CONFIGURATIONS.kind,
-        "metadata": {"name": name},
-        "webhooks": [
-            {
-                "name": admission.WEBHOOK,
-                "admissionReviewVersions": ["v1"],
-                "clientConfig": {"service": {"name": "grove-operator", "namespace": namespace, "path": "/x"}},
-                "failurePolicy": "Fail",
-                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
-                "objectSelector": {"matchLabels": {"app.kubernetes.io/managed-by": "grove-operator"}},
-                "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["pods"]}],
-                "sideEffects": "None",
-            }
-        ],
+    hook = {
+        "name": admission.WEBHOOK,
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": {"service": {"name": "grove-operator", "namespace": namespace, "path": "/x"}},
+        "failurePolicy": "Fail",
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+        "objectSelector": {"matchLabels": {"app.kubernetes.io/managed-by": "grove-operator"}},
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["pods"]}],
+        "sideEffects": "None",
     }
-    made = store.create(VALIDATING_WEBHOOK_CONFIGURATIONS, "", body)
+    kind = VALIDATING_WEBHOOK_CONFIGURATIONS
+    created = store.create(kind, "", made(kind.api_version, kind.kind, name, None, webhooks=[hook]))
     yield name
-    store.delete(VALIDATING_WEBHOOK_CONFIGURATIONS, "", name, made["metadata"]["uid"])
+    store.delete(kind, "", name, created["metadata"]["uid"])
 
 
 @pytest.fixture
@@ -282,11 +259,8 @@ def label_patch(store: KubeStore, namespace: str) -> Patch:
         "spec": {"containers": [{"name": "c", "image": "i"}], "automountServiceAccountToken": False},
     }
     with suppress(AlreadyExists):  # where no controller makes it
-        store.create(
-            SERVICE_ACCOUNTS, namespace, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
-        )
-    made = store.create(PODS, namespace, body)
-    ref = Ref("Pod", namespace, "p", made["metadata"]["uid"])
+        store.create(SERVICE_ACCOUNTS, namespace, made("v1", "ServiceAccount", "default", namespace))
+    ref = Ref("Pod", namespace, "p", store.create(PODS, namespace, body)["metadata"]["uid"])
     return Patch(ref, "", (Change(ref, Place.POD_LABEL, POINTER_TEMPLATE_HASH_LABEL, "444", "555"),))
 
 

@@ -8,7 +8,6 @@ dead run keeps others out for a minute, which the tests shorten once the write h
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, Literal
 
 import pytest
@@ -35,31 +34,20 @@ USAGE: Final = 2
 #: No fewer than an undisturbed run has; renewals of the Leases add a few.
 WRITES: Final = 40
 
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """Where and how to kill, and what comes afterwards."""
-
-    name: str
-    chosen: Callable[[], Callable[[Seen], bool]]
-    moment: str
-    way: Way
-
-
-#: Each kind of write, the commit records above all.
-CHOSEN: Final = [
-    Point("the first write", lambda: harm.write(1), "before", "revert"),
-    Point("the operator's replicas", lambda: harm.nth(1, "PATCH", "deployments/"), "after", "revert"),
-    Point("our Lease", lambda: harm.nth(1, "POST", "leases"), "after", "rerun"),
-    Point("the operator's Lease", lambda: harm.nth(2, "POST", "leases"), "after", "revert"),
-    Point("the tables", lambda: harm.nth(2, "POST", "configmaps"), "before", "rerun"),
-    Point("the first pod", lambda: harm.nth(1, "PATCH", "pods/"), "after", "revert"),
-    Point("the middle", lambda: harm.nth(3, "PATCH", "podcliques/"), "late", "rerun"),
-    Point("the first set", lambda: harm.nth(1, "PATCH", "podcliquesets/"), "after", "rerun"),
-    Point("the last set", lambda: harm.nth(3, "PATCH", "podcliquesets/"), "before", "revert"),
-    Point("the end in the record", lambda: harm.nth(2, "PATCH", RECORD), "before", "rerun"),
-    Point("the last write", lambda: harm.nth(3, "POST", "events"), "after", "revert"),
-]
+#: Each kind of write, the commit records above all: where and how to kill, and what comes afterwards.
+CHOSEN: Final[dict[str, tuple[Callable[[], Callable[[Seen], bool]], str, Way]]] = {
+    "the first write": (lambda: harm.write(1), "before", "revert"),
+    "the operator's replicas": (lambda: harm.nth(1, "PATCH", "deployments/"), "after", "revert"),
+    "our Lease": (lambda: harm.nth(1, "POST", "leases"), "after", "rerun"),
+    "the operator's Lease": (lambda: harm.nth(2, "POST", "leases"), "after", "revert"),
+    "the tables": (lambda: harm.nth(2, "POST", "configmaps"), "before", "rerun"),
+    "the first pod": (lambda: harm.nth(1, "PATCH", "pods/"), "after", "revert"),
+    "the middle": (lambda: harm.nth(3, "PATCH", "podcliques/"), "late", "rerun"),
+    "the first set": (lambda: harm.nth(1, "PATCH", "podcliquesets/"), "after", "rerun"),
+    "the last set": (lambda: harm.nth(3, "PATCH", "podcliquesets/"), "before", "revert"),
+    "the end in the record": (lambda: harm.nth(2, "PATCH", RECORD), "before", "rerun"),
+    "the last write": (lambda: harm.nth(3, "POST", "events"), "after", "revert"),
+}
 
 
 def check_rerun(live: LiveCluster) -> None:
@@ -106,10 +94,11 @@ def check(live: LiveCluster, moment: str, chosen: Callable[[Seen], bool], way: W
     return True
 
 
-@pytest.mark.parametrize("point", CHOSEN, ids=lambda point: f"{point.moment} {point.name}, {point.way}")
-def test_a_kill_at_a_chosen_write_is_repaired(live: LiveCluster, point: Point) -> None:
+@pytest.mark.parametrize("name", CHOSEN, ids=lambda name: f"{CHOSEN[name][1]} {name}, {CHOSEN[name][2]}")
+def test_a_kill_at_a_chosen_write_is_repaired(live: LiveCluster, name: str) -> None:
     """Killed at one write of each kind: no value is ever a third one, and a rerun or a revert ends well."""
-    assert check(live, point.moment, point.chosen(), point.way), "the run never came to that write"
+    chosen, moment, way = CHOSEN[name]
+    assert check(live, moment, chosen(), way), "the run never came to that write"
 
 
 @pytest.mark.slow

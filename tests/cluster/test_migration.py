@@ -29,9 +29,7 @@ from tests.support.counts import record
 from tests.support.small_cluster import context_of
 from tests.support.translation import new_hashes, translated
 
-pytestmark = pytest.mark.controlplane
-
-#: source, target, and the release line whose CRDs are installed
+#: Source, target, and the release line whose CRDs are installed.
 PAIRS = [
     ("legacy-1.33", "legacy-1.34", "alpha.3"),
     ("legacy-1.34", "legacy-1.35", "alpha.8"),
@@ -39,8 +37,11 @@ PAIRS = [
     ("legacy-1.34", "canonical-1.34", "alpha.9"),
     ("canonical-1.35", "legacy-1.35", "alpha.11"),
 ]
+pytestmark = [
+    pytest.mark.controlplane,
+    pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: f"{pair[0]}-to-{pair[1]}-on-{pair[2]}"),
+]
 OLD = "4567b"  # the hash of a template of long ago
-LABEL = "grove.io/pod-template-hash"
 
 
 @dataclass
@@ -61,14 +62,11 @@ class Cluster:
     def run(self, source: str, target: str, *, revert: bool = False, mode: DryRun = DryRun.NONE) -> RunResult:
         """A run as the command line starts it."""
         self.requests.clear()
-        options = RunOptions(
-            plan=PlanOptions(source=source, target=target), revert=revert, flags=OperatorFlags("default")
-        )
-        return loop.run(
-            self.store().in_dry_run(mode),
-            options,
-            context_of(time.monotonic, lambda: datetime.now(UTC), f"test-{time.monotonic_ns()}", threads=True),
-        )
+        plan = PlanOptions(source=source, target=target)
+        options = RunOptions(plan=plan, revert=revert, flags=OperatorFlags("default"))
+        identity = f"test-{time.monotonic_ns()}"
+        context = context_of(time.monotonic, lambda: datetime.now(UTC), identity, threads=True)
+        return loop.run(self.store().in_dry_run(mode), options, context)
 
     def writes(self) -> list[tuple[str, str]]:
         """The requests that may change something; asking who we are is a POST that stores nothing."""
@@ -88,13 +86,6 @@ class Cluster:
                 metadata.pop("managedFields", None)
                 found[item["kind"], metadata.get("namespace", ""), metadata["name"]] = item
         return found
-
-
-@pytest.fixture(params=PAIRS, ids=lambda pair: f"{pair[0]}-to-{pair[1]}-on-{pair[2]}")
-def pair(request: pytest.FixtureRequest) -> tuple[str, str, str]:
-    """A source, a target and a release line."""
-    chosen: tuple[str, str, str] = request.param
-    return chosen
 
 
 @pytest.fixture
@@ -160,16 +151,11 @@ def test_a_dry_run_on_the_server_changes_nothing(cluster: Cluster, pair: tuple[s
 def _sets(line: str) -> list[tuple[Object, State]]:
     """Standalone cliques, scaling groups started in order after a finished update, and OnDelete leftovers."""
     on_delete = line != "alpha.3"  # the field came with alpha.7
+    leftovers = {"frontend": OLD} if on_delete else {}
     return [
         (workloads.standalone("web", replicas=2), State(line)),
-        (
-            workloads.disaggregated("disagg", replicas=2, startup="CliqueStartupTypeInOrder"),
-            State(line, updated=True),
-        ),
-        (
-            workloads.standalone("patient", on_delete=on_delete),
-            State(line, updated=True, leftovers={"frontend": OLD} if on_delete else {}),
-        ),
+        (workloads.disaggregated("disagg", replicas=2, startup="CliqueStartupTypeInOrder"), State(line, updated=True)),
+        (workloads.standalone("patient", on_delete=on_delete), State(line, updated=True, leftovers=leftovers)),
     ]
 
 

@@ -80,10 +80,8 @@ def test_sigterm_may_come_at_any_request(live: LiveCluster, number: int) -> None
 @pytest.fixture(scope="module")
 def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """An API server that nobody else needs."""
-    server = ControlPlane(tmp_path_factory.mktemp("mortal"))
-    server.start()
-    yield server
-    server.stop()
+    with ControlPlane(tmp_path_factory.mktemp("mortal")) as server:
+        yield server
 
 
 def check_outage(mortal: ControlPlane, directory: Path, chosen: Callable[[Seen], bool]) -> int:

@@ -14,8 +14,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-import yaml
-
 from migrator.hashing import podcliqueset, schemes
 from testbed import workloads
 from testbed.controlplane.client import Object, eventually, job_end
@@ -24,7 +22,7 @@ from testbed.controlplane.server import ControlPlane
 from testbed.controlplane.trees import plant
 from testbed.gangs import MAPPED
 from testbed.trees import State
-from tests.cluster.manifests.site import NAMESPACE, NEW, OLD, WORKLOADS, Site, documents, of_kind
+from tests.cluster.manifests.site import NAMESPACE, NEW, OLD, WORKLOADS, Site, job_of
 from tests.node import images, traces
 from tests.node.real import IMAGE_VOLUME, SANDBOX, Node
 from tests.node.scenarios import Row
@@ -49,11 +47,9 @@ class Machine:
     def __init__(self, archives: Sequence[Path] = ()) -> None:
         self._home = tempfile.TemporaryDirectory(prefix="", dir=traces.home(os.environ[traces.VARIABLE]))
         home = Path(self._home.name)
+        gates = f"{IMAGE_VOLUME}=true"
         options = Options(
-            controller_manager=True,
-            controllers=_CONTROLLERS,
-            feature_gates=f"{IMAGE_VOLUME}=true",
-            apiserver_args=_APISERVER,
+            controller_manager=True, controllers=_CONTROLLERS, feature_gates=gates, apiserver_args=_APISERVER
         )
         self.server = ControlPlane(home / "server", options)
         names = [SANDBOX, *(f"{_OPERATOR}:{release}" for release in (OLD, NEW))]
@@ -144,14 +140,10 @@ class Scene:
 
     def run(self, *, name: str = JOB, memory: str = "", to: str = NEW, more: Sequence[str] = ()) -> None:
         """Create the Job of manifests/job.yaml, with our image and, if given, other arguments and another limit."""
-        [job] = of_kind(documents("job.yaml"), "Job")
-        job = yaml.safe_load(yaml.safe_dump(job))  # the documents are shared
-        job["metadata"]["name"] = name
+        job = job_of(name=name)
         [container] = job["spec"]["template"]["spec"]["containers"]
-        container["args"] = [
-            *(f"--to={to}" if found.startswith("--to=") else found for found in container["args"]),
-            *more,
-        ]
+        own = [f"--to={to}" if found.startswith("--to=") else found for found in container["args"]]
+        container["args"] = [*own, *more]
         if memory:
             container["resources"] = {"limits": {"memory": memory}, "requests": {"memory": memory, "cpu": "10m"}}
         self.client.create(job)
@@ -203,10 +195,10 @@ class Scene:
     def result(self, name: str = JOB) -> tuple[str, str]:
         """Wait for the Job's end: the condition that says so, and its reason."""
         try:
-            eventually(lambda: job_end(self.job(name)), what=f"the Job {name} does not end", seconds=_SECONDS)
+            eventually(lambda: job_end(self.site.job(name)), what=f"the Job {name} does not end", seconds=_SECONDS)
         except TimeoutError as error:
             raise TimeoutError(f"{error}: {[pod['status'] for pod in self.pods(name)]}") from error
-        found = job_end(self.job(name))
+        found = job_end(self.site.job(name))
         assert found is not None
         return found
 
@@ -244,10 +236,6 @@ class Scene:
         before = self.site.objects()
         yield
         assert _differences(self.site.objects(), before) == []
-
-    def job(self, name: str = JOB) -> Object:
-        """The Job."""
-        return self.client.get("batch/v1", "Job", name, NAMESPACE)
 
     def jobs(self) -> list[Object]:
         """All Jobs."""
@@ -308,10 +296,5 @@ def ended(pod: Object) -> Ended:
     [container] = pod["status"].get("containerStatuses") or [{}]
     state = container.get("state", {}).get("terminated") or {}
     conditions = {found["type"]: found.get("reason", "") for found in pod["status"].get("conditions", ())}
-    return Ended(
-        pod["metadata"]["name"],
-        state.get("exitCode", -1),
-        state.get("reason", ""),
-        state.get("message", ""),
-        conditions,
-    )
+    code, reason, message = state.get("exitCode", -1), state.get("reason", ""), state.get("message", "")
+    return Ended(pod["metadata"]["name"], code, reason, message, conditions)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 
 import pytest
 
@@ -33,6 +34,7 @@ def prepared(machine: Machine) -> Iterator[Scene]:
     """The cluster with CRDs, rights and policies."""
     site = Site(machine.server, machine.server.client(), machine.directory / "site")
     site.prepare()
+    site.grant()
     scene = Scene(machine, site)
     with scene.watched():
         yield scene
@@ -46,7 +48,7 @@ def recorded(prepared: Scene, request: pytest.FixtureRequest) -> Iterator[Scene]
     row = prepared.row(str(request.function.__doc__).partition(":")[0])
     if request.session.testsfailed == before:
         counts.record("node_scenarios", 1)
-        scenarios.record(request.node.name, row)
+        counts.keep(scenarios.VARIABLE, request.node.name, asdict(row))
         return
     sys.stdout.write(f"{row}\n")
     for pod in prepared.pods():

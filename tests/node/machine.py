@@ -1,7 +1,4 @@
-"""What a real node needs of this machine: root, Debian, and programs of a few packages.
-
-``python -m tests.node.machine`` prints in one sentence what is missing, and exits with 1 then.
-"""
+"""What a real node needs of this machine: root, Debian, and programs of a few packages."""
 
 from __future__ import annotations
 
@@ -51,9 +48,3 @@ def install() -> None:
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for command in (["update"], ["install", "--yes", "--no-install-recommends", *packages]):
         subprocess.run(["apt-get", "-qq", *command], env=environment, stdout=sys.stderr, check=True)
-
-
-if __name__ == "__main__":
-    reason = lacking()
-    if reason is not None:
-        sys.exit(reason)

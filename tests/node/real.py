@@ -63,6 +63,7 @@ class Node:
         self._server, self._home, self._archives = server, home, list(archives)
         self._cgroup = os.environ[traces.VARIABLE]
         self._program = str(NODE.binary())
+        self._kubeconfig = f"--kubeconfig={server.kubeconfig}"
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self) -> None:
@@ -72,7 +73,7 @@ class Node:
         self.start_containerd()
         self.start_kubelet()
         if "scheduler" not in self._running:
-            self._start("scheduler", self._program, "kube-scheduler", *self._client_flags(), "--leader-elect=false")
+            self._start("scheduler", self._program, "kube-scheduler", self._kubeconfig, "--leader-elect=false")
         with contextlib.closing(self._server.client()) as client:
             try:
                 eventually(lambda: _ready(client), what="the node is not ready", seconds=_READY_SECONDS)
@@ -103,7 +104,7 @@ class Node:
             "kubelet",
             self._program,
             "kubelet",
-            *self._client_flags(),
+            self._kubeconfig,
             f"--config={config}",
             f"--root-dir={self._home / 'kubelet'}",
             f"--cert-dir={self._home / 'pki'}",
@@ -175,14 +176,8 @@ class Node:
             "serializeImagePulls": False,
         }
 
-    def _client_flags(self) -> tuple[str, ...]:
-        return (f"--kubeconfig={self._server.kubeconfig}",)
-
-    def _ctr_command(self) -> list[str]:
-        return ["ctr", "--address", f"{self._home}/containerd.sock", "--namespace", "k8s.io"]
-
     def _ctr(self, *arguments: str, check: bool = True) -> str:
-        command = [*self._ctr_command(), *arguments]
+        command = ["ctr", "--address", f"{self._home}/containerd.sock", "--namespace", "k8s.io", *arguments]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if check and done.returncode != 0:
             raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}: {done.stderr[-2000:]}")

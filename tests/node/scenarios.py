@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-
-from tests.support import counts
 
 #: A file that rows are added to; docs/compatibility.md is made of the one beside this module.
 VARIABLE: Final = "GROVE_NODE_SCENARIOS"
@@ -31,16 +29,10 @@ class Row:
     cluster: str
 
 
-def record(name: str, row: Row) -> None:
-    """Add a scenario's row, by the name of its test, to the file that the environment names, if it names one."""
-    counts.keep(VARIABLE, name, asdict(row))
-
-
 def table(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """The table, in Markdown."""
-    return [*_HEAD, *(_line(row) for row in rows.values())]
-
-
-def _line(row: Mapping[str, Any]) -> str:
-    cells = [row["title"], ", ".join(row["pods"]), row["message"], row["job"], row["events"], row["cluster"]]
-    return f"| {' | '.join(cells)} |"
+    lines = list(_HEAD)
+    for row in rows.values():
+        cells = [row["title"], ", ".join(row["pods"]), row["message"], row["job"], row["events"], row["cluster"]]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines

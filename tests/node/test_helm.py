@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from testbed.controlplane.client import eventually
-from tests.cluster.helm.cluster import OPERATOR, RIGHTS, Cluster
-from tests.cluster.helm.release import Helm
-from tests.cluster.helm.wrapper import packed, wrapper
-from tests.cluster.manifests.site import NEW, OLD, documents
+from tests.cluster.helm.cluster import RIGHTS, Cluster
+from tests.cluster.helm.wrapper import OPERATOR, packed, wrapper
+from tests.cluster.manifests.site import NEW, OLD
 from tests.node import images
 from tests.node.cluster import Scene
 from tests.node.test_job import SECONDS, container_id
@@ -29,24 +28,27 @@ SLOW = ("--set", "grove-migrator.extraArguments={--qps=15}")  # so that a run ca
 @pytest.fixture
 def helm(prepared: Scene, tmp_path: Path) -> Iterator[Cluster]:
     """The cluster without anything of ours; afterwards the rights and policies of manifests/job.yaml are back."""
-    home = tmp_path / "home"
-    home.mkdir()
-    found = Cluster(prepared.site, Helm(prepared.site.server.kubeconfig, home), tmp_path)
+    found = Cluster(prepared.site, tmp_path)
     prepared.clear()
     found.clear()
     yield found
     prepared.delete_jobs()
     found.clear()
-    prepared.site.apply([item for item in documents("job.yaml") if item["kind"] != "Job"])
+    prepared.site.grant()
 
 
 @pytest.fixture
 def hooked(helm: Cluster, recorded: Scene) -> Cluster:
     """The wrapper chart of examples/helm/grove, with the old operator and sets as it leaves them."""
-    helm.succeed("install", "grove", str(wrapper("grove", helm.directory, OLD)), *replicas())
-    recorded.runs_operators(REPLICAS)
-    recorded.plant()
+    begin(helm, recorded, wrapper("grove", helm.directory, OLD), *replicas())
     return helm
+
+
+def begin(helm: Cluster, scene: Scene, chart: Path, *settings: str) -> None:
+    """Install an operator, and create sets as it leaves them."""
+    helm.succeed("install", "grove", str(chart), *settings)
+    scene.runs_operators(REPLICAS)
+    scene.plant()
 
 
 def replicas() -> tuple[str, str]:
@@ -63,9 +65,7 @@ def upgrade(helm: Cluster, *more: str) -> list[str]:
 
 def test_the_charts_job_migrates(helm: Cluster, recorded: Scene) -> None:
     """The chart as a release of its own: Helm returns when its Job's pod has ended with 0."""
-    helm.succeed("install", "grove", str(OPERATOR), *helm.grove(f"image.tag={OLD}"))
-    recorded.runs_operators(REPLICAS)
-    recorded.plant()
+    begin(helm, recorded, OPERATOR, *helm.grove(f"image.tag={OLD}"))
     with recorded.unharmed():
         chart = str(packed(helm.directory / "packed"))
         helm.succeed("install", "grove-migrator", chart, "--set", f"target={NEW}")
@@ -80,9 +80,7 @@ def test_the_target_is_read_from_its_image(helm: Cluster, recorded: Scene, tmp_p
     binary = built(Program())  # of the Kubernetes minor of NEW
     archive = images.of_program(tmp_path / "next.tar", [image], binary, "/manager", ["/manager"])
     recorded.machine.node.load(archive)
-    helm.succeed("install", "grove", str(OPERATOR), *helm.grove(f"image.tag={OLD}"))
-    recorded.runs_operators(REPLICAS)
-    recorded.plant()
+    begin(helm, recorded, OPERATOR, *helm.grove(f"image.tag={OLD}"))
     with recorded.unharmed():
         chart = str(packed(helm.directory / "packed"))
         helm.succeed("install", "grove-migrator", chart, "--set", f"targetBinary.image={image}")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from testbed.controlplane.client import MERGE_PATCH, eventually
-from tests.cluster.manifests.site import ACCOUNT, NAMESPACE, WORKLOADS, documents
+from tests.cluster.manifests.site import ACCOUNT, NAMESPACE, WORKLOADS, documents, made
 from tests.node.cluster import SLOW, Ended, Scene
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(600)]
@@ -118,7 +118,7 @@ def test_an_evicted_pod_is_not_counted_and_another_finishes(scene: Scene) -> Non
         *_, last = finish(scene)
     assert last.code == 0
     assert last.name != name
-    assert not scene.job()["status"].get("failed")
+    assert not scene.site.job()["status"].get("failed")
 
 
 def test_too_little_memory_is_a_failure_that_is_tried_again(scene: Scene) -> None:
@@ -139,7 +139,7 @@ def test_too_little_memory_is_a_failure_that_is_tried_again(scene: Scene) -> Non
         scene.run(memory=f"{low}Mi")
         eventually(lambda: len(scene.pods()) > 1, what="no second pod", seconds=SECONDS)
         first = scene.ends()[0]
-        assert scene.job()["status"]["failed"] >= 1
+        assert scene.site.job()["status"]["failed"] >= 1
         scene.delete_jobs()
         scene.run()
         *_, last = finish(scene)
@@ -192,7 +192,7 @@ def test_two_jobs_do_no_more_than_one(scene: Scene) -> None:
 
 def test_the_job_passes_pod_security_restricted(scene: Scene) -> None:
     """Pod Security "restricted" is enforced: the Job's pod is admitted and succeeds, and a plain pod is not."""
-    namespace = scene.client.get("v1", "Namespace", NAMESPACE)
+    namespace = made("v1", "Namespace", NAMESPACE, None)
     label = "pod-security.kubernetes.io/enforce"
     plain = {"metadata": {"name": "x"}, "spec": {"containers": [{"name": "x", "image": "busybox:1.36"}]}}
 
@@ -200,18 +200,14 @@ def test_the_job_passes_pod_security_restricted(scene: Scene) -> None:
         path = f"/api/v1/namespaces/{NAMESPACE}/pods"
         return scene.client.request("POST", path, plain, query={"dryRun": "All"}).status == 403
 
-    scene.client.patch(
-        {"apiVersion": "v1", "kind": "Namespace", **namespace}, {"metadata": {"labels": {label: "restricted"}}}
-    )
+    scene.client.patch(namespace, {"metadata": {"labels": {label: "restricted"}}})
     try:
         eventually(refused, what="a plain pod is admitted", seconds=SECONDS)
         with scene.unharmed():
             scene.run()
             [pod] = finish(scene)
     finally:
-        scene.client.patch(
-            {"apiVersion": "v1", "kind": "Namespace", **namespace}, {"metadata": {"labels": {label: None}}}
-        )
+        scene.client.patch(namespace, {"metadata": {"labels": {label: None}}})
     assert pod.code == 0
 
 

@@ -49,11 +49,10 @@ def test_a_cluster_can_do_what_the_bodies_ask(cluster: type[Any]) -> None:
     asked = {name: getattr(Cluster, name) for name in Cluster.__abstractmethods__}
     assert {"install", "tool", "ended", "create_set"} <= asked.keys()
     for name, wanted in asked.items():
-        own = inspect.signature(getattr(cluster, name)).parameters
-        for parameter in inspect.signature(wanted).parameters.values():
-            assert (own[parameter.name].kind, own[parameter.name].default) == (parameter.kind, parameter.default), name
-        added = [own[found] for found in own.keys() - inspect.signature(wanted).parameters.keys()]
-        assert all(found.default is not found.empty for found in added), name
+        own, parameters = (inspect.signature(found).parameters for found in (getattr(cluster, name), wanted))
+        for key, parameter in parameters.items():
+            assert (own[key].kind, own[key].default) == (parameter.kind, parameter.default), name
+        assert all(own[added].default is not inspect.Parameter.empty for added in own.keys() - parameters.keys()), name
 
 
 @pytest.mark.parametrize("failing", [("kind", "create"), ("kind", "load"), ("kubectl",)])
@@ -87,10 +86,7 @@ def test_the_image_is_built_as_the_environment_says(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize(
     ("build", "chart"),
-    [
-        (ALPHA_3, "oci://ghcr.io/nvidia/grove/grove-charts"),
-        (ALPHA_9, "oci://ghcr.io/ai-dynamo/grove/grove-charts"),
-    ],
+    [(ALPHA_3, "oci://ghcr.io/nvidia/grove/grove-charts"), (ALPHA_9, "oci://ghcr.io/ai-dynamo/grove/grove-charts")],
     ids=lambda found: getattr(found, "name", None),
 )
 def test_a_release_is_installed_from_where_it_was_published(
@@ -189,11 +185,8 @@ def test_each_small_set_hashes_otherwise_after_the_upgrade(pair: Pair) -> None:
 
 
 def _containers(pcs: Object) -> list[Object]:
-    return [
-        container
-        for clique in pcs["spec"]["template"]["cliques"]
-        for container in clique["spec"]["podSpec"]["containers"]
-    ]
+    cliques = pcs["spec"]["template"]["cliques"]
+    return [container for clique in cliques for container in clique["spec"]["podSpec"]["containers"]]
 
 
 def _without_exchanged(pcs: Object) -> Object:

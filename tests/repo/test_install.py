@@ -8,8 +8,9 @@ import sys
 import tarfile
 import venv
 import zipfile
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from migrator import __version__
 from tests.support.paths import ROOT
@@ -17,11 +18,16 @@ from tests.support.paths import ROOT
 DUMP: Final = ROOT / "examples" / "cluster.yaml"
 
 
+def run(*command: str | Path, **options: Any) -> str:
+    """What a command that must succeed prints."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False, **options)
+    assert done.returncode == 0, done.stderr
+    return str(done.stdout)
+
+
 def build(directory: Path, target: str, source: Path = ROOT) -> Path:
     """A distribution of a source tree, by the locked build backend."""
-    command = [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(directory)]
-    done = subprocess.run(command, cwd=source, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    run(sys.executable, "-m", "hatchling", "build", "-t", target, "-d", directory, cwd=source)
     [found] = [path for path in directory.iterdir() if path.suffix in {".whl", ".gz"}]
     return found
 
@@ -63,28 +69,20 @@ def test_the_wheel_runs_where_nothing_else_of_the_project_is(tmp_path: Path) -> 
     wheel = build(tmp_path / "wheel", "wheel")
     home = tmp_path / "venv"
     venv.create(home, with_pip=False)
-    install = [sys.executable, "-m", "pip", "--python", str(home / "bin" / "python"), "install", "--quiet"]
-    done = subprocess.run(
-        [*install, "--no-deps", "--no-index", str(wheel)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    python = home / "bin" / "python"
+    pip = (sys.executable, "-m", "pip", "--python", str(python))
+    run(*pip, "install", "--quiet", "--no-deps", "--no-index", wheel)
     [library] = (home / "lib").glob("python3*/site-packages")
     [dependencies] = {path for path in sys.path if path.endswith("site-packages") and (Path(path) / "click").is_dir()}
-    editable = Path(dependencies)
-    (library / "dependencies.pth").write_text(f"{_without_ourselves(editable, tmp_path)}\n", encoding="utf-8")
+    view = _without_ourselves(Path(dependencies), tmp_path)
+    (library / "dependencies.pth").write_text(f"{view}\n", encoding="utf-8")
     environment = {"PATH": f"{home / 'bin'}{os.pathsep}/usr/bin:/bin", "HOME": str(tmp_path)}
+    inside = partial(run, env=environment, cwd=tmp_path)
     for command in ("grove-migrator", "kubectl-grove_migrate"):
-        about = subprocess.run(
-            [command, "--version"], env=environment, cwd=tmp_path, capture_output=True, text=True, check=True
-        )
-        assert __version__ in about.stdout
-    where = [str(home / "bin" / "python"), "-c", "import migrator; print(migrator.__file__)"]
-    at = subprocess.run(where, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+        assert __version__ in inside(command, "--version")
+    at = inside(python, "-c", "import migrator; print(migrator.__file__)")
     assert at.startswith(str(library)), at
-    plan = ["grove-migrator", "plan", "-f", str(DUMP), "--to", "v0.1.0-alpha.12-rc1"]
-    done = subprocess.run(plan, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "with it: 0" in done.stdout
+    assert "with it: 0" in inside("grove-migrator", "plan", "-f", DUMP, "--to", "v0.1.0-alpha.12-rc1")
 
 
 def _without_ourselves(dependencies: Path, directory: Path) -> Path:

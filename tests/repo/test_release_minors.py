@@ -177,10 +177,7 @@ def test_modules_are_read_under_the_name_they_declare(
     [
         (go_mod(AI_DYNAMO, "v0.35.5"), (AI_DYNAMO, "1.35")),
         (f"module {AI_DYNAMO}\nrequire k8s.io/api v0.36.1 // indirect\n", (AI_DYNAMO, "1.36")),
-        (
-            f"module {AI_DYNAMO}\n// require k8s.io/api v0.1.0\nrequire (\nk8s.io/api v0.40.0\n)\n",
-            (AI_DYNAMO, "1.40"),
-        ),
+        (f"module {AI_DYNAMO}\n// require k8s.io/api v0.1.0\nrequire (\nk8s.io/api v0.40.0\n)\n", (AI_DYNAMO, "1.40")),
     ],
 )
 def test_requirement_is_found_however_it_is_written(text: str, expected: tuple[str, str]) -> None:

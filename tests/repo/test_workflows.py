@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,11 @@ def steps(path: Path) -> Iterator[dict[str, Any]]:
     """Every step of every job."""
     for job in jobs(path).values():
         yield from job["steps"]
+
+
+def scripts_of(jobs: Mapping[str, dict[str, Any]]) -> dict[str, str]:
+    """What each job runs in a shell."""
+    return {name: "\n".join(step.get("run", "") for step in job["steps"]) for name, job in jobs.items()}
 
 
 def test_there_is_one_for_changes_and_one_for_releases() -> None:
@@ -86,7 +91,7 @@ def test_changes_meet_other_api_servers_and_real_containers() -> None:
     """An L: every Python with one API server, the oldest Python with others; the Job on a node of ours and on kind."""
     found = jobs(ROOT / ".github" / "workflows" / "ci.yml")
     assert found["kubernetes"]["strategy"]["matrix"] == {"kubernetes": ["1.31", "1.36"]}
-    scripts = {name: "\n".join(step.get("run", "") for step in job["steps"]) for name, job in found.items()}
+    scripts = scripts_of(found)
     assert "KUBEBUILDER_ASSETS" in scripts["kubernetes"]
     assert "make node-test" in scripts["node"]
     assert "-m kind" in scripts["kind"]
@@ -108,12 +113,8 @@ def test_a_release_has_materials_signatures_and_provenance() -> None:
         name: {step["uses"].partition("@")[0] for step in job["steps"] if "uses" in step}
         for name, job in release.items()
     }
-    scripts = {name: "\n".join(step.get("run", "") for step in job["steps"]) for name, job in release.items()}
-    assert {name: release[name]["needs"] for name in ("wheel", "image", "chart")} == {
-        "wheel": "test",
-        "image": "test",
-        "chart": "image",
-    }
+    scripts, needs = scripts_of(release), {"wheel": "test", "image": "test", "chart": "image"}
+    assert {name: release[name]["needs"] for name in needs} == needs
     assert set(release["release"]["needs"]) == {"wheel", "image", "chart"} >= set(release["index"]["needs"])
     for name in ("wheel", "image"):
         assert {"anchore/sbom-action", "actions/attest-build-provenance"} <= used[name]

@@ -247,12 +247,7 @@ class Cluster(ABC):
         """Run the tool on this machine to its end, as the administrator."""
         began = time.monotonic()
         done = subprocess.run(
-            self.command(*arguments),
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=RUN_SECONDS,
+            self.command(*arguments), cwd=ROOT, capture_output=True, text=True, check=False, timeout=RUN_SECONDS
         )
         return Ran(done.returncode, done.stdout, done.stderr, time.monotonic() - began)
 
@@ -291,18 +286,6 @@ def sums(metrics: str) -> dict[str, float]:
     return found
 
 
-_SMALLEST: Final = {
-    "replicas": 1,
-    "template": {
-        "cliques": [
-            {
-                "name": "one",
-                "spec": {
-                    "roleName": "one",
-                    "replicas": 1,
-                    "podSpec": {"containers": [{"name": "one", "image": "busybox:1.36"}]},
-                },
-            }
-        ]
-    },
-}
+_POD_SPEC: Final = {"containers": [{"name": "one", "image": "busybox:1.36"}]}
+_CLIQUE: Final = {"name": "one", "spec": {"roleName": "one", "replicas": 1, "podSpec": _POD_SPEC}}
+_SMALLEST: Final = {"replicas": 1, "template": {"cliques": [_CLIQUE]}}

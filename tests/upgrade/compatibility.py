@@ -49,33 +49,31 @@ def page(
 def _node_row(pair: Pair, by: str, result: Mapping[str, Any] | None) -> str:
     ends = [*(build.title for build in pair.builds), by]
     if result is None:
-        return f"| {' | '.join([*ends, 'not run', *[''] * 6])} |"
+        return _line(*ends, "not run", *[""] * 6)
     without = "" if result["without"] is None else str(result["without"])
     if result["stalled_of"] is not None:
         without += f" of {result['stalled_of']}, then the update stood still for 180 s and was given up"
-    counted = [str(result["sets"]), str(result["pods"]), without, str(result["with_tool"])]
-    times = [f"{result[name]:g} s" for name in ("run_seconds", "downtime_seconds", "soak_seconds")]
-    return f"| {' | '.join([*ends, *counted, *times])} |"
+    quiet = f"{result['soak_seconds']:g} s"
+    return _line(*ends, result["sets"], result["pods"], without, result["with_tool"], *_times(result), quiet)
 
 
 def _row(pair: Pair, result: Mapping[str, Any] | None) -> str:
-    source, target = (build.title for build in pair.builds)
-    if source == target or pair.builds[0].crds == pair.builds[1].crds:
+    source, target = pair.builds
+    crds = "before the run" if pair.crds_first else "after the run"
+    if source.crds == target.crds:
         crds = "no"
-    else:
-        crds = "before the run" if pair.crds_first else "after the run"
     if result is None:
-        missing = ["not run: no binary", *[""] * 5]
-        return f"| {' | '.join((source, target, crds, *missing))} |"
-    cells = [
-        source,
-        target,
-        crds,
-        *(str(result[name]) for name in ("sets", "pods", "without", "with_tool")),
-        f"{result['run_seconds']:g} s",
-        f"{result['downtime_seconds']:g} s",
-    ]
-    return f"| {' | '.join(cells)} |"
+        return _line(source.title, target.title, crds, "not run: no binary", *[""] * 5)
+    counted = (result[name] for name in ("sets", "pods", "without", "with_tool"))
+    return _line(source.title, target.title, crds, *counted, *_times(result))
+
+
+def _times(result: Mapping[str, Any]) -> list[str]:
+    return [f"{result[name]:g} s" for name in ("run_seconds", "downtime_seconds")]
+
+
+def _line(*cells: object) -> str:
+    return f"| {' | '.join(map(str, cells))} |"
 
 
 def main() -> None:

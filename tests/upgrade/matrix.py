@@ -57,9 +57,10 @@ class Pair:
         """The two builds."""
         return BUILDS[self.source], BUILDS[self.target]
 
-    def need(self) -> None:
-        """Skips where one of the two cannot run."""
+    def need(self) -> tuple[Build, Build]:
+        """The two builds; skips where one of them cannot run."""
         need(self.source, self.target)
+        return self.builds
 
 
 _ALPHA_3, _ALPHA_9, _ALPHA_11 = "v0.1.0-alpha.3", "v0.1.0-alpha.9", "v0.1.0-alpha.11"
@@ -79,6 +80,8 @@ CANONICAL_TO_LEGACY: Final = Pair(
     ),
 )
 
+#: An old and a newer upgrade, where one of each kind is enough.
+TWO: Final = (Pair(_ALPHA_3, _ALPHA_3_NEWER), Pair(_ALPHA_9, _ALPHA_11))
 PAIRS: Final = (
     Pair(_ALPHA_3, _ALPHA_3_NEWER),
     Pair(_ALPHA_3, _ALPHA_3_NEWER, crds_first=True),
@@ -170,8 +173,8 @@ def change_template(cluster: Cluster, name: str, clique: int, value: str) -> Non
     cluster.patch(photo.SET, name, [patch])
 
 
-def without_tool(cluster: Cluster, pair: Pair) -> tuple[Photo, set[str], set[str]]:
-    """Upgrade without the tool; returns the state before, the pods whose hash the target thinks wrong, and those gone.
+def without_tool(cluster: Cluster, pair: Pair) -> tuple[set[str], set[str]]:
+    """Upgrade without the tool; returns the pods whose hash the target thinks wrong, and those that are gone.
 
     The pods are uids. Those of a set under OnDelete are not the operator's to replace, whatever their hash is.
     """
@@ -191,7 +194,7 @@ def without_tool(cluster: Cluster, pair: Pair) -> tuple[Photo, set[str], set[str
             time.sleep(soak())
             after = cluster.settle()
             assert diary.deleted == []
-    return before, outdated, before.pods().keys() - after.pods().keys()
+    return outdated, before.pods().keys() - after.pods().keys()
 
 
 def _rolled(cluster: Cluster, wanted: set[str]) -> Photo:
@@ -245,7 +248,7 @@ def a_change_rolls_what_it_should(cluster: Cluster, pair: Pair) -> None:
 def upgrade_twice(pair: Pair, new: Callable[[str], AbstractContextManager[Cluster]]) -> Result:
     """Upgrade in one new cluster without the tool, and in another with it and on; ``new`` makes them by name."""
     with new("without") as cluster:
-        _, outdated, gone = without_tool(cluster, pair)
+        outdated, gone = without_tool(cluster, pair)
         if pair.unrest:  # the target's own, if it is there without the tool
             a_change_rolls_what_it_should(cluster, pair)
     assert outdated or not pair.recreates

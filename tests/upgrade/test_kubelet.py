@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.controlplane.client import Client, Object, eventually
+from testbed.controlplane.client import Client, Object, eventually, job_end
 from testbed.controlplane.server import ControlPlane
 from tests.support.pods.container import Program, image_of
 from tests.support.pods.kubelet import Kubelet
@@ -25,13 +25,12 @@ def client(managed_control_plane: ControlPlane) -> Iterator[Client]:
     need()
     found = managed_control_plane.client()
     found.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-    account = found.kind("v1", "ServiceAccount")
-    path = account.path(NAMESPACE, "default")
-    eventually(lambda: found.request("GET", path).status == 200, what="the namespace has no ServiceAccount")
-    eventually(
-        lambda: found.request("GET", found.kind("v1", "ConfigMap").path(NAMESPACE, "kube-root-ca.crt")).status == 200,
-        what="the namespace has no CA",
-    )
+
+    def exists(kind: str, name: str) -> bool:
+        return found.request("GET", found.kind("v1", kind).path(NAMESPACE, name)).status == 200
+
+    eventually(lambda: exists("ServiceAccount", "default"), what="the namespace has no ServiceAccount")
+    eventually(lambda: exists("ConfigMap", "kube-root-ca.crt"), what="the namespace has no CA")
     yield found
     found.delete_namespace(NAMESPACE)
     found.close()
@@ -61,10 +60,7 @@ def deployment(name: str, spec: Object) -> Object:
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": {"name": name, "namespace": NAMESPACE},
-        "spec": {
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": spec},
-        },
+        "spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": spec}},
     }
 
 
@@ -106,15 +102,12 @@ def test_a_container_that_ends_is_started_again(client: Client, kubelet: Kubelet
     client.create(deployment("restless", pod_spec("exit 3")))
     eventually(lambda: len(kubelet.spans("script:1")) > 1, what="it was not started again")
     [pod] = client.list("v1", "Pod", NAMESPACE)
-    eventually(
-        lambda: (
-            client.get("v1", "Pod", pod["metadata"]["name"], NAMESPACE)["status"]["containerStatuses"][0][
-                "restartCount"
-            ]
-            > 0
-        ),
-        what="no restart is reported",
-    )
+
+    def restarts() -> int:
+        status = client.get("v1", "Pod", pod["metadata"]["name"], NAMESPACE)["status"]
+        return int(status["containerStatuses"][0]["restartCount"])
+
+    eventually(restarts, what="no restart is reported")
 
 
 @pytest.mark.parametrize(("code", "condition"), [(0, "Complete"), (3, "Failed")])
@@ -130,12 +123,10 @@ def test_a_job_learns_how_its_pod_ended(client: Client, kubelet: Kubelet, code: 
     }
     client.create(job)
 
-    def ended() -> bool:
-        found = client.get("batch/v1", "Job", f"ends-with-{code}", NAMESPACE)
-        conditions = found["status"].get("conditions") or ()
-        return any(c["type"] == condition and c["status"] == "True" for c in conditions)
+    def end() -> tuple[str, str]:
+        return job_end(client.get("batch/v1", "Job", f"ends-with-{code}", NAMESPACE)) or ("", "")
 
-    eventually(ended, what=f"the Job is not {condition}")
+    eventually(lambda: end()[0] == condition, what=f"the Job is not {condition}")
     [pod] = client.list("v1", "Pod", NAMESPACE)
     state = pod["status"]["containerStatuses"][0]["state"]["terminated"]
     assert (state["exitCode"], state["message"]) == (code, "the reason\n")

@@ -15,21 +15,20 @@ from tests.upgrade import photo
 from tests.upgrade.builds import Build
 from tests.upgrade.cluster import WORKLOADS
 from tests.upgrade.lab import Lab
-from tests.upgrade.matrix import Pair, prepare
+from tests.upgrade.matrix import TWO, Pair, prepare
 from tests.upgrade.photo import Photo
 
 pytestmark = pytest.mark.upgrade
 
 #: In what the newer builds differ, as the model knows it; the older ones are all like alpha.9 in that.
 LINES = {"v0.1.0-alpha.11": ALPHA_11, "v0.1.0-alpha.12-rc1": ALPHA_12_RC1}
-PAIRS = (Pair("v0.1.0-alpha.3", "v0.1.0-alpha.3-k8s-1.34"), Pair("v0.1.0-alpha.9", "v0.1.0-alpha.11"))
 FOREIGN: Final = "4567b"  # the hash of no template
 
 Change = tuple[Object, str, Any]  # an object, the subresource ("" for none), and a merge patch
 State = Callable[[Photo], Iterable[Change]]
 
 
-@pytest.fixture(scope="module", params=PAIRS, ids=lambda pair: pair.name)
+@pytest.fixture(scope="module", params=TWO, ids=lambda pair: pair.name)
 def rested(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Lab, Pair]]:
     """A cluster in which the first of a pair has no more to do; the last test leaves it to the other."""
     pair: Pair = request.param

@@ -51,13 +51,8 @@ def in_flight(now: Photo, name: str) -> bool:
 
 def unfinished(lab: Lab) -> Photo:
     """Every set in its state, with the source operator running."""
-    for pcs in (
-        _set("zero"),
-        _set("frozen"),
-        _set("latched"),
-        _set("both", group=1),
-        _set("behind", replicas=2, group=2),
-    ):
+    alone = (_set(name) for name in ("zero", "frozen", "latched"))
+    for pcs in (*alone, _set("both", group=1), _set("behind", replicas=2, group=2)):
         lab.create_set(pcs)
     lab.settle(lambda now: len(now.of(photo.SET)) == 5)
     for name in ("zero", "frozen", "both"):
@@ -81,9 +76,7 @@ def _latch(lab: Lab, name: str) -> None:
 
 def test_what_never_ends_refuses_nothing_and_costs_no_pod(tmp_path: Path) -> None:
     """alpha.9 to alpha.11 with five unfinished sets: planned and run without a refusal, no pod recreated."""
-    pair = Pair("v0.1.0-alpha.9", "v0.1.0-alpha.11")
-    pair.need()
-    source, target = pair.builds
+    source, target = Pair("v0.1.0-alpha.9", "v0.1.0-alpha.11").need()
     with Lab(tmp_path / "lab") as lab:
         lab.install(source)
         before = unfinished(lab)
@@ -116,9 +109,7 @@ def test_what_never_ends_refuses_nothing_and_costs_no_pod(tmp_path: Path) -> Non
 
 def test_an_update_in_flight_between_releases_that_hash_alike_refuses_nothing(tmp_path: Path) -> None:
     """alpha.11 to alpha.12-rc1 in mid-update: a run writes nothing and ends with 0, and the update goes on."""
-    pair = Pair("v0.1.0-alpha.11", "v0.1.0-alpha.12-rc1")
-    pair.need()
-    source, target = pair.builds
+    source, target = Pair("v0.1.0-alpha.11", "v0.1.0-alpha.12-rc1").need()
     with Lab(tmp_path / "lab") as lab:
         lab.install(source)
         lab.create_set(_set("zero"))
@@ -144,9 +135,7 @@ def test_an_update_that_replaces_nothing_stands_still_until_the_operator_restart
     # to 0, before it counts again. So the reconciliation that begins and ends the update stores no generation hash, and
     # no other one follows, because no pod changes. A PodClique that was never updated escapes if it is reconciled once
     # before its update begins: hence the change of a template.
-    pair = CANONICAL_TO_LEGACY
-    pair.need()
-    source, target = pair.builds
+    source, target = CANONICAL_TO_LEGACY.need()
     with Lab(tmp_path / "lab") as lab:
         lab.install(source)
         lab.create_set(samples.ordered())
@@ -156,7 +145,7 @@ def test_an_update_that_replaces_nothing_stands_still_until_the_operator_restart
         with lab.diary() as diary:
             lab.stop_operator()
             lab.install(target)
-            lab.settle(unrest=pair.may_leave, quiet=_QUIET)
+            lab.settle(unrest=CANONICAL_TO_LEGACY.may_leave, quiet=_QUIET)
             planned = json.loads(lab.tool("plan", "--to", "v0.1.0-alpha.9", "-o", "json").out)
             assert (planned["refusals"], [tree["state"] for tree in planned["trees"]]) == ([], ["migrate"])
             assert {"GM-102", "GM-103", "GM-109"} <= {warning["code"] for warning in planned["warnings"]}

@@ -2,35 +2,42 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from testbed.controlplane.client import Object, eventually, job_end
-from tests.cluster.helm.release import Helm
+from tests.cluster.helm.wrapper import OPERATOR, run
 from tests.cluster.manifests.site import Site
 
-OPERATOR: Final = Path(__file__).resolve().parent / "chart"
 RIGHTS: Final = "rbac.authorization.k8s.io/v1"
 
 
 @dataclass
 class Cluster:
-    """Helm's commands go to the operator's namespace; ``prefix`` is where Grove's values are in the chart."""
+    """Helm's commands go to the operator's namespace, and its files to a directory.
+
+    ``program`` is which helm, and ``chart`` what `install` and `upgrade` take, with ``flags``; ``prefix`` is where
+    Grove's values are in a chart.
+    """
 
     site: Site
-    helm: Helm
     directory: Path
     prefix: str = ""
     program: str = "helm4"
+    flags: tuple[str, ...] = ()
+    chart: Path = OPERATOR
     releases: list[str] = field(default_factory=list)
 
     def do(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """One command of helm in the operator's namespace."""
+        """One command of helm in the operator's namespace, however it ends."""
         if words[0] in {"install", "upgrade"}:
             self.releases.append(next(word for word in words[1:] if not word.startswith("-")))
-        return self.helm.run(self.program, *words, "--namespace", self.site.namespace)
+        home, kubeconfig = str(self.directory), str(self.site.server.kubeconfig)
+        environment = {"PATH": os.environ["PATH"], "HOME": home, "KUBECONFIG": kubeconfig}
+        return run(self.program, *words, "--namespace", self.site.namespace, env=environment)
 
     def succeed(self, *words: str) -> None:
         """One command of helm that must succeed."""
@@ -41,10 +48,37 @@ class Cluster:
         """Settings of Grove's chart: two replicas, and others."""
         return [word for value in ("replicaCount=2", *more) for word in ("--set", f"{self.prefix}{value}")]
 
+    def begin(self, release: str, chart: Path, *settings: str) -> dict[tuple[str, str], Object]:
+        """Install an operator, and return the sets as it leaves them."""
+        self.succeed("install", release, str(chart), *self.flags, *self.grove(*settings))
+        self.running(2)
+        self.site.plant()
+        return self.site.objects()
+
+    def install(self, tag: str) -> dict[tuple[str, str], Object]:
+        """Install an operator with this tag from the chart, and return the sets as it leaves them."""
+        return self.begin("grove", self.chart, f"image.tag={tag}")
+
+    def upgrade(self, tag: str, *more: str) -> subprocess.CompletedProcess[str]:
+        """Upgrade to an operator with this tag, and return how that ended."""
+        return self.do("upgrade", "grove", str(self.chart), *self.flags, *self.grove(f"image.tag={tag}"), *more)
+
+    def upgrade_to(self, tag: str, *more: str) -> None:
+        """Upgrade to an operator with this tag, which must succeed."""
+        done = self.upgrade(tag, *more)
+        assert done.returncode == 0, done.stderr
+
+    def image(self) -> str:
+        """The image of the operator that is installed."""
+        return str(self.site.deployment()["spec"]["template"]["spec"]["containers"][0]["image"])
+
     def tag(self) -> str:
         """The tag of the operator that is installed."""
-        deployment = self.site.admin.get("apps/v1", "Deployment", "grove-operator", self.site.namespace)
-        return str(deployment["spec"]["template"]["spec"]["containers"][0]["image"]).rpartition(":")[2]
+        return self.image().rpartition(":")[2]
+
+    def managers(self) -> set[str]:
+        """All field managers of the operator's Deployment."""
+        return {entry["manager"] for entry in self.site.deployment()["metadata"]["managedFields"]}
 
     def jobs(self) -> dict[str, str]:
         """How each of our Jobs ended."""
@@ -75,7 +109,5 @@ class Cluster:
         ):
             for item in self.ours(api_version, kind):
                 self.site.admin.delete(item)
-        eventually(self._empty, what="pods of the releases are still there")
-
-    def _empty(self) -> bool:
-        return not self.site.admin.list("v1", "Pod", self.site.namespace)
+        pods = ("v1", "Pod", self.site.namespace)
+        eventually(lambda: not self.site.admin.list(*pods), what="pods of the releases are still there")

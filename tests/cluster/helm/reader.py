@@ -57,8 +57,8 @@ class Reader:
         ours.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -m migrator "$@"\n', encoding="utf-8")
         ours.chmod(0o755)
         self._environment = {
-            "HOME": str(cluster.helm.home),
-            "KUBECONFIG": str(cluster.helm.kubeconfig),
+            "HOME": str(cluster.directory),
+            "KUBECONFIG": str(cluster.site.server.kubeconfig),
             "NAMESPACE": cluster.site.namespace,
             "MIGRATOR": str(packed(cluster.directory / "packed")),
             **variables,

@@ -13,8 +13,8 @@ from migrator import __version__
 from migrator.cli import cli
 from scripts import render_chart
 from testbed.controlplane.client import Object
-from tests.cluster.helm.wrapper import EXAMPLES, OURS, packed, run, wrapper
-from tests.cluster.manifests.site import NAMESPACE, documents, of_kind
+from tests.cluster.helm.wrapper import EXAMPLES, OURS, packed, template, wrapper
+from tests.cluster.manifests.site import NAMESPACE, arguments, by_name, documents, of_kind
 
 OLD, NEW = "v0.1.0-alpha.8", "v0.1.0-alpha.12-rc1"
 HOOK: Final = ("mode=hook", "helmTimeout=35m", "operator.image.repository=example.test/grove-operator")
@@ -22,37 +22,9 @@ HOOK: Final = ("mode=hook", "helmTimeout=35m", "operator.image.repository=exampl
 helms = pytest.mark.parametrize("helm", ["helm3", "helm4"])
 
 
-def template(
-    helm: str,
-    chart: Path,
-    *values: str,
-    namespace: str = NAMESPACE,
-    file: Path | None = None,
-    fails: str = "",
-    upgrade: bool = True,
-) -> list[Object]:
-    """What a chart renders with these values; or, if it is to fail, nothing, once the message has these words."""
-    settings = [word for value in values for word in ("--set", value)] + (["--values", str(file)] if file else [])
-    settings += ["--is-upgrade"] if upgrade else []
-    done = run(helm, "template", "grove-migrator", str(chart), "--namespace", namespace, *settings)
-    if fails:
-        assert done.returncode != 0
-        assert fails in done.stderr
-        return []
-    assert done.returncode == 0, done.stderr
-    return [item for item in yaml.safe_load_all(done.stdout) if item]
-
-
-def job(objects: list[Object], name: str = "grove-migrator") -> Object:
-    """The Job of that name."""
-    [found] = [item for item in of_kind(objects, "Job") if item["metadata"]["name"] == name]
-    return found
-
-
-def arguments(found: Object) -> list[str]:
-    """The command line of a Job."""
-    words: list[str] = found["spec"]["template"]["spec"]["containers"][0]["args"]
-    return words
+def job(objects: list[Object]) -> Object:
+    """The Job that migrates."""
+    return by_name(of_kind(objects, "Job"))["Job", "grove-migrator"]
 
 
 def hook(item: Object) -> str:
@@ -63,13 +35,6 @@ def hook(item: Object) -> str:
 def place(item: Object) -> tuple[str, str, str]:
     """Kind, name and namespace of an object."""
     return item["kind"], item["metadata"]["name"], item["metadata"].get("namespace", "")
-
-
-def every(objects: list[Object]) -> dict[tuple[str, str], Object]:
-    """Objects by kind and name; each is there once."""
-    found = {(item["kind"], item["metadata"]["name"]): item for item in objects}
-    assert len(found) == len(objects)
-    return found
 
 
 def test_the_templates_are_those_that_the_base_renders() -> None:
@@ -102,7 +67,7 @@ def test_each_mode_is_the_manifest_and_annotations(helm: str, name: str, values:
     installed = [item for item in rendered if not hook(item).startswith("post-upgrade")]
     for item in installed:
         assert item["metadata"].pop("annotations", None) or values[0] in {"mode=job", "mode=revert"}
-    assert every(installed) == every(manifest)
+    assert by_name(installed) == by_name(manifest)
 
 
 def test_a_release_of_its_own_waits_for_its_job() -> None:
@@ -153,7 +118,7 @@ def test_planners_get_their_roles_where_they_are_named(helm: str) -> None:
     subject = {"kind": "Group", "name": "grove-planners", "apiGroup": "rbac.authorization.k8s.io"}
     named = [f"planner.subjects[0].{key}={value}" for key, value in subject.items()]
     found = [item for item in template(helm, OURS, *values, *named) if item["metadata"]["name"] == name]
-    assert every(found) == every(documents("planner/planner.yaml"))
+    assert by_name(found) == by_name(documents("planner/planner.yaml"))
     moved = template(helm, OURS, *values, *named, "operator.namespace=elsewhere")
     [role] = [item for item in of_kind(moved, "Role") if item["metadata"]["name"] == name]
     assert role["metadata"]["namespace"] == "elsewhere"
@@ -187,7 +152,8 @@ def test_every_value_arrives(helm: str, tmp_path: Path) -> None:
     file = tmp_path / "values.yaml"
     file.write_text(yaml.safe_dump(values), encoding="utf-8")
     objects = template(helm, OURS, namespace="tools", file=file)
-    [container] = (pod := job(objects, "grove-migrator")["spec"]["template"]["spec"])["containers"]
+    pod = job(objects)["spec"]["template"]["spec"]
+    [container] = pod["containers"]
     assert container["image"] == f"example.test/gm@sha256:{'0' * 64}"
     assert container["imagePullPolicy"] == "Always"
     for name in ("imagePullSecrets", "nodeSelector", "tolerations", "affinity", "priorityClassName"):
@@ -207,7 +173,7 @@ def test_every_value_arrives(helm: str, tmp_path: Path) -> None:
     assert {"their-lease", "grove-operator-leader-election"} <= set(named["leases"])
     for binding in of_kind(objects, "RoleBinding", "ClusterRoleBinding"):
         assert [subject["namespace"] for subject in binding["subjects"]] == ["tools"]
-    own = every(objects)["ValidatingAdmissionPolicy", "grove-migrator-own"]
+    own = by_name(objects)["ValidatingAdmissionPolicy", "grove-migrator-own"]
     assert "'their-lease'" in str(own["spec"]["variables"])
     assert NAMESPACE not in yaml.safe_dump_all(objects)
 
@@ -228,13 +194,13 @@ def test_the_commands_of_every_mode_are_accepted() -> None:
 
 def test_a_target_without_a_name_is_read_from_its_binary() -> None:
     """An image is mounted as a volume, scheme.json from a ConfigMap; both at once are refused."""
-    mounted = job(template("helm4", OURS, "targetBinary.image=example.test/op:x"), "grove-migrator")
+    mounted = job(template("helm4", OURS, "targetBinary.image=example.test/op:x"))
     spec = mounted["spec"]["template"]["spec"]
     volume = {"name": "target", "image": {"reference": "example.test/op:x", "pullPolicy": "IfNotPresent"}}
     mount = {"name": "target", "mountPath": "/target", "readOnly": True}
     assert (spec["volumes"], spec["containers"][0]["volumeMounts"]) == ([volume], [mount])
     assert arguments(mounted)[:2] == ["run", "--to-binary=/target"]
-    mounted = job(template("helm4", OURS, "targetBinary.configMap=next"), "grove-migrator")
+    mounted = job(template("helm4", OURS, "targetBinary.configMap=next"))
     assert mounted["spec"]["template"]["spec"]["volumes"] == [{"name": "target", "configMap": {"name": "next"}}]
     assert arguments(mounted)[:2] == ["run", "--to-binary=/target/scheme.json"]
     template("helm4", OURS, "targetBinary.configMap=a,targetBinary.image=b", fails="targetBinary")
@@ -276,19 +242,9 @@ def test_the_job_is_over_before_helm_gives_up(patience: str, deadline: int, wait
 
 def test_a_rebuilt_image_is_named_twice() -> None:
     """Where the installed tag is not a release, target and targetImage together say what it is."""
-    words = arguments(
-        job(
-            template(
-                "helm4",
-                OURS,
-                *HOOK,
-                f"target={NEW}",
-                "operator.image.tag=mine",
-                "targetImage=example.test/grove-operator:mine",
-            )
-        )
-    )
-    assert {f"--to={NEW}", "--target-image=example.test/grove-operator:mine"} <= set(words)
+    image = "example.test/grove-operator:mine"
+    objects = template("helm4", OURS, *HOOK, f"target={NEW}", "operator.image.tag=mine", f"targetImage={image}")
+    assert {f"--to={NEW}", f"--target-image={image}"} <= set(arguments(job(objects)))
 
 
 @helms

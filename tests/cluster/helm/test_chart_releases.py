@@ -6,11 +6,10 @@ import shutil
 
 import pytest
 
-from tests.cluster.helm.cluster import OPERATOR, RIGHTS, Cluster
-from tests.cluster.helm.test_chart import template
-from tests.cluster.helm.wrapper import OURS, packed, wrapper
+from tests.cluster.helm.cluster import RIGHTS, Cluster
+from tests.cluster.helm.wrapper import OURS, packed, template, wrapper
 from tests.cluster.manifests.site import NEW, OLD
-from tests.cluster.manifests.test_rendered import apply_strictly
+from tests.cluster.manifests.test_rendered import assert_taken
 
 pytestmark = pytest.mark.controlplane
 
@@ -20,16 +19,13 @@ def test_a_release_of_its_own_before_the_upgrade(cluster: Cluster, helm: str) ->
     """Four commands: migrate, upgrade the operator, verify, uninstall. Each is over when Helm returns."""
     cluster.program = helm
     ours = str(packed(cluster.directory / "packed"))
-    cluster.succeed("install", "grove", str(OPERATOR), *cluster.grove(f"image.tag={OLD}"))
-    cluster.running(2)
-    cluster.site.plant()
-    before = cluster.site.objects()
+    before = cluster.install(OLD)
     cluster.succeed("upgrade", "--install", "grove-migrator", ours, "--set", f"target={NEW}")
     assert cluster.jobs() == {"grove-migrator": "Complete"}
     after = cluster.site.expected(before, OLD, NEW)
     assert cluster.site.objects() == after != before
     assert (cluster.site.replicas(), cluster.site.names("ConfigMap")[:1]) == (0, ["grove-migrator-run"])
-    cluster.succeed("upgrade", "grove", str(OPERATOR), *cluster.grove(f"image.tag={NEW}"))
+    cluster.upgrade_to(NEW)
     cluster.running(2)
     verify = ("--set", f"target={NEW}", "--set", "mode=verify", "--set", "verify.settle=60s")
     cluster.succeed("upgrade", "--install", "grove-migrator", ours, *verify)
@@ -47,10 +43,7 @@ def test_a_refused_run_fails_and_the_same_command_runs_it_again(cluster: Cluster
     """
     cluster.program = helm
     ours = str(packed(cluster.directory / "packed"))
-    cluster.succeed("install", "grove", str(OPERATOR), *cluster.grove(f"image.tag={OLD}"))
-    cluster.running(2)
-    cluster.site.plant()
-    before = cluster.site.objects()
+    before = cluster.install(OLD)
     again = ("upgrade", "--install", "grove-migrator", ours, "--timeout=105m", "--set")
     refused = cluster.do(*again, "target=v0.1.0-alpha.99")
     assert refused.returncode != 0
@@ -80,16 +73,13 @@ def test_a_wrapper_migrates_before_its_upgrade_and_before_its_rollback(
     import fails before anything is disturbed, and the check after the upgrade closes the record.
     """
     cluster.program, cluster.prefix = helm, prefix
-    charts = {tag: str(wrapper(kind, cluster.directory, tag)) for tag in (OLD, NEW)}
-    cluster.succeed("install", "platform", charts[OLD], *cluster.grove())
+    old, new = (wrapper(kind, cluster.directory, tag) for tag in (OLD, NEW))
+    before = cluster.begin("platform", old)
     assert cluster.jobs() == {}
-    cluster.running(2)
-    cluster.site.plant()
-    before = cluster.site.objects()
-    assert cluster.do("upgrade", "platform", charts[OLD], *cluster.grove(f"image.tag={NEW}")).returncode != 0
+    assert cluster.do("upgrade", "platform", str(old), *cluster.grove(f"image.tag={NEW}")).returncode != 0
     assert (cluster.jobs(), cluster.tag(), cluster.site.objects()) == ({}, OLD, before)
     check = ("--set", "grove-migrator.verify.enabled=true", "--set", "grove-migrator.verify.settle=60s")
-    cluster.succeed("upgrade", "platform", charts[NEW], *cluster.grove(), *check, "--timeout=35m")
+    cluster.succeed("upgrade", "platform", str(new), *cluster.grove(), *check, "--timeout=35m")
     after = cluster.site.expected(before, OLD, NEW)
     assert cluster.jobs() == {"grove-migrator": "Complete", "grove-migrator-verify": "Complete"}
     assert (cluster.tag(), cluster.site.objects(), cluster.site.names("ConfigMap")) == (NEW, after, [])
@@ -105,21 +95,18 @@ def test_a_pod_that_never_starts_is_over_before_helm_gives_up(cluster: Cluster) 
     The chart's times are made short here: ten seconds for the Job, of the 120 that Helm has.
     """
     cluster.prefix = "grove."
-    charts = {tag: wrapper("grove", cluster.directory, tag) for tag in (OLD, NEW)}
-    [archive] = (charts[NEW] / "charts").glob("grove-migrator-*.tgz")
-    shutil.unpack_archive(archive, charts[NEW] / "charts", filter="data")
+    old, new = (wrapper("grove", cluster.directory, tag) for tag in (OLD, NEW))
+    [archive] = (new / "charts").glob("grove-migrator-*.tgz")
+    shutil.unpack_archive(archive, new / "charts", filter="data")
     archive.unlink()
-    helpers = charts[NEW] / "charts" / "grove-migrator" / "templates" / "_helpers.tpl"
+    helpers = new / "charts" / "grove-migrator" / "templates" / "_helpers.tpl"
     text = helpers.read_text(encoding="utf-8")
     assert (text.count(" 1200"), text.count("sub $seconds 360")) == (1, 1)
     helpers.write_text(text.replace(" 1200", " 60").replace("$seconds 360", "$seconds 110"), encoding="utf-8")
-    cluster.succeed("install", "grove", str(charts[OLD]), *cluster.grove())
-    cluster.running(2)
-    cluster.site.plant()
-    before = cluster.site.objects()
+    before = cluster.begin("grove", old)
     nowhere = ("grove-migrator.helmTimeout=120s", "grove-migrator.nodeSelector.none=such")
     settings = [word for value in nowhere for word in ("--set", value)]
-    refused = cluster.do("upgrade", "grove", str(charts[NEW]), *cluster.grove(), *settings, "--timeout=120s")
+    refused = cluster.do("upgrade", "grove", str(new), *cluster.grove(), *settings, "--timeout=120s")
     assert refused.returncode != 0
     assert "DeadlineExceeded" in refused.stderr + str(cluster.ours("batch/v1", "Job"))
     assert cluster.jobs() == {"grove-migrator": "Failed"}
@@ -139,6 +126,4 @@ def test_a_pod_that_never_starts_is_over_before_helm_gives_up(cluster: Cluster) 
 def test_the_server_knows_every_field(cluster: Cluster, values: tuple[str, ...]) -> None:
     """A server-side apply with strict validation takes whatever the values make of the chart, and warns of nothing."""
     for item in template("helm4", OURS, *values, namespace=cluster.site.namespace):
-        answer = apply_strictly(cluster.site, item)
-        assert answer.status in {200, 201}, answer.body
-        assert "Warning" not in answer.headers
+        assert_taken(cluster.site, item)

@@ -2,63 +2,61 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
 
 import pytest
 
-from testbed.controlplane.client import eventually
-from tests.cluster.helm.release import NAME, Release, Way
-from tests.cluster.manifests.site import NAMESPACE, NEW, OLD, documents, of_kind
+from testbed.controlplane.client import Object, eventually
+from tests.cluster.helm.cluster import Cluster
+from tests.cluster.manifests.site import NAMESPACE, NEW, OLD, documents, job_of
 
 pytestmark = pytest.mark.controlplane
 
-HELM: Final = Way("helm4")
+
+@pytest.fixture
+def namespace() -> str:
+    """That of the manifests."""
+    return NAMESPACE
 
 
 @pytest.fixture
-def upgraded(release: Release) -> Release:
+def upgraded(cluster: Cluster) -> Cluster:
     """A release that the Job has migrated, with the new operator running."""
-    release.install(HELM, OLD)
-    release.site.plant()
-    carry_out(release, "job.yaml")
-    release.upgrade_to(HELM, NEW)
-    release.wait_for_pods()
-    return release
+    cluster.install(OLD)
+    carry_out(cluster, "job.yaml")
+    cluster.upgrade_to(NEW)
+    cluster.running(2)
+    return cluster
 
 
-def carry_out(release: Release, manifest: str) -> None:
+def carry_out(cluster: Cluster, manifest: str) -> None:
     """Apply a manifest, and wait until its Job is complete."""
-    objects = documents(manifest)
-    for item in objects:
-        release.site.admin.apply(item)
-    [job] = of_kind(objects, "Job")
-    name = job["metadata"]["name"]
-    eventually(lambda: "Complete" in _conditions(release, name), what=f"{name} is not complete", seconds=180)
+    for item in documents(manifest):
+        cluster.site.admin.apply(item)
+    name = job_of(manifest)["metadata"]["name"]
+    eventually(lambda: cluster.site.ended(name) == "Complete", what=f"{name} is not complete", seconds=180)
 
 
-def roll_back(release: Release) -> None:
+def roll_back(cluster: Cluster) -> None:
     """``helm rollback`` to the revision before, with the old operator running afterwards."""
-    done = release.helm.run(HELM.program, "rollback", NAME)
-    assert done.returncode == 0, done.stderr
-    deployment = release.deployment()["spec"]
-    [container] = deployment["template"]["spec"]["containers"]
-    assert (deployment["replicas"], container["image"]) == (2, f"example.test/grove-operator:{OLD}")
-    release.wait_for_pods()
+    cluster.succeed("rollback", "grove")
+    assert (cluster.site.replicas(), cluster.image()) == (2, f"example.test/grove-operator:{OLD}")
+    cluster.running(2)
 
 
-def test_the_reverse_job_before_the_rollback_brings_every_hash_back(upgraded: Release) -> None:
+def test_the_reverse_job_before_the_rollback_brings_every_hash_back(upgraded: Cluster) -> None:
     """The Job stops the new operator and translates everything back; the rollback then starts the old one."""
     site = upgraded.site
     migrated = site.objects()
     carry_out(upgraded, "revert.yaml")
     assert site.objects() == site.expected(migrated, NEW, OLD) != migrated
-    assert (upgraded.deployment()["spec"]["replicas"], site.operators()) == (0, [])
+    assert (site.replicas(), site.operators()) == (0, [])
     roll_back(upgraded)
     assert site.objects() == site.expected(migrated, NEW, OLD)
 
 
 @pytest.mark.slow
-def test_a_rollback_alone_gives_the_new_hashes_to_the_old_operator(upgraded: Release) -> None:
+def test_a_rollback_alone_gives_the_new_hashes_to_the_old_operator(upgraded: Cluster) -> None:
     """The negative control: Helm goes back without a word, and every stored hash is one that alpha.9 does not compute.
 
     This is what ``--atomic``, ``--rollback-on-failure`` and a remediation of Flux do by themselves.
@@ -67,13 +65,10 @@ def test_a_rollback_alone_gives_the_new_hashes_to_the_old_operator(upgraded: Rel
     migrated = site.objects()
     roll_back(upgraded)
     assert site.objects() == migrated
-    stored = [item["status"]["currentGenerationHash"] for (kind, _), item in migrated.items() if kind == "PodCliqueSet"]
-    old = site.expected(migrated, NEW, OLD)
-    computed = [item["status"]["currentGenerationHash"] for (kind, _), item in old.items() if kind == "PodCliqueSet"]
+    stored, computed = _generation_hashes(migrated), _generation_hashes(site.expected(migrated, NEW, OLD))
     assert len(stored) == 2
-    assert not set(stored) & set(computed)
+    assert not stored & computed
 
 
-def _conditions(release: Release, name: str) -> set[str]:
-    status = release.site.admin.get("batch/v1", "Job", name, NAMESPACE)["status"]
-    return {condition["type"] for condition in status.get("conditions", ()) if condition["status"] == "True"}
+def _generation_hashes(objects: Mapping[tuple[str, str], Object]) -> set[str]:
+    return {item["status"]["currentGenerationHash"] for (kind, _), item in objects.items() if kind == "PodCliqueSet"}

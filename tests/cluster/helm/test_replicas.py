@@ -8,94 +8,110 @@ from typing import Final
 
 import pytest
 
-from tests.cluster.helm.release import Release, Way
+from testbed.controlplane.client import JSON_PATCH
+from tests.cluster.helm.cluster import Cluster
 from tests.cluster.manifests.site import NAMESPACE, NEW, OLD
 
 pytestmark = pytest.mark.controlplane
 
-HELM_3: Final = Way("helm3")
-SERVER_SIDE: Final = Way("helm4", ("--server-side=true",))
-CLIENT_SIDE: Final = Way("helm4", ("--server-side=false",))
+#: A helm, and its flags.
+HELM_3: Final = ("helm3",)
+SERVER_SIDE: Final = ("helm4", "--server-side=true")
+CLIENT_SIDE: Final = ("helm4", "--server-side=false")
 WAYS: Final = [
     pytest.param((HELM_3, HELM_3), id="helm 3"),
     pytest.param((SERVER_SIDE, SERVER_SIDE), id="helm 4 server-side"),
     pytest.param((CLIENT_SIDE, CLIENT_SIDE), id="helm 4 client-side"),
-    pytest.param((HELM_3, Way("helm4")), id="helm 4 after helm 3"),
+    pytest.param((HELM_3, ("helm4",)), id="helm 4 after helm 3"),
     pytest.param((HELM_3, SERVER_SIDE), id="helm 4 server-side after helm 3", marks=pytest.mark.slow),
 ]
 
 
-def image(release: Release) -> str:
-    """The operator's image."""
-    [container] = release.deployment()["spec"]["template"]["spec"]["containers"]
-    return str(container["image"])
+def go(cluster: Cluster, way: tuple[str, ...]) -> Cluster:
+    """Use this helm with these flags from now on."""
+    cluster.program, *flags = way
+    cluster.flags = tuple(flags)
+    return cluster
 
 
-def patch_replicas(release: Release, subresource: str | None) -> None:
+def replicas_owners(cluster: Cluster) -> list[tuple[str, str]]:
+    """Who owns ``spec.replicas`` of the Deployment: field managers and their operations."""
+    return [
+        (entry["manager"], entry["operation"])
+        for entry in cluster.site.deployment()["metadata"]["managedFields"]
+        if "f:replicas" in entry["fieldsV1"].get("f:spec", {})
+    ]
+
+
+def stop_operator(cluster: Cluster, subresource: str | None) -> None:
     """Set the operator's replicas to zero as `grove-migrator` does it, or on the Deployment itself."""
-    path = release.site.admin.kind("apps/v1", "Deployment").path(NAMESPACE, "grove-operator", subresource)
+    admin = cluster.site.admin
+    path = admin.kind("apps/v1", "Deployment").path(cluster.site.namespace, "grove-operator", subresource)
     body = [{"op": "replace", "path": "/spec/replicas", "value": 0}]
-    query = {"fieldManager": "grove-migrator"}
-    release.site.admin.call("PATCH", path, body, query=query, content_type="application/json-patch+json")
+    admin.call("PATCH", path, body, query={"fieldManager": "grove-migrator"}, content_type=JSON_PATCH)
 
 
-def migrate(release: Release, *flags: str) -> None:
+def migrate(cluster: Cluster, *flags: str) -> None:
     """``grove-migrator run`` as an administrator at a terminal starts it."""
-    command = [sys.executable, "-m", "migrator", "run", "--to", NEW, "--kubeconfig", str(release.helm.kubeconfig)]
-    done = subprocess.run([*command, *flags], capture_output=True, text=True, check=False)
+    where = ("--kubeconfig", str(cluster.site.server.kubeconfig))
+    command = [sys.executable, "-m", "migrator", "run", "--to", NEW, *where, *flags]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
+@pytest.fixture
+def namespace() -> str:
+    """Where `grove-migrator run` looks for the operator unless told otherwise."""
+    return NAMESPACE
+
+
 @pytest.mark.parametrize("way", WAYS)
-def test_the_upgrade_after_a_run_brings_the_operator_back(release: Release, way: tuple[Way, Way]) -> None:
+def test_the_upgrade_after_a_run_brings_the_operator_back(
+    cluster: Cluster, way: tuple[tuple[str, ...], tuple[str, ...]]
+) -> None:
     """A run stops two replicas and leaves no trace in the Deployment's managedFields; the upgrade starts two again."""
     first, second = way
-    release.install(first, OLD)
-    release.site.plant()
-    migrate(release, "--stop-operator")
-    assert (release.deployment()["spec"]["replicas"], release.site.operators()) == (0, [])
-    assert release.replicas_owners() == []
-    assert "grove-migrator" not in release.managers()
-    release.upgrade_to(second, NEW)
-    assert (release.deployment()["spec"]["replicas"], image(release)) == (2, f"example.test/grove-operator:{NEW}")
-    assert "grove-migrator" not in release.managers()
-    release.wait_for_pods()
+    go(cluster, first).install(OLD)
+    migrate(cluster, "--stop-operator")
+    assert (cluster.site.replicas(), cluster.site.operators()) == (0, [])
+    assert replicas_owners(cluster) == []
+    assert "grove-migrator" not in cluster.managers()
+    go(cluster, second).upgrade_to(NEW)
+    assert (cluster.site.replicas(), cluster.image()) == (2, f"example.test/grove-operator:{NEW}")
+    assert "grove-migrator" not in cluster.managers()
+    cluster.running(2)
 
 
-def test_a_zero_on_the_deployment_itself_would_conflict_server_side(release: Release) -> None:
+def test_a_zero_on_the_deployment_itself_would_conflict_server_side(cluster: Cluster) -> None:
     """The negative control: the same zero, written past ``/scale``, is owned, and Helm 4 stops at it."""
-    release.install(SERVER_SIDE, OLD)
-    patch_replicas(release, None)
-    assert ("grove-migrator", "Update") in release.replicas_owners()
-    upgraded = release.upgrade(SERVER_SIDE, NEW)
+    go(cluster, SERVER_SIDE).install(OLD)
+    stop_operator(cluster, None)
+    assert ("grove-migrator", "Update") in replicas_owners(cluster)
+    upgraded = cluster.upgrade(NEW)
     assert upgraded.returncode != 0
     assert 'conflict with "grove-migrator"' in upgraded.stderr
     assert ".spec.replicas" in upgraded.stderr
-    assert release.deployment()["spec"]["replicas"] == 0
+    assert cluster.site.replicas() == 0
 
 
-def test_a_zero_through_scale_does_not_conflict(release: Release) -> None:
+def test_a_zero_through_scale_does_not_conflict(cluster: Cluster) -> None:
     """The same request through ``/scale``, and nothing else in between: Helm 4 takes it back."""
-    release.install(SERVER_SIDE, OLD)
-    patch_replicas(release, "scale")
-    assert release.replicas_owners() == []
-    release.upgrade_to(SERVER_SIDE, NEW)
-    assert release.deployment()["spec"]["replicas"] == 2
+    go(cluster, SERVER_SIDE).install(OLD)
+    stop_operator(cluster, "scale")
+    assert replicas_owners(cluster) == []
+    cluster.upgrade_to(NEW)
+    assert cluster.site.replicas() == 2
 
 
 @pytest.mark.slow
-def test_two_helm_steps_need_nobody_else_to_touch_the_deployment(release: Release) -> None:
+def test_two_helm_steps_need_nobody_else_to_touch_the_deployment(cluster: Cluster) -> None:
     """The runbook's other way: Helm itself scales to zero with the old chart, and back with the new one."""
-    release.install(SERVER_SIDE, OLD)
-    release.site.plant()
-    release.replicas = 0
-    release.upgrade_to(SERVER_SIDE, OLD)
-    release.wait_for_pods()
-    generation = release.deployment()["metadata"]["generation"]
-    before = release.site.objects()
-    migrate(release)
-    assert release.site.objects() == release.site.expected(before, OLD, NEW)
-    assert release.deployment()["metadata"]["generation"] == generation
-    release.replicas = 2
-    release.upgrade_to(SERVER_SIDE, NEW)
-    assert (release.deployment()["spec"]["replicas"], image(release)) == (2, f"example.test/grove-operator:{NEW}")
+    before = go(cluster, SERVER_SIDE).install(OLD)
+    cluster.upgrade_to(OLD, "--set", "replicaCount=0")
+    cluster.running(0)
+    generation = cluster.site.deployment()["metadata"]["generation"]
+    migrate(cluster)
+    assert cluster.site.objects() == cluster.site.expected(before, OLD, NEW)
+    assert cluster.site.deployment()["metadata"]["generation"] == generation
+    cluster.upgrade_to(NEW)
+    assert (cluster.site.replicas(), cluster.image()) == (2, f"example.test/grove-operator:{NEW}")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.cluster.helm.cluster import RIGHTS, Cluster
@@ -14,29 +12,23 @@ from tests.repo.pages import blocks
 pytestmark = pytest.mark.controlplane
 
 OLD = "v0.1.0-alpha.8"
-
-
-def installed(cluster: Cluster, release: str, chart: Path) -> None:
-    """A release with two replicas of the old operator, and sets as it leaves them."""
-    cluster.succeed("install", release, str(chart), *cluster.grove())
-    cluster.running(2)
-    cluster.site.plant()
+#: By page: the release, where Grove's values are in its chart, what makes the chart, and the wrapper of examples/helm.
+CHARTS = {
+    "upgrade": ("grove", "", operator_chart, "grove"),
+    "dynamo": ("dynamo-platform", "grove.", platform_chart, "dynamo"),
+}
 
 
 @pytest.mark.parametrize(
-    ("page", "section", "helm"),
-    [("upgrade", "Helm", "helm4"), ("dynamo", "Bundled Grove", "helm3")],
+    ("page", "section", "helm"), [("upgrade", "Helm", "helm4"), ("dynamo", "Bundled Grove", "helm3")]
 )
 def test_migrate_upgrade_verify_and_back(cluster: Cluster, page: str, section: str, helm: str) -> None:
     """The three steps of a page, and its way back: every hash is translated, and the new operator has its replicas."""
-    make = operator_chart if page == "upgrade" else platform_chart
-    cluster.prefix = "" if page == "upgrade" else "grove."
+    release, cluster.prefix, make, _ = CHARTS[page]
     cluster.program = helm
     old, new = make(cluster.directory / "old", OLD), make(cluster.directory / "new", NEW)
-    release = "grove" if page == "upgrade" else "dynamo-platform"
     reader = Reader(cluster, helm, RELEASE=release, CHART=str(new), VERSION="1.4.0")
-    installed(cluster, release, old)
-    before = cluster.site.objects()
+    before = cluster.begin(release, old)
     after = cluster.site.expected(before, OLD, NEW)
     _, migrate, upgrade, verify, *_ = blocks(page, section)
     reader.type(migrate)
@@ -57,8 +49,7 @@ def test_the_platform_stops_grove_by_the_subcharts_value(cluster: Cluster) -> No
     old, new = (platform_chart(cluster.directory / name, tag) for name, tag in (("old", OLD), ("new", NEW)))
     variables = {"RELEASE": "dynamo-platform", "OLD_CHART": str(old), "CHART": str(new), "VERSION": "1.4.0"}
     reader = Reader(cluster, "helm4", **variables)
-    installed(cluster, "dynamo-platform", old)
-    before = cluster.site.objects()
+    before = cluster.begin("dynamo-platform", old)
     _, migrate, _, _, by_hand, _ = blocks("dynamo", "Bundled Grove")
     stop, start = by_hand.splitlines()
     reader.type("helm upgrade $RELEASE $OLD_CHART -n $NAMESPACE --reuse-values --set replicaCount=0")
@@ -74,12 +65,9 @@ def test_the_platform_stops_grove_by_the_subcharts_value(cluster: Cluster) -> No
 @pytest.mark.parametrize(("page", "section"), [("upgrade", "As a hook of Helm"), ("dynamo", "Bundled Grove")])
 def test_the_hook_takes_over_a_plain_release(cluster: Cluster, page: str, section: str) -> None:
     """A release of Grove's or Dynamo's own chart is upgraded to the wrapper, and migrated on the way."""
-    make, kind = (operator_chart, "grove") if page == "upgrade" else (platform_chart, "dynamo")
-    cluster.prefix = "" if page == "upgrade" else "grove."
-    release = "grove" if page == "upgrade" else "dynamo-platform"
+    release, cluster.prefix, make, kind = CHARTS[page]
     reader = Reader(cluster, "helm4", RELEASE=release, WRAPPER=str(wrapper(kind, cluster.directory, NEW)))
-    installed(cluster, release, make(cluster.directory / "old", OLD))
-    before = cluster.site.objects()
+    before = cluster.begin(release, make(cluster.directory / "old", OLD))
     reader.type(blocks(page, section)[-1])
     assert (cluster.jobs(), cluster.tag()) == ({"grove-migrator": "Complete"}, NEW)
     assert cluster.site.objects() == cluster.site.expected(before, OLD, NEW)
@@ -96,21 +84,13 @@ def test_reuse_values_would_start_the_old_operator(cluster: Cluster) -> None:
     assert cluster.tag() == NEW
 
 
-class TestKubectl:
-    """The manifests name their namespace."""
-
-    @pytest.fixture
-    def namespace(self) -> str:
-        """The one of the manifests."""
-        return "grove-system"
-
-    def test_the_job_by_kubectl_alone(self, cluster: Cluster) -> None:
-        """Delete, apply, wait; and the rights go when the upgrade is over."""
-        reader = Reader(cluster, "helm4", RELEASE="grove")
-        installed(cluster, "grove", operator_chart(cluster.directory / "old", OLD))
-        before = cluster.site.objects()
-        run, remove = blocks("upgrade", "kubectl")
-        reader.type(run)
-        assert cluster.site.objects() == cluster.site.expected(before, OLD, NEW)
-        reader.type(remove)
-        assert cluster.ours(RIGHTS, "ClusterRole") == []
+@pytest.mark.parametrize("namespace", ["grove-system"])
+def test_the_job_by_kubectl_alone(cluster: Cluster) -> None:
+    """Delete, apply, wait; and the rights go when the upgrade is over. The manifests name their namespace."""
+    reader = Reader(cluster, "helm4", RELEASE="grove")
+    before = cluster.begin("grove", operator_chart(cluster.directory / "old", OLD))
+    run, remove = blocks("upgrade", "kubectl")
+    reader.type(run)
+    assert cluster.site.objects() == cluster.site.expected(before, OLD, NEW)
+    reader.type(remove)
+    assert cluster.ours(RIGHTS, "ClusterRole") == []

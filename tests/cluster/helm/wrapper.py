@@ -1,4 +1,4 @@
-"""The wrapper charts of examples/helm, filled with our packed chart and stand-ins of Grove's and Dynamo's charts."""
+"""Real helm, and charts: ours, stand-ins of Grove's and Dynamo's, and the wrapper charts of examples/helm."""
 
 from __future__ import annotations
 
@@ -9,18 +9,41 @@ from typing import Any, Final
 
 import yaml
 
+from testbed.controlplane.client import Object
 from testbed.helm import PROGRAMS
+from tests.cluster.manifests.site import NAMESPACE, NEW
 from tests.support.paths import ROOT
 
 OURS: Final = ROOT / "charts" / "grove-migrator"
 EXAMPLES: Final = ROOT / "examples" / "helm"
-_GROVE: Final = Path(__file__).resolve().parent / "chart"
+OPERATOR: Final = Path(__file__).resolve().parent / "chart"
 
 
 def run(program: str, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run one command of a helm to its end, however it ends."""
     command = [str(PROGRAMS[program].binary()), *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, **options)
+
+
+def template(
+    helm: str,
+    chart: Path,
+    *values: str,
+    namespace: str = NAMESPACE,
+    file: Path | None = None,
+    fails: str = "",
+    upgrade: bool = True,
+) -> list[Object]:
+    """What a chart renders with these values; or, if it is to fail, nothing, once the message has these words."""
+    settings = [word for value in values for word in ("--set", value)] + (["--values", str(file)] if file else [])
+    settings += ["--is-upgrade"] if upgrade else []
+    done = run(helm, "template", "grove-migrator", str(chart), "--namespace", namespace, *settings)
+    if fails:
+        assert done.returncode != 0
+        assert fails in done.stderr
+        return []
+    assert done.returncode == 0, done.stderr
+    return [item for item in yaml.safe_load_all(done.stdout) if item]
 
 
 def packed(directory: Path) -> Path:
@@ -45,6 +68,16 @@ def wrapper(kind: str, directory: Path, tag: str) -> Path:
     return chart
 
 
+def hooked_chart(directory: Path, *arguments: str) -> Path:
+    """Grove's chart with our hook among its templates, whose run takes these arguments beside its own."""
+    values = ["mode=hook", "helmTimeout=105m", f"operator.image.tag={NEW}"]
+    values += [f"extraArguments[{number}]={argument}" for number, argument in enumerate(arguments)]
+    shutil.copytree(OPERATOR, directory, dirs_exist_ok=True)
+    hooks = yaml.safe_dump_all(template("helm4", OURS, *values))
+    (directory / "templates" / "hooks.yaml").write_text(hooks, encoding="utf-8")
+    return directory
+
+
 def operator_chart(directory: Path, tag: str) -> Path:
     """A release of Grove's chart."""
     _grove(directory / "grove-charts", tag, tag)
@@ -65,7 +98,7 @@ def platform_chart(directory: Path, tag: str, version: str = "1.0.0") -> Path:
 
 def _grove(directory: Path, version: str, tag: str) -> None:
     """A release of Grove's chart: its packaging writes the tag into version and values."""
-    shutil.copytree(_GROVE, directory)
+    shutil.copytree(OPERATOR, directory)
     about = {"apiVersion": "v2", "name": "grove-charts", "version": version, "appVersion": tag}
     (directory / "Chart.yaml").write_text(yaml.safe_dump(about), encoding="utf-8")
     values = yaml.safe_load((directory / "values.yaml").read_text(encoding="utf-8"))

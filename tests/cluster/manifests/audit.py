@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
+import pytest
+
 from testbed.controlplane.client import Object
-from tests.cluster.manifests.site import USER, Grant
+from tests.cluster.manifests.site import USER, Grant, Site
 
 #: What every authenticated user may do.
 _QUESTIONS: Final = {"selfsubjectaccessreviews", "selfsubjectreviews"}
@@ -17,9 +18,8 @@ _QUESTIONS: Final = {"selfsubjectaccessreviews", "selfsubjectreviews"}
 class Audit:
     """The requests of an account since the last look, apart from discovery and questions about itself."""
 
-    def __init__(self, log: Path, user: str = USER) -> None:
-        self._log = log
-        self._user = user
+    def __init__(self, site: Site, user: str = USER) -> None:
+        self._log, self._user = site.directory / "audit.jsonl", user
         self._seen = len(self._lines())
 
     def requests(self) -> list[Object]:
@@ -38,6 +38,12 @@ class Audit:
 
     def _lines(self) -> list[str]:
         return self._log.read_text(encoding="utf-8").splitlines()
+
+
+@pytest.fixture
+def audit(site: Site) -> Audit:
+    """What our account asks of the API server from now on."""
+    return Audit(site)
 
 
 def used(requests: Sequence[Object], granted: Sequence[Grant]) -> set[Grant]:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from testbed.controlplane.client import Object
 from testbed.gangs import ANCHOR_EPOCH
-from tests.cluster.manifests.site import NAMESPACE, USER, WORKLOADS
+from tests.cluster.manifests.site import USER, WORKLOADS, made
 
 #: What a hash looks like: SafeEncodeString (k8s.io/apimachinery/pkg/util/rand) of a number, so no vowel and no 0 to 3.
 HASH: Final = "4b5c6d7f89"
@@ -48,12 +48,6 @@ def add(path: str, value: object) -> list[Object]:
 def remove(path: str) -> list[Object]:
     """A JSON Patch of one removal."""
     return [{"op": "remove", "path": path}]
-
-
-def made(api_version: str, kind: str, name: str, namespace: str | None = NAMESPACE, **rest: Any) -> Object:
-    """A small object of a kind."""
-    metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
-    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **rest}
 
 
 def created(item: Object, what: str = "create") -> Request:
@@ -113,10 +107,7 @@ PERMITTED: Final = (
         Request(field, kind, replace(f"/status/{field}", HASH), "status")
         for kind, fields in {
             "PodCliqueSet": ("currentGenerationHash",),
-            "PodCliqueScalingGroup": (
-                "currentPodCliqueSetGenerationHash",
-                "updateProgress/podCliqueSetGenerationHash",
-            ),
+            "PodCliqueScalingGroup": ("currentPodCliqueSetGenerationHash", "updateProgress/podCliqueSetGenerationHash"),
             "PodClique": (
                 "currentPodTemplateHash",
                 "currentPodCliqueSetGenerationHash",
@@ -136,36 +127,47 @@ PERMITTED: Final = (
     created(EVENT),
 )
 
+_GROVE: Final = ("PodClique", "PodCliqueScalingGroup", "PodCliqueSet")
+_OPERATOR: Final = "Deployment/grove-operator"
+_WEBHOOKS: Final = "ValidatingWebhookConfiguration"
+
 DENIED: Final = (
+    # What is denied of several kinds.
+    *(
+        Request("delete", kind, method="DELETE")
+        for kind in ("Pod", *_GROVE, "PodGang", "PodGangMap", _OPERATOR, _WEBHOOKS)
+    ),
+    *(Request("replicas", kind, {"spec": {"replicas": 7}}) for kind in _GROVE),
+    *(Request("scale", kind, {"spec": {"replicas": 7}}, "scale") for kind in _GROVE),
+    *(
+        Request("an annotation", kind, {"metadata": {"annotations": {"x": "y"}}})
+        for kind in ("Pod", "PodClique", "PodCliqueSet", _OPERATOR)
+    ),
+    *(
+        Request("a label", kind, {"metadata": {"labels": {"x": "y"}}})
+        for kind in ("PodCliqueScalingGroup", "PodGangMap", _WEBHOOKS)
+    ),
+    *(Request("a finalizer", kind, {"metadata": {"finalizers": ["example.test/x"]}}) for kind in ("Pod", "PodClique")),
+    *(Request("its owner", kind, remove("/metadata/ownerReferences")) for kind in ("Pod", "PodClique")),
     # Pods: everything but the value of one label.
-    Request("an annotation", "Pod", {"metadata": {"annotations": {"x": "y"}}}),
     Request("a new label", "Pod", {"metadata": {"labels": {"x": "y"}}}),
     Request("another label", "Pod", {"metadata": {"labels": {"grove.io/podclique": "x"}}}),
     Request("the managing operator", "Pod", {"metadata": {"labels": {"app.kubernetes.io/managed-by": "x"}}}),
     Request("no hash", "Pod", remove(_TEMPLATE_LABEL)),
     Request("a value that is not a hash", "Pod", replace(_TEMPLATE_LABEL, "hash-1")),
     Request("an empty value", "Pod", replace(_TEMPLATE_LABEL, "")),
-    Request("a finalizer", "Pod", {"metadata": {"finalizers": ["example.test/x"]}}),
-    Request("its owner", "Pod", remove("/metadata/ownerReferences")),
     Request("an image", "Pod", replace("/spec/containers/0/image", "example.test/x:1")),
     Request("a deadline", "Pod", {"spec": {"activeDeadlineSeconds": 1}}),
     Request("its phase", "Pod", {"status": {"phase": "Failed"}}, "status"),
     Request("another label through its status", "Pod", {"metadata": {"labels": {"x": "y"}}}, "status"),
-    Request("delete", "Pod", method="DELETE"),
     Request("evict", "Pod", {"apiVersion": "policy/v1", "kind": "Eviction"}, "eviction", "POST"),
     Request("bind", "Pod", {"target": {"kind": "Node", "name": "x"}}, "binding", "POST"),
     created(made("v1", "Pod", "x", WORKLOADS, spec={"containers": [_CONTAINER]})),
     # PodCliques.
-    Request("an annotation", "PodClique", {"metadata": {"annotations": {"x": "y"}}}),
     Request("another label", "PodClique", {"metadata": {"labels": {"grove.io/podgang": "x"}}}),
     Request("no hash", "PodClique", remove(_TEMPLATE_LABEL)),
     Request("a value that is not a hash", "PodClique", replace(_TEMPLATE_LABEL, "0123")),
-    Request("replicas", "PodClique", {"spec": {"replicas": 7}}),
     Request("an image", "PodClique", replace("/spec/podSpec/containers/0/image", "example.test/x:1")),
-    Request("a finalizer", "PodClique", {"metadata": {"finalizers": ["example.test/x"]}}),
-    Request("its owner", "PodClique", remove("/metadata/ownerReferences")),
-    Request("scale", "PodClique", {"spec": {"replicas": 7}}, "scale"),
-    Request("delete", "PodClique", method="DELETE"),
     Request("a condition", "PodClique", replace("/status/conditions/0/status", "True"), "status"),
     Request(
         "a condition's time",
@@ -189,15 +191,8 @@ DENIED: Final = (
     Request("a current hash that is none", "PodClique", replace("/status/currentPodTemplateHash", "x-y"), "status"),
     Request("a new field", "PodClique", {"status": {"hpaPodSelector": "x=y"}}, "status"),
     # Scaling groups and sets: nothing but status.
-    Request("a label", "PodCliqueScalingGroup", {"metadata": {"labels": {"x": "y"}}}),
-    Request("replicas", "PodCliqueScalingGroup", {"spec": {"replicas": 7}}),
-    Request("scale", "PodCliqueScalingGroup", {"spec": {"replicas": 7}}, "scale"),
     Request("a counter", "PodCliqueScalingGroup", replace("/status/replicas", 7), "status"),
-    Request("delete", "PodCliqueScalingGroup", method="DELETE"),
-    Request("an annotation", "PodCliqueSet", {"metadata": {"annotations": {"x": "y"}}}),
-    Request("replicas", "PodCliqueSet", {"spec": {"replicas": 7}}),
     Request("the template", "PodCliqueSet", replace("/spec/template/cliques/0/spec/replicas", 7)),
-    Request("scale", "PodCliqueSet", {"spec": {"replicas": 7}}, "scale"),
     Request("the observed generation", "PodCliqueSet", replace("/status/observedGeneration", 7), "status"),
     Request("a counter", "PodCliqueSet", replace("/status/updatedReplicas", 7), "status"),
     Request(
@@ -206,12 +201,10 @@ DENIED: Final = (
         replace("/status/updateProgress/updateStartedAt", "2026-03-01T00:00:00Z"),
         "status",
     ),
-    Request("delete", "PodCliqueSet", method="DELETE"),
     # PodGangs and PodGangMaps.
     Request("another label", "PodGang", {"metadata": {"labels": {"grove.io/epoch": "1"}}}),
     Request("its pods", "PodGang", replace("/spec/podgroups", [])),
     Request("its status", "PodGang", {"status": {"phase": "Pending"}}, "status"),
-    Request("delete", "PodGang", method="DELETE"),
     Request("an epoch", "PodGangMap", replace("/spec/entries/1/epoch", "1")),
     Request("a role", "PodGangMap", replace("/spec/entries/1/role", "ScaleOut")),
     Request("cliques", "PodGangMap", {"spec": {"entries": []}}),
@@ -222,33 +215,22 @@ DENIED: Final = (
         "PodGangMap",
         add(
             "/spec/entries/-",
-            {
-                "epoch": "9",
-                "role": "ScaleOut",
-                "podCliqueSetGenerationHash": HASH,
-                "dependsOn": [ANCHOR_EPOCH],
-            },
+            {"epoch": "9", "role": "ScaleOut", "podCliqueSetGenerationHash": HASH, "dependsOn": [ANCHOR_EPOCH]},
         ),
     ),
     Request("a value that is not a hash", "PodGangMap", replace("/spec/entries/0/podCliqueSetGenerationHash", "x-y")),
     Request("its replica", "PodGangMap", replace("/spec/podCliqueSetReplicaIndex", 7)),
-    Request("a label", "PodGangMap", {"metadata": {"labels": {"x": "y"}}}),
-    Request("delete", "PodGangMap", method="DELETE"),
     # The operator: zero and back through /scale, nothing else.
-    Request("another size", "Deployment/grove-operator", replace("/spec/replicas", 3), "scale"),
-    Request("to zero by itself", "Deployment/grove-operator", replace("/spec/replicas", 0)),
-    Request(
-        "its image", "Deployment/grove-operator", replace("/spec/template/spec/containers/0/image", "example.test/x:1")
-    ),
-    Request("an annotation", "Deployment/grove-operator", {"metadata": {"annotations": {"x": "y"}}}),
-    Request("delete", "Deployment/grove-operator", method="DELETE"),
+    Request("another size", _OPERATOR, replace("/spec/replicas", 3), "scale"),
+    Request("to zero by itself", _OPERATOR, replace("/spec/replicas", 0)),
+    Request("its image", _OPERATOR, replace("/spec/template/spec/containers/0/image", "example.test/x:1")),
     # What else is in the operator's namespace.
+    Request("delete", "Lease/grove-operator-leader-election", method="DELETE"),
     created(made("v1", "ConfigMap", "x")),
     Request("the operator's", "ConfigMap/grove-operator-cm-0123abcd", {"data": {"config.yaml": ""}}),
     Request("the operator's", "ConfigMap/grove-operator-cm-0123abcd", method="DELETE"),
     created(made(LEASE, "Lease", "x", spec={})),
     Request("of somebody else", "Lease/somebody-elses", {"spec": {"holderIdentity": "us"}}),
-    Request("delete", "Lease/grove-operator-leader-election", method="DELETE"),
     created(made("v1", "Secret", "x")),
     created(made("v1", "ServiceAccount", "x")),
     Request(
@@ -260,14 +242,12 @@ DENIED: Final = (
     ),
     created(_JOB),
     # The cluster.
-    created(BINDING),
     Request("delete", "Namespace/serving", method="DELETE"),
+    created(BINDING),
     created(made("v1", "Namespace", "x", None)),
     Request("its schema", "CustomResourceDefinition/podcliques.grove.io", {"metadata": {"annotations": {"x": "y"}}}),
     # Webhooks.
-    Request("ignore failures", "ValidatingWebhookConfiguration", replace("/webhooks/0/failurePolicy", "Ignore")),
-    Request("exempt itself", "ValidatingWebhookConfiguration", add("/webhooks/0/matchConditions", [_EXEMPTION])),
-    Request("a label", "ValidatingWebhookConfiguration", {"metadata": {"labels": {"x": "y"}}}),
-    Request("delete", "ValidatingWebhookConfiguration", method="DELETE"),
+    Request("ignore failures", _WEBHOOKS, replace("/webhooks/0/failurePolicy", "Ignore")),
+    Request("exempt itself", _WEBHOOKS, add("/webhooks/0/matchConditions", [_EXEMPTION])),
     created(made("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "x", None, webhooks=[])),
 )

@@ -21,8 +21,9 @@ from migrator.cli import termination, wiring
 from migrator.hashing import podcliqueset, schemes
 from testbed import operator_installation as installation
 from testbed import workloads
-from testbed.controlplane.client import Client, Object, eventually
+from testbed.controlplane.client import Client, Object, eventually, job_end
 from testbed.controlplane.crds import apply_crds
+from testbed.controlplane.options import Options
 from testbed.controlplane.server import ControlPlane
 from testbed.controlplane.trees import plant
 from testbed.gangs import MAPPED
@@ -64,17 +65,55 @@ def documents(name: str) -> list[Object]:
     return [found for found in yaml.safe_load_all((MANIFESTS / name).read_text(encoding="utf-8")) if found]
 
 
+def made(api_version: str, kind: str, name: str, namespace: str | None = NAMESPACE, **rest: Any) -> Object:
+    """A small object of a kind."""
+    metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **rest}
+
+
 def of_kind(objects: Sequence[Object], *kinds: str) -> list[Object]:
     """The objects of these kinds."""
     return [item for item in objects if item["kind"] in kinds]
 
 
-def arguments(name: str) -> list[str]:
-    """The command line of a file's Job."""
-    [job] = of_kind(documents(name), "Job")
+def by_name(objects: Sequence[Object]) -> dict[tuple[str, str], Object]:
+    """The objects by kind and name; each is there once."""
+    found = {(item["kind"], item["metadata"]["name"]): item for item in objects}
+    assert len(found) == len(objects)
+    return found
+
+
+def job_of(file: str = "job.yaml", **metadata: str) -> Object:
+    """The Job of one file below manifests/, with this name or namespace in place of its own."""
+    [job] = of_kind(documents(file), "Job")
+    return {**job, "metadata": {**job["metadata"], **metadata}}
+
+
+def rights() -> list[Object]:
+    """Everything in manifests/job.yaml but the Job."""
+    return [item for item in documents("job.yaml") if item["kind"] != "Job"]
+
+
+def arguments(job: Object) -> list[str]:
+    """The command line of a Job."""
     [container] = job["spec"]["template"]["spec"]["containers"]
     found: list[str] = container["args"]
     return found
+
+
+def add_namespace(admin: Client, name: str, *, labels: Mapping[str, str] | None = None, account: bool = False) -> None:
+    """A namespace, and the Job's account in it if it is asked for."""
+    metadata = {"name": name, "labels": dict(labels or {})}
+    admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    if account:
+        [item] = documents("base/serviceaccount.yaml")
+        admin.apply({**item, "metadata": {**item["metadata"], "namespace": name}})
+
+
+def kubeconfig_of(server: ControlPlane, token: str, path: Path) -> Path:
+    """Write a kubeconfig of whom a token belongs to."""
+    path.write_text(server.kubeconfig.read_text(encoding="utf-8").replace(server.token, token), encoding="utf-8")
+    return path
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +169,17 @@ def role_of(objects: Sequence[Object], kind: str, permitted: Sequence[Grant]) ->
     return {**role, "rules": rules}
 
 
+@contextmanager
+def started(directory: Path, *, controllers: str = "") -> Iterator[Site]:
+    """An API server with controllers and an audit log, as its administrator has it."""
+    log = directory / "audit.jsonl"
+    options = Options(controller_manager=True, controllers=controllers, audit_log=log)
+    with ControlPlane(directory, options) as server:
+        admin = server.client()
+        yield Site(server, admin, directory)
+        admin.close()
+
+
 @dataclass
 class Site:
     """One API server, and the administrator's way to it."""
@@ -141,17 +191,16 @@ class Site:
     namespace: str = NAMESPACE  # the operator's
 
     def prepare(self) -> None:
-        """CRDs with PodGangMaps, namespaces, and everything in manifests/job.yaml but the Job."""
+        """CRDs with PodGangMaps, and namespaces."""
         apply_crds(self.server, MAPPED)
         for name in (NAMESPACE, WORKLOADS):
-            self.admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        self.apply([item for item in documents("job.yaml") if item["kind"] != "Job"])
+            add_namespace(self.admin, name)
 
-    def apply(self, objects: Sequence[Object]) -> None:
-        """Apply objects, and wait until the policies among them are in force."""
-        applied = [self.admin.apply(item) for item in objects]
-        if of_kind(applied, "ValidatingAdmissionPolicyBinding"):
-            eventually(self._policies_hold, what="the policies are not in force")
+    def grant(self) -> None:
+        """Apply everything in manifests/job.yaml but the Job, and wait until the policies are in force."""
+        for item in rights():
+            self.admin.apply(item)
+        eventually(self._policies_hold, what="the policies are not in force")
 
     def fill(self) -> None:
         """Begin anew: an operator of alpha.9 that runs, and sets as it leaves them."""
@@ -206,10 +255,21 @@ class Site:
         selector = ",".join(f"{key}={value}" for key, value in installation.LABELS.items())
         return self.admin.list("v1", "Pod", self.namespace, selector=selector)
 
+    def deployment(self) -> Object:
+        """The operator's Deployment."""
+        return self.admin.get("apps/v1", "Deployment", "grove-operator", self.namespace)
+
     def replicas(self) -> int:
         """How many replicas the operator's Deployment asks for."""
-        found: int = self.admin.get("apps/v1", "Deployment", "grove-operator", self.namespace)["spec"]["replicas"]
-        return found
+        return int(self.deployment()["spec"]["replicas"])
+
+    def job(self, name: str = ACCOUNT) -> Object:
+        """A Job in the operator's namespace."""
+        return self.admin.get("batch/v1", "Job", name, self.namespace)
+
+    def ended(self, name: str = ACCOUNT) -> str:
+        """Complete or Failed, as a Job in the operator's namespace has ended; empty while it has not."""
+        return (job_end(self.job(name)) or ("",))[0]
 
     def objects(self) -> dict[tuple[str, str], Object]:
         """Everything of the sets, without what every write changes."""
@@ -230,11 +290,8 @@ class Site:
 
     def job_pod(self, name: str = "grove-migrator-tests") -> Object:
         """A pod of the Job, for a token to be bound to; nothing runs it, not even where there is a node."""
-        [job] = of_kind(documents("job.yaml"), "Job")
-        spec = {**job["spec"]["template"]["spec"], "schedulerName": "nobody"}
-        return self.admin.apply(
-            {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}
-        )
+        spec = {**job_of()["spec"]["template"]["spec"], "schedulerName": "nobody"}
+        return self.admin.apply(made("v1", "Pod", name, spec=spec))
 
     def names(self, kind: str) -> list[str]:
         """The names of our objects of a kind in the operator's namespace."""
@@ -262,7 +319,7 @@ class Site:
 
     def _policies_hold(self) -> bool:
         """Whether a ConfigMap that RBAC would let our account create is denied to it by policy."""
-        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": NAMESPACE}}
+        body = made("v1", "ConfigMap", "x")
         own = self.server.client(token=self.admin.service_account_token(NAMESPACE, ACCOUNT))
         answer = own.request("POST", f"/api/v1/namespaces/{NAMESPACE}/configmaps", body, query={"dryRun": "All"})
         own.close()
@@ -291,8 +348,10 @@ class Pod:
         token = self._site.admin.service_account_token(NAMESPACE, ACCOUNT, pod=self._site.job_pod())
         for key, value in self._site.server.in_cluster(self._files, token=token, namespace=NAMESPACE).items():
             self._monkeypatch.setenv(key, value)
-        with _opened_to_write() as self.written:
-            return self._invoke(*arguments, code=code)
+        _written.clear()
+        printed = self._invoke(*arguments, code=code)
+        self.written = list(_written)
+        return printed
 
 
 def _hashes(release: str) -> Any:
@@ -300,25 +359,16 @@ def _hashes(release: str) -> Any:
     return lambda pcs: podcliqueset.hash_pod_clique_set(pcs, scheme)
 
 
-_recording: list[list[str]] = []
+#: What this process has opened to write.
+_written: list[str] = []
 
 
 def _hook(event: str, found: tuple[Any, ...]) -> None:
-    if _recording and event == "open":
+    if event == "open":
         path, mode, flags = found
         writes = isinstance(mode, str) and set(mode) & set("wax+")
         if writes or (isinstance(flags, int) and flags & 0o3):
-            _recording[-1].append(str(path))
+            _written.append(str(path))
 
 
 sys.addaudithook(_hook)
-
-
-@contextmanager
-def _opened_to_write() -> Iterator[list[str]]:
-    written: list[str] = []
-    _recording.append(written)
-    try:
-        yield written
-    finally:
-        _recording.pop()

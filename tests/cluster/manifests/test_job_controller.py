@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final
@@ -10,7 +9,7 @@ from typing import Final
 import pytest
 
 from testbed.controlplane.client import Object, eventually
-from tests.cluster.manifests.site import Site, documents, of_kind
+from tests.cluster.manifests.site import Site, add_namespace, job_of
 from tests.support.pods.container import Program
 from tests.support.pods.kubelet import Kubelet
 from tests.support.tables import table
@@ -52,22 +51,13 @@ def jobs(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[
             assert site.admin.patch(pod, status, subresource="status").status == 200
         return Program(("sh", "-c", f"exit {code or 0}"))
 
-    site.admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-    account = of_kind(documents("base/serviceaccount.yaml"), "ServiceAccount")[0]
-    site.admin.apply(_moved(account, account["metadata"]["name"]))
-    [job] = of_kind(documents("base/job.yaml"), "Job")
+    add_namespace(site.admin, NAMESPACE, account=True)
     with Kubelet(site.server, tmp_path_factory.mktemp("pods"), program, namespace=NAMESPACE):
         for name in FIRST:
-            site.admin.create(_moved(job, name))
+            site.admin.create(job_of(name=name, namespace=NAMESPACE))
         eventually(lambda: len(_over(site)) == len(FIRST), what="Jobs are not over", seconds=120)
         yield _over(site)
     site.admin.delete_namespace(NAMESPACE)
-
-
-def _moved(item: Object, name: str) -> Object:
-    moved = copy.deepcopy(item)
-    moved["metadata"] |= {"name": name, "namespace": NAMESPACE}
-    return moved
 
 
 def _over(site: Site) -> dict[str, Object]:

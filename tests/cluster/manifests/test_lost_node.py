@@ -9,10 +9,8 @@ from typing import Final
 import pytest
 
 from testbed.controlplane.client import Object, eventually
-from testbed.controlplane.options import Options
-from testbed.controlplane.server import ControlPlane
 from tests.cluster.helm.reader import shell
-from tests.cluster.manifests.site import Site, documents, of_kind
+from tests.cluster.manifests.site import Site, add_namespace, job_of, started
 from tests.repo.pages import blocks
 from tests.support.pods.container import Program
 from tests.support.pods.kubelet import Kubelet
@@ -20,9 +18,6 @@ from tests.support.pods.kubelet import Kubelet
 pytestmark = pytest.mark.controlplane
 
 NAMESPACE: Final = "lost-node"
-NAME: Final = "grove-migrator"
-
-
 #: What a lost node needs beside the Job controller: pods of nodes that are out of service are given up.
 CONTROLLERS: Final = (
     "job-controller,pod-garbage-collector-controller,serviceaccount-controller,namespace-controller,"
@@ -33,21 +28,15 @@ CONTROLLERS: Final = (
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """An API server whose controllers give up pods of nodes that are out of service."""
-    options = Options(controller_manager=True, controllers=CONTROLLERS)
-    server = ControlPlane(tmp_path_factory.mktemp("lost-node"), options).start()
-    admin = server.client()
-    yield Site(server, admin, server.directory)
-    admin.close()
-    server.stop()
+    with started(tmp_path_factory.mktemp("lost-node"), controllers=CONTROLLERS) as found:
+        found.namespace = NAMESPACE
+        yield found
 
 
 @pytest.fixture
 def home(site: Site) -> Iterator[Site]:
     """A namespace with the Job's account."""
-    site.admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-    [account] = documents("base/serviceaccount.yaml")
-    account["metadata"]["namespace"] = NAMESPACE
-    site.admin.apply(account)
+    add_namespace(site.admin, NAMESPACE, account=True)
     yield site
     site.admin.delete_namespace(NAMESPACE)
     path = f"/api/v1/namespaces/{NAMESPACE}"
@@ -56,7 +45,8 @@ def home(site: Site) -> Iterator[Site]:
 
 def lose(home: Site, directory: Path, **spec: object) -> Object:
     """Run the Job's first pod on a node that is lost then, and delete the pod as the node's taint does; the pod."""
-    job = {**_manifest(), "spec": {**_manifest()["spec"], **spec}}
+    job = job_of(namespace=NAMESPACE)
+    job["spec"] |= spec
     with Kubelet(home.server, directory, lambda _: None, namespace=NAMESPACE):
         home.admin.create(job)
         eventually(lambda: [pod["status"]["phase"] for pod in _pods(home)] == ["Running"], what="no pod runs")
@@ -102,7 +92,7 @@ def test_the_job_made_anew_does_not_wait(home: Site, tmp_path: Path) -> None:
     """Deleted and created again, as Helm does at the next upgrade, the Job gets its pod beside the lost one."""
     lost = lose(home, tmp_path / "lost")
     type_in(home, 1, tmp_path, NAMESPACE=NAMESPACE)
-    home.admin.create(_manifest())
+    home.admin.create(job_of(namespace=NAMESPACE))
     eventually(lambda: _job(home).get("active") == 1, what="there is no other pod")
     assert lost["metadata"]["uid"] in [pod["metadata"]["uid"] for pod in _pods(home)]
 
@@ -117,18 +107,12 @@ def test_the_deadline_does_not_end_a_job_that_waits_for_a_lost_pod(home: Site, t
     eventually(lambda: "Failed" in _conditions(home), what="the Job has not failed")
 
 
-def _manifest() -> Object:
-    [job] = of_kind(documents("base/job.yaml"), "Job")
-    job["metadata"]["namespace"] = NAMESPACE
-    return job
-
-
 def _pods(home: Site) -> list[Object]:
     return home.admin.list("v1", "Pod", NAMESPACE)
 
 
 def _job(home: Site) -> Object:
-    status: Object = home.admin.get("batch/v1", "Job", NAME, NAMESPACE)["status"]
+    status: Object = home.job()["status"]
     return status
 
 

@@ -5,15 +5,25 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
-import yaml
 
 from testbed import workloads
 from testbed.controlplane.client import Object, eventually
 from tests.cluster.manifests.audit import Audit, used
-from tests.cluster.manifests.site import NAMESPACE, NEW, WORKLOADS, Site, documents, grants, of_kind
+from tests.cluster.manifests.site import (
+    NAMESPACE,
+    NEW,
+    WORKLOADS,
+    Site,
+    add_namespace,
+    documents,
+    grants,
+    kubeconfig_of,
+    made,
+    of_kind,
+)
 from tests.support.command_line import Invoke, Printed
 
 pytestmark = pytest.mark.controlplane
@@ -29,12 +39,9 @@ class Person:
     def __init__(self, site: Site, directory: Path, name: str, invoke: Invoke) -> None:
         self.site, self.name, self._invoke = site, name, invoke
         self.user = f"system:serviceaccount:{WORKLOADS}:{name}"
-        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": WORKLOADS}}
-        site.admin.apply(account)
-        config: Any = yaml.safe_load(site.server.kubeconfig.read_text(encoding="utf-8"))
-        config["users"][0]["user"] = {"token": site.admin.service_account_token(WORKLOADS, name)}
-        self._kubeconfig = directory / name
-        self._kubeconfig.write_text(yaml.safe_dump(config), encoding="utf-8")
+        site.admin.apply(made("v1", "ServiceAccount", name, WORKLOADS))
+        token = site.admin.service_account_token(WORKLOADS, name)
+        self._kubeconfig = kubeconfig_of(site.server, token, directory / name)
 
     def bound(self, objects: list[Object], *, to: str) -> None:
         """Apply roles and bindings with this account in place of whom they name, and wait for their effect."""
@@ -76,13 +83,8 @@ def tenant(site: Site, tmp_path: Path, invoke: Invoke) -> Iterator[Person]:
     site.fill()
     found = Person(site, tmp_path, "tenant", invoke)
     [role] = of_kind(documents(PLANNER), "ClusterRole")
-    binding = {
-        "apiVersion": f"{RBAC}/v1",
-        "kind": "RoleBinding",
-        "metadata": {"name": "tenant", "namespace": WORKLOADS},
-        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role["metadata"]["name"]},
-        "subjects": [],
-    }
+    named = {"apiGroup": RBAC, "kind": "ClusterRole", "name": role["metadata"]["name"]}
+    binding = made(f"{RBAC}/v1", "RoleBinding", "tenant", WORKLOADS, roleRef=named, subjects=[])
     found.bound([role, binding], to=f"check plan -n {WORKLOADS}")
     yield found
     site.admin.delete(binding)
@@ -100,10 +102,10 @@ def test_a_planner_sees_what_the_administrator_sees(site: Site, planner: Person,
     assert "not seen" not in json.dumps(found)
 
 
-def test_a_planner_needs_every_right_and_can_do_nothing_else(site: Site, planner: Person, audit_log: Path) -> None:
+def test_a_planner_needs_every_right_and_can_do_nothing_else(site: Site, planner: Person) -> None:
     """By the audit log a plan uses each right and no other; a run has not begun when it says what is lacking."""
     granted = grants(documents(PLANNER))
-    audit = Audit(audit_log, planner.user)
+    audit = Audit(site, planner.user)
     planner.plan()
     assert used(audit.requests(), granted) == set(granted)
     rights = planner.type("check", "run", "-o", "json", code=1).json["rights"]
@@ -131,7 +133,7 @@ def test_one_namespace_is_enough_to_plan_it(tenant: Person) -> None:
 
 def test_sets_elsewhere_do_not_change_the_plan_of_a_namespace(site: Site, tenant: Person) -> None:
     """With rights in one namespace, a set in another one is not in its numbers and refuses nothing."""
-    site.admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}})
+    add_namespace(site.admin, "elsewhere")
     before = tenant.plan("-n", WORKLOADS)
     created = site.admin.create(workloads.standalone("other", namespace="elsewhere"))
     after = tenant.plan("-n", WORKLOADS)

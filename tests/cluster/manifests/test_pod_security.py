@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
 
 from testbed.controlplane.client import Answer, Object, eventually
-from tests.cluster.manifests.site import Site, documents, of_kind
+from tests.cluster.manifests.site import Site, add_namespace, job_of, made
 
 pytestmark = pytest.mark.controlplane
 
 NAMESPACE: Final = "restricted"
 ENFORCE: Final = "pod-security.kubernetes.io/enforce"
+JOBS: Final = ("job.yaml", "revert.yaml")
 
 #: Where the pod's settings for the restricted level are.
 NEEDED: Final = (
@@ -29,34 +29,21 @@ NEEDED: Final = (
 def restricted(site: Site) -> Iterator[Site]:
     """A namespace that admits restricted pods only, with the Job's account."""
     labels = {ENFORCE: "restricted", f"{ENFORCE}-version": "latest"}
-    site.admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}})
-    [account] = documents("base/serviceaccount.yaml")
-    account["metadata"]["namespace"] = NAMESPACE
-    site.admin.apply(account)
+    add_namespace(site.admin, NAMESPACE, labels=labels, account=True)
     yield site
     site.admin.delete_namespace(NAMESPACE)
 
 
-def jobs() -> dict[str, Object]:
-    """The Jobs of all manifests, by file."""
-    found = {}
-    for name in ("job.yaml", "revert.yaml"):
-        [job] = of_kind(documents(name), "Job")
-        job["metadata"]["namespace"] = NAMESPACE
-        found[name] = job
-    return found
-
-
 def ask(site: Site, spec: Object) -> Answer:
     """Whether the server would create a pod."""
-    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x", "namespace": NAMESPACE}, "spec": spec}
+    body = made("v1", "Pod", "x", NAMESPACE, spec=spec)
     return site.admin.request("POST", f"/api/v1/namespaces/{NAMESPACE}/pods", body, query={"dryRun": "All"})
 
 
-@pytest.mark.parametrize("name", ["job.yaml", "revert.yaml"])
+@pytest.mark.parametrize("name", JOBS)
 def test_the_job_controller_gets_its_pod(restricted: Site, name: str) -> None:
     """The Job is created without a warning of Pod Security, and the controller creates its pod."""
-    job = jobs()[name]
+    job = job_of(name, namespace=NAMESPACE)
     path = restricted.admin.kind_of(job).path(NAMESPACE)
     created = restricted.admin.request("POST", path, job)
     assert created.status == 201, created.body
@@ -70,9 +57,8 @@ def test_the_job_controller_gets_its_pod(restricted: Site, name: str) -> None:
 @pytest.mark.parametrize("needed", NEEDED, ids=lambda path: str(path[-1]))
 def test_each_setting_is_needed(restricted: Site, needed: tuple[Any, ...]) -> None:
     """Without any one of them the same pod is refused: it is really this level that is enforced."""
-    spec = jobs()["job.yaml"]["spec"]["template"]["spec"]
+    spec = job_of()["spec"]["template"]["spec"]
     assert ask(restricted, spec).status == 201
-    spec = copy.deepcopy(spec)
     *way, last = needed
     holder = spec
     for step in way:
@@ -86,8 +72,8 @@ def test_each_setting_is_needed(restricted: Site, needed: tuple[Any, ...]) -> No
 
 def test_the_pod_is_stricter_than_restricted() -> None:
     """Nothing to write to, a number for its user, memory that it cannot exceed, no sidecar, no Service variables."""
-    for job in jobs().values():
-        template = job["spec"]["template"]
+    for name in JOBS:
+        template = job_of(name)["spec"]["template"]
         [container] = template["spec"]["containers"]
         assert container["securityContext"]["readOnlyRootFilesystem"] is True
         assert template["spec"]["securityContext"]["runAsUser"] > 0

@@ -13,8 +13,8 @@ from typing import Final
 import pytest
 
 from testbed.controlplane.client import JSON_PATCH, MERGE_PATCH, Answer, Client, Object, eventually
-from tests.cluster.manifests.policy_requests import BINDING, DENIED, LEASE, OTHER, PERMITTED, Request, made
-from tests.cluster.manifests.site import ACCOUNT, NAMESPACE, WORKLOADS, Grant, Site
+from tests.cluster.manifests.policy_requests import BINDING, DENIED, LEASE, OTHER, PERMITTED, Request
+from tests.cluster.manifests.site import ACCOUNT, NAMESPACE, WORKLOADS, Grant, Site, made
 
 pytestmark = pytest.mark.controlplane
 
@@ -34,21 +34,15 @@ class Accounts:
     def send(self, client: Client, request: Request) -> Answer:
         """Send a request that changes nothing."""
         item = self._object(request)
-        kind = client.kind_of(item)
-        metadata = item["metadata"]
-        name = None if request.method == "POST" and not request.subresource else metadata["name"]
-        path = kind.path(metadata.get("namespace"), name, request.subresource or None)
-        body = request.body
+        metadata, body = item["metadata"], request.body
+        name = None if item is body else metadata["name"]
+        path = client.kind_of(item).path(metadata.get("namespace"), name, request.subresource)
         if request.subresource in {"eviction", "binding"}:
             body = {**body, "metadata": {"name": metadata["name"], "namespace": metadata["namespace"]}}
-        content_type = JSON_PATCH if isinstance(body, list) else MERGE_PATCH
-        return client.request(
-            request.method,
-            path,
-            body,
-            query={"dryRun": "All"},
-            content_type=content_type if request.method == "PATCH" else "application/json",
-        )
+        content_type = "application/json"
+        if request.method == "PATCH":
+            content_type = JSON_PATCH if isinstance(body, list) else MERGE_PATCH
+        return client.request(request.method, path, body, query={"dryRun": "All"}, content_type=content_type)
 
     def _object(self, request: Request) -> Object:
         if request.method == "POST" and not request.subresource:
@@ -64,7 +58,8 @@ class Accounts:
 def accounts(site: Site) -> Iterator[Accounts]:
     """Both accounts as administrators, and one object of each kind that requests are about."""
     site.fill()
-    beside = [
+    both = [{"kind": "ServiceAccount", "name": name, "namespace": NAMESPACE} for name in (ACCOUNT, OTHER)]
+    created = [
         site.admin.create(item)
         for item in (
             made("v1", "ServiceAccount", OTHER),
@@ -72,34 +67,29 @@ def accounts(site: Site) -> Iterator[Accounts]:
             made(LEASE, "Lease", ACCOUNT, spec={"holderIdentity": f"{POD}_run"}),
             made(LEASE, "Lease", "grove-operator-leader-election", spec={"holderIdentity": ""}),
             made(LEASE, "Lease", "somebody-elses", spec={"holderIdentity": "x"}),
-            {
-                **BINDING,
-                "metadata": {"name": "policies-alone"},
-                "subjects": [
-                    {"kind": "ServiceAccount", "name": name, "namespace": NAMESPACE} for name in (ACCOUNT, OTHER)
-                ],
-            },
+            {**BINDING, "metadata": {"name": "policies-alone"}, "subjects": both},
             _authorizer(),
         )
     ]
-    for name in ("grove-operator-cm-0123abcd", "grove-operator"):
-        api_version, kind = ("v1", "ConfigMap") if "cm" in name else ("apps/v1", "Deployment")
-        beside.append(site.admin.get(api_version, kind, name, NAMESPACE))
-    beside.append(site.admin.get("v1", "Namespace", WORKLOADS))
-    crds = site.admin.list("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+    there = [
+        site.admin.get("v1", "ConfigMap", "grove-operator-cm-0123abcd", NAMESPACE),
+        site.deployment(),
+        site.admin.get("v1", "Namespace", WORKLOADS),
+        *site.admin.list("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
+    ]
     pod = site.job_pod(POD)
     ours, others = (
         site.server.client(token=site.admin.service_account_token(NAMESPACE, name, pod=bound))
         for name, bound in ((ACCOUNT, pod), (OTHER, None))
     )
-    found = Accounts(site.admin, ours, others, [*site.planted, *beside, *crds])
+    found = Accounts(site.admin, ours, others, [*site.planted, *created, *there])
     probe = Request("may it?", "Namespace/serving", {"metadata": {"labels": {"x": "y"}}})
     eventually(lambda: found.send(found.others, probe).status == 200, what="the other account is not an administrator")
     eventually(lambda: by_policy(found.send(found.ours, probe)), what="our account is not an administrator")
     yield found
     ours.close()
     others.close()
-    for item in [*reversed(beside[:7]), pod]:
+    for item in [*reversed(created), pod]:
         site.admin.delete(item)
     anything = Grant("ClusterRole", "delete", "", "namespaces")
     eventually(lambda: not site.may(anything), what="our account is still an administrator")
@@ -166,8 +156,7 @@ def test_the_operator_is_stopped_and_comes_back_within_three_replicas(
     site: Site, accounts: Accounts, *, before: int, after: int, permitted: bool
 ) -> None:
     """Zero and back, and nothing else; an operator that could not be given back its replicas is not even stopped."""
-    deployment = {"apiVersion": "apps/v1", "kind": "Deployment"}
-    operator = {**deployment, "metadata": {"name": "grove-operator", "namespace": NAMESPACE}}
+    operator = site.deployment()
     scale = Request("scale", "Deployment/grove-operator", {"spec": {"replicas": after}}, "scale")
     assert site.admin.patch(operator, {"spec": {"replicas": before}}, subresource="scale").status == 200
     try:

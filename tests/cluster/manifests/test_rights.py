@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -13,21 +12,16 @@ from migrator.store import DryRun, in_turn
 from migrator.stores.kube.store import KubeStore
 from testbed.controlplane.client import Object, eventually
 from tests.cluster.manifests.audit import Audit, used
-from tests.cluster.manifests.site import NEW, OLD, Grant, Pod, Site, arguments, documents, grants, role_of
+from tests.cluster.manifests.site import NEW, OLD, Grant, Pod, Site, arguments, documents, grants, job_of, role_of
 
 pytestmark = pytest.mark.controlplane
 
 RIGHTS: Final = documents("base/rbac.yaml")
 GRANTS: Final = grants(RIGHTS)
+COMMAND: Final = arguments(job_of())
 
 #: Without these a run warns, and is as good; everything else it needs. The warnings are the values.
 WARNED: Final = {"events": "events_not_written", "services": "grant `get` on services"}
-
-
-@pytest.fixture
-def audit(audit_log: Path) -> Audit:
-    """The requests from now on."""
-    return Audit(audit_log)
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +50,7 @@ def test_the_jobs_command_line_migrates_as_the_jobs_account(site: Site, pod: Pod
     """
     site.fill()
     before = site.objects()
-    pod.run(arguments("job.yaml"))
+    pod.run(COMMAND)
     assert site.objects() == site.expected(before, OLD, NEW)
     assert (site.replicas(), site.operators()) == (0, [])
     assert "grove-migrator-run" in site.names("ConfigMap")
@@ -75,8 +69,8 @@ def test_every_request_is_within_the_rules_and_every_rule_is_needed(
     before = site.objects()
     monkeypatch.setattr(KubeStore, "patch", _first_of_each_kind_twice())
     monkeypatch.setattr(KubeStore, "patches", _one_by_one)
-    pod.run(arguments("job.yaml"))
-    pod.run([*arguments("job.yaml"), "--revert"])
+    pod.run(COMMAND)
+    pod.run([*COMMAND, "--revert"])
     assert site.objects() == before
     assert used(audit.requests(), GRANTS) == set(GRANTS)
 
@@ -84,7 +78,7 @@ def test_every_request_is_within_the_rules_and_every_rule_is_needed(
 @pytest.mark.parametrize("without", [grant for grant in GRANTS if grant.resource not in WARNED], ids=str, indirect=True)
 def test_without_one_right_nothing_is_begun(site: Site, pod: Pod, untouched: Object, without: Grant) -> None:
     """Exit 1, a sentence that names the right, and everything as before: the operator was not even stopped."""
-    failure = pod.run(arguments("job.yaml"), code=1).failure
+    failure = pod.run(COMMAND, code=1).failure
     assert failure["code"] == "not-authorised"
     assert without.verb in failure["message"].split()
     named = without.group if without.resource == "*" else without.resource.removesuffix("s")  # or the kind
@@ -100,14 +94,14 @@ def test_without_a_right_to_look_or_to_report_the_run_is_as_good(site: Site, pod
     """Events are for people who look, and the Service finds operators under other labels: each is only a warning."""
     site.fill()
     before = site.objects()
-    done = pod.run(arguments("job.yaml"))
+    done = pod.run(COMMAND)
     assert site.objects() == site.expected(before, OLD, NEW)
     assert WARNED[without.resource] in done.err
 
 
 def test_the_roles_permit_no_deletion_and_no_creation_of_workloads() -> None:
     """Deleted are records only, created Events, records and Leases; a wildcard only lists what is Grove's."""
-    for grant in grants(documents("base/rbac.yaml")):
+    for grant in GRANTS:
         assert "*" not in (grant.verb, grant.group)
         if grant.resource == "*":
             assert (grant.verb, grant.group in {"grove.io", "scheduler.grove.io"}) == ("list", True)

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -17,10 +17,8 @@ from typing import Final
 import pytest
 
 from testbed.controlplane.client import JSON_PATCH, Answer, Client, Object, eventually
-from testbed.controlplane.options import Options
-from testbed.controlplane.server import ControlPlane
-from tests.cluster.manifests.policy_requests import EVENT, HASH, LEASE, made, replace
-from tests.cluster.manifests.site import ACCOUNT, NAMESPACE, WORKLOADS, Site, documents
+from tests.cluster.manifests.policy_requests import EVENT, HASH, LEASE, replace
+from tests.cluster.manifests.site import ACCOUNT, NAMESPACE, WORKLOADS, Site, documents, made, started
 
 pytestmark = pytest.mark.controlplane
 
@@ -70,14 +68,15 @@ class Fenced:
         else:
             self.site.admin.apply(lease)
 
-    def write(self, pod: str, what: str = "Pod", *, dry_run: bool = True) -> Answer:
-        """Send the write of `FENCED` as this pod."""
+    def write(self, pod: str, what: str = "Pod") -> Answer:
+        """Send the write of `FENCED` as this pod, as a dry run."""
+        return self.write_as(self.clients[pod], what)
+
+    def write_as(self, client: Client, what: str = "Pod") -> Answer:
+        """Send the write of `FENCED` as whoever a client is, as a dry run."""
         item, (subresource, body) = self.objects[what.partition("/")[0]], FENCED[what]
-        path = (
-            self.clients[pod].kind_of(item).path(item["metadata"]["namespace"], item["metadata"]["name"], subresource)
-        )
-        query = {"dryRun": "All"} if dry_run else None
-        return self.clients[pod].request("PATCH", path, body, query=query, content_type=JSON_PATCH)
+        path = client.kind_of(item).path(item["metadata"]["namespace"], item["metadata"]["name"], subresource)
+        return client.request("PATCH", path, body, query={"dryRun": "All"}, content_type=JSON_PATCH)
 
     def allowed(self, pod: str) -> bool:
         """Whether this pod may write now."""
@@ -90,7 +89,7 @@ def fencing(site: Site) -> Iterator[Fenced]:
     site.fill()
     admin = site.admin
     objects = {item["kind"]: item for item in site.planted}
-    objects["Deployment"] = admin.get("apps/v1", "Deployment", "grove-operator", NAMESPACE)
+    objects["Deployment"] = site.deployment()
     objects["ConfigMap"] = admin.create(made("v1", "ConfigMap", "grove-migrator-run", data={"x": "y"}))
     pods: dict[str, Object | None] = {name: site.job_pod(name) for name in (FIRST, SECOND, PREFIX)}
     clients = {
@@ -194,7 +193,7 @@ def test_nobody_else_is_fenced(held: Fenced) -> None:
     for holder in (f"{SECOND}_run-2", None):
         held.hold(holder)
         eventually(lambda wanted=holder is None: held.allowed(FIRST) is wanted, what="the Lease is not seen")
-        assert _write_of_the_administrator(held).status == 200
+        assert held.write_as(held.site.admin).status == 200
 
 
 def test_a_fence_that_denies_without_its_lease_would_stop_everybody(held: Fenced) -> None:
@@ -207,18 +206,12 @@ def test_a_fence_that_denies_without_its_lease_would_stop_everybody(held: Fenced
             admin.apply(item)
         held.hold(None)
         eventually(lambda: held.write(FIRST).status == 422, what="the Lease is still seen")
-        answer = _write_of_the_administrator(held)
+        answer = held.write_as(held.site.admin)
     finally:
         held.apply()
     assert (answer.status, answer.body["reason"]) == (422, "Invalid")
     assert NAME in answer.body["message"]
     assert answer.body["details"]["causes"]
-
-
-def _write_of_the_administrator(held: Fenced) -> Answer:
-    item, (_, body) = held.objects["Pod"], FENCED["Pod"]
-    path = held.site.admin.kind_of(item).path(WORKLOADS, item["metadata"]["name"])
-    return held.site.admin.request("PATCH", path, body, query={"dryRun": "All"}, content_type=JSON_PATCH)
 
 
 def test_a_binding_without_a_namespace_would_ask_a_tenants_lease(held: Fenced) -> None:
@@ -241,9 +234,9 @@ def test_a_fence_that_is_deleted_and_created_again_goes_by_the_lease_of_then(tmp
 
     A former holder may write, and the present one may not.
     """
-    with ControlPlane(tmp_path / "own", Options(controller_manager=True)) as server:
-        site = Site(server, server.client(), tmp_path / "own")
+    with started(tmp_path / "own") as site:
         site.prepare()
+        site.grant()
         with fencing(site) as found:
             found.hold(f"{FIRST}_run-1")
             eventually(lambda: found.allowed(FIRST) and not found.allowed(SECOND), what="the Lease is not seen")
@@ -253,7 +246,6 @@ def test_a_fence_that_is_deleted_and_created_again_goes_by_the_lease_of_then(tmp
             found.apply()
             eventually(lambda: by_fence(found.write(SECOND)), what="the Lease is seen: Kubernetes has mended it")
             assert found.allowed(FIRST)
-        site.admin.close()
 
 
 #: Opens a connection, stops where a process is paused between its last look and its write, and then writes.
@@ -303,22 +295,12 @@ def test_a_paused_process_is_denied_when_it_wakes_up(held: Fenced, *, taken: boo
         site.admin.patch(item, {"metadata": {"labels": before}})
 
 
-@pytest.fixture
-def second_server(site: Site, tmp_path: Path) -> Iterator[ControlPlane]:
-    """One more API server on the same etcd."""
-    with site.server.another(tmp_path / "second") as server:
-        yield server
-
-
-def test_a_second_api_server_denies_the_former_holder_too(held: Fenced, second_server: ControlPlane) -> None:
+def test_a_second_api_server_denies_the_former_holder_too(held: Fenced, tmp_path: Path) -> None:
     """The takeover goes through one server, the late write through another: its own watch of the Lease decides."""
     token = held.site.admin.service_account_token(NAMESPACE, ACCOUNT, pod=held.site.job_pod(FIRST))
-    elsewhere = second_server.client(token=token)
-    there = Fenced(held.site, {FIRST: elsewhere}, held.objects)
-    try:
+    with held.site.server.another(tmp_path / "second") as server, closing(server.client(token=token)) as elsewhere:
+        there = Fenced(held.site, {FIRST: elsewhere}, held.objects)
         eventually(lambda: there.allowed(FIRST), what="the holder may not write through the second server")
         held.hold(f"{SECOND}_run-2")
         eventually(lambda: not there.allowed(FIRST), what="the second server lets the former holder write")
         assert by_fence(there.write(FIRST))
-    finally:
-        elsewhere.close()

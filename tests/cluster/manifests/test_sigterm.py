@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from testbed.controlplane.client import Object, eventually
-from tests.cluster.manifests.site import NAMESPACE, NEW, OLD, Site, documents, of_kind
+from tests.cluster.manifests.site import NAMESPACE, NEW, OLD, Site, arguments, job_of
 from tests.support.pods.kubelet import Kubelet
 from tests.support.pods.own_image import own_image
 
@@ -40,20 +40,14 @@ def test_a_pod_that_is_deleted_never_fails_the_job(site: Site, kubelet: Kubelet,
         eventually(lambda: site.objects() != before, what="nothing was written", seconds=120)
     path = site.admin.kind("v1", "Pod").path(NAMESPACE, kubelet.containers[0].name)
     site.admin.call("DELETE", path, {"gracePeriodSeconds": 300})
-    eventually(lambda: _status(site).get("succeeded"), what="the Job is not complete", seconds=180)
+    eventually(lambda: site.job()["status"].get("succeeded"), what="the Job is not complete", seconds=180)
     codes = [span.code for container in kubelet.containers for span in container.spans]
-    assert (_status(site)["failed"], codes) == (1, [code, 0])
+    assert (site.job()["status"]["failed"], codes) == (1, [code, 0])
     assert site.objects() == site.expected(before, OLD, NEW)
 
 
 def _job() -> Object:
     """The Job of the manifest, slower, so that there is a middle."""
-    [job] = of_kind(documents("job.yaml"), "Job")
-    [container] = job["spec"]["template"]["spec"]["containers"]
-    container["args"].append("--qps=15")
+    job = job_of()
+    arguments(job).append("--qps=15")
     return job
-
-
-def _status(site: Site) -> Object:
-    status: Object = site.admin.get("batch/v1", "Job", "grove-migrator", NAMESPACE)["status"]
-    return status

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,8 @@ import pytest
 from testbed.controlplane.client import Client, Object
 from testbed.controlplane.options import Options
 from testbed.controlplane.server import ControlPlane
-from tests.cluster.manifests.site import MANIFESTS, documents, of_kind
-from tests.cluster.manifests.test_rendered import build, plain
+from tests.cluster.manifests.site import MANIFESTS, add_namespace, by_name, made, of_kind
+from tests.cluster.manifests.test_rendered import build
 
 COMPONENTS = {"target-image": "--to-binary=/target", "target-scheme": "--to-binary=/target/scheme.json"}
 NAMESPACE = "restricted"
@@ -24,16 +25,11 @@ _REFUSED = 'restricted volume types (volume "target" uses restricted volume type
 @pytest.fixture(scope="module")
 def admin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     """An API server with image volumes, as it is by default from 1.35 on, and a namespace of restricted pods."""
-    server = ControlPlane(tmp_path_factory.mktemp("volumes"), Options(feature_gates="ImageVolume=true")).start()
-    client = server.client()
-    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
-    client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}})
-    [account] = documents("base/serviceaccount.yaml")
-    account["metadata"]["namespace"] = NAMESPACE
-    client.apply(account)
-    yield client
-    client.close()
-    server.stop()
+    options = Options(feature_gates="ImageVolume=true")
+    with ControlPlane(tmp_path_factory.mktemp("volumes"), options) as server, closing(server.client()) as client:
+        labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+        add_namespace(client, NAMESPACE, labels=labels, account=True)
+        yield client
 
 
 def minor_of(client: Client) -> int:
@@ -51,9 +47,8 @@ def overlay(directory: Path, component: str) -> list[Object]:
 @pytest.mark.parametrize("component", COMPONENTS)
 def test_a_component_changes_the_target_and_adds_a_volume(component: str, tmp_path: Path) -> None:
     """Beside the base, the Job has --to-binary in place of --to, and a volume mounted at /target, read-only."""
-    with_it, base = plain(overlay(tmp_path, component)), plain(build(MANIFESTS / "base"))
-    [job] = of_kind(list(with_it.values()), "Job")
-    spec = job["spec"]["template"]["spec"]
+    with_it, base = by_name(overlay(tmp_path, component)), by_name(build(MANIFESTS / "base"))
+    spec = with_it["Job", "grove-migrator"]["spec"]["template"]["spec"]
     [container], [volume] = spec["containers"], spec.pop("volumes")
     assert container.pop("volumeMounts") == [{"name": volume["name"], "mountPath": "/target", "readOnly": True}]
     assert container["args"][1] == COMPONENTS[component]
@@ -71,7 +66,7 @@ def test_the_pod_is_admitted_where_pods_are_restricted(component: str, admin: Cl
     [job] = of_kind(overlay(tmp_path, component), "Job")
     spec = job["spec"]["template"]["spec"]
     job["metadata"]["namespace"] = NAMESPACE
-    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x", "namespace": NAMESPACE}, "spec": spec}
+    body = made("v1", "Pod", "x", NAMESPACE, spec=spec)
     query = {"dryRun": "All", "fieldValidation": "Strict"}
     for path, item in ((f"/api/v1/namespaces/{NAMESPACE}/pods", body), (admin.kind_of(job).path(NAMESPACE), job)):
         answer = admin.request("POST", path, item, query=query)
@@ -88,19 +83,12 @@ def test_the_pod_is_admitted_where_pods_are_restricted(component: str, admin: Cl
 @pytest.mark.controlplane
 def test_the_volume_is_kept_by_default_from_1_35_on_and_dropped_before(tmp_path: Path) -> None:
     """An API server before 1.35 takes the Job and leaves volume and mount out, by default; a later one keeps both."""
-    (tmp_path / "server").mkdir()
-    (tmp_path / "overlay").mkdir()
-    server = ControlPlane(tmp_path / "server").start()
-    client = server.client()
-    try:
+    [job] = of_kind(overlay(tmp_path, "target-image"), "Job")
+    job["metadata"]["namespace"] = "default"
+    query = {"dryRun": "All", "fieldValidation": "Strict"}
+    with ControlPlane(tmp_path / "server") as server, closing(server.client()) as client:
         minor = minor_of(client)
-        [job] = of_kind(overlay(tmp_path / "overlay", "target-image"), "Job")
-        job["metadata"]["namespace"] = "default"
-        query = {"dryRun": "All", "fieldValidation": "Strict"}
         answer = client.request("POST", client.kind_of(job).path("default"), job, query=query)
-    finally:
-        client.close()
-        server.stop()
     assert answer.status == 201, answer.body
     spec = answer.body["spec"]["template"]["spec"]
     kept = ("volumes" in spec, "volumeMounts" in spec["containers"][0])

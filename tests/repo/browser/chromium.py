@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final
 from urllib.request import urlopen
@@ -106,11 +106,8 @@ def started(program: str, profile: Path) -> Iterator[Page]:
             [program, *_FLAGS, f"--user-data-dir={profile}", "about:blank"], stdout=log, stderr=subprocess.STDOUT
         )
     try:
-        page = Page(_address(process, profile))
-        try:
+        with closing(Page(_address(process, profile))) as page:
             yield page
-        finally:
-            page.close()
     finally:
         process.terminate()
         process.wait(_PATIENCE)

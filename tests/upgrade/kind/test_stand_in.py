@@ -8,10 +8,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from testbed.controlplane.options import Options
-from testbed.controlplane.server import ControlPlane
 from testbed.crds.lines import load
-from tests.cluster.manifests.site import NAMESPACE, NEW, OLD, Site
+from tests.cluster.manifests.site import NAMESPACE, NEW, OLD, Site, started
 from tests.support.pods.kubelet import Kubelet
 from tests.support.pods.own_image import own_image
 from tests.upgrade.builds import BUILDS
@@ -36,18 +34,17 @@ class Stage:
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """An API server with controllers, a kubelet for our image, and KindCluster in front of both."""
     directory = tmp_path_factory.mktemp("stage")
-    server = ControlPlane(directory / "server", Options(controller_manager=True)).start()
-    admin = server.client()
-    site = Site(server, admin, directory)
-    site.prepare()
-    with Kubelet(server, directory / "pods", own_image, namespace=NAMESPACE) as kubelet:
-        machine = StandIn(server, kubelet.log)
+    with (
+        started(directory / "server") as site,
+        Kubelet(site.server, directory / "pods", own_image, namespace=NAMESPACE) as kubelet,
+    ):
+        site.prepare()
+        site.grant()
+        machine = StandIn(site.server, kubelet.log)
         with KindCluster(directory / "kind", IMAGE, run=machine) as cluster:
             site.fill()
             yield Stage(cluster, site)
         machine.close()
-    admin.close()
-    server.stop()
 
 
 def test_a_run_is_the_job_with_its_exit_code_and_log(stage: Stage) -> None:

@@ -1,0 +1,166 @@
+"""Upgrades of real operators: without the tool pods are recreated, with it not one is, whatever comes between."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from testbed.controlplane.client import eventually
+from tests.simulation.tree import PART_OF
+from tests.support.paths import ROOT
+from tests.upgrade import dynamo_cluster, photo, samples
+from tests.upgrade.builds import BUILDS, Build, need
+from tests.upgrade.lab import Lab
+from tests.upgrade.matrix import PAIRS, TWO, Pair, change_template, compare, prepare, record, upgrade_twice
+from tests.upgrade.photo import Photo
+
+pytestmark = pytest.mark.upgrade
+
+_REFUSED: Final = 3
+_PENDING: Final = 10
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
+def test_an_upgrade_recreates_no_pod_with_the_tool_and_all_without(pair: Pair, tmp_path: Path) -> None:
+    """Of each pair the same sets lose their pods without the tool and keep them with it, and work on afterwards."""
+    pair.need()
+    record(pair.name, upgrade_twice(pair, lambda name: Lab(tmp_path / name)))
+
+
+@pytest.mark.parametrize("migrated", [True, False], ids=["with", "without"])
+def test_a_dynamo_graph_keeps_its_pods(tmp_path: Path, *, migrated: bool) -> None:
+    """alpha.8 to alpha.12-rc1: with the tool every pod of a disaggregated graph stays; without it every set rolls."""
+    target = BUILDS["v0.1.0-alpha.12-rc1"]
+    need(dynamo_cluster.OPERATOR.name, target.name)
+    with Lab(tmp_path / "lab") as lab:
+        dynamo_cluster.fill(lab)
+        before = _owners(lab)
+        if migrated:
+            lab.migrate(target)
+        else:
+            lab.stop_operator()
+        lab.install(target)
+        if migrated:
+            done = lab.tool("verify", *target.target, "--after-upgrade", "--settle", "60s")
+            assert done.code == 0, done.err
+            assert _owners(lab) == before
+        else:
+            sets = {*before.values()}
+            eventually(
+                lambda: {name for uid, name in before.items() if uid not in _owners(lab)} == sets,
+                what="not every set loses pods",
+                seconds=180,
+            )
+
+
+def test_a_migration_back_beside_the_record_of_the_first_costs_no_pod(tmp_path: Path) -> None:
+    """alpha.9 to alpha.11 without verify, then back: plan and run agree, and alpha.9 finds every pod its own."""
+    old, new = Pair("v0.1.0-alpha.9", "v0.1.0-alpha.11").need()
+    with Lab(tmp_path / "lab") as lab:
+        lab.install(old)
+        for pcs in (samples.busybox(), samples.gang()):
+            lab.create_set(pcs)
+        before = lab.settle(lambda now: len(now.of(photo.SET)) == 2)
+        with lab.diary() as diary:
+            lab.migrate(new)
+            lab.install(new)
+            between = lab.settle()
+            planned = lab.tool("plan", "--detailed-exitcode", *old.target)
+            assert planned.code == _PENDING, planned.out + planned.err
+            lab.migrate(old)
+            lab.install(old)
+            after = lab.settle()
+        assert (diary.deleted, diary.created) == ([], [])
+        assert before.pods() == between.pods() == after.pods()
+        compare(between, after, old)
+        change_template(lab, "gang", 0, "1")
+        rolled = lab.settle(lambda now: not after.pods().keys() <= now.pods().keys())
+        gone = {after.pods()[uid] for uid in after.pods().keys() - rolled.pods().keys()}
+        assert gone == {name for name in after.pods().values() if name.startswith("gang-0-pc-a-")}
+
+
+@pytest.mark.parametrize("reverted", [True, False], ids=["revert", "rerun"])
+@pytest.mark.parametrize("pair", TWO, ids=lambda pair: pair.name)
+def test_after_a_kill_nothing_rolls(pair: Pair, tmp_path: Path, *, reverted: bool) -> None:
+    """Killed in mid-run: the old operator after --revert recreates no pod, nor does the new one after a rerun."""
+    source, target = pair.need()
+    with Lab(tmp_path / "lab") as lab:
+        before = prepare(lab, source)
+        with lab.diary() as diary:
+            _kill_in_mid_run(lab, before, target)
+            lab.migrate(target, "--from", source.scheme, *(["--revert"] if reverted else []))
+            if reverted:
+                assert _hashes(lab.photo()) == _hashes(before)
+            lab.install(source if reverted else target)
+            after = lab.settle()
+        assert diary.deleted == []
+        assert after.pods() == before.pods()
+        compare(before, after, source if reverted else target)
+
+
+@pytest.mark.parametrize("pair", TWO, ids=lambda pair: pair.name)
+def test_an_upgrade_with_the_authorizer_on_switches_it_off_first(pair: Pair, tmp_path: Path) -> None:
+    """The run refuses and leaves the operator alone; the same release without the authorizer is migrated as any other.
+
+    Neither the change of the setting nor the upgrade recreates a pod.
+    """
+    source, target = pair.need()
+    with Lab(tmp_path / "lab", authorizer=True) as lab:
+        lab.install(source)
+        lab.client.create(samples.busybox())
+        before = lab.settle(lambda now: now.of(photo.SET))
+        processes = len(lab.kubelet.spans(source.image))
+        with lab.diary() as diary:
+            refused = lab.tool("run", *target.target, "--stop-operator")
+            assert refused.code == _REFUSED, refused.err
+            assert len(lab.kubelet.spans(source.image)) == processes
+            lab.switch_off_authorizer()
+            assert lab.settle().pods() == before.pods()
+            lab.migrate(target)
+            lab.install(target)
+            after = lab.settle()
+        assert diary.deleted == []
+        assert after.pods() == before.pods()
+
+
+def _kill_in_mid_run(lab: Lab, before: Photo, target: Build) -> None:
+    """Run slowly, and kill the run without warning once it has written to a third of the pods."""
+    command = lab.command("run", *target.target, "--stop-operator", "--qps", "8")
+    log = lab.control_plane.directory / "killed-run.txt"
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output)
+        try:
+            eventually(
+                lambda: process.poll() is not None or _written(lab.photo(), before) >= len(before.pods()) // 3,
+                what="the run writes nothing",
+            )
+        finally:
+            process.kill()
+            process.wait()
+    assert process.returncode == -signal.SIGKILL, log.read_text(encoding="utf-8")
+    assert 0 < _written(lab.photo(), before) < len(before.pods())
+
+
+def _written(now: Photo, before: Photo) -> int:
+    """How many pods have another hash than before."""
+    labels = _hashes(now)
+    return sum(1 for key, value in _hashes(before).items() if key[0] == photo.POD and labels[key] != value)
+
+
+def _hashes(found: Photo) -> dict[photo.Key, str | None]:
+    """The hash that each object carries as a label; a set's is in its status."""
+    return {
+        key: item["status"].get("currentGenerationHash")
+        if item["kind"] == photo.SET
+        else item["metadata"]["labels"].get(photo.HASH)
+        for key, item in found.objects.items()
+    }
+
+
+def _owners(lab: Lab) -> dict[str, str]:
+    """The pods of all sets: uid and set."""
+    return {pod["metadata"]["uid"]: pod["metadata"]["labels"][PART_OF] for pod in lab.photo().of(photo.POD)}
