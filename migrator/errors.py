@@ -17,10 +17,22 @@ def first_of(texts: Sequence[str], limit: int) -> str:
 
 
 class MigratorError(Exception):
-    """The end of a command; ``str(error)`` is one clear sentence for a person. A program decides by class and code."""
+    """The end of a command; ``str(error)`` is one clear sentence for a person.
+
+    A program decides by data: the class, ``code``, the guard's code (``GM-nnn``; empty if no guard refused), the
+    object ``ref`` (:class:`migrator.grove.model.Ref`) and its ``field`` (a JSON Pointer), both ``None`` if unknown.
+    ``message`` is the sentence without the guard's code.
+    """
 
     exit_code: ClassVar[int] = 1
     code: ClassVar[str] = "error"
+
+    def __init__(self, message: str, *, guard: str = "", ref: object = None, field: str | None = None) -> None:
+        super().__init__(f"{guard}: {message}" if guard else message)
+        self.message = message
+        self.guard = guard
+        self.ref = ref
+        self.field = field
 
 
 class ClusterError(MigratorError):

@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
-from migrator.errors import DecodeError
+from migrator.errors import DecodeError, Refused, VerificationFailed
+from migrator.grove.model import Ref
+
+
+def test_guard_object_and_field_are_data() -> None:
+    """A refusal names its guard, object and field, and its text begins with the guard's code."""
+    ref = Ref("Pod", "default", "web-0", "u1")
+    error = Refused("it holds x", guard="GM-111", ref=ref, field="/metadata/labels/a")
+    assert (error.guard, error.ref, error.field, error.message) == ("GM-111", ref, "/metadata/labels/a", "it holds x")
+    assert str(error) == "GM-111: it holds x"
+
+
+def test_without_them() -> None:
+    """An error without guard, object and field is its message; every class has them."""
+    error = VerificationFailed("2 values differ", ["a", "b"])
+    assert (str(error), error.guard, error.ref, error.field) == ("2 values differ", "", None, None)
+    assert error.problems == ("a", "b")
 
 
 def test_a_decode_error_keeps_path_and_message_apart() -> None:
