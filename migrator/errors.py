@@ -19,9 +19,8 @@ def first_of(texts: Sequence[str], limit: int) -> str:
 class MigratorError(Exception):
     """The end of a command; ``str(error)`` is one clear sentence for a person.
 
-    A program decides by data: the class, ``code``, the guard's code (``GM-nnn``; empty if no guard refused), the
-    object ``ref`` (:class:`migrator.grove.model.Ref`) and its ``field`` (a JSON Pointer), both ``None`` if unknown.
-    ``message`` is the sentence without the guard's code.
+    A program decides by data: the class, ``code``, and the ``place`` where it was refused, as far as that is known:
+    ``guard`` (its code, GM-nnn, which begins the sentence), ``object`` and ``field`` (a JSON Pointer).
     """
 
     exit_code: ClassVar[int] = 1
@@ -29,10 +28,8 @@ class MigratorError(Exception):
 
     def __init__(self, message: str, *, guard: str = "", ref: object = None, field: str | None = None) -> None:
         super().__init__(f"{guard}: {message}" if guard else message)
-        self.message = message
-        self.guard = guard
-        self.ref = ref
-        self.field = field
+        known = {"guard": guard, "object": str(ref or ""), "field": field}
+        self.place = {key: value for key, value in known.items() if value}
 
 
 class ClusterError(MigratorError):

@@ -55,7 +55,13 @@ def reference() -> str:
         command = cli.get_command(context, name)
         assert command is not None  # noqa: S101 - it was listed
         lines += _command(command, context)
-    lines += ["## Exit codes", "", "| code | reasons (`code` of the error object) | meaning |", "|---|---|---|"]
+    lines += [
+        "## Exit codes",
+        "",
+        "An error is one sentence on a terminal. Elsewhere it is a JSON object on stderr: `event` is `failed`,",
+    ]
+    lines += ["with `code`, `exit_code`, `message`, and where a guard refused also `guard`, `object` and `field`."]
+    lines += ["", "| code | reasons (`code` of the error object) | meaning |", "|---|---|---|"]
     lines += _exit_codes()
     return "\n".join(lines) + "\n"
 

@@ -7,7 +7,7 @@ import io
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import click
@@ -78,7 +78,7 @@ def invoke(args: Sequence[str] | None = None, *, program: str = PROGRAM) -> int:
         )
         output.flush()
     except MigratorError as error:
-        return _fail(error.code, error.exit_code, str(error), session)
+        return _fail(error.code, error.exit_code, str(error), session, error.place)
     except click.ClickException as error:
         return _usage(error, session)
     except click.Abort:
@@ -92,10 +92,10 @@ def invoke(args: Sequence[str] | None = None, *, program: str = PROGRAM) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _fail(code: str, exit_code: int, message: str, session: Session) -> int:
+def _fail(code: str, exit_code: int, message: str, session: Session, place: Mapping[str, str] | None = None) -> int:
     from migrator.cli import log  # noqa: PLC0415 - a command that succeeds needs none of it
 
-    log.write_failure(code, exit_code, message, form=session.log_format)
+    log.write_failure(code, exit_code, message, form=session.log_format, place=place)
     return exit_code
 
 

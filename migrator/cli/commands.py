@@ -20,6 +20,7 @@ from migrator.cli.options import (
     LOG,
     OPERATOR,
     Choice,
+    Rate,
     arguments,
     complete_scheme,
     duration,
@@ -165,7 +166,7 @@ def plan() -> None:
         meaning="If a set changes during the run: put everything back and stop, or put that set back and go on.",
     ),
     duration("--timeout", "Give up waiting for others after this long; 0 for no limit."),
-    option("--qps N", "At most this many requests per second.", type=click.FloatRange(min=0, min_open=True)),
+    option("--qps N", "At most this many requests per second.", type=Rate()),
     option(
         "--concurrency N",
         "At most this many patches at a time (default 32); fewer while the API server is slow or throttles.",

@@ -114,9 +114,20 @@ def configure(
     return bound
 
 
-def write_failure(code: str, exit_code: int, message: str, stream: TextIO | None = None, form: str = "") -> None:
-    """Print on stderr why a command ends with this exit code: a sentence for people, else a JSON object."""
-    values = {"code": code, "exit_code": exit_code, "message": message}
+def write_failure(
+    code: str,
+    exit_code: int,
+    message: str,
+    *,
+    stream: TextIO | None = None,
+    form: str = "",
+    place: Mapping[str, str] | None = None,
+) -> None:
+    """Print on stderr why a command ends with this exit code: a sentence for people, else a JSON object.
+
+    ``place`` is that of a :class:`~migrator.errors.MigratorError`.
+    """
+    values = {"code": code, "exit_code": exit_code, "message": message, **(place or {})}
     _write(stream or sys.stderr, "error", "failed", values, form or session().log_format)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
@@ -42,6 +43,19 @@ def suggestion(typed: str, known: Iterable[str], *, alike: float = 0.6) -> str:
     """
     close = difflib.get_close_matches(typed, tuple(known), 1, alike)
     return f" Did you mean {close[0]}?" if close else ""
+
+
+class Rate(click.ParamType):  # type: ignore[type-arg] # generic in newer Clicks only
+    """How many times a second."""
+
+    name = "rate"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:  # noqa: ANN401
+        """A number above 0; a usage error for any other, and for what is not finite."""
+        rate = click.FLOAT.convert(value, param, ctx)
+        if not 0 < rate < math.inf:
+            self.fail(f"{value} is not a number above 0", param, ctx)
+        return rate
 
 
 class Seconds(click.ParamType):  # type: ignore[type-arg] # generic in newer Clicks only
@@ -246,6 +260,8 @@ def arguments(ctx: click.Context) -> dict[str, Any]:
     given = dict(ctx.params)
     for param in ctx.command.params:
         value, spelling = given.get(str(param.name)), max(param.opts, key=len)
+        if isinstance(param, click.Argument):
+            spelling = param.make_metavar(ctx).strip("[].")
         # An empty path is the current directory to Python; --from and --to know their names themselves.
         if "" in (value if isinstance(value, tuple) else (value,)) and spelling not in {"--from", "--to"}:
             raise UsageError(f"{spelling} is empty: give a value, or leave it out")

@@ -47,7 +47,7 @@ def main(
     shown = progress.shown(sys.stderr, quiet=session().quiet)
     context: Context | None = None
     store: Store | None = None
-    with wiring.stop_on(signal.SIGTERM, signal.SIGINT) as stop:
+    with wiring.stop_on(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as stop:
         try:
             names = operators.directions(given, None if dump else cluster, required=True)
             _check_files(dump, out, form, writes=mode is DryRun.NONE)
@@ -66,12 +66,12 @@ def main(
                         if out is not None and mode is DryRun.NONE:
                             held.write(out)
         except MigratorError as error:
-            log.write_failure(error.code, error.exit_code, str(error))
+            log.write_failure(error.code, error.exit_code, str(error), place=error.place)
             if context is not None:
                 context.log.error(  # noqa: TRY400 - the sentence is printed, and no traceback belongs to it
                     "summary", outcome="failed", **dry, code=error.code, exit_code=error.exit_code
                 )
-            reason = {"exitCode": error.exit_code, "code": error.code, "message": str(error)}
+            reason = {"exitCode": error.exit_code, "code": error.code, "message": str(error), **error.place}
             termination.write({"outcome": "failed", **reason})
             return error.exit_code
         if out != STDIO:

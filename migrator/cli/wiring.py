@@ -110,6 +110,10 @@ def own_namespace() -> str | None:
         return None
 
 
+#: What our signals did when this process began; SIGHUP is ignored under nohup.
+_AT_START: Final = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+
+
 @contextmanager
 def _handling(signals: Mapping[signal.Signals, Any]) -> Iterator[None]:
     with ExitStack() as stack:
@@ -120,18 +124,23 @@ def _handling(signals: Mapping[signal.Signals, Any]) -> Iterator[None]:
 
 def default_signals() -> AbstractContextManager[None]:
     """While nothing is under way, let signals end us at once, as they do without :func:`stop_on`."""
-    return _handling({signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL})
+    return _handling(_AT_START)
 
 
 @contextmanager
 def stop_on(*signals: signal.Signals) -> Iterator[threading.Event]:
-    """An event that the signals set, at which a run ends at the next safe point; a second signal ends it at once."""
+    """An event that the signals set, at which a run ends at the next safe point; a second signal ends it at once.
+
+    A SIGHUP that was ignored when this process began, as under nohup, stays so.
+    """
     stop = threading.Event()
     before = {number: signal.getsignal(number) for number in signals}
+    if _AT_START[signal.SIGHUP] is signal.SIG_IGN:
+        before.pop(signal.SIGHUP, None)
 
     def ask(number: int, _frame: FrameType | None) -> None:
         stop.set()
         signal.signal(number, before[signal.Signals(number)])
 
-    with _handling(dict.fromkeys(signals, ask)):
+    with _handling(dict.fromkeys(before, ask)):
         yield stop

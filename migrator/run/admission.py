@@ -99,7 +99,7 @@ def probe(
     pods = [patch for patch in patches if patch.ref.kind == resources.PODS.kind]
     while policies and (wrong := _unchecked(asked, pods)) is not None:
         if clock() >= until:
-            raise Refused(f"GM-206: {wrong}; install them, or go on with --allow GM-206")
+            raise Refused(f"{wrong}; install them, or go on with --allow GM-206", guard="GM-206")
         sleep(_PAUSE)
     return len(accepted), spent
 
@@ -117,8 +117,8 @@ def _accepted(asked: Store, patch: Patch, *, last: bool) -> bool | None:
     except Rejected as error:
         if not error.denied_by:
             raise
-        message = f"GM-202: a dry run of the label patch of {patch.ref} was denied: {error}; {REMEDY}"
-        raise Refused(message) from error
+        message = f"a dry run of the label patch of {patch.ref} was denied: {error}; {REMEDY}"
+        raise Refused(message, guard="GM-202", ref=patch.ref) from error
     return True
 
 

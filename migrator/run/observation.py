@@ -340,7 +340,8 @@ def refused(plan: Plan) -> Refused | None:
     if not found:
         return None
     more = f" (and {len(found) - 1} more refusals; `plan` lists them all)" if len(found) > 1 else ""
-    return Refused(f"{found[0].code}: {found[0].message}{more}")
+    first = found[0]
+    return Refused(f"{first.message}{more}", guard=first.code, ref=first.ref, field=first.field)
 
 
 def pending(plan: Plan) -> list[TreePlan]:

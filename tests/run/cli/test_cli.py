@@ -108,6 +108,9 @@ def test_a_command_has_a_body_that_takes_its_flags(name: str) -> None:
         (["plan", "--no-such-flag"], "usage", "--no-such-flag"),
         (["run"], "usage", "--to"),
         (["run", "--to", "legacy-1.35", "--dry-run=maybe"], "usage", "maybe"),
+        (["explain", "", "-f", "x.yaml"], "usage", "PCS is empty"),
+        (["run", "--to", "legacy-1.35", "--qps", "nan"], "usage", "nan is not a number above 0"),
+        (["run", "--to", "legacy-1.35", "--qps", "inf"], "usage", "inf is not a number above 0"),
         (["verify", "--to", "legacy-1.35", "--settle", "soon"], "usage", "'soon' is not a duration"),
         ([], "usage", "a command is missing"),
         (["migrate"], "usage", "migrate"),
@@ -137,7 +140,7 @@ def test_a_command_has_a_body_that_takes_its_flags(name: str) -> None:
         (["verify", "--to", "legacy-1.35", "--close", "--after-upgrade"], "usage", "leave one of them out"),
         (["plan", "-f", ""], "usage", "--filename is empty"),
         (["hash", "-f", "x.yaml", "--to-binary", ""], "usage", "--to-binary is empty"),
-        (["scheme", ""], "usage", "source is empty"),
+        (["scheme", ""], "usage", "SOURCE is empty"),
         (["verify", "--to", "legacy-1.35", "-n", ""], "usage", "--namespace is empty"),
         (["hash", "-f", "x.yaml", "--scheme", "canonical"], "unknown-scheme", "`canonical` is for --to"),
         (["plan", "-f", "x.yaml", "--to", "legacy-1.35", "--group-by", "a"], "usage", "--group-by goes with -o html"),
@@ -305,22 +308,36 @@ def test_all_namespaces_wins_over_namespace(invoke: Invoke, monkeypatch: pytest.
     assert found == [(None, "app=web", None, "c"), ("x", None, 15.0, None)]
 
 
-def test_sigterm_asks_a_run_to_stop_and_a_second_one_ends_it() -> None:
-    """The first SIGTERM sets the stop event; the handler of before is back for the second, and afterwards."""
-    before = signal.getsignal(signal.SIGTERM)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_asks_a_run_to_stop_and_a_second_one_ends_it(number: signal.Signals) -> None:
+    """The first SIGTERM, or closed terminal, sets the stop event; afterwards the handler of before is back."""
+    before = signal.getsignal(number)
     received = []
-    signal.signal(signal.SIGTERM, lambda *_: received.append("default"))
+    signal.signal(number, lambda *_: received.append("default"))
     try:
-        with wiring.stop_on(signal.SIGTERM) as stop:
-            os.kill(os.getpid(), signal.SIGTERM)
+        with wiring.stop_on(number) as stop:
+            os.kill(os.getpid(), number)
             assert stop.wait(5)
             assert received == []
-            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), number)
             assert received == ["default"]
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), number)
         assert received == ["default", "default"]
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(number, before)
+
+
+def test_a_run_under_nohup_survives_its_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A SIGHUP that was ignored when the process began stays ignored."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    monkeypatch.setattr(wiring, "_AT_START", {signal.SIGHUP: signal.SIG_IGN})
+    try:
+        with wiring.stop_on(signal.SIGTERM, signal.SIGHUP) as stop:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+            assert not stop.is_set()
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_every_process_has_an_identity_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -233,6 +233,15 @@ def test_the_summary_is_the_last_event_and_counts_what_was_done(tmp_path: Path, 
     assert {"event": "summary", "outcome": "failed", "code": "refused", "exit_code": 3}.items() <= summary.items()
 
 
+def test_a_refusal_names_guard_object_and_field_as_data(refused: Path, invoke: Invoke) -> None:
+    """A script need not search the sentence for what refused, and where."""
+    told = invoke("run", "-f", refused, "--dry-run=client", "--log-format", "json", *TO, code=3).events
+    (failed,) = (event for event in told if event["event"] == "failed")
+    assert failed["message"].startswith(f"{failed['guard']}: ")
+    assert failed["object"] in failed["message"]
+    assert failed["field"].startswith("/")
+
+
 def test_run_as_json_has_the_plan_in_it(invoke: Invoke) -> None:
     """-o json of a run is one object: what was done, how long it took, and the plan."""
     document = invoke("run", "-f", DUMP, "--dry-run=client", "-o", "json", *TO).json

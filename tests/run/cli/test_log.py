@@ -106,8 +106,8 @@ def test_a_log_without_reader_stops_nothing() -> None:
 def test_a_failure_is_an_object_off_a_terminal_and_a_sentence_on_one() -> None:
     """What ends a command has code, exit_code and message for machines, one sentence for people."""
     machine, person = io.StringIO(), Terminal()
-    log.write_failure("refused", 3, "GM-101: no", machine)
-    log.write_failure("refused", 3, "GM-101: \x07no", person)
+    log.write_failure("refused", 3, "GM-101: no", stream=machine)
+    log.write_failure("refused", 3, "GM-101: \x07no", stream=person)
     event = json.loads(machine.getvalue())
     assert (event["level"], event["code"], event["exit_code"], event["message"]) == (
         "error",
@@ -181,7 +181,7 @@ def test_the_format_can_be_chosen(form: str, terminal: bool, console: bool) -> N
     """Auto goes by the stream; console and json are what they say, wherever that goes."""
     stream = Terminal() if terminal else io.StringIO()
     log.configure(stream, run_id="r", form=form).warning("odd")
-    log.write_failure("refused", 3, "GM-101: no", stream, form=form)
+    log.write_failure("refused", 3, "GM-101: no", stream=stream, form=form)
     assert [line.startswith("{") for line in stream.getvalue().splitlines()] == [not console] * 2
     assert "\x1b" not in stream.getvalue() or terminal
 
