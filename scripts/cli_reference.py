@@ -55,15 +55,15 @@ def reference() -> str:
         command = cli.get_command(context, name)
         assert command is not None  # noqa: S101 - it was listed
         lines += _command(command, context)
-    lines += [
-        "## Exit codes",
-        "",
-        "An error is one sentence on a terminal. Elsewhere it is a JSON object on stderr: `event` is `failed`,",
-    ]
-    lines += ["with `code`, `exit_code`, `message`, and where a guard refused also `guard`, `object` and `field`."]
-    lines += ["", "| code | reasons (`code` of the error object) | meaning |", "|---|---|---|"]
+    lines += ["## Exit codes", "", *_ERROR, "", "| code | reasons (`code`) | meaning |", "|---|---|---|"]
     lines += _exit_codes()
     return "\n".join(lines) + "\n"
+
+
+_ERROR: Final = (
+    "On a terminal an error is one sentence. Elsewhere it is a JSON object on stderr, whose `event` is `failed`, with",
+    "`code`, `exit_code`, `message`, and where a guard refused also `guard`, `object` and `field`.",
+)
 
 
 def _environment() -> Iterator[str]:
