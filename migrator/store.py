@@ -145,12 +145,12 @@ class Store(Protocol):
     def patches(
         self, take: Callable[[], tuple[K, Write] | None], *, concurrency: int
     ) -> Generator[tuple[K, MigratorError | None], None, None]:
-        """Send a stream of patches, at most ``concurrency`` at a time, and yield the outcome of each with its key.
+        """Send patches, and yield the key of each with its outcome: the error that :meth:`patch` would raise, or None.
 
-        The outcome is the error that :meth:`patch` would raise, or ``None``. ``take`` is called right before a patch is
-        sent; if it returns ``None``, it is called again after further outcomes. The stream ends when ``take`` has
-        nothing and no patch is under way. After an error of ``take``, which is passed on, or when the stream is closed,
-        nothing more is sent, and the stream waits for the patches that are under way.
+        At most ``concurrency`` are under way at a time. ``take`` gives the next one right before it is sent. Where it
+        has none it returns ``None``, and is called again after further outcomes; once none is under way either, the
+        stream ends. An error of ``take`` is passed on. After it, and when the stream is closed, nothing more is sent,
+        and the patches that are under way are waited for.
         """
         ...
 

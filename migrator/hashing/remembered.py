@@ -1,7 +1,7 @@
 """Parts of pod templates that were met before, by their content.
 
-The templates of a cluster are much alike: most variables, probes, mounts and volumes stand in many of them. What is
-met once is printed, and costs little more than that; what is met again becomes one piece, whose sums are kept.
+The templates of a cluster are much alike: most variables, probes, mounts and volumes stand in many of them. A part
+that is met for the first time is only printed. From the second time on it is one piece, whose sums are kept.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _CONTENT: Final = 1 << 12  # bytes of one content that is remembered
 
 #: What was met lately, by content, in two generations, the young one first: nothing when met once, then its text.
 #: What is not met during a whole generation is forgotten. Only speed depends on it.
-_MET: Final[list[dict[bytes, Sequence[Piece]]]] = [{}, {}]
+_GENERATIONS: Final[list[dict[bytes, Sequence[Piece]]]] = [{}, {}]
 
 
 class Printer(Protocol):
@@ -46,14 +46,14 @@ class Remembered:
         except ValueError:  # a number that keeps its spelling has no bytes, nor has what is nested too deep
             self._emit(value, out, lead)
             return
-        known = _MET[0].get(content)
+        known = _GENERATIONS[0].get(content)
         if known:
             out += known
             return
         if len(content) > _CONTENT:
             self._emit(value, out, lead)
             return
-        known = _MET[1].get(content) if known is None else ()
+        known = _GENERATIONS[1].get(content) if known is None else ()
         if known:
             out += known
         else:
@@ -61,9 +61,9 @@ class Remembered:
             self._emit(value, out, lead)
             if known is not None:
                 known = _as_one(out[began:])
-        if len(_MET[0]) >= _CONTENTS:
-            _MET[:] = {}, _MET[0]
-        _MET[0][content] = known or ()
+        if len(_GENERATIONS[0]) >= _CONTENTS:
+            _GENERATIONS[:] = {}, _GENERATIONS[0]
+        _GENERATIONS[0][content] = known or ()
 
 
 def _as_one(pieces: Sequence[Piece]) -> Sequence[Piece]:

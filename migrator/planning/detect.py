@@ -24,7 +24,7 @@ from migrator.planning.options import Direction
 HashesUnder = Callable[[Scheme], SetHashes]
 
 #: The hashes of the specs that were met, by their content. Only speed depends on it.
-_MET: Final[dict[bytes, dict[Scheme, SetHashes]]] = {}
+_HASHES: Final[dict[bytes, dict[Scheme, SetHashes]]] = {}
 
 
 def hashes_of(pcs: PodCliqueSet) -> HashesUnder:
@@ -51,7 +51,7 @@ def _known(spec: Mapping[str, Any]) -> dict[Scheme, SetHashes]:
         content = marshal.dumps(dict(spec), WITHOUT_REFERENCES)
     except ValueError:  # a number that keeps its spelling has no bytes
         return {}
-    return _MET.setdefault(hashlib.sha256(content).digest(), {})
+    return _HASHES.setdefault(hashlib.sha256(content).digest(), {})
 
 
 class Verdict(Enum):

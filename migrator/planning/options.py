@@ -61,12 +61,7 @@ class Direction:
 
 def direction(options: PlanOptions) -> Direction:
     """Resolve ``--from`` and ``--to``; raises :class:`~migrator.errors.UsageError` if a name cannot be migrated."""
-    if options.source == AUTO:
-        candidates = schemes.spoken_schemes()
-    elif options.source == CANONICAL:
-        raise UsageError("--from takes a scheme or a release, for example canonical-1.34; `canonical` is for --to")
-    else:
-        candidates = (_scheme(options.source, "--from"),)
+    candidates = schemes.spoken_schemes() if options.source == AUTO else (_scheme(options.source, "--from"),)
     if options.target == CANONICAL:
         return Direction(candidates, schemes.canonical_over)
     target = _scheme(options.target, "--to")

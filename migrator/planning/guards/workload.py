@@ -108,10 +108,11 @@ def gang_termination(case: Case) -> Iterator[Finding]:
 def below_minimum(case: Case) -> Iterator[Finding]:
     """Members below ``minAvailable`` that later operators count as a breach, though the running one does not.
 
-    alpha.9 counts too few scheduled pods or replicas (Grove PR 561), and alpha.12-rc1 none at all (PR 614), there only
-    of a PodClique that ran once: ``PodCliqueScheduled`` became False later than when it was new. A scaling group always
-    seems to have run, because an older operator reported no breach (``common/component/utils/podclique.go``:
-    ``WasPCLQEverScheduled``, ``WasPCSGEverHealthy``); that matters where its replica of the set has pods to lose.
+    From alpha.9 on, a member counts of which some pods or replicas are scheduled, but too few (Grove PR 561). From
+    alpha.12-rc1 on, so does one of which none is (PR 614), unless it is a PodClique that has never run: its
+    ``PodCliqueScheduled`` is False since it was new. A scaling group counts as one that has run, because an older
+    operator reported no breach (``common/component/utils/podclique.go``: ``WasPCLQEverScheduled``,
+    ``WasPCSGEverHealthy``); that matters where its replica of the set has pods to lose.
     """
     in_use = {clique.set_index for clique in case.tree.pod_cliques if clique.status.get("scheduledReplicas")}
     for item in case.tree.children:

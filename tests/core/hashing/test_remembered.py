@@ -35,7 +35,7 @@ def hash_template(template: Mapping[str, Any], scheme: schemes.Scheme) -> str:
 
 
 def _forget() -> None:
-    remembered._MET[:] = {}, {}
+    remembered._GENERATIONS[:] = {}, {}
 
 
 def _alone(template: Mapping[str, Any], scheme: schemes.Scheme) -> str:
@@ -193,7 +193,7 @@ def test_memory_is_bounded_and_forgetting_changes_nothing(monkeypatch: pytest.Mo
     for _ in range(3):
         for template, hashed in zip(templates, expected, strict=True):
             assert hash_template(template, scheme) == hashed
-            assert [len(met) <= 41 for met in remembered._MET] == [True, True]
+            assert [len(met) <= 41 for met in remembered._GENERATIONS] == [True, True]
 
 
 def test_what_is_met_again_stays_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
