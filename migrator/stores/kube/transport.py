@@ -193,9 +193,8 @@ class Transport:
         call, connection, timeout = flight
         if connection is None:
             return None
-        came: Received | HTTPError
         try:
-            came = connection.wait(timeout)
+            came: Received | HTTPError = connection.wait(timeout)
         except HTTPError as error:
             came = error
         return self.ended(call, connection, came)
@@ -378,16 +377,18 @@ class Ahead:
 
     def send(self, request: Request) -> bytes:
         """The answer to a request, which may have begun; what another one brings is dropped, so that it never ages."""
-        asked, begun = self._coming or (request, None)
-        self._coming = None
+        if self._coming is not None and self._coming[0] != request:
+            self.drop()
+        (_, begun), self._coming = self._coming or (request, None), None
         if isinstance(begun, MigratorError):
-            if asked == request:
-                raise begun
-            begun = None
-        elif begun is not None and asked != request:
-            begun.drop()
-            begun = None
+            raise begun
         return self._transport.send(request, begun)
+
+    def drop(self) -> None:
+        """Wait for nothing, as nobody knows when the next request will be."""
+        coming, self._coming = self._coming, None
+        if coming is not None and not isinstance(coming[1], MigratorError):
+            coming[1].drop()
 
 
 def _explain(error: HTTPError) -> str:
