@@ -145,9 +145,11 @@ class DumpFile:
             raise OutputError(f"cannot write to {where}: {error.strerror}") from error
 
     def _write(self, file: IO[bytes], changes: Changes) -> None:
+        texts = self.edited(changes)
+        first = next(texts, "")  # a file that cannot be edited is found before gzip's header is written
         compressed = gzip.GzipFile("", "wb", fileobj=file, mtime=0) if self.gzipped else contextlib.nullcontext(file)
         with compressed as out:
-            out.writelines(text.encode("utf-8", "surrogateescape") for text in self.edited(changes))
+            out.writelines(text.encode("utf-8", "surrogateescape") for text in chain([first], texts))
 
     def _stream(self) -> Stream:
         chunks = self.chunks()

@@ -215,7 +215,11 @@ class KubeStore:
                 look(item, text.encode("utf-8", "surrogateescape"))
 
         decoder = _PLAIN if resource in _WITHOUT_QUANTITIES else exact_json.decoder(repeated=True)
-        pages(first, self._transport.ahead, decoder.raw_decode, take, then)
+        try:
+            pages(first, self._transport.ahead, decoder.raw_decode, take, then)
+        except BaseException:
+            self._transport.ahead.drop()
+            raise
         return tuple(items)
 
     def _patch(self, write: Write) -> Request:

@@ -12,7 +12,6 @@ import random
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -194,9 +193,8 @@ class Transport:
         call, connection, timeout = flight
         if connection is None:
             return None
-        came: Received | HTTPError
         try:
-            came = connection.wait(timeout)
+            came: Received | HTTPError = connection.wait(timeout)
         except HTTPError as error:
             came = error
         return self.ended(call, connection, came)
@@ -367,21 +365,30 @@ class Ahead:
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
-        self._coming: tuple[Request, Flight] | None = None
+        self._coming: tuple[Request, Flight | MigratorError] | None = None
 
     def begin(self, request: Request | None) -> None:
-        """Send a request that is likely to be next; what goes wrong is raised when it is."""
+        """Send a request that is likely to be next; what goes wrong is raised when it is, and not tried again."""
         if request is not None:
-            with suppress(MigratorError):
+            try:
                 self._coming = request, self._transport.begin(request)
+            except MigratorError as error:
+                self._coming = request, error
 
     def send(self, request: Request) -> bytes:
         """The answer to a request, which may have begun; what another one brings is dropped, so that it never ages."""
+        if self._coming is not None and self._coming[0] != request:
+            self.drop()
+        (_, begun), self._coming = self._coming or (request, None), None
+        if isinstance(begun, MigratorError):
+            raise begun
+        return self._transport.send(request, begun)
+
+    def drop(self) -> None:
+        """Wait for nothing, as nobody knows when the next request will be."""
         coming, self._coming = self._coming, None
-        if coming is None or coming[0] == request:
-            return self._transport.send(request, coming and coming[1])
-        coming[1].drop()
-        return self._transport.send(request)
+        if coming is not None and not isinstance(coming[1], MigratorError):
+            coming[1].drop()
 
 
 def _explain(error: HTTPError) -> str:

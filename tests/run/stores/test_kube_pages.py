@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from migrator.errors import ClusterError
+from migrator.errors import ClusterError, NotAuthorised
 from migrator.stores.kube.pages import Ahead, pages, token_of
 from migrator.stores.kube.transport import Request
 
@@ -110,6 +110,27 @@ def test_what_goes_wrong_with_a_page_asked_for_early_is_told_when_its_turn_comes
     misled = {"annotations": {"continue": "bad"}, "metadata": {"continue": "bad"}}
     pages(FIRST, ahead({None: body([misled])}), DECODE, lambda item, _: found.append(item))
     assert found == [{"n": 1}, misled]
+
+
+def test_a_request_that_cannot_be_sent_early_is_not_tried_again_and_delays_nothing() -> None:
+    """A credential plugin that fails is not started twice, and what it says is raised after the page before."""
+    server = Server({None: body([{"n": 1}], "t1"), "/then": body([])})
+    begin, found = server.begin, list[Any]()
+
+    def refuse(request: Request) -> Any:
+        begun = begin(request)
+        if begun.token == "t1":
+            raise NotAuthorised("the plugin ended with exit code 1")
+        return begun
+
+    server.begin = refuse  # type: ignore[method-assign]
+    requests = Ahead(server)  # type: ignore[arg-type]
+    with pytest.raises(NotAuthorised, match="exit code 1"):
+        pages(FIRST, requests, DECODE, lambda item, _: found.append(item))
+    assert (server.asked, found) == ([None, "t1"], [{"n": 1}])
+    requests.begin(FIRST._replace(query="limit=2&continue=t1"))
+    pages(FIRST._replace(path="/then"), requests, DECODE, lambda item, _: found.append(item))
+    assert (server.asked, found) == ([None, "t1", "t1", "/then"], [{"n": 1}])
 
 
 @pytest.mark.parametrize(

@@ -165,6 +165,20 @@ def test_a_list_that_was_asked_for_early_is_sent_again_like_any_other(serve: Ser
         assert len(api.seen) == 3
 
 
+def test_a_list_that_fails_leaves_no_old_answer_to_the_next_one(serve: Serve) -> None:
+    """Whenever that is asked for, it is asked for anew: what was sent early may be old by then."""
+    api = serve(page("a"), page("old"), page("new"))
+    store = store_on(api.url)
+
+    def fail(_item: dict[str, Any]) -> str:
+        eventually(lambda: len(api.seen) > 1, what="the next list was not asked for")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        store.list(PODS, fail, then=Listing(POD_CLIQUES))
+    assert store.list(POD_CLIQUES, name) == ("new",)
+
+
 def test_the_store_has_the_name_of_its_server(store: KubeStore, api: FakeApi) -> None:
     """`plan -o json`, `check` and the question before a run name the server."""
     assert store.name == api.url

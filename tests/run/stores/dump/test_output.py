@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -48,6 +50,18 @@ def test_what_cannot_be_changed_in_place_is_not_written(tmp_path: Path, text: st
     store = read(tmp_path, text)
     relabel(store)
     is_refused(store, tmp_path, "cannot be changed in place")
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress])
+def test_nothing_is_printed_of_what_cannot_be_changed_in_place(
+    tmp_path: Path, compress: Callable[[bytes], bytes], capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """Neither a part of it nor an empty gzip file, which would look like a whole one."""
+    store = read(tmp_path, compress(as_yaml(POD).replace("'5678'", "!!str 5678").encode()))
+    relabel(store)
+    with pytest.raises(OutputError, match="cannot be changed in place"):
+        store.write("-")
+    assert capsysbinary.readouterr().out == b""
 
 
 @pytest.mark.parametrize(
