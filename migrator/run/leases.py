@@ -77,7 +77,7 @@ class LeaseRecord:
     @property
     def seconds(self) -> float:
         """``spec.leaseDurationSeconds`` of its holder."""
-        return float(integer(self.spec.get("leaseDurationSeconds")) or _DEFAULT_SECONDS)
+        return float(max(integer(self.spec.get("leaseDurationSeconds")), 0) or _DEFAULT_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
