@@ -166,6 +166,14 @@ def test_two_installations_refuse_and_can_be_told_apart() -> None:
     assert refusals(cluster, name="grove-operator") == ""
 
 
+@pytest.mark.parametrize("replicas", [0, 1])
+def test_an_operator_that_was_not_chosen_is_named_while_it_has_replicas(replicas: int) -> None:
+    """One at zero does nothing."""
+    cluster = installed(deployment(namespace="other", name="grove-two", replicas=replicas))
+    said = [finding.message for finding in look(cluster, name="grove-operator").findings if finding.code == "GM-203"]
+    assert said == ["Deployment other/grove-two looks like an operator, and was not chosen"] * replicas
+
+
 def test_a_named_deployment_needs_no_labels() -> None:
     """What the user names is taken by name."""
     cluster = cluster_of(deployment(name="mine", labels={"app": "x"}), installation.config_map())
