@@ -46,7 +46,9 @@ def test_an_installation_is_found_by_its_labels() -> None:
 
 def test_nothing_installed_is_none() -> None:
     """Without a Deployment and without a pod there is no operator."""
-    assert look(cluster_of(manager(name="web", labels={"app": "web"}))).operator is None
+    without_labels = manager(name="api", labels={"app": "api"})
+    del without_labels["metadata"]["labels"]
+    assert look(cluster_of(manager(name="web", labels={"app": "web"}), without_labels)).operator is None
 
 
 @pytest.mark.parametrize(
