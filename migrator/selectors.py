@@ -56,7 +56,7 @@ def _requirement(match: re.Match[str]) -> Requirement | None:
     if match["not"]:
         return None if operator or match["among"] else lambda labels: key not in labels
     if match["among"] or operator in {"=", "==", "!="}:
-        values = {text.strip() for text in match["values"].split(",")} if match["among"] else {value}
+        values = [text.strip() for text in match["values"].split(",")] if match["among"] else [value]
         among = match["among"] != "notin" and operator != "!="
         valid = all(not text or _NAME.fullmatch(text) for text in values)
         return (lambda labels: (labels.get(key) in values) is among) if valid else None
@@ -67,7 +67,7 @@ def _requirement(match: re.Match[str]) -> Requirement | None:
     return lambda labels: _compares(labels.get(key), int(value), above=operator == ">")
 
 
-def _compares(text: str | None, bound: int, *, above: bool) -> bool:
-    if text is None or not _NUMBER.fullmatch(text):
+def _compares(text: object, bound: int, *, above: bool) -> bool:
+    if not isinstance(text, str) or not _NUMBER.fullmatch(text):  # a label of a file may be anything
         return False
     return int(text) > bound if above else int(text) < bound

@@ -261,7 +261,8 @@ def _gang_annotation(meta: Mapping[str, Any]) -> str | None:
 
 
 def _controller(meta: Mapping[str, Any]) -> str | None:
-    for owner in meta.get("ownerReferences") or ():
+    owners = meta.get("ownerReferences")
+    for owner in owners if isinstance(owners, list) else ():
         if isinstance(owner, dict) and owner.get("controller") is True:
             uid = owner.get("uid")
             return uid if isinstance(uid, str) else None

@@ -81,7 +81,7 @@ def _stray(tree: Tree, pair: Pair, *, spurious: bool, migrated: bool) -> Iterato
     Grove: ``podclique/reconcilespec.go:shouldResetOrTriggerUpdate``. ``spurious``: without progress it always does.
     ``migrated``: the source's hash counts as the target's, because the migration replaces it.
     """
-    current = {pair.target.generation} | ({pair.source.generation} if migrated else set())
+    current = [pair.target.generation, *([pair.source.generation] if migrated else [])]
     for clique in tree.pod_cliques:
         progress, status = clique.status.get("updateProgress"), clique.status
         stored = progress.get(_UPDATED_TO) if progress else status.get("currentPodCliqueSetGenerationHash")

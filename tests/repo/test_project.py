@@ -136,3 +136,10 @@ def test_every_dependency_says_why_it_is_there() -> None:
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     block = text.partition("\ndependencies = [")[2].partition("\n]")[0]
     assert all(re.search(r"\",\s+# \S", line) for line in block.strip().splitlines())
+
+
+def test_the_oldest_click_has_what_the_command_line_asks_for() -> None:
+    """Click has had ``NoArgsIsHelpError`` since 8.2: without it a mistyped flag off a terminal ends in a traceback."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    [oldest] = (one.partition(">=")[2] for one in project["project"]["dependencies"] if one.startswith("click>="))
+    assert tuple(map(int, oldest.split("."))) >= (8, 2)

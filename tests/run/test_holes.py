@@ -8,6 +8,9 @@ import pytest
 
 from migrator import resources
 from migrator.errors import NotAuthorised
+from migrator.planning.model import Severity
+from migrator.planning.options import PlanOptions
+from migrator.run.dry_run import preview
 from migrator.store import DryRun
 from testbed import operator_installation as installation
 from testbed.trees import Object
@@ -15,7 +18,7 @@ from tests.simulation import cluster
 from tests.simulation.points import GROVE, first, of_trees
 from tests.simulation.process import KILLED, Ending, Process, Step, do_at, kill_at, raising
 from tests.simulation.truth import DONE, FAILED, LOST, REFUSED, REVERTED, STUCK, lies
-from tests.simulation.world import World
+from tests.simulation.world import LONGER_THAN_A_LEASE, World
 from tests.support.tables import table
 
 LOST_LABELS = {"app": "own"}
@@ -318,6 +321,23 @@ def test_a_half_written_migration_of_other_schemes_refuses_before_anything() -> 
     assert ending.code == STUCK, str(ending)
     assert "GM-205" in str(ending.error)
     assert (world.grove(), world.replicas) == (before, replicas)
+
+
+def test_a_plan_refuses_what_no_run_can_mend() -> None:
+    """A second operator or another migration that did not end refuses; an operator warns until it is gone."""
+
+    def found() -> list[tuple[str, Severity]]:
+        options = PlanOptions(source=cluster.SOURCE, target="legacy-1.33")
+        plan = preview(world.store, options, now=world.now, namespace=cluster.NAMESPACE)
+        return [(f.code, f.severity) for f in plan.findings if f.code in {"GM-122", "GM-203", "GM-205"}]
+
+    world = World(cluster.grown())
+    assert found() == [("GM-122", Severity.WARNING)]
+    world.run(kill_at(first("podcliques", "status"), "after"))
+    world.advance(LONGER_THAN_A_LEASE)
+    assert found() == [("GM-205", Severity.REFUSAL)]
+    world.store.put(installation.deployment(cluster.OLD_IMAGE, replicas=0, namespace="other", observed=True))
+    assert found() == [("GM-203", Severity.REFUSAL), ("GM-205", Severity.REFUSAL)]
 
 
 def test_a_run_whose_token_is_void_ends() -> None:

@@ -46,7 +46,9 @@ def test_an_installation_is_found_by_its_labels() -> None:
 
 def test_nothing_installed_is_none() -> None:
     """Without a Deployment and without a pod there is no operator."""
-    assert look(cluster_of(manager(name="web", labels={"app": "web"}))).operator is None
+    without_labels = manager(name="api", labels={"app": "api"})
+    del without_labels["metadata"]["labels"]
+    assert look(cluster_of(manager(name="web", labels={"app": "web"}), without_labels)).operator is None
 
 
 @pytest.mark.parametrize(
@@ -164,6 +166,14 @@ def test_two_installations_refuse_and_can_be_told_apart() -> None:
     assert found_in(cluster, namespace="other").deployment == "grove-two"
     assert found_in(cluster, name="grove-operator").namespace == NAMESPACE
     assert refusals(cluster, name="grove-operator") == ""
+
+
+@pytest.mark.parametrize("replicas", [0, 1])
+def test_an_operator_that_was_not_chosen_is_named_while_it_has_replicas(replicas: int) -> None:
+    """One at zero does nothing."""
+    cluster = installed(deployment(namespace="other", name="grove-two", replicas=replicas))
+    said = [finding.message for finding in look(cluster, name="grove-operator").findings if finding.code == "GM-203"]
+    assert said == ["Deployment other/grove-two looks like an operator, and was not chosen"] * replicas
 
 
 def test_a_named_deployment_needs_no_labels() -> None:

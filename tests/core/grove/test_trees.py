@@ -159,6 +159,8 @@ def test_what_belongs_to_nobody_is_reported() -> None:
         [{"kind": "PodClique", "uid": "uid-default-PodClique-web-0-front", "controller": False}],
         [{"kind": "PodClique", "uid": 5, "controller": True}],
         ["PodClique"],
+        {"controller": True},
+        True,
     ],
 )
 def test_only_a_controller_owns(owners: object) -> None:

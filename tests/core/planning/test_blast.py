@@ -212,12 +212,15 @@ def test_a_generation_hash_alone_does_not_protect_standalone_pods(stored: str | 
     assert counted(world, "v0.1.0-alpha.11") == counted(world, "legacy-1.35") == (0, 0)
 
 
+@pytest.mark.parametrize("value", ["4445566677788899", {}, ["x"]])
 @pytest.mark.parametrize(("progress", "field"), [([], "current"), (["updateProgress"], "updateProgress/podClique")])
-def test_a_stray_pod_under_a_podclique_of_another_generation_is_deleted(progress: list[str], field: str) -> None:
+def test_a_stray_pod_under_a_podclique_of_another_generation_is_deleted(
+    progress: list[str], field: str, value: object
+) -> None:
     """An idle set's operator begins the update that was missed; a value of neither scheme stays as it is."""
     world = World().grow(scheme="legacy-1.35", progress=progress).put("Pod", "web-0-front-0", LABEL)
     name = "PodCliqueSetGenerationHash" if field == "current" else "SetGenerationHash"
-    world.put("PodClique", "web-0-front", f"/status/{field}{name}")
+    world.put("PodClique", "web-0-front", f"/status/{field}{name}", value)
     assert [counted(world, target) for target in (RC1, MAIN)] == [(1, 1), (1, 1)]
     assert counted(world, "v0.1.0-alpha.11") == (0, 0)
 

@@ -10,7 +10,7 @@ from migrator.planning.model import Severity, TreeState
 from migrator.planning.options import PlanOptions
 from migrator.planning.outlook import Target, outlook
 from migrator.planning.planner import make_plan
-from tests.support.builders import LABEL, NOW, World, clique, hashes_of, refusals
+from tests.support.builders import LABEL, NOW, World, clique, hashes_of, refusals, warnings
 
 
 def targets(world: World, running: str | None = None) -> list[Target]:
@@ -40,15 +40,16 @@ def test_the_set_that_hashes_alike_in_any_order_gets_no_all_clear() -> None:
 @pytest.mark.parametrize(("source", "target"), [("v0.1.0-alpha.3", "v0.1.0-alpha.11"), ("legacy-1.35", "legacy-1.35")])
 def test_a_wrong_source_is_one_line(source: str, target: str) -> None:
     """What the sets do hold is named, nothing else is reported, and no pod is to be deleted."""
-    world = World().grow("one").grow("two")
+    world = World().grow("one").grow("two").put("PodCliqueSet", "one", "/metadata/generation", 2)
+    assert warnings(world.plan(target="legacy-1.36").trees[0].findings)
     plan = world.plan(source, target)
     for tree in plan.trees:
         (finding,) = tree.findings
         assert (finding.code, finding.severity, tree.state) == ("GM-135", Severity.REFUSAL, TreeState.REFUSED)
         assert "holds the hashes of legacy-1.34 (v0.1.0-alpha.4 to v0.1.0-alpha.9)" in finding.message
         assert finding.message.endswith("leave out --from, or give --from legacy-1.34")
-        assert tree.blast.pods == 6
-    assert world.plan("v0.1.0-alpha.9", "v0.1.0-alpha.11").trees[0].findings == ()
+        assert (tree.source, tree.changes, tree.blast.pods, tree.rest.pods) == (None, (), 6, 6)
+    assert world.plan("v0.1.0-alpha.9", "v0.1.0-alpha.11").trees[1].findings == ()
 
 
 def test_a_source_that_nothing_contradicts_is_believed() -> None:

@@ -44,6 +44,15 @@ def test_reading_what_is_there(tmp_path: Path) -> None:
             absent()
 
 
+@pytest.mark.parametrize("labels", [{"app": ["web"]}, {"app": {}}, {"app": 1}])
+def test_a_label_that_is_no_text_matches_nothing(tmp_path: Path, labels: dict[str, Any]) -> None:
+    """A file may hold anything: what is listed is checked by its reader, and a selector does not fail."""
+    store = read(tmp_path, json.dumps({**PCS, "metadata": {**PCS["metadata"], "labels": labels}}))
+    for selector in ("app in (web)", "app=web", "app>0"):
+        assert store.list(POD_CLIQUE_SETS, len, label_selector=selector) == ()
+    assert len(store.list(POD_CLIQUE_SETS, len)) == 1
+
+
 def test_an_object_may_nest_deeply_beside_a_number_that_keeps_its_spelling(tmp_path: Path) -> None:
     """Reading it does not walk through it, and a patch leaves what was returned before as it was."""
     odd = '{"a": 1.50, "b": ' + "[" * 900 + "]" * 900 + "}"
