@@ -123,7 +123,7 @@ def test_a_command_has_a_body_that_takes_its_flags(name: str) -> None:
         (["plan", "--to", "nothing-like-it"], "unknown-scheme", "in the table. Known schemes: legacy-1.33"),
         (["run", "--to", "v0.1.0-alpha.99"], "unknown-scheme", "v0.1.0-alpha.9"),
         (["plan", "--to", "legacy-1.53"], "unknown-scheme", "did you mean legacy-1."),
-        (["plan", "--from", "canonical"], "usage", "canonical-1.34"),
+        (["plan", "--from", "canonical"], "unknown-scheme", "canonical-1.34"),
         (["run", "--to", "v0.1.0-alpha.10-rc1"], "usage", "object names"),
         (["run", "--to", "legacy-1.35", "-f", "x.yaml"], "usage", "--write OUT"),
         (["run", "--to", "legacy-1.35", "--write", "x.yaml"], "usage", "-f DUMP"),
