@@ -110,8 +110,8 @@ def own_namespace() -> str | None:
         return None
 
 
-#: What our signals did when this process began; SIGHUP is ignored under nohup.
-_AT_START: Final = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+#: What a closed terminal did when this process began: nothing under nohup.
+_HANGUP: Final = signal.getsignal(signal.SIGHUP)
 
 
 @contextmanager
@@ -124,7 +124,9 @@ def _handling(signals: Mapping[signal.Signals, Any]) -> Iterator[None]:
 
 def default_signals() -> AbstractContextManager[None]:
     """While nothing is under way, let signals end us at once, as they do without :func:`stop_on`."""
-    return _handling(_AT_START)
+    return _handling(
+        {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL, signal.SIGHUP: _HANGUP}
+    )
 
 
 @contextmanager
@@ -135,7 +137,7 @@ def stop_on(*signals: signal.Signals) -> Iterator[threading.Event]:
     """
     stop = threading.Event()
     before = {number: signal.getsignal(number) for number in signals}
-    if _AT_START[signal.SIGHUP] is signal.SIG_IGN:
+    if _HANGUP is signal.SIG_IGN:
         before.pop(signal.SIGHUP, None)
 
     def ask(number: int, _frame: FrameType | None) -> None:

@@ -309,8 +309,11 @@ def test_all_namespaces_wins_over_namespace(invoke: Invoke, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_asks_a_run_to_stop_and_a_second_one_ends_it(number: signal.Signals) -> None:
+def test_a_signal_asks_a_run_to_stop_and_a_second_one_ends_it(
+    monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
     """The first SIGTERM, or closed terminal, sets the stop event; afterwards the handler of before is back."""
+    monkeypatch.setattr(wiring, "_HANGUP", signal.SIG_DFL)  # these tests may run under nohup
     before = signal.getsignal(number)
     received = []
     signal.signal(number, lambda *_: received.append("default"))
@@ -330,7 +333,7 @@ def test_a_signal_asks_a_run_to_stop_and_a_second_one_ends_it(number: signal.Sig
 def test_a_run_under_nohup_survives_its_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """A SIGHUP that was ignored when the process began stays ignored."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    monkeypatch.setattr(wiring, "_AT_START", {signal.SIGHUP: signal.SIG_IGN})
+    monkeypatch.setattr(wiring, "_HANGUP", signal.SIG_IGN)
     try:
         with wiring.stop_on(signal.SIGTERM, signal.SIGHUP) as stop:
             os.kill(os.getpid(), signal.SIGHUP)
