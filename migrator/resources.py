@@ -37,8 +37,8 @@ POD_CLIQUES: Final = Resource("grove.io", "v1alpha1", "podcliques", "PodClique")
 PODS: Final = Resource("", "v1", "pods", "Pod")
 POD_GANGS: Final = Resource("scheduler.grove.io", "v1alpha1", "podgangs", "PodGang")
 POD_GANG_MAPS: Final = Resource("grove.io", "v1alpha1", "podgangmaps", "PodGangMap")
-#: The kinds that hold hashes.
-HOLDERS: Final = (PODS, POD_CLIQUES, POD_CLIQUE_SCALING_GROUPS, POD_GANG_MAPS, POD_GANGS, POD_CLIQUE_SETS)
+#: The kinds that hold hashes, in the order of reading.
+HOLDERS: Final = (POD_CLIQUE_SETS, POD_GANG_MAPS, POD_CLIQUE_SCALING_GROUPS, POD_GANGS, POD_CLIQUES, PODS)
 CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap")
 SERVICES: Final = Resource("", "v1", "services", "Service")
 LEASES: Final = Resource("coordination.k8s.io", "v1", "leases", "Lease")

@@ -7,7 +7,7 @@ value stays as it is, or is a reason to refuse.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -74,10 +74,13 @@ def template_digest(pcs: PodCliqueSet) -> str:
     return hashlib.sha256(dumps(hashed, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def changes_of(stored: Iterable[StoredHash], *pairs: Pair) -> tuple[Change, ...]:
+def changes_of(
+    stored: Iterable[StoredHash], *pairs: Pair, rest: Callable[[StoredHash], object] = lambda _item: None
+) -> tuple[Change, ...]:
     """The changes that turn every value of a pair's source into its target's, in the order of writing.
 
-    The first such pair counts. There are hundreds of thousands of values, so none is kept.
+    The first such pair counts. There are hundreds of thousands of values, so none is kept, and they are walked through
+    once: ``rest`` gets each value that does not change.
     """
 
     def changes() -> Iterator[Change]:
@@ -86,6 +89,8 @@ def changes_of(stored: Iterable[StoredHash], *pairs: Pair) -> tuple[Change, ...]
                 if (new := pair.new(item)) is not None:
                     yield Change(item.ref, item.place, item.field, item.value, new, item.identity)
                     break
+            else:
+                rest(item)
 
     return tuple(changes())
 
@@ -138,7 +143,9 @@ class _Planner:
     ) -> TreePlan:
         pair = Pair(hashes(found.closest), hashes(found.target), tree.pcs.on_delete)
         # A refused tree shows the changes that it would have without the refusals, even if no scheme explains it all.
-        changes, others = changes_of(stored_hashes(tree), pair), _others(stored_hashes(tree), pair)
+        unchanged = list[StoredHash]()
+        changes = changes_of(stored_hashes(tree), pair, rest=unchanged.append)
+        others = _others(unchanged, pair)
         foreign, builds = others[Verdict.FOREIGN], builds_of(self.options.target, found.target)
         certain = self.options.source != AUTO or tree.pcs.generation_hash == pair.target.generation
         case = guards.Case(

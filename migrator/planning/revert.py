@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from migrator.errors import UsageError
-from migrator.grove.model import Snapshot, Tree
+from migrator.grove.model import Snapshot, StoredHash, Tree
 from migrator.grove.places import stored_hashes
 from migrator.hashing import schemes
 from migrator.planning import guards
@@ -42,11 +42,12 @@ def _turn_back(tree: Tree, way: Direction, table: Table | None) -> TreePlan:
     pairs = [Pair(hashes(then), hashes(first), tree.pcs.on_delete)]
     if table is not None:
         pairs.append(Pair(table.target_hashes, table.source_hashes, tree.pcs.on_delete))
-    changes = changes_of(stored_hashes(tree), *pairs)
+    unchanged = list[StoredHash]()
+    changes = changes_of(stored_hashes(tree), *pairs, rest=unchanged.append)
     if table is not None:
         changes = written_by(table, changes)
     findings = []
-    for item in stored_hashes(tree):
+    for item in unchanged:
         verdicts = [pair.verdict(item) for pair in pairs]
         if not {Verdict.SOURCE, Verdict.TARGET}.intersection(verdicts):
             code = "GM-112" if verdicts[0] is Verdict.LEFTOVER else guards.FOREIGN_CODES[item.place]

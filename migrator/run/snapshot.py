@@ -21,18 +21,7 @@ T = TypeVar("T")
 _MANAGED: Final = f"{LABEL_MANAGED_BY}={MANAGED_BY_GROVE}"
 
 #: What is read after each kind; every other kind of Grove is read last, for its strings only.
-_NEXT: Final = dict(
-    pairwise(
-        (
-            resources.POD_CLIQUE_SETS,
-            resources.POD_GANG_MAPS,
-            resources.POD_CLIQUE_SCALING_GROUPS,
-            resources.POD_GANGS,
-            resources.POD_CLIQUES,
-            resources.PODS,
-        )
-    )
-)
+_NEXT: Final = dict(pairwise(resources.HOLDERS))
 
 
 def take(store: Store, *, phases: bool = False, namespace: str | None = None) -> Snapshot:

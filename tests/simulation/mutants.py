@@ -83,11 +83,11 @@ def _taken_as_success(kind: type[MigratorError]) -> AbstractContextManager[objec
 def _also_changes(verdict: Verdict, place: Place) -> AbstractContextManager[object]:
     """Plan the target's hash also over values of that verdict."""
 
-    def changes_of(right: Any, stored: Iterable[StoredHash], pair: Pair) -> tuple[Change, ...]:
+    def changes_of(right: Any, stored: Iterable[StoredHash], pair: Pair, **rest: Any) -> tuple[Change, ...]:
         items = tuple(stored)
         met = (item for item in items if item.place is place and pair.verdict(item) is verdict)
         more = (Change(i.ref, i.place, i.field, i.value, str(pair.target.of(i)), i.identity) for i in met)
-        return (*more, *right(items, pair))
+        return (*more, *right(items, pair, **rest))
 
     return _instead(planner, "changes_of", changes_of)
 
