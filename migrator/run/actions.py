@@ -228,7 +228,7 @@ class Actions:
         finally:
             if executor.doubtful and (not outcomes or any(outcome.error for outcome in outcomes)):
                 self._context.rest(LONGEST_WRITE)  # what is still under way ends before anything is read
-        self._result.patches += sum(len(outcome.written) for outcome in outcomes)
+        self._result.patches += sum(outcome.written for outcome in outcomes)
         self._result.trees += sum(outcome.complete for outcome in outcomes)
         errors = [outcome.error for outcome in outcomes if outcome.error is not None]
         if errors:  # a lost Lease first, a conflict last

@@ -53,7 +53,7 @@ def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
     with events.timed("execute", seconds, context):
         outcomes = executor.run(batches)
     _check_ended(outcomes, len(batches))
-    result.patches, result.trees = sum(len(outcome.written) for outcome in outcomes), len(outcomes)
+    result.patches, result.trees = sum(outcome.written for outcome in outcomes), len(outcomes)
     del batches, outcomes
     if store.dry_run is DryRun.NONE:  # a file: what a dry run sent cannot be read anywhere
         with events.timed("verify", seconds, context):

@@ -8,18 +8,18 @@ Several trees may be under way at once; within a tree one rank is finished befor
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
-from typing import Final, NamedTuple
+from typing import Final
 
 import structlog
 
 from migrator import resources
 from migrator.errors import Conflict, LostRace, LostReply, MigratorError, NotFound, TestFailed
 from migrator.gc_paused import gc_paused
-from migrator.grove.model import PodCliqueSet, Ref
+from migrator.grove.model import PodCliqueSet
 from migrator.planning.patches import RESOURCES, Batch, Patch, value_at
 from migrator.store import Store, Write
 
@@ -31,27 +31,31 @@ class TreeConflict(LostRace):
     """A value of the tree is neither old nor new any more: somebody else is writing to it."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Outcome:
-    """What became of one tree; ``written`` names what the server may have changed.
+    """What became of one tree; ``written`` is how many patches the server may have applied.
 
-    ``ranks`` are the patches that are not yet due, by rank, and ``due`` is how many of the present rank have not ended.
+    ``ranks`` are those that have not begun, and ``rank`` is what is unsent of the present one: a patch is made when it
+    is sent. ``under_way`` is how many were sent and have not ended.
     """
 
     batch: Batch
-    ranks: Iterator[tuple[int, Iterable[Patch]]]
-    written: set[tuple[Ref, str]] = field(default_factory=set)
+    ranks: Iterator[tuple[int, Iterator[Patch]]]
+    rank: Iterator[Patch]
+    written: int = 0
     error: MigratorError | None = None
     complete: bool = False
-    due: int = 0
+    under_way: int = 0
 
 
-class _Sending(NamedTuple):
-    """What is left of a patch to write, and how often it was sent, this time included."""
+@dataclass(slots=True, eq=False)
+class _Sending:
+    """What is left of a patch to write, how often it was sent, this time included, and whether it counts as written."""
 
     patch: Patch
     outcome: Outcome
     attempt: int = 1
+    noted: bool = False
 
     @property
     def pcs(self) -> PodCliqueSet | None:
@@ -60,7 +64,8 @@ class _Sending(NamedTuple):
 
     def note(self) -> None:
         """The server may have applied this patch."""
-        self.outcome.written.add((self.patch.ref, self.patch.subresource))
+        self.outcome.written += not self.noted
+        self.noted = True
 
 
 class Executor:
@@ -86,7 +91,8 @@ class Executor:
         self._log = log
         self._dry = {} if store.dry_run == "none" else {"dry_run": store.dry_run.value}
         self._waiting: deque[Batch] = deque()
-        self._ready: deque[_Sending] = deque()
+        self._begun: deque[Outcome] = deque()  # those whose present rank is not all sent
+        self._again: deque[_Sending] = deque()
         self._outcomes: list[Outcome] = []
         self._under_way = 0
         self._keep_going = self._halted = False
@@ -114,8 +120,7 @@ class Executor:
 
     def _next(self) -> tuple[_Sending, Write] | None:
         """The patch to send now, once it is certain that we still may; ``None`` when others must end first."""
-        while self._ready or self._begin():
-            sending = self._ready.popleft()
+        while (sending := self._due()) is not None:
             try:
                 self._check()
             except MigratorError as error:
@@ -127,40 +132,54 @@ class Executor:
             return sending, Write(RESOURCES[ref.kind], ref.namespace, ref.name, ops, patch.subresource)
         return None
 
+    def _due(self) -> _Sending | None:
+        """What comes next: a patch to send again, one of a rank that has begun, or one of a further tree."""
+        while not self._again:
+            if not self._begun and not self._begin():
+                return None
+            outcome = self._begun[0]
+            if (patch := next(outcome.rank, None)) is not None:
+                outcome.under_way += 1
+                return _Sending(patch, outcome)
+            self._begun.popleft()
+            self._advance(outcome)
+        return self._again.popleft()
+
     def _begin(self) -> bool:
-        """Begin further trees until a patch is ready; false if there is none, or none may be begun.
+        """Begin a further tree; false if there is none, or none may be begun.
 
         This is done only when nothing else may be sent, so that as few trees as possible are half-written at any time.
         """
-        while not self._ready:
-            if self._halted or not self._waiting or self._stopping():
-                return False
-            batch = self._waiting.popleft()
-            ranks = groupby(batch.patches, key=lambda patch: patch.rank)
-            self._outcomes.append(Outcome(batch, ranks))
-            self._advance(self._outcomes[-1])
+        if self._halted or not self._waiting or self._stopping():
+            return False
+        batch = self._waiting.popleft()
+        outcome = Outcome(batch, groupby(batch.patches, key=lambda patch: patch.rank), iter(()))
+        self._outcomes.append(outcome)
+        self._begun.append(outcome)
         return True
 
     def _advance(self, outcome: Outcome) -> None:
-        """Make the tree's next rank ready once the last has ended."""
-        if outcome.due or outcome.error is not None or self._halted:
+        """Begin the tree's next rank once the last has ended."""
+        if outcome.under_way or outcome in self._begun or outcome.error is not None or self._halted:
             return
-        _, patches = next(outcome.ranks, (0, ()))
-        ready = [_Sending(patch, outcome) for patch in patches]
-        outcome.due, outcome.complete = len(ready), not ready
-        self._ready.extend(ready)
+        found = next(outcome.ranks, None)
+        if found is not None:
+            outcome.rank = found[1]
+            self._begun.append(outcome)
+            return
+        outcome.complete = True
+        ref = outcome.batch.ref
+        self._log.info("tree_written", namespace=ref.namespace, name=ref.name, writes=outcome.written, **self._dry)
 
     def _end(self, outcome: Outcome, error: MigratorError | None = None) -> None:
         """Take note of a patch's end."""
-        outcome.due -= 1
+        outcome.under_way -= 1
         if error is not None:
             outcome.error = outcome.error or error
-            self._ready = deque(sending for sending in self._ready if sending.outcome is not outcome)
+            self._again = deque(sending for sending in self._again if sending.outcome is not outcome)
+            self._begun = deque(one for one in self._begun if one is not outcome)
             self._halted = self._halted or not (self._keep_going and isinstance(error, TreeConflict))
         self._advance(outcome)
-        if outcome.complete:
-            ref, writes = outcome.batch.ref, len(outcome.written)
-            self._log.info("tree_written", namespace=ref.namespace, name=ref.name, writes=writes, **self._dry)
 
     # --- what an answer means ---------------------------------------------------------------------------------------
 
@@ -174,7 +193,8 @@ class Executor:
         if left is None or sending.outcome.error is not None:
             self._end(sending.outcome)
         else:
-            self._ready.appendleft(sending._replace(patch=left, attempt=sending.attempt + 1))
+            sending.patch, sending.attempt = left, sending.attempt + 1
+            self._again.appendleft(sending)
 
     def _left(self, sending: _Sending, answer: MigratorError | None) -> Patch | None:
         """What is still to be written after an answer, if anything; raises what stops the tree."""
