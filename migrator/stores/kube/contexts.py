@@ -45,9 +45,20 @@ def names(paths: Sequence[str]) -> list[str]:
 def missing_user(paths: Sequence[str], context: str | None) -> str | None:
     """The user that a context names and no file has: the client would ask as nobody."""
     users = {entry["name"] for entry in _entries(paths, "users")}
-    found = (entry["context"].get("user") for entry in _entries(paths, "contexts") if entry["name"] == context)
-    user = next(found, None)
+    user = _user(paths, context)
     return None if user in users else user
+
+
+def impersonation(paths: Sequence[str], context: str | None) -> str | None:
+    """The field by which the user of a context acts as another, which the client would ignore."""
+    name = _user(paths, context)
+    user = next((entry["user"] or {} for entry in _entries(paths, "users") if entry["name"] == name), {})
+    return next((field for field in ("as", "as-uid", "as-groups", "as-user-extra") if user.get(field)), None)
+
+
+def _user(paths: Sequence[str], context: str | None) -> str | None:
+    found = (entry["context"].get("user") for entry in _entries(paths, "contexts") if entry["name"] == context)
+    return next(found, None)
 
 
 def _entries(paths: Sequence[str], key: str) -> list[Any]:

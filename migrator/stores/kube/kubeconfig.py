@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import logging
 import os
+import re
 import ssl
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -76,6 +77,11 @@ def _load_files(files: Sequence[str], context: str | None, configuration: Config
         chosen = context or contexts.current(files)
         if user := contexts.missing_user(files, chosen):
             raise UsageError(f"context {chosen} names the user {user}, which is not in kubeconfig {named}")
+        if field := contexts.impersonation(files, chosen):
+            raise UsageError(
+                f"kubeconfig {named}: the user of context {chosen} acts as another by `{field}`, which is not "
+                "supported: choose a context whose user has credentials of its own"
+            )
         with _complaints() as complaints:
             load: Callable[..., None] = config.load_kube_config
             load(
@@ -126,4 +132,5 @@ def _complaints() -> Iterator[list[str]]:
 
 
 def _first_line(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), "") or type(error).__name__
+    # The client names a user's entry by all that is in it, tokens included.
+    return re.sub(r"/\{.*\}", "", next(iter(str(error).splitlines()), "")) or type(error).__name__

@@ -144,6 +144,25 @@ def test_a_context_whose_user_is_missing_is_a_usage_error(tmp_path: Path) -> Non
         kube_store.connect(kubeconfig=str(path))
 
 
+@pytest.mark.parametrize(
+    ("field", "value"), [("as", "bob"), ("as-uid", "1"), ("as-groups", ["g"]), ("as-user-extra", {"a": ["b"]})]
+)
+def test_a_user_that_acts_as_another_is_a_usage_error(tmp_path: Path, api: FakeApi, field: str, value: Any) -> None:
+    """Nothing is asked or written with the rights that an impersonation is there to give up."""
+    with pytest.raises(UsageError, match=f"acts as another by `{field}`"):
+        ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user={"token": "sesame", field: value}))
+    assert not api.seen
+
+
+def test_no_message_holds_credentials(tmp_path: Path) -> None:
+    """An entry that lacks a field is named without its token and its client secret."""
+    provider = {"name": "oidc", "config": {"client-secret": "sesame", "refresh-token": "{se}same"}}
+    path = kubeconfig(tmp_path / "config", "https://example.test", user={"token": "sesame", "auth-provider": provider})
+    with pytest.raises(UsageError, match=r"Expected key id-token in .*config/user/auth-provider/config$") as caught:
+        kube_store.connect(kubeconfig=path)
+    assert "same" not in str(caught.value)
+
+
 @pytest.mark.parametrize(("server", "kind"), [("nonsense", UsageError), ("http://a:b:c", Unreachable)])
 def test_a_server_that_is_no_address_is_reported(tmp_path: Path, server: str, kind: type[Exception]) -> None:
     """A server without a scheme, or with a port that is none, is one sentence and no traceback."""
