@@ -148,6 +148,7 @@ def test_a_command_has_a_body_that_takes_its_flags(name: str) -> None:
         (["run", "--to", "legacy-1.35", "--allow", "gm-109"], "usage", "Did you mean GM-109?"),
         (["plan", "-f", "x.yaml", "-o", "csv", "--reload-time", "5m"], "usage", "--reload-time goes with -o html"),
         (["plan", "-f", "-", "-f", "-"], "usage", "stdin can be read once"),
+        (["verify", "--to", "legacy-1.35", "-f", "x", "--filename=y"], "usage", "-f is given more than once"),
         (["plan", "-f", "x.yaml", "--detailed-exitcode"], "usage", "needs a target: give --to"),  # of which?
         (["plan", "-f", "x.yaml", "--detailed-exitcode", "--to", ""], "unknown-scheme", "neither"),  # an unset variable
         (["run", "-f", "x.yaml", "--to", "legacy-1.35", "--write", "-", "-o", "json"], "usage", "both go to stdout"),
