@@ -14,6 +14,7 @@ from migrator.cli import log
 from migrator.cli.options import ClusterFlags
 from migrator.errors import InputError, Refused, UsageError
 from migrator.hashing import layouts, schemes
+from migrator.planning.images import is_target, release_in
 from migrator.planning.options import AUTO
 
 if TYPE_CHECKING:
@@ -39,8 +40,8 @@ def directions(
     """Take ``--from``, ``--to`` and both binaries out of a command's parameters, and read the binaries.
 
     A layout that is not shipped is looked up in the record of the ``cluster``, if there is one. Raises ``UsageError``
-    for a name or an image that contradicts its binary, and for a missing target that is ``required``; and ``Refused``,
-    if the command ``migrates``, for an operator that cannot be migrated.
+    for a name or an image that contradicts its binary, for an image that contradicts ``--to``, and for a missing target
+    that is ``required``; and ``Refused``, if the command ``migrates``, for an operator that cannot be migrated.
     """
     names = ("source", "target", "from_binary", "to_binary")
     source, target, from_binary, to_binary = (given.pop(name) for name in names)
@@ -64,6 +65,13 @@ def directions(
         from migrator.cli import wiring  # noqa: PLC0415 - no other name needs a cluster
 
         wiring.adopt_recorded(cluster)
+    release = release_in(target_image) if to_binary is None and target not in {None, schemes.CANONICAL} else None
+    # A run that took the old operator for the next one would start it again on the new hashes.
+    if release is not None and not is_target(target_image, schemes.resolve(str(target)), None):
+        raise UsageError(
+            f"--target-image {target_image} is {release.name} ({release.scheme.name}), not of --to {target}: "
+            "give the image of the next operator, or leave it out"
+        )
     return Directions(source, target, digests)
 
 

@@ -138,6 +138,16 @@ def test_an_image_that_contradicts_the_binary_refuses(command: list[str], tmp_pa
     invoke(*args, f"example.test/op@{DIGEST}", code=7 if command == ["verify"] else 0)
 
 
+@pytest.mark.parametrize("command", [["run", "--dry-run=client"], ["verify"]])
+def test_a_target_image_of_another_schemes_release_is_a_usage_error(command: list[str], invoke: Invoke) -> None:
+    """The image of the operator that runs now is not taken for the next one, which a run would start again."""
+    args = (*command, "-f", DUMP, "--to", "v0.1.0-alpha.12-rc1", "--target-image")
+    said = invoke(*args, "example.test/op:v0.1.0-alpha.8", code=2).message
+    assert "is v0.1.0-alpha.8 (legacy-1.34), not of --to v0.1.0-alpha.12-rc1" in said
+    for image in ("example.test/op:v0.1.0-alpha.11", "example.test/op:ours"):
+        invoke(*args, image, code=7 if command == ["verify"] else 0)
+
+
 def test_a_pipe_is_refused(tmp_path: Path, invoke: Invoke) -> None:
     """What can be read only once is refused with what to do instead."""
     pipe = tmp_path / "pipe"
