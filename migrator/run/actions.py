@@ -117,8 +117,9 @@ class Actions:
         self._log.info("downtime_expected", seconds=round(expected, 1), patches=len(patches), limit=limit)
         if expected > limit:
             raise Refused(
-                f"GM-204: {len(patches)} patches would keep the operator away for about {expected:.0f} s, more than "
-                f"--max-downtime {limit:.0f} s; allow more, or migrate at a quieter time"
+                f"{len(patches)} patches would keep the operator away for about {expected:.0f} s, more than "
+                f"--max-downtime {limit:.0f} s; allow more, or migrate at a quieter time",
+                guard="GM-204",
             )
 
     def _probe(self, patches: Sequence[Patch], *, policies: bool = False) -> tuple[int, float]:

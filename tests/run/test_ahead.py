@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from migrator.errors import Interrupted, VerificationFailed
+from migrator.errors import Interrupted, Refused, VerificationFailed
 from migrator.planning.options import PlanOptions, Selection
 from migrator.planning.tables import RunRecord
 from migrator.resources import POD_CLIQUE_SETS, Op
@@ -53,6 +53,13 @@ def test_what_is_refused_writes_nothing() -> None:
     """A live operator that is not to be stopped refuses the run."""
     ahead = look_ahead(Site().store, replace(OPTIONS, stop_operator=False), context())
     assert (len(ahead.patches), ahead.writes) == (43, False)
+
+
+def test_a_downtime_that_does_not_fit_is_refused_by_its_guard() -> None:
+    """--max-downtime ends the run before it writes to a set, and a program finds GM-204 in the error's data."""
+    with pytest.raises(Refused, match="GM-204: 43 patches") as caught:
+        loop.run(Site().store, replace(OPTIONS, max_downtime=1.0), context())
+    assert caught.value.place == {"guard": "GM-204"}
 
 
 def test_a_rehearsal_that_is_told_to_end_is_no_success() -> None:
