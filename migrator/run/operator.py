@@ -60,6 +60,7 @@ class OperatorPod:
     ref: Ref
     image: str
     terminating: bool
+    ready: bool
     digests: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
@@ -335,7 +336,10 @@ def _ref(pod: JSONObject) -> Ref:
 
 
 def _pod(raw: JSONObject) -> OperatorPod:
-    return OperatorPod(_ref(raw), _image(raw["spec"]), _terminating(raw), pulled_digests(raw))
+    status, ending = raw.get("status") or {}, _terminating(raw)
+    up = all(container.get("ready", True) for container in status.get("containerStatuses") or ())
+    ready = up and not ending and status.get("phase") == "Running"
+    return OperatorPod(_ref(raw), _image(raw["spec"]), ending, ready, pulled_digests(raw))
 
 
 def _image(pod_spec: JSONObject) -> str:

@@ -204,11 +204,13 @@ def _no_operator(store: Store, options: VerifyOptions) -> Iterator[Problem]:
         other = other_digest(pod.digests, options.target_digests)
         if other is not None:
             yield Problem(pod.ref, None, f"{pod} {other}")
-    if any(options.speaks(pod.image) for pod in pods if not pod.terminating):
+    if any(options.speaks(pod.image) for pod in pods if pod.ready):
         return
     seen = installed.description if installed else "there is none"
     ref = Ref("Deployment", installed.namespace if installed else "", "grove-operator")
     remedy = "upgrade first, or name its image with --target-image"
+    if installed and any(map(options.speaks, installed.images)):
+        remedy = "its pods do not run or are not ready; see why, and verify again"
     yield Problem(ref, None, f"no operator of {options.plan.target} runs ({seen}): {remedy}")
 
 

@@ -259,11 +259,22 @@ def test_before_the_upgrade_there_is_no_after(migrated: Site, replicas: int) -> 
         migrated.verified(target_image=cluster.OLD_IMAGE)
 
 
-def test_an_operator_that_is_told_to_end_does_not_run(migrated: Site) -> None:
-    """A terminating pod of the target is no proof that the upgrade is done."""
-    gone = {"deletionTimestamp": "2026-03-01T00:00:00Z"}
-    migrated.edit(resources.PODS, NAMESPACE, "new-1", lambda pod: pod["metadata"].update(gone))
-    migrated.fails(r"no operator of legacy-1\.35 runs")
+@pytest.mark.parametrize(
+    ("metadata", "status"),
+    [
+        ({"deletionTimestamp": "2026-03-01T00:00:00Z"}, {}),
+        ({}, {"phase": "Pending"}),
+        ({}, {"containerStatuses": [{"name": "grove-operator", "ready": False}]}),
+    ],
+)
+def test_a_pod_that_does_not_run_the_operator_proves_nothing(
+    migrated: Site, metadata: dict[str, str], status: dict[str, Any]
+) -> None:
+    """A pod of the target that is told to end, is pending, or crashes has not shown what it does: the record stays."""
+    for part, more in (("metadata", metadata), ("status", status)):
+        migrated.edit(resources.PODS, NAMESPACE, "new-1", lambda pod, part=part, more=more: pod[part].update(more))
+    migrated.fails(r"no operator of legacy-1\.35 runs .*: its pods do not run or are not ready")
+    assert migrated.records()
 
 
 def test_a_record_that_cannot_be_read_counts_after_the_upgrade_only(migrated: Site) -> None:
