@@ -159,17 +159,17 @@ class Executor:
         return True
 
     def _advance(self, outcome: Outcome) -> None:
-        """Begin the tree's next rank once the last has ended."""
-        if outcome.under_way or outcome in self._begun or outcome.error is not None or self._halted:
+        """Begin the tree's next rank once the last has ended; without one the tree is complete."""
+        if outcome.under_way or outcome in self._begun or outcome.error is not None:
             return
         found = next(outcome.ranks, None)
-        if found is not None:
+        if found is None:
+            outcome.complete = True
+            ref = outcome.batch.ref
+            self._log.info("tree_written", namespace=ref.namespace, name=ref.name, writes=outcome.written, **self._dry)
+        elif not self._halted:
             outcome.rank = found[1]
             self._begun.append(outcome)
-            return
-        outcome.complete = True
-        ref = outcome.batch.ref
-        self._log.info("tree_written", namespace=ref.namespace, name=ref.name, writes=outcome.written, **self._dry)
 
     def _end(self, outcome: Outcome, error: MigratorError | None = None) -> None:
         """Take note of a patch's end."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -216,3 +217,11 @@ def test_the_check_comes_before_every_patch_and_every_repetition() -> None:
     (outcome,) = executor(sink, check=check).run([tree("t0", pods=1)])
     assert sink.begun == ["Pod t0-pod-0"]
     assert isinstance(outcome.error, LeaseLost)
+
+
+def test_a_tree_whose_last_patch_ends_after_the_first_error_is_complete() -> None:
+    """What was under way still counts: no further patch of the tree was due."""
+    sink = Sink(answer=lambda name: Rejected("", status=403, reason="") if name == "t1" else None)
+    last = [replace(whole, changes=whole.changes[-1:]) for whole in (tree("t0"), tree("t1"))]
+    first, second = executor(sink, concurrency=2).run(last)
+    assert (first.complete, second.complete) == (True, False)
