@@ -7,7 +7,7 @@ value stays as it is, or is a reason to refuse.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -95,15 +95,6 @@ def changes_of(
     return tuple(changes())
 
 
-def _others(stored: Iterable[StoredHash], pair: Pair) -> Mapping[Verdict, Sequence[StoredHash]]:
-    """The values that are not the source's, by their origin."""
-    others = {verdict: list[StoredHash]() for verdict in Verdict}
-    for item in stored:
-        if (verdict := pair.verdict(item)) is not Verdict.SOURCE:
-            others[verdict].append(item)
-    return others
-
-
 @dataclass(frozen=True, slots=True)
 class _Planner:
     options: PlanOptions
@@ -143,9 +134,8 @@ class _Planner:
     ) -> TreePlan:
         pair = Pair(hashes(found.closest), hashes(found.target), tree.pcs.on_delete)
         # A refused tree shows the changes that it would have without the refusals, even if no scheme explains it all.
-        unchanged = list[StoredHash]()
-        changes = changes_of(stored_hashes(tree), pair, rest=unchanged.append)
-        others = _others(unchanged, pair)
+        others = {verdict: list[StoredHash]() for verdict in Verdict}
+        changes = changes_of(stored_hashes(tree), pair, rest=lambda item: others[pair.verdict(item)].append(item))
         foreign, builds = others[Verdict.FOREIGN], builds_of(self.options.target, found.target)
         certain = self.options.source != AUTO or tree.pcs.generation_hash == pair.target.generation
         case = guards.Case(
