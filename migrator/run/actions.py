@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Final
 
 from migrator.errors import ForeignOperator, MigratorError, Refused
@@ -102,26 +103,27 @@ class Actions:
 
     def _prove(self, seen: Observation) -> None:
         """Prove by dry runs that label patches are accepted, others are denied, and the downtime fits."""
-        patches, context, limit = seen.patches, self._context, self._options.max_downtime
-        if not patches:
+        sample, context, limit = tuple(islice(seen.patches, _SAMPLE)), self._context, self._options.max_downtime
+        if not sample:
             return
         policies = context.namespace is not None and "GM-206" not in self._options.plan.allow
-        asked, spent = self._probe(patches[:_SAMPLE], policies=policies)
+        asked, spent = self._probe(sample, policies=policies)
         if limit is None:
             return
         # An operator's pod lets go of its Lease as it ends; any other holder is waited out.
         pods = tuple(f"{pod.ref.name}_" for pod in (seen.operator.pods if seen.operator is not None else ()))
         dead = [lease.wait for lease in seen.theirs if lease.wait > 0 and not lease.holder.startswith(pods)]
-        sending = spent / max(asked, 1) * len(patches) / min(context.concurrency, FIRST_CONCURRENCY)
+        patches = sum(1 for _ in seen.patches)
+        sending = spent / max(asked, 1) * patches / min(context.concurrency, FIRST_CONCURRENCY)
         expected = _OVERHEAD + max((wait + QUIET for wait in dead), default=0.0) + sending
-        self._log.info("downtime_expected", seconds=round(expected, 1), patches=len(patches), limit=limit)
+        self._log.info("downtime_expected", seconds=round(expected, 1), patches=patches, limit=limit)
         if expected > limit:
             raise Refused(
-                f"GM-204: {len(patches)} patches would keep the operator away for about {expected:.0f} s, more than "
+                f"GM-204: {patches} patches would keep the operator away for about {expected:.0f} s, more than "
                 f"--max-downtime {limit:.0f} s; allow more, or migrate at a quieter time"
             )
 
-    def _probe(self, patches: Sequence[Patch], *, policies: bool = False) -> tuple[int, float]:
+    def _probe(self, patches: Iterable[Patch], *, policies: bool = False) -> tuple[int, float]:
         clock, sleep = self._context.clock, self._context.sleep
         return admission.probe(self._store, patches, clock=clock, sleep=sleep, policies=policies)
 

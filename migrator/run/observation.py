@@ -93,9 +93,9 @@ class Observation:
         return [backward(tree) if self.options.revert else forward(tree) for tree in pending(self.plan)]
 
     @property
-    def patches(self) -> list[Patch]:
-        """The patches of all sets, made anew each time because they take much memory."""
-        return [patch for batch in self.batches for patch in batch.patches]
+    def patches(self) -> Iterator[Patch]:
+        """The patches of all sets, each made when it is asked for because all of them take much memory."""
+        return (patch for batch in self.batches for patch in batch.patches)
 
     @property
     def continues(self) -> bool:
