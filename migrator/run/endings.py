@@ -30,8 +30,8 @@ class Memory:
     times: int = 0  # in a row
     waiting: float | None = None  # since when others are waited for
     back_since: float | None = None  # since when sets are brought back
-    tried: Counter[Step] = field(default_factory=Counter)  # the steps that write to sets
-    unseen: Step | None = None  # tried since the last observation
+    tried: Counter[Step] = field(default_factory=Counter)  # of the steps that write to sets
+    unseen: Step | None = None  # the step since the last observation
     cause: BaseException | None = None  # of giving up
 
 

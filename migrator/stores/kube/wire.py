@@ -173,7 +173,7 @@ class Connection:
         """Send a request; a body that does not fit into the socket is waited for, at most ``timeout`` seconds.
 
         ``headers`` are printed once for all requests that share them. A server that ends the connection may have
-        answered before it had the whole body: :meth:`receive` finds out. Raises urllib3's ``ProtocolError`` for any
+        answered before it had the whole body: :meth:`receive` shows that. Raises urllib3's ``ProtocolError`` for any
         other failure; the server may have the request all the same.
         """
         if headers is not self._headers:
