@@ -19,8 +19,8 @@ def first_of(texts: Sequence[str], limit: int) -> str:
 class MigratorError(Exception):
     """The end of a command; ``str(error)`` is one clear sentence for a person.
 
-    A program decides by data: the class, ``code``, and the ``place`` where it was refused, as far as that is known:
-    ``guard`` (its code, GM-nnn, which begins the sentence), ``object`` and ``field`` (a JSON Pointer).
+    A program decides by data: the class, ``code``, and ``details``, as far as they are known: ``guard`` (its code,
+    GM-nnn, which begins the sentence), ``object`` and ``field`` (a JSON Pointer).
     """
 
     exit_code: ClassVar[int] = 1
@@ -29,7 +29,7 @@ class MigratorError(Exception):
     def __init__(self, message: str, *, guard: str = "", ref: object = None, field: str | None = None) -> None:
         super().__init__(f"{guard}: {message}" if guard else message)
         known = {"guard": guard, "object": str(ref or ""), "field": field}
-        self.place = {key: value for key, value in known.items() if value}
+        self.details = {key: value for key, value in known.items() if value}
 
 
 class ClusterError(MigratorError):

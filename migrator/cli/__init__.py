@@ -78,7 +78,7 @@ def invoke(args: Sequence[str] | None = None, *, program: str = PROGRAM) -> int:
         )
         output.flush()
     except MigratorError as error:
-        return _fail(error.code, error.exit_code, str(error), session, error.place)
+        return _fail(error.code, error.exit_code, str(error), session, error.details)
     except click.ClickException as error:
         return _usage(error, session)
     except click.Abort:
@@ -92,10 +92,10 @@ def invoke(args: Sequence[str] | None = None, *, program: str = PROGRAM) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _fail(code: str, exit_code: int, message: str, session: Session, place: Mapping[str, str] | None = None) -> int:
+def _fail(code: str, exit_code: int, message: str, session: Session, details: Mapping[str, str] | None = None) -> int:
     from migrator.cli import log  # noqa: PLC0415 - a command that succeeds needs none of it
 
-    log.write_failure(code, exit_code, message, form=session.log_format, place=place)
+    log.write_failure(code, exit_code, message, form=session.log_format, details=details)
     return exit_code
 
 

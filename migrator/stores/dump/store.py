@@ -115,7 +115,7 @@ class DumpStore:
                 held = entries.setdefault(resource, {})
                 if key in held:
                     what = f"{resource.kind} {namespace}/{name}"
-                    raise InputError(f"{file.name}: {what} is in it twice; dump every kind once, in one go")
+                    raise InputError(f"{file.name}: {what} is in it twice; dump every kind once, with one command")
                 held[key] = _Entry(_needed(placed.value), placed.document, placed.path)
             if not file.first:
                 raise InputError(f"{file.name}: is empty: dump again, and see what kubectl printed on stderr")
@@ -153,7 +153,7 @@ class DumpStore:
         field_selector: str | None = None,  # noqa: ARG002 - what it asks for is in the object
         metadata_only: bool = False,  # noqa: ARG002 - a file is in memory already
         look: Look | None = None,
-        then: Listing | None = None,  # noqa: ARG002 - it is in memory already
+        prefetch: Listing | None = None,  # noqa: ARG002 - it is in memory already
     ) -> tuple[T, ...]:
         """See :meth:`migrator.store.Store.list`; a kind without objects in the dump is an empty list."""
         found = (entry.current for (home, _), entry in self._held(resource).items() if namespace in {None, home})

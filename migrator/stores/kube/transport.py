@@ -86,7 +86,7 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Clocks and chance, so that tests may hold them."""
+    """Clocks and chance, so that tests can replace them."""
 
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
@@ -155,7 +155,7 @@ class Transport:
     def send(self, request: Request, begun: Flight | None = None) -> bytes:
         """The body of a successful answer; ``begun`` is the first attempt where :meth:`begin` has made it.
 
-        Raises :class:`~migrator.errors.Unreachable` when the bounds are reached, another
+        Raises :class:`~migrator.errors.Unreachable` when time or attempts run out, another
         :class:`~migrator.errors.ClusterError` for a definite failure, and :class:`~migrator.errors.LostReply` for a
         write that may have been applied.
         """
@@ -202,8 +202,8 @@ class Transport:
     def ready(self, call: Call) -> tuple[Connection, Mapping[str, str], float] | None:
         """An open connection, the headers of the next attempt, and how long it may take; ask right before sending.
 
-        The hold of the Lease is asked last, after all that takes time. Returns ``None`` if no connection could be made
-        and the request may be sent again after ``call.wait``; raises what it ends with if it must not be sent.
+        The hold on the Lease is checked last, after all that takes time. Returns ``None`` if no connection was made and
+        the request may be sent again after ``call.wait``; raises what it ends with if it must not be sent.
         """
         request = call.request
         if call.attempt and not request.repeatable and call.until - self.timing.clock() < self._least(request) / 2:
@@ -300,7 +300,7 @@ class Transport:
         return known[form]
 
     def _signed(self) -> dict[tuple[str, str], dict[str, str]]:
-        """The headers of each form of request while the credentials are fresh; at first those with them alone."""
+        """Headers with fresh credentials by form of request; those of no form have the credentials alone."""
         asked, known = self._known
         if self.timing.clock() - asked < _FRESH:
             return known
@@ -331,7 +331,7 @@ class Transport:
         return min(timeout, left, LONGEST_WRITE)
 
     def _least(self, request: Request) -> float:
-        """The time without which another attempt is not worth it: cut short, it would only lose its reply."""
+        """The least time for another attempt: with less it would only lose its reply."""
         return min(_LEAST_TIME, self._limit_of(request) / 4)
 
     def _unanswered(self, call: Call, error: HTTPError, *, sent: bool) -> None:
@@ -361,14 +361,14 @@ class Transport:
 
 
 class Ahead:
-    """Sends the next request before an answer is parsed; it waits in the socket's buffers meanwhile."""
+    """Sends the next request before an answer is parsed; its answer waits in the socket's buffers."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self._coming: tuple[Request, Flight | MigratorError] | None = None
 
     def begin(self, request: Request | None) -> None:
-        """Send a request that is likely to be next; what goes wrong is raised when it is, and not tried again."""
+        """Send a request that is likely to be next; an error is raised if it is, and nothing is tried again."""
         if request is not None:
             try:
                 self._coming = request, self._transport.begin(request)
@@ -376,7 +376,7 @@ class Ahead:
                 self._coming = request, error
 
     def send(self, request: Request) -> bytes:
-        """The answer to a request, which may have begun; what another one brings is dropped, so that it never ages."""
+        """The answer to a request, which may have begun; any other that has begun is dropped, so no answer gets old."""
         if self._coming is not None and self._coming[0] != request:
             self.drop()
         (_, begun), self._coming = self._coming or (request, None), None
@@ -385,7 +385,7 @@ class Ahead:
         return self._transport.send(request, begun)
 
     def drop(self) -> None:
-        """Wait for nothing, as nobody knows when the next request will be."""
+        """Drop what was sent ahead: nobody knows when the next request comes."""
         coming, self._coming = self._coming, None
         if coming is not None and not isinstance(coming[1], MigratorError):
             coming[1].drop()
