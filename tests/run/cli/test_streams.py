@@ -66,9 +66,15 @@ def test_a_closed_stdin_is_an_empty_one() -> None:
     assert (done.returncode, json.loads(done.stderr.splitlines()[0])["code"]) == (2, "usage")
 
 
-def test_a_closed_stdout_cannot_be_written_to() -> None:
-    """Data for nobody is an error, as with coreutils."""
-    done = without(">&-", "releases")
+@pytest.mark.parametrize("arguments", [("releases",), ("--help",), ("run", "--help"), ("--version",), ()], ids=" ".join)
+@pytest.mark.parametrize("stream", [">&-", ">/dev/full"])
+def test_a_stdout_that_is_closed_or_full_is_an_error(
+    arguments: tuple[str, ...], stream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Data for nobody is an error, as with coreutils, also where Click prints it: help, version and completion."""
+    if not arguments:
+        monkeypatch.setenv("_GROVE_MIGRATOR_COMPLETE", "bash_source")
+    done = without(stream, *arguments)
     assert (done.returncode, json.loads(done.stderr)["code"]) == (1, "unwritable-output")
 
 
