@@ -35,7 +35,7 @@ from migrator.errors import (
 from migrator.store import LONGEST_WRITE, Deadline
 from migrator.stores.kube import responses
 from migrator.stores.kube.retry import ATTEMPTS, BUDGET, RateLimit, delay
-from migrator.stores.kube.wire import Connection, Connector, Received, lines_of
+from migrator.stores.kube.wire import Connection, Connector, Received, lines_of, way_to
 
 JSON: Final = "application/json"
 _USER_AGENT: Final = f"grove-migrator/{__version__}"
@@ -339,7 +339,7 @@ class Transport:
 
         ``sent``: the server may have it.
         """
-        what, host, text = call.request.what, self._configuration.host, _explain(error)
+        what, host, text = call.request.what, way_to(self.server, self._pools), _explain(error)
         if isinstance(error, SSLError) and "CERTIFICATE_VERIFY_FAILED" in str(error):
             raise Unreachable(f"{what}: {host} presents a certificate that is not trusted: {text}") from error
         if isinstance(error, LocationValueError):
