@@ -104,3 +104,11 @@ def test_waiting_for_a_file_ends_at_the_first_signal(
         assert invoke(command, "-f", fifo, *TO, *more, code=1).last["code"] == "interrupted"
     expected = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
     assert handlers == [expected[number]]
+
+
+def test_ctrl_c_while_modules_are_imported_is_no_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Importing takes a moment in which nothing can be said yet; the exit code is that of any other Ctrl-C."""
+    (tmp_path / "click.py").write_text("raise KeyboardInterrupt", encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
+    done = without("", "--help")
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "")
