@@ -76,6 +76,9 @@ def main(
             return error.exit_code
         if out != STDIO:
             ending = screens.ending(store, result, options) if store is not None and not dry else None
+            if ending is not None:
+                replicas, image = result.operator_replicas, result.operator_image
+                context.log.info("operator", replicas=replicas, image=image, next=list(ending.commands))
             _print_if_read(result, form, mode, revert=options.revert, ending=ending)
         _summarise(context, result, dry)
     return 0

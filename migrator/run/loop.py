@@ -231,20 +231,11 @@ class _Run:
         raise error from (memory.cause if memory.cause is not error else None)
 
     def _done(self) -> RunResult:
-        """Log whether the operator is up, with which image, and what is next."""
+        """The result, with the operator as it was seen last."""
         result, installed = self._result, self._seen.operator
         result.operator = installed
         if installed is not None and installed.deployment:
             result.operator_replicas, result.operator_image = installed.replicas, installed.image
-        up = installed is not None and installed.replicas > 0
-        if self._options.revert:
-            following = "the old operator may run" if up else "start the old operator"
-        elif up and self._options.speaks(result.operator_image or ""):
-            following = "grove-migrator verify --after-upgrade"
-        else:
-            following = "start the target's operator (helm upgrade)"
         if self._seen.continues and self._actions is not None:
             self._log.warning("record_not_closed", next="run again: it closes the record")
-        replicas, image = result.operator_replicas, result.operator_image
-        self._log.info("operator", replicas=replicas, image=image, up=up, next=following)
         return result
