@@ -6,7 +6,8 @@ after the first write :mod:`migrator.run.endings` chooses :class:`Reverted` or :
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 
@@ -14,6 +15,15 @@ def first_of(texts: Sequence[str], limit: int) -> str:
     """The first ``limit`` texts in one line, and how many more there are."""
     more = [f"and {len(texts) - limit} more"] if len(texts) > limit else []
     return "; ".join([*texts[:limit], *more])
+
+
+def suggestion(typed: str, known: Iterable[str], *, alike: float = 0.6) -> str:
+    """`` Did you mean ...?``; empty if no known word resembles the typed one.
+
+    ``alike`` is the least resemblance, from 0 to 1. Codes resemble each other anyway and need more.
+    """
+    close = difflib.get_close_matches(typed, tuple(known), 1, alike)
+    return f" Did you mean {close[0]}?" if close else ""
 
 
 class MigratorError(Exception):

@@ -69,13 +69,19 @@ def invoke(args: Sequence[str] | None = None, *, program: str = PROGRAM) -> int:
     plugin = program.startswith("kubectl-")
     session = Session()
     try:
-        code = cli.main(
-            args=args,
-            prog_name="kubectl grove-migrate" if plugin else PROGRAM,
-            complete_var="_KUBECTL_GROVE_MIGRATE_COMPLETE" if plugin else None,
-            standalone_mode=False,
-            obj=session,
-        )
+        try:
+            code = cli.main(
+                args=args,
+                prog_name="kubectl grove-migrate" if plugin else PROGRAM,
+                complete_var="_KUBECTL_GROVE_MIGRATE_COMPLETE" if plugin else None,
+                standalone_mode=False,
+                obj=session,
+            )
+        except OSError as error:
+            if any(frame.f_code is click.echo.__code__ for frame, _ in traceback.walk_tb(error.__traceback__)):
+                with output.guarded():  # help, version and completion are printed by Click
+                    raise
+            raise
         output.flush()
     except MigratorError as error:
         return _fail(error.code, error.exit_code, str(error), session, error.details)

@@ -166,7 +166,7 @@ def plan() -> None:
         meaning="If a set changes during the run: put everything back and stop, or put that set back and go on.",
     ),
     duration("--timeout", "Give up waiting for others after this long; 0 for no limit."),
-    option("--qps N", "At most this many requests per second.", type=Rate()),
+    option("--qps N", "At most this many patches per second; nothing else is limited.", type=Rate()),
     option(
         "--concurrency N",
         "At most this many patches at a time (default 32); fewer while the API server is slow or throttles.",

@@ -105,6 +105,7 @@ class DumpStore:
         files = [DumpFile.read(path) for path in paths]
         entries: dict[Resource, dict[tuple[str, str], _Entry]] = {resource: {} for resource in HOLDERS}
         found: Counter[str] = Counter()
+        owners: dict[str, _Entry] = {}  # by uid, and gone before the plan needs the memory
         for file in files:
             for placed in file.objects(whole=True):
                 found[str(placed.value["kind"])] += 1
@@ -116,7 +117,12 @@ class DumpStore:
                 if key in held:
                     what = f"{resource.kind} {namespace}/{name}"
                     raise InputError(f"{file.name}: {what} is in it twice; dump every kind once, with one command")
-                held[key] = _Entry(_needed(placed.value), placed.document, placed.path)
+                entry = held[key] = _Entry(_needed(placed.value), placed.document, placed.path)
+                uid = placed.value["metadata"].get("uid")
+                if uid and isinstance(uid, str) and (other := owners.setdefault(uid, entry)) is not entry:
+                    of = f"{other.current['kind']} {'/'.join(_key(file.name, other.current))}"
+                    message = f"{resource.kind} {namespace}/{name} has the uid {uid} of {of}; no two objects share one"
+                    raise InputError(f"{file.name}: {message}: dump again")
             if not file.first:
                 raise InputError(f"{file.name}: is empty: dump again, and see what kubectl printed on stderr")
         return cls(files, entries, found, dry_run)

@@ -36,7 +36,7 @@ def delay(attempt: int, retry_after: float | None, fraction: float) -> float:
 
 
 class RateLimit:
-    """A token bucket that threads share: ``qps`` requests per second, after a burst of one second's requests."""
+    """A token bucket that threads share: ``qps`` patches per second, after a burst of one second's patches."""
 
     def __init__(self, qps: float, *, clock: Callable[[], float]) -> None:
         self._qps = qps

@@ -35,7 +35,7 @@ from migrator.errors import (
 from migrator.store import LONGEST_WRITE, Deadline
 from migrator.stores.kube import responses
 from migrator.stores.kube.retry import ATTEMPTS, BUDGET, RateLimit, delay
-from migrator.stores.kube.wire import Connection, Connector, Received, lines_of
+from migrator.stores.kube.wire import Connection, Connector, Received, lines_of, way_to
 
 JSON: Final = "application/json"
 _USER_AGENT: Final = f"grove-migrator/{__version__}"
@@ -59,8 +59,8 @@ _FIRST_ATTEMPTS: Final = 3
 class Request(NamedTuple):
     """One request; ``what`` names it in messages, and ``query`` is encoded.
 
-    ``repeatable``: sending it twice does no harm. ``of_lease``: it has a time limit of its own, and the rate limit does
-    not apply. ``left``: how many seconds remain in which it may be under way; it may raise.
+    ``repeatable``: sending it twice does no harm. ``of_lease``: it has a time limit of its own. ``left``: how many
+    seconds remain in which it may be under way; it may raise.
     """
 
     path: str
@@ -162,18 +162,12 @@ class Transport:
         flight = begun or self.begin(request)
         while (body := self._answer(flight)) is None:
             self.timing.sleep(flight.call.wait)
-            self._pass_limit(request)
             flight = self._attempt(flight.call)
         return body
 
     def begin(self, request: Request) -> Flight:
         """Send a request, and do not wait for its answer; raises what :meth:`send` raises."""
-        self._pass_limit(request)
-        return self._attempt(Call(request, self.until(request)))  # the wait for the limit is not part of its time
-
-    def _pass_limit(self, request: Request) -> None:
-        while self.limit is not None and not request.of_lease and (pause := self.limit.take()):
-            self.timing.sleep(pause)
+        return self._attempt(Call(request, self.until(request)))
 
     def _attempt(self, call: Call) -> Flight:
         """Send a request once; raises what it ends with where it must not be sent again."""
@@ -339,7 +333,7 @@ class Transport:
 
         ``sent``: the server may have it.
         """
-        what, host, text = call.request.what, self._configuration.host, _explain(error)
+        what, host, text = call.request.what, way_to(self.server, self._pools), _explain(error)
         if isinstance(error, SSLError) and "CERTIFICATE_VERIFY_FAILED" in str(error):
             raise Unreachable(f"{what}: {host} presents a certificate that is not trusted: {text}") from error
         if isinstance(error, LocationValueError):
@@ -396,5 +390,4 @@ def _explain(error: HTTPError) -> str:
     cause: BaseException = error
     while cause.__cause__ is not None or cause.__context__ is not None:
         cause = cause.__cause__ or cause.__context__ or cause
-    text = getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
-    return str(text)[:200]
+    return str(getattr(cause, "strerror", None) or str(cause) or type(cause).__name__)[:200]

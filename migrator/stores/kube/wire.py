@@ -72,6 +72,12 @@ def lines_of(headers: Mapping[str, str]) -> str:
     return "".join(f"{name}: {value}\r\n" for name, value in headers.items())
 
 
+def way_to(server: str, manager: Any) -> str:  # noqa: ANN401 - urllib3's own
+    """The server's address, and that of the proxy before it, without the proxy's password."""
+    proxy = manager.proxy
+    return f"{server} through the proxy {proxy.scheme}://{proxy.netloc}" if proxy else server
+
+
 class Reader:
     """Reads the responses of a connection, one after the other, from its bytes as they come."""
 
