@@ -66,12 +66,12 @@ def main(
                         if out is not None and mode is DryRun.NONE:
                             held.write(out)
         except MigratorError as error:
-            log.write_failure(error.code, error.exit_code, str(error), place=error.place)
+            log.write_failure(error.code, error.exit_code, str(error), details=error.details)
             if context is not None:
                 context.log.error(  # noqa: TRY400 - the sentence is printed, and no traceback belongs to it
                     "summary", outcome="failed", **dry, code=error.code, exit_code=error.exit_code
                 )
-            reason = {"exitCode": error.exit_code, "code": error.code, "message": str(error), **error.place}
+            reason = {"exitCode": error.exit_code, "code": error.code, "message": str(error), **error.details}
             termination.write({"outcome": "failed", **reason})
             return error.exit_code
         if out != STDIO:

@@ -36,11 +36,11 @@ class Patch(NamedTuple):
 
     @property
     def rank(self) -> int:
-        """Patches of one rank follow each other within their tree, and may be sent at the same time."""
+        """Its place in the order of its tree; patches of one rank may be sent at the same time."""
         return RANKS[self.ref.kind, self.subresource]
 
     def ops(self, pcs: PodCliqueSet | None) -> tuple[Op, ...]:
-        """Tests first, then the replacements; with ``pcs`` the patch fails if the set's spec changed since then."""
+        """Tests first, then the replacements; with ``pcs`` the patch fails if that set's spec has changed."""
         ops = [Op("test", "/metadata/uid", self.ref.uid)]
         if pcs is not None:
             ops += [
@@ -84,7 +84,7 @@ def backward(plan: TreePlan) -> Batch:
 
 
 def patches_of(changes: Iterable[Change], *, top_down: bool = False) -> Iterator[Patch]:
-    """Group a tree's changes, which come object by object, into one patch for each subresource, by their ranks.
+    """Group a tree's changes, which come object by object, into one patch for each subresource, by rank.
 
     With ``top_down`` the same patches come in the opposite order.
     """

@@ -79,8 +79,8 @@ def changes_of(
 ) -> tuple[Change, ...]:
     """The changes that turn every value of a pair's source into its target's, in the order of writing.
 
-    The first such pair counts. There are hundreds of thousands of values, so none is kept, and they are walked through
-    once: ``rest`` gets each value that does not change.
+    The first pair that fits counts. There are hundreds of thousands of values, so none is stored, and each is visited
+    once: ``rest`` gets those that do not change.
     """
 
     def changes() -> Iterator[Change]:
@@ -133,7 +133,7 @@ class _Planner:
         self, tree: Tree, hashes: HashesUnder, found: Detection, table: Table | None, *, allow: frozenset[str]
     ) -> TreePlan:
         pair = Pair(hashes(found.closest), hashes(found.target), tree.pcs.on_delete)
-        # A refused tree shows the changes that it would have without the refusals, even if no scheme explains it all.
+        # A refused tree shows the changes that it would have if nothing refused, even if no scheme explains all of it.
         others = {verdict: list[StoredHash]() for verdict in Verdict}
         changes = changes_of(stored_hashes(tree), pair, rest=lambda item: others[pair.verdict(item)].append(item))
         foreign, builds = others[Verdict.FOREIGN], builds_of(self.options.target, found.target)
@@ -236,7 +236,7 @@ def is_of(table: Table, way: Direction) -> bool:
 
 
 def written_by(table: Table, changes: tuple[Change, ...]) -> tuple[Change, ...]:
-    """The changes of a way back, without the values that were the target's before the table's run."""
+    """The changes of a revert, without the values that were the target's before the table's run."""
     kept = {(entry.ref.uid, entry.field) for entry in table.kept}
     return tuple(c for c in changes if (c.ref.uid, c.field) not in kept)
 

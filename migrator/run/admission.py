@@ -79,8 +79,8 @@ def probe(
     """Dry-run one label patch for each kind and namespace; returns how many were accepted, and how long that took.
 
     A patch whose ``test`` fails never reaches a webhook, so the next one is tried. With ``policies`` a patch that our
-    own policies must deny is sent too. API servers learn of policies and of the Lease's holder with a delay, so a wrong
-    answer is asked for again for some seconds. After that a webhook that denies or cannot be called raises
+    own policies must deny is sent too. API servers learn of policies and of the Lease's holder with a delay, so after a
+    wrong answer the patch is repeated for some seconds. After that a webhook that denies or cannot be called raises
     :class:`~migrator.errors.Refused`; so do policies that do not deny, as GM-206.
     """
     asked = store.in_dry_run(DryRun.SERVER)
