@@ -6,7 +6,8 @@ after the first write :mod:`migrator.run.endings` chooses :class:`Reverted` or :
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 
@@ -16,11 +17,20 @@ def first_of(texts: Sequence[str], limit: int) -> str:
     return "; ".join([*texts[:limit], *more])
 
 
+def suggestion(typed: str, known: Iterable[str], *, alike: float = 0.6) -> str:
+    """`` Did you mean ...?``; empty if no known word resembles the typed one.
+
+    ``alike`` is the least resemblance, from 0 to 1. Codes resemble each other anyway and need more.
+    """
+    close = difflib.get_close_matches(typed, tuple(known), 1, alike)
+    return f" Did you mean {close[0]}?" if close else ""
+
+
 class MigratorError(Exception):
     """The end of a command; ``str(error)`` is one clear sentence for a person.
 
-    A program decides by data: the class, ``code``, and the ``place`` where it was refused, as far as that is known:
-    ``guard`` (its code, GM-nnn, which begins the sentence), ``object`` and ``field`` (a JSON Pointer).
+    A program decides by data: the class, ``code``, and ``details``, as far as they are known: ``guard`` (its code,
+    GM-nnn, which begins the sentence), ``object`` and ``field`` (a JSON Pointer).
     """
 
     exit_code: ClassVar[int] = 1
@@ -29,7 +39,7 @@ class MigratorError(Exception):
     def __init__(self, message: str, *, guard: str = "", ref: object = None, field: str | None = None) -> None:
         super().__init__(f"{guard}: {message}" if guard else message)
         known = {"guard": guard, "object": str(ref or ""), "field": field}
-        self.place = {key: value for key, value in known.items() if value}
+        self.details = {key: value for key, value in known.items() if value}
 
 
 class ClusterError(MigratorError):

@@ -21,7 +21,7 @@ T = TypeVar("T")
 Look = Callable[[JSONObject, bytes | None], None]
 
 FIELD_MANAGER: Final = "grove-migrator"
-PAGE_SIZE: Final = 200  # the server makes the next page while one is parsed, so that small ones are faster
+PAGE_SIZE: Final = 200  # the server makes the next page while one is parsed, so small pages are faster
 
 #: The longest time, in seconds, that one write may be under way. A run that takes over our Lease waits that long.
 LONGEST_WRITE: Final = 10.0
@@ -110,12 +110,12 @@ class Store(Protocol):
         field_selector: str | None = None,
         metadata_only: bool = False,
         look: Look | None = None,
-        then: Listing | None = None,
+        prefetch: Listing | None = None,
     ) -> tuple[T, ...]:
         """Read every object of a kind, in all namespaces unless one is given, in pages of one snapshot.
 
         ``project`` is applied to each object at once, so that only one page is held in full; ``look`` gets each object
-        after that. ``then`` is what is listed next: a cluster may be asked for it meanwhile. Raises
+        after that. ``prefetch`` is the list that follows: a cluster may be asked for it meanwhile. Raises
         :class:`~migrator.errors.NotFound` if the CRD is not installed.
         """
         ...

@@ -69,16 +69,22 @@ def invoke(args: Sequence[str] | None = None, *, program: str = PROGRAM) -> int:
     plugin = program.startswith("kubectl-")
     session = Session()
     try:
-        code = cli.main(
-            args=args,
-            prog_name="kubectl grove-migrate" if plugin else PROGRAM,
-            complete_var="_KUBECTL_GROVE_MIGRATE_COMPLETE" if plugin else None,
-            standalone_mode=False,
-            obj=session,
-        )
+        try:
+            code = cli.main(
+                args=args,
+                prog_name="kubectl grove-migrate" if plugin else PROGRAM,
+                complete_var="_KUBECTL_GROVE_MIGRATE_COMPLETE" if plugin else None,
+                standalone_mode=False,
+                obj=session,
+            )
+        except OSError as error:
+            if any(frame.f_code is click.echo.__code__ for frame, _ in traceback.walk_tb(error.__traceback__)):
+                with output.guarded():  # help, version and completion are printed by Click
+                    raise
+            raise
         output.flush()
     except MigratorError as error:
-        return _fail(error.code, error.exit_code, str(error), session, error.place)
+        return _fail(error.code, error.exit_code, str(error), session, error.details)
     except click.ClickException as error:
         return _usage(error, session)
     except click.Abort:
@@ -92,10 +98,10 @@ def invoke(args: Sequence[str] | None = None, *, program: str = PROGRAM) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _fail(code: str, exit_code: int, message: str, session: Session, place: Mapping[str, str] | None = None) -> int:
+def _fail(code: str, exit_code: int, message: str, session: Session, details: Mapping[str, str] | None = None) -> int:
     from migrator.cli import log  # noqa: PLC0415 - a command that succeeds needs none of it
 
-    log.write_failure(code, exit_code, message, form=session.log_format, place=place)
+    log.write_failure(code, exit_code, message, form=session.log_format, details=details)
     return exit_code
 
 

@@ -126,14 +126,14 @@ def hash_() -> None:
         default=False,
         meaning="A table, a wider one, data for scripts and sheets, or a page. Default: a table; on a terminal a tree.",
     ),
-    option("--detailed-exitcode", "Exit with 3 if anything refuses, with 10 if changes are pending; needs --to."),
+    option("--detailed-exitcode", "Exit with 3 if anything is refused, with 10 if changes are pending; needs --to."),
     option("--group-by LABEL", "With html: also totals for each value of this label of the PodCliqueSets."),
     duration("--reload-time", "With html: how long a recreated pod is assumed to be away, for the GPU-hours.", "10m"),
     *BINARIES,
     *CLUSTER,
 )
 def plan() -> None:
-    """Show what a migration would change, what refuses it, and what the upgrade recreates without it.
+    """Show what a migration would change, what blocks it, and what the upgrade recreates without it.
 
     Nothing is written. The exit code is 0, with refusals too, unless --detailed-exitcode asks for more.
     """
@@ -158,7 +158,7 @@ def plan() -> None:
         "--dry-run",
         meaning="client sends no write; server sends every patch with dryRun=All. Both refuse where the run would.",
     ),
-    option("--stop-operator", "Scale the operator to zero first; without it a running operator refuses."),
+    option("--stop-operator", "Scale the operator to zero first; without it a running operator blocks the run."),
     option("--skip-refused", "Leave refused sets as they are, and migrate the others."),
     option(
         "--allow GM-nnn",
@@ -173,7 +173,7 @@ def plan() -> None:
         meaning="If a set changes during the run: put everything back and stop, or put that set back and go on.",
     ),
     duration("--timeout", "Give up waiting for others after this long; 0 for no limit."),
-    option("--qps N", "At most this many requests per second.", type=Rate()),
+    option("--qps N", "At most this many patches per second; nothing else is limited.", type=Rate()),
     option(
         "--concurrency N",
         "At most this many patches at a time (default 32); fewer while the API server is slow or throttles.",
@@ -319,7 +319,7 @@ def check() -> None:
     """Ask the API server for every right that `plan` or `run` needs; nothing is written.
 
     The default is `run`, with the rights of --stop-operator. `check plan -n` asks for the rights to plan one namespace.
-    The exit code is 1 if the command does not work without a missing right.
+    The exit code is 1 if a right is missing that the command needs.
     """
 
 

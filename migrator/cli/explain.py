@@ -10,8 +10,8 @@ from typing import Any, Final
 import click
 
 from migrator.cli import log, operators, output, wiring
-from migrator.cli.options import ClusterFlags, suggestion
-from migrator.errors import NotFound, UsageError
+from migrator.cli.options import ClusterFlags
+from migrator.errors import NotFound, UsageError, suggestion
 from migrator.hashing import schemes
 from migrator.planning import explain as core
 from migrator.planning import lineage

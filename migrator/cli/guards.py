@@ -6,8 +6,7 @@ import pkgutil
 import re
 
 from migrator.cli import output
-from migrator.cli.options import suggestion
-from migrator.errors import UsageError
+from migrator.errors import UsageError, suggestion
 from migrator.planning.advisories import HAZARDS
 from migrator.planning.guards import CATALOGUE
 from migrator.render.text import columns

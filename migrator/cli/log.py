@@ -121,13 +121,13 @@ def write_failure(
     *,
     stream: TextIO | None = None,
     form: str = "",
-    place: Mapping[str, str] | None = None,
+    details: Mapping[str, str] | None = None,
 ) -> None:
     """Print on stderr why a command ends with this exit code: a sentence for people, else a JSON object.
 
-    ``place`` is that of a :class:`~migrator.errors.MigratorError`.
+    ``details`` are those of a :class:`~migrator.errors.MigratorError`.
     """
-    values = {"code": code, "exit_code": exit_code, "message": message, **(place or {})}
+    values = {"code": code, "exit_code": exit_code, "message": message, **(details or {})}
     _write(stream or sys.stderr, "error", "failed", values, form or session().log_format)
 
 

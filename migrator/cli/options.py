@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
@@ -12,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 from migrator import durations
-from migrator.errors import UsageError
+from migrator.errors import UsageError, suggestion
 
 #: ``-h`` works everywhere, and help is as wide as a terminal usually is.
 CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
@@ -34,15 +33,6 @@ class Choice(click.Choice):  # type: ignore[type-arg] # generic in newer Clicks 
             return super().convert(value, param, ctx)
         except click.BadParameter as error:
             self.fail(f"{error.message}{suggestion(str(value), self.choices)}", param, ctx)
-
-
-def suggestion(typed: str, known: Iterable[str], *, alike: float = 0.6) -> str:
-    """`` Did you mean ...?``; empty if no known word resembles the typed one.
-
-    ``alike`` is the least resemblance, from 0 to 1. Codes resemble each other anyway and need more.
-    """
-    close = difflib.get_close_matches(typed, tuple(known), 1, alike)
-    return f" Did you mean {close[0]}?" if close else ""
 
 
 class Rate(click.ParamType):  # type: ignore[type-arg] # generic in newer Clicks only

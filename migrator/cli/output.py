@@ -18,7 +18,7 @@ class ReaderGone(Exception):
 
 def write(text: str) -> None:
     """Write data to stdout; raises :class:`ReaderGone` for a closed pipe, and ``OutputError`` for a full disk."""
-    with _guarded():
+    with guarded():
         sys.stdout.write(text)
 
 
@@ -29,12 +29,13 @@ def as_json(document: Mapping[str, Any], *, indent: int | None = 2) -> str:
 
 def flush() -> None:
     """Flush everything that was written; raises as :func:`write` does."""
-    with _guarded():
+    with guarded():
         sys.stdout.flush()
 
 
 @contextmanager
-def _guarded() -> Iterator[None]:
+def guarded() -> Iterator[None]:
+    """Raise for a failure to write to stdout what :func:`write` raises."""
     try:
         yield
     except OSError as error:

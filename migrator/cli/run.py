@@ -66,12 +66,12 @@ def main(
                         if out is not None and mode is DryRun.NONE:
                             held.write(out)
         except MigratorError as error:
-            log.write_failure(error.code, error.exit_code, str(error), place=error.place)
+            log.write_failure(error.code, error.exit_code, str(error), details=error.details)
             if context is not None:
                 context.log.error(  # noqa: TRY400 - the sentence is printed, and no traceback belongs to it
                     "summary", outcome="failed", **dry, code=error.code, exit_code=error.exit_code
                 )
-            reason = {"exitCode": error.exit_code, "code": error.code, "message": str(error), **error.place}
+            reason = {"exitCode": error.exit_code, "code": error.code, "message": str(error), **error.details}
             termination.write({"outcome": "failed", **reason})
             return error.exit_code
         if out != STDIO:
@@ -122,7 +122,7 @@ def _announce(
     where = (getattr(store, "name", None), wiring.context_of(cluster))
     log.write_line(sys.stderr, screens.describe(ahead, options, store.dry_run, where).removesuffix("\n"))
     session().shown.update(screens.findings_in(ahead))
-    shown.expected = len(ahead.patches)
+    shown.expected = sum(1 for _ in ahead.patches)
     if context.stop.is_set():
         raise Interrupted("interrupted before anything was written")
     if store.dry_run is DryRun.NONE and ahead.writes and not yes:

@@ -115,7 +115,7 @@ class PodClique:
     spec: Mapping[str, Any]  # without podSpec
     status: Mapping[str, Any]
     pods: tuple[Pod, ...] = ()
-    created: str = ""
+    created: str = ""  # metadata.creationTimestamp
 
     @property
     def standalone(self) -> bool:
@@ -134,7 +134,7 @@ class PodCliqueScalingGroup:
     terminating: bool
     spec: Mapping[str, Any]
     status: Mapping[str, Any]
-    created: str = ""
+    created: str = ""  # metadata.creationTimestamp
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,7 +123,7 @@ def _own(functions: Functions) -> str:
 
 
 def _edges(functions: Functions, own: str, known: set[str]) -> set[tuple[str, str]]:
-    """The calls, as caller and callee, of every known function and of every own function that calls a known one."""
+    """(caller, callee) for each call by a known function, or by an operator's function that calls a known one."""
     compiled = list(functions.starting_with((f"{own}/", f"{own}.", "main.", *_PRINTING)))
     wanted = {
         one.entry for one in compiled if _outermost(plain_name(one.name), known) in known or one.name in _PRINTING
@@ -137,7 +137,7 @@ def _edges(functions: Functions, own: str, known: set[str]) -> set[tuple[str, st
 
 
 def _outermost(name: str, known: set[str]) -> str:
-    """The outer function of a name: a closure of a known function that is inlined into another has both names."""
+    """The function that has this code: ``B`` for ``B.A``, a closure of ``A`` that was inlined into ``B``."""
     inner = {one.rpartition(".")[2] for one in known}
     outer, _, last = name.rpartition(".")
     return outer if outer in known and last in inner else name

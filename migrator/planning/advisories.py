@@ -24,7 +24,7 @@ from migrator.planning.options import AUTO, PlanOptions
 
 @dataclass(frozen=True, slots=True)
 class Advisory:
-    """One hazard, of the trees for which ``predicate`` yields objects.
+    """One hazard; ``predicate`` yields the objects of a tree that it concerns.
 
     It concerns upgrades from a build older than ``before`` (``None``: from any build) to a build from ``since`` up to
     ``until`` (``None``: up to the newest).

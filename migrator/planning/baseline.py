@@ -14,7 +14,7 @@ from migrator.planning.tables import AlreadyNew, Baseline, CliqueBaseline, Repli
 
 
 def table_of(plan: TreePlan, run: str = "") -> Table:
-    """The table of a tree that will be written to; raises ``ValueError`` for a plan without source and hashes."""
+    """The table of a tree that will be written to; raises ``ValueError`` for a plan without source or hashes."""
     source, target, pcs = plan.source_hashes, plan.target_hashes, plan.tree.pcs
     if plan.source is None or source is None or target is None:
         raise ValueError(f"{pcs.ref} has no source, so its hashes cannot be translated")

@@ -33,7 +33,7 @@ def stakes(
 ) -> tuple[BlastRadius, BlastRadius]:
     """The live pods of a tree that an operator of scheme ``target`` recreates, without the migration and with it.
 
-    ``builds`` are those that the operator may be, oldest first; the one of the least harm counts. GPUs claimed by
+    ``builds`` are those that the operator may be, oldest first; the least harmful one counts. GPUs claimed by
     dynamic resource allocation do not count. A canonical operator accepts the legacy hash of its own layout (PR #566),
     so it does not recreate pods of a set that stores that hash.
     """
@@ -44,7 +44,7 @@ def stakes(
     ended = list(doomed_pods(tree)) if compares_idle_sets else []
     if pcs.on_delete and not (builds and is_before(builds[-1], FIRST_ON_DELETE)):
         return _count(tree, ended), _count(tree, ended)
-    current = {None, pair.target.generation}  # an operator that finds no hash stores its own; an empty one is another
+    current = {None, pair.target.generation}  # an operator that finds no hash stores its own; "" is a hash
     if target.algorithm == CANONICAL and source.minor == target.minor:
         current.add(pair.source.generation)
     rolled = () if pcs.status.get("currentGenerationHash") in current else _rolled(tree, pair)
@@ -78,7 +78,7 @@ def _rolled(tree: Tree, pair: Pair) -> Iterator[tuple[PodClique, Pod]]:
 def _stray(tree: Tree, pair: Pair, *, spurious: bool, migrated: bool) -> Iterator[tuple[PodClique, Pod]]:
     """The pods without the target's hash of each standalone PodClique that is updated although its set is idle.
 
-    Grove: ``podclique/reconcilespec.go:shouldResetOrTriggerUpdate``. ``spurious``: without progress it always does.
+    Grove: ``podclique/reconcilespec.go:shouldResetOrTriggerUpdate``. ``spurious``: all without progress are updated.
     ``migrated``: the source's hash counts as the target's, because the migration replaces it.
     """
     current = [pair.target.generation, *([pair.source.generation] if migrated else [])]

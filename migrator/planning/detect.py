@@ -49,7 +49,7 @@ def hashes_of(pcs: PodCliqueSet) -> HashesUnder:
 def _known(spec: Mapping[str, Any]) -> dict[Scheme, SetHashes]:
     try:
         content = marshal.dumps(dict(spec), WITHOUT_REFERENCES)
-    except ValueError:  # a number that keeps its spelling has no bytes
+    except ValueError:  # a number that keeps its spelling
         return {}
     return _HASHES.setdefault(hashlib.sha256(content).digest(), {})
 

@@ -43,7 +43,7 @@ def doomed_pods(tree: Tree) -> Iterator[tuple[PodClique, Pod]]:
 
 
 def left_alone(item: PodClique | PodCliqueScalingGroup) -> bool:
-    """Whether operators from alpha.12-rc1 on end no gang for this member's breach.
+    """Whether operators from alpha.12-rc1 on ignore this member's breach.
 
     It never was healthy (``WasPCLQEverScheduled``, ``WasPCSGEverHealthy``), or its gang was ended already, and it has
     not recovered (``podcliquesetreplica/gangterminate.go:getMinAvailableBreachedPCSGInfo``).

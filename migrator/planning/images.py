@@ -16,7 +16,7 @@ _PULLED: Final = re.compile(r".*@(sha256:[0-9a-f]{64})")
 def is_target(image: str, target: Scheme, target_image: str | None, digests: frozenset[str] = frozenset()) -> bool:
     """Whether an image is the target's: its tag is a release that speaks ``target``, or it is ``target_image``.
 
-    For an image by digest, known ``digests`` alone decide.
+    If ``digests`` are known, only they decide about an image by digest.
     """
     if digests and "@" in image:
         return image.rpartition("@")[2] in digests

@@ -47,7 +47,7 @@ def _present(clique: PodClique) -> bool:
 
 
 def unlabelled(tree: Tree) -> bool:
-    """Whether a PodClique or pod that stays has no label: to the operator its template is another one."""
+    """Whether a PodClique or pod that stays has no label: the operator takes it for outdated."""
     staying = (clique for clique in tree.pod_cliques if not clique.terminating)
     return any(not value for clique in staying for _, _, value in _labels(clique))
 

@@ -9,7 +9,7 @@ from migrator.hashing import schemes
 from migrator.hashing.schemes import Scheme
 
 #: From this build on a member below its minimum ends its gang, but not one that never was healthy (Grove PR 614), and a
-#: standalone PodClique is compared with its set's generation hash although the set is idle
+#: standalone PodClique is compared with its set's generation hash even if the set is idle
 #: (``podclique/reconcilespec.go:shouldCheckPendingUpdatesForPCLQ``). This build alone begins an update of each that
 #: stores no progress, whatever its hash is (until Grove PR 757).
 RC1: Final = "v0.1.0-alpha.12-rc1"

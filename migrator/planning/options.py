@@ -14,7 +14,7 @@ from migrator.selectors import matches_labels
 
 AUTO: Final = "auto"
 
-NOTHING_SELECTED: Final = "no PodCliqueSet is in this namespace with these labels (-n, -l)"
+NOTHING_SELECTED: Final = "no PodCliqueSet matches the selection (-n, -l)"
 
 #: How long the operator is expected to be away by default, in seconds: the Job's own deadline.
 DEFAULT_DOWNTIME: Final = 600.0

@@ -36,11 +36,11 @@ class Patch(NamedTuple):
 
     @property
     def rank(self) -> int:
-        """Patches of one rank follow each other within their tree, and may be sent at the same time."""
+        """Its place in the order of its tree; patches of one rank may be sent at the same time."""
         return RANKS[self.ref.kind, self.subresource]
 
     def ops(self, pcs: PodCliqueSet | None) -> tuple[Op, ...]:
-        """Tests first, then the replacements; with ``pcs`` the patch fails if the set's spec changed since then."""
+        """Tests first, then the replacements; with ``pcs`` the patch fails if that set's spec has changed."""
         ops = [Op("test", "/metadata/uid", self.ref.uid)]
         if pcs is not None:
             ops += [
@@ -70,8 +70,7 @@ class Batch:
     @property
     def patches(self) -> Iterator[Patch]:
         """The patches in the order of writing, each made when it is asked for."""
-        patches = patches_of(self.changes)
-        return reversed(tuple(patches)) if self.top_down else patches
+        return patches_of(self.changes, top_down=self.top_down)
 
 
 def forward(plan: TreePlan) -> Batch:
@@ -84,11 +83,16 @@ def backward(plan: TreePlan) -> Batch:
     return Batch(plan.tree.ref, plan.changes, top_down=True)
 
 
-def patches_of(changes: Iterable[Change]) -> Iterator[Patch]:
-    """Group a tree's changes, which come object by object, into one patch for each subresource, by their ranks."""
+def patches_of(changes: Iterable[Change], *, top_down: bool = False) -> Iterator[Patch]:
+    """Group a tree's changes, which come object by object, into one patch for each subresource, by rank.
+
+    With ``top_down`` the same patches come in the opposite order.
+    """
     ordered = sorted(changes, key=lambda change: RANKS[change.ref.kind, change.subresource])  # a list as large as a set
+    if top_down:
+        ordered.reverse()
     for _, found in groupby(ordered, key=lambda change: (change.ref.name, change.ref.uid, change.subresource)):
-        group = tuple(found)
+        group = tuple(found)[:: -1 if top_down else 1]
         yield Patch(group[0].ref, group[0].subresource, group)
 
 

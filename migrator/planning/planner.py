@@ -7,7 +7,7 @@ value stays as it is, or is a reason to refuse.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -79,8 +79,8 @@ def changes_of(
 ) -> tuple[Change, ...]:
     """The changes that turn every value of a pair's source into its target's, in the order of writing.
 
-    The first such pair counts. There are hundreds of thousands of values, so none is kept, and they are walked through
-    once: ``rest`` gets each value that does not change.
+    The first pair that fits counts. There are hundreds of thousands of values, so none is stored, and each is visited
+    once: ``rest`` gets those that do not change.
     """
 
     def changes() -> Iterator[Change]:
@@ -93,15 +93,6 @@ def changes_of(
                 rest(item)
 
     return tuple(changes())
-
-
-def _others(stored: Iterable[StoredHash], pair: Pair) -> Mapping[Verdict, Sequence[StoredHash]]:
-    """The values that are not the source's, by their origin."""
-    others = {verdict: list[StoredHash]() for verdict in Verdict}
-    for item in stored:
-        if (verdict := pair.verdict(item)) is not Verdict.SOURCE:
-            others[verdict].append(item)
-    return others
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +133,9 @@ class _Planner:
         self, tree: Tree, hashes: HashesUnder, found: Detection, table: Table | None, *, allow: frozenset[str]
     ) -> TreePlan:
         pair = Pair(hashes(found.closest), hashes(found.target), tree.pcs.on_delete)
-        # A refused tree shows the changes that it would have without the refusals, even if no scheme explains it all.
-        unchanged = list[StoredHash]()
-        changes = changes_of(stored_hashes(tree), pair, rest=unchanged.append)
-        others = _others(unchanged, pair)
+        # A refused tree shows the changes that it would have if nothing refused, even if no scheme explains all of it.
+        others = {verdict: list[StoredHash]() for verdict in Verdict}
+        changes = changes_of(stored_hashes(tree), pair, rest=lambda item: others[pair.verdict(item)].append(item))
         foreign, builds = others[Verdict.FOREIGN], builds_of(self.options.target, found.target)
         certain = self.options.source != AUTO or tree.pcs.generation_hash == pair.target.generation
         case = guards.Case(
@@ -246,7 +236,7 @@ def is_of(table: Table, way: Direction) -> bool:
 
 
 def written_by(table: Table, changes: tuple[Change, ...]) -> tuple[Change, ...]:
-    """The changes of a way back, without the values that were the target's before the table's run."""
+    """The changes of a revert, without the values that were the target's before the table's run."""
     kept = {(entry.ref.uid, entry.field) for entry in table.kept}
     return tuple(c for c in changes if (c.ref.uid, c.field) not in kept)
 

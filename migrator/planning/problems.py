@@ -152,7 +152,7 @@ def _pods(clique: PodClique, before: CliqueBaseline) -> Iterator[Problem]:
 def _replicas(
     item: PodCliqueSet | PodClique | PodCliqueScalingGroup, before: Replicas, *, may_end: bool = False
 ) -> Iterator[Problem]:
-    """A new update of an object, and the replicas that it has lost. With ``may_end`` an update may have ended again.
+    """A new update of an object, and the replicas that it has lost. With ``may_end`` one that has ended is none.
 
     alpha.12-rc1 begins an update of every standalone PodClique without ``updateProgress``, though all hashes are
     right (``podclique/reconcilespec.go:shouldResetOrTriggerUpdate``, until Grove PR 757). It ends by itself, and the

@@ -14,7 +14,7 @@ from migrator.hashing import schemes
 from migrator.planning import guards
 from migrator.planning.detect import Pair, Verdict, hashes_of
 from migrator.planning.guards.base import warn
-from migrator.planning.model import Plan, TreePlan
+from migrator.planning.model import Finding, Plan, TreePlan
 from migrator.planning.options import AUTO, Direction, PlanOptions, direction
 from migrator.planning.planner import changes_of, to_do, written_by
 from migrator.planning.tables import Table
@@ -36,27 +36,28 @@ def make_revert(snapshot: Snapshot, options: PlanOptions, *, tables: Mapping[str
 
 
 def _turn_back(tree: Tree, way: Direction, table: Table | None) -> TreePlan:
-    first = schemes.by_name(table.source) if table is not None else way.candidates[0]
-    then = way.target_of(first)
+    old = schemes.by_name(table.source) if table is not None else way.candidates[0]
+    new = way.target_of(old)
     hashes = hashes_of(tree.pcs)
-    pairs = [Pair(hashes(then), hashes(first), tree.pcs.on_delete)]
+    pairs = [Pair(hashes(new), hashes(old), tree.pcs.on_delete)]
     if table is not None:
         pairs.append(Pair(table.target_hashes, table.source_hashes, tree.pcs.on_delete))
-    unchanged = list[StoredHash]()
-    changes = changes_of(stored_hashes(tree), *pairs, rest=unchanged.append)
-    if table is not None:
-        changes = written_by(table, changes)
-    findings = []
-    for item in unchanged:
+    findings = list[Finding]()
+
+    def judge(item: StoredHash) -> None:
         verdicts = [pair.verdict(item) for pair in pairs]
         if not {Verdict.SOURCE, Verdict.TARGET}.intersection(verdicts):
             code = "GM-112" if verdicts[0] is Verdict.LEFTOVER else guards.FOREIGN_CODES[item.place]
-            which = f"which is neither {first.name}'s nor {then.name}'s; it is left alone"
+            which = f"which is neither {old.name}'s nor {new.name}'s; it is left alone"
             findings.append(warn(code, item.ref, item.field, f"{item.ref} holds {item.value}, {which}"))
+
+    changes = changes_of(stored_hashes(tree), *pairs, rest=judge)
+    if table is not None:
+        changes = written_by(table, changes)
     return TreePlan(
         tree=tree,
-        source=then.name,
-        target=first.name,
+        source=new.name,
+        target=old.name,
         state=to_do(changes),
         changes=changes,
         findings=tuple(findings),

@@ -126,7 +126,7 @@ def targets_text(rows: Sequence[TargetRow]) -> str:
         ["* the operator that runs now speaks it"] if any(row.running for row in rows) else (),
         _advice_lines(dict.fromkeys(advice for row in rows for advice in row.advisories)),
         (f"note: {remark}" for remark in remarks),
-        ["next: plan --to RELEASE shows set by set what a migration changes and what refuses it"],
+        ["next: plan --to RELEASE shows set by set what a migration changes and what blocks it"],
         [f"note: the hashes of {unread} are not known; plan --to one of them shows its hazards"],
     )
 

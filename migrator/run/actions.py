@@ -1,9 +1,10 @@
-"""The steps of a run, each safe to repeat. A run writes nothing but here, in ``execute``, ``leases`` and ``events``."""
+"""The steps of a run, each safe to repeat. Besides these, only ``leases`` and ``events`` write."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Final
 
 from migrator.errors import ForeignOperator, MigratorError, Refused
@@ -21,16 +22,16 @@ from migrator.run.observation import Observation, foreign, pending
 from migrator.run.record import Recorded, Recorder
 from migrator.store import FIRST_CONCURRENCY, LONGEST_WRITE, Store
 
-#: What stopping the operator, taking the Leases and starting the next one cost beside the patches, in seconds.
+#: The downtime beside the patches, in seconds: to stop the operator, take the Leases, start the next operator.
 _OVERHEAD: Final = 30.0
 _SAMPLE: Final = 32
 _LOOK_EVERY: Final = 5.0
 
 
 class Actions:
-    """What a run does, and with what: its Leases, its record, and a store that writes only while the Leases last.
+    """The actions of a run, with its Leases, its record, and a store that writes only while the Leases are held.
 
-    What the server applied is counted in ``result``, and no decision reads that.
+    ``result`` counts what the server applied; no decision reads it.
     """
 
     def __init__(self, store: Store, options: RunOptions, context: Context, home: str, result: RunResult) -> None:
@@ -51,14 +52,14 @@ class Actions:
         return self._recorder.load(again=False)
 
     def observe(self, seen: Observation) -> Observation:
-        """Add Leases and record to an observation; while our own Lease is ours, nobody else writes the record."""
+        """Add Leases and record to an observation; while we hold our own Lease, nobody else writes the record."""
         own = self.leases.look(OWN_LEASE)
         recorded = self._recorder.load(again=own.standing is not Lease.OURS)
         names = operator.lease_names(seen.operator, self._options.flags)
         return replace(seen, recorded=recorded, own=own, theirs=tuple(map(self.leases.look, names)))
 
     def take_lease(self, seen: Observation) -> bool:
-        """Take our Lease, once we have the rights to all that follows.
+        """Take our own Lease, if we have the rights to all later steps.
 
         Returns whether the record has changed: the last holder of the Lease may have finished everything.
         """
@@ -67,7 +68,7 @@ class Actions:
             rights.check(self._plain, needed, self._log)
         self.leases.take(OWN_LEASE)
         if self.leases.look(OWN_LEASE).standing is Lease.FREE:
-            self._context.sleep(1.0)  # another was faster
+            self._context.sleep(1.0)  # another run was faster
         return self._recorder.load() != seen.recorded
 
     def open_record(self, seen: Observation) -> None:
@@ -92,37 +93,38 @@ class Actions:
             stopped = OperatorBefore(installed.replicas, installed.image)
         known = last.operator if last is not None else None
         if options.revert:
-            kept = known or stopped
+            before = known or stopped
         else:
             same = known is not None and installed is not None and known.image == installed.image
-            kept = stopped or (known if same else None)
-        run = replace(run, stopped=stopped, operator=kept)
+            before = stopped or (known if same else None)
+        run = replace(run, stopped=stopped, operator=before)
         if run != recorded.run:
             self._recorder.save(Recorded(run, history, recorded.tables))
 
     def _prove(self, seen: Observation) -> None:
-        """Prove by dry runs that label patches are accepted, others are denied, and the downtime fits."""
-        patches, context, limit = seen.patches, self._context, self._options.max_downtime
-        if not patches:
+        """Prove by dry runs: label patches are accepted, other patches are denied, the downtime fits."""
+        sample, context, limit = tuple(islice(seen.patches, _SAMPLE)), self._context, self._options.max_downtime
+        if not sample:
             return
         policies = context.namespace is not None and "GM-206" not in self._options.plan.allow
-        asked, spent = self._probe(patches[:_SAMPLE], policies=policies)
+        asked, spent = self._probe(sample, policies=policies)
         if limit is None:
             return
-        # An operator's pod lets go of its Lease as it ends; any other holder is waited out.
+        # An operator's pod releases its Lease when it ends; any other holder's must expire.
         pods = tuple(f"{pod.ref.name}_" for pod in (seen.operator.pods if seen.operator is not None else ()))
         dead = [lease.wait for lease in seen.theirs if lease.wait > 0 and not lease.holder.startswith(pods)]
-        sending = spent / max(asked, 1) * len(patches) / min(context.concurrency, FIRST_CONCURRENCY)
+        patches = sum(1 for _ in seen.patches)
+        sending = spent / max(asked, 1) * patches / min(context.concurrency, FIRST_CONCURRENCY)
         expected = _OVERHEAD + max((wait + QUIET for wait in dead), default=0.0) + sending
-        self._log.info("downtime_expected", seconds=round(expected, 1), patches=len(patches), limit=limit)
+        self._log.info("downtime_expected", seconds=round(expected, 1), patches=patches, limit=limit)
         if expected > limit:
             raise Refused(
-                f"{len(patches)} patches would keep the operator away for about {expected:.0f} s, more than "
+                f"{patches} patches would keep the operator away for about {expected:.0f} s, more than "
                 f"--max-downtime {limit:.0f} s; allow more, or migrate at a quieter time",
                 guard="GM-204",
             )
 
-    def _probe(self, patches: Sequence[Patch], *, policies: bool = False) -> tuple[int, float]:
+    def _probe(self, patches: Iterable[Patch], *, policies: bool = False) -> tuple[int, float]:
         clock, sleep = self._context.clock, self._context.sleep
         return admission.probe(self._store, patches, clock=clock, sleep=sleep, policies=policies)
 
@@ -132,7 +134,7 @@ class Actions:
         self._scale(seen, 0)
 
     def restore_operator(self, seen: Observation) -> None:
-        """Give back the replicas that a run of ours took; the Leases are still held, so the operator waits."""
+        """Restore the operator's replicas; we still hold the Leases, so the operator waits."""
         self._scale(seen, seen.replicas_due)
 
     def _scale(self, seen: Observation, replicas: int | None) -> None:
@@ -178,10 +180,10 @@ class Actions:
         if state == run and not fresh:
             return
         new = {plan.tree.ref.uid: table_of(plan, run.run_id) for plan in fresh}
-        kept = [t for t in tables if t.uid in sets.uids and not (t.run == run.run_id and t.uid in new)]
+        earlier = [t for t in tables if t.uid in sets.uids and not (t.run == run.run_id and t.uid in new)]
         baselines = {uid: b for uid, b in self._recorder.baselines().items() if uid in sets.uids}
         baselines |= {plan.tree.ref.uid: baseline_of(plan.tree, run.run_id) for plan in fresh}
-        tables = tuple(sorted((*kept, *new.values()), key=lambda table: (table.uid, table.run)))
+        tables = tuple(sorted((*earlier, *new.values()), key=lambda table: (table.uid, table.run)))
         self._recorder.save(Recorded(state, recorded.history, tables), baselines=baselines.values())
 
     def forward(self, seen: Observation) -> None:
@@ -195,7 +197,7 @@ class Actions:
             nonlocal due, operators
             if operators is None and (began := clock()) >= due:
                 operators = self._sight(held)
-                due = clock() + max(_LOOK_EVERY, clock() - began)  # where reads hang, half of the time is for writes
+                due = clock() + max(_LOOK_EVERY, clock() - began)  # slow reads take half of the time at most
             self.leases.left()
             if operators is not None:
                 raise ForeignOperator(f"{operators}; stop it, then run again")
@@ -213,7 +215,7 @@ class Actions:
             return None
 
     def backward(self, plans: Sequence[TreePlan]) -> None:
-        """Bring sets back to what their tables say."""
+        """Bring sets back to the old hashes in their tables."""
         self._log.warning("reverting", sets=len(plans))
         self._write([backward(plan) for plan in plans], self.leases.left, lambda: False, keep_going=False)
         self._log.info("reverted", sets=len(plans))
@@ -242,20 +244,20 @@ class Actions:
             return
         self.leases.left()
         new = {table.uid for table in recorded.tables if table.run == run.run_id}
-        kept = (t for t in recorded.origins(way).tables if t.run == run.run_id or t.uid not in new)
+        tables = (t for t in recorded.origins(way).tables if t.run == run.run_id or t.uid not in new)
         counts = {"trees": self._result.trees, "patches": self._result.patches}
         done = replace(run, state=RecordState.CLOSED, finished=self._context.now(), stopped=None, counts=counts)
-        self._recorder.save(Recorded(done, recorded.history, tuple(kept)))
+        self._recorder.save(Recorded(done, recorded.history, tuple(tables)))
 
     def forget_record(self, seen: Observation) -> None:
-        """Remove what the open run recorded; the tables of earlier runs whose sets did not go back stay."""
+        """Remove what the open run recorded; tables of earlier runs stay if their sets did not go back."""
         recorded, sets, history, run = seen.recorded, seen.sets, seen.recorded.history, seen.recorded.unfinished
-        last = next((run for run in history if run.finished is not None), None)  # it ended well: its writes stand
+        last = next((run for run in history if run.finished is not None), None)  # it ended well: its writes stay
         if run is not None and self._options.revert and sets.read and not pending(sets.plan):
             closed = replace(run, state=RecordState.CLOSED, finished=self._context.now(), stopped=None)
             last = closed if sets.remains else None
-            gone = {plan.tree.ref.uid for plan in sets.plan.trees}
-            tables = tuple(table for table in recorded.tables if table.uid not in gone)
+            reverted = {plan.tree.ref.uid for plan in sets.plan.trees}
+            tables = tuple(table for table in recorded.tables if table.uid not in reverted)
         elif run is not None and last is not None:
             history = history[history.index(last) + 1 :]
             tables = tuple(table for table in recorded.tables if table.run != run.run_id)

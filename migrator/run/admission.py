@@ -7,7 +7,7 @@ patch of a PodClique or pod; status patches pass, because its rules name no subr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from migrator import resources
@@ -70,7 +70,7 @@ def ask(store: Store, review: Resource, **content: JSONObject) -> JSONObject:
 
 def probe(
     store: Store,
-    patches: Sequence[Patch],
+    patches: Iterable[Patch],
     *,
     clock: Callable[[], float],
     sleep: Callable[[float], None],
@@ -79,14 +79,16 @@ def probe(
     """Dry-run one label patch for each kind and namespace; returns how many were accepted, and how long that took.
 
     A patch whose ``test`` fails never reaches a webhook, so the next one is tried. With ``policies`` a patch that our
-    own policies must deny is sent too. API servers learn of policies and of the Lease's holder with a delay, so a wrong
-    answer is asked for again for some seconds. After that a webhook that denies or cannot be called raises
+    own policies must deny is sent too. API servers learn of policies and of the Lease's holder with a delay, so after a
+    wrong answer the patch is repeated for some seconds. After that a webhook that denies or cannot be called raises
     :class:`~migrator.errors.Refused`; so do policies that do not deny, as GM-206.
     """
     asked = store.in_dry_run(DryRun.SERVER)
     until = clock() + _LATE
-    accepted, spent = set[tuple[str, str]](), 0.0
+    accepted, spent, pods = set[tuple[str, str]](), 0.0, list[Patch]()
     for patch in patches:
+        if policies and patch.ref.kind == resources.PODS.kind:
+            pods.append(patch)
         kind = (patch.ref.kind, patch.ref.namespace)
         if patch.subresource or kind in accepted:
             continue
@@ -96,7 +98,6 @@ def probe(
         if answer:
             accepted.add(kind)
             spent += clock() - began
-    pods = [patch for patch in patches if patch.ref.kind == resources.PODS.kind]
     while policies and (wrong := _unchecked(asked, pods)) is not None:
         if clock() >= until:
             raise Refused(f"{wrong}; install them, or go on with --allow GM-206", guard="GM-206")

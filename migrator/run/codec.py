@@ -21,7 +21,7 @@ def plain(value: Any) -> Any:  # noqa: ANN401 - any recorded value
 
 
 def from_json(kind: type[T], raw: object) -> T:
-    """Read a value of a type; raises ``ValueError`` for what is not one, naming the place."""
+    """Read a value of a type; raises ``ValueError`` with the place of a wrong value."""
     found: T = _read(kind, raw, kind.__name__)
     return found
 
@@ -42,7 +42,7 @@ def _read(kind: Any, raw: Any, where: str) -> Any:  # noqa: ANN401, PLR0911 - ty
         return datetime.fromisoformat(raw)
     if kind in {str, int, bool} and type(raw) is kind:
         return raw
-    raise ValueError(f"{where} is not what it should be")
+    raise ValueError(f"{where} has the wrong type")
 
 
 def _object(kind: Any, raw: Mapping[str, Any], where: str) -> Any:  # noqa: ANN401 - types are values here

@@ -19,21 +19,21 @@ from migrator.store import MAX_CONCURRENCY, Deadline
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Clock, sleep, identity and log, so that tests may give something else."""
+    """Clock, sleep, identity and log, so that tests can replace them."""
 
     clock: Callable[[], float]  # monotonic seconds
     now: Callable[[], datetime]  # the wall clock in UTC, for records and gang termination only
-    sleep: Callable[[float], None]  # until `stop` is set, at most
-    rest: Callable[[float], None]  # sleeps on if `stop` is set
-    identity: str  # of this process alone: the Lease names it
+    sleep: Callable[[float], None]  # ends early when `stop` is set
+    rest: Callable[[float], None]  # does not end early
+    identity: str  # of this process alone; in the Lease
     run_id: str  # in every log line and in the record
     log: structlog.typing.FilteringBoundLogger
     stop: threading.Event  # set by SIGTERM
     deadline: Deadline  # the run's, shared with its store
     concurrency: int = MAX_CONCURRENCY  # patches under way
-    namespace: str | None = None  # our own pod's, if we are one
+    namespace: str | None = None  # of our pod, if we run in one
     threads: bool = True
-    beats: list[Callable[[], object]] = field(default_factory=list)  # what is called where there are no threads
+    beats: list[Callable[[], object]] = field(default_factory=list)  # to be called often where there are no threads
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class RunOptions:
 
     @property
     def way(self) -> Direction:
-        """The schemes that are meant."""
+        """The schemes of the plan."""
         return direction(self.plan)
 
     def speaks(self, image: str) -> bool:

@@ -1,6 +1,6 @@
 """What a run does next: one table for a first run, a rerun after a crash, and a revert. Pure.
 
-From what is seen follows the goal: to go on, to go back, or to leave. From both follows the next step.
+What is seen decides the goal: to go on, to go back, or to leave. Both decide the next step.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ class Step(StrEnum):
 
     LOOK = auto()  # read the sets
     WAIT = auto()  # for another holder, for pods to end, for sets to become idle
-    TAKE_LEASE = auto()  # ours
+    TAKE_LEASE = auto()  # our own
     OPEN_RECORD = auto()
     STOP_OPERATOR = auto()  # after it is recorded
     TAKE_OPERATOR_LEASES = auto()
@@ -80,7 +80,7 @@ class Why(StrEnum):
 
     NONE = auto()
     REFUSED = auto()  # a guard, wrong flags, a missing right: known before a write
-    FAILED = auto()  # errors or rejections that repeat, a bug, time that is up
+    FAILED = auto()  # repeated errors or rejections, a bug, a timeout
     CONFLICT = auto()  # somebody else writes to a set
     SKIP = auto()  # a conflict, and the user lets the other sets go on
     FOREIGN = auto()  # an operator that does not know what is written
@@ -91,26 +91,26 @@ class Why(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """All that the decision depends on."""
+    """The input of :func:`decide`."""
 
     revert: bool = False
     record: RecordState = RecordState.NONE
     ours: Lease = Lease.FREE
     theirs: Lease = Lease.FREE
     operator: OperatorState = OperatorState.GONE
-    stoppable: bool = True
+    stoppable: bool = True  # we may scale the operator to zero
     sets: Sets = Sets.UNREAD
     phase: Phase = Phase.START
-    begun: bool = False  # the cluster holds a write of the open run, or may hold one
+    begun: bool = False  # a write of the open run is in the cluster, or may be
     whole: bool = True  # no set is half-written
-    restore_due: bool = False  # the operator is at zero and should come back
-    backable: bool = True  # no operator of the target was stopped or runs, so none relies on the target's hashes
-    tired: bool = False  # since there is a reason to give up, steps have failed too often
+    restore_due: bool = False  # we stopped the operator, and should restore it
+    backable: bool = True  # no operator of the target runs, or ran before this run
+    tired: bool = False  # giving up has failed too often, or takes too long
     why: Why = Why.NONE
 
     @property
     def open(self) -> bool:
-        """Whether a run did not end; this one counts too."""
+        """Whether a recorded run did not end; this one counts too."""
         return self.record in OPEN
 
     @property
@@ -148,7 +148,7 @@ class Situation:
 
 
 class Goal(StrEnum):
-    """Where a run is going."""
+    """The goal of a run."""
 
     ONWARD = auto()
     BACK = auto()
@@ -176,7 +176,7 @@ def why(seen: Situation) -> Why:
 
 
 def goal(seen: Situation) -> Goal:  # noqa: PLR0911 - a table
-    """Where the run goes from here."""
+    """The goal that follows from what is seen."""
     reason = why(seen)
     if reason is Why.NONE:
         return Goal.ONWARD
@@ -283,9 +283,9 @@ def exit_code(reason: int, seen: Situation) -> int:
 
 
 def parks(code: int, seen: Situation) -> bool:
-    """Whether the operator's Leases must keep every operator out after the end.
+    """Whether to park the operator's Leases at the end, so that every operator waits.
 
-    The target's is let in if nothing was written since the fence: it reads what it read before it was stopped.
+    The target's may act if nothing was written since the fence: it finds what it read before it was stopped.
     """
     if code == Exit.STUCK:
         return not (seen.operator is OperatorState.TARGET and seen.phase is Phase.FENCED)

@@ -26,7 +26,7 @@ from migrator.store import DryRun, Store
 
 
 def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
-    """End as the run with these options would, but without Lease, record and Deployment.
+    """Do what the run with these options would do, but leave Leases, record and Deployment alone.
 
     A file is written; a server-side dry run sends every patch with ``dryRun=All``.
     """
@@ -45,7 +45,7 @@ def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
     result, batches = RunResult(seen.plan, seconds=seconds), seen.batches
     if store.is_cluster and batches:
         rights.check(store, rights.of_migration(seen.patches, seen.home, seen.operator, options), context.log)
-    del seen  # what is read again needs the room
+    del seen  # the next reading needs its memory
     if store.dry_run is DryRun.CLIENT:
         return result
     stopping, concurrency = context.stop.is_set, context.concurrency
@@ -84,7 +84,7 @@ def _not_as_planned(store: Store, plan: Plan) -> Iterator[Change]:
 def preview(store: Store, options: PlanOptions, *, now: Callable[[], datetime], namespace: str) -> Plan:
     """Describe what a run would do; ``namespace`` is where the record is if no operator is found.
 
-    On a cluster the recorded tables count. What only a run would be refused for, or may not be read here, is a warning.
+    On a cluster the recorded tables count. What refuses only a run, or may not be read here, is a warning.
     Raises what the store raises, and :class:`~migrator.errors.UsageError` for a cluster without Grove's CRDs.
     """
     read = _read(store, options, now, namespace)
@@ -125,8 +125,8 @@ def _read(store: Store, options: PlanOptions, now: Callable[[], datetime], names
         return _Read(snapshot)
     if not snapshot.installed:
         raise UsageError(
-            "this API server does not know podcliquesets.grove.io: Grove's CRDs are not installed; is it the cluster "
-            "that you mean?"
+            "this API server does not know podcliquesets.grove.io: Grove's CRDs are not installed; is this the right "
+            "cluster?"
         )
     if not snapshot.trees:
         return _Read(snapshot, {"now": now()})

@@ -30,8 +30,8 @@ class Memory:
     times: int = 0  # in a row
     waiting: float | None = None  # since when others are waited for
     back_since: float | None = None  # since when sets are brought back
-    tried: Counter[Step] = field(default_factory=Counter)  # the steps that write to sets
-    unseen: Step | None = None  # tried since the last observation
+    tried: Counter[Step] = field(default_factory=Counter)  # of the steps that write to sets
+    unseen: Step | None = None  # the step since the last observation
     cause: BaseException | None = None  # of giving up
 
 
@@ -43,7 +43,7 @@ def reason_of(error: BaseException, *, skips: bool) -> Why:
 
 
 def cause_of(reason: Why, seen: Observation) -> errors.MigratorError:
-    """The error for a reason to give up that was seen, and that no error gave."""
+    """The error for a reason to give up that was observed, not raised."""
     installed, refusal = seen.operator, refused(seen.plan)
     if reason is Why.REFUSED and refusal is not None:
         return refusal
@@ -73,7 +73,7 @@ def overdue(what: str, seen: Observation) -> errors.LostRace:
 
 
 def reason_code(memory: Memory, seen: Situation) -> int:
-    """The exit code that the reason chooses."""
+    """The exit code that follows from the reason."""
     nothing_to_do = seen.sets is Sets.DONE and not seen.begun and not seen.open
     if seen.why is Why.NONE or seen.achieved or seen.finished or (seen.why is Why.STOPPED and nothing_to_do):
         return Exit.DONE

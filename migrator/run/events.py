@@ -70,7 +70,7 @@ def log_findings(plan: Plan, log: structlog.typing.FilteringBoundLogger) -> None
 
 
 def build(regarding: Ref, *, kind: str, reason: str, note: str, identity: str, now: datetime) -> JSONObject:
-    """An Event about a PodCliqueSet; ``kind`` is ``Normal`` or ``Warning``. Texts too long are cut."""
+    """An Event about a PodCliqueSet; ``kind`` is ``Normal`` or ``Warning``. Long texts are cut."""
     return {
         "apiVersion": EVENTS.api_version,
         "kind": EVENTS.kind,

@@ -1,7 +1,7 @@
 """Sending patches, tree by tree, bottom-up.
 
 A patch tests the object's uid and the old value of each field, then replaces it; the server applies the tests again to
-the fresh object, so busy pods do not conflict. What a failed test or a lost reply means is found out by reading.
+the fresh object, so other changes of busy pods do not conflict. After a failed test or a lost reply it is read again.
 Several trees may be under way at once; within a tree one rank is finished before the next begins.
 """
 
@@ -35,8 +35,8 @@ class TreeConflict(LostRace):
 class Outcome:
     """What became of one tree; ``written`` is how many patches the server may have applied.
 
-    ``ranks`` are those that have not begun, and ``rank`` is what is unsent of the present one: a patch is made when it
-    is sent. ``under_way`` is how many were sent and have not ended.
+    ``ranks`` are those that have not begun, ``rank`` is the unsent part of the current one: a patch is made when it is
+    sent. ``under_way`` is how many were sent and have not ended.
     """
 
     batch: Batch
@@ -59,11 +59,11 @@ class _Sending:
 
     @property
     def pcs(self) -> PodCliqueSet | None:
-        """The set whose spec must not have moved, if the patch commits one."""
+        """The set whose spec must not have changed, if the patch is the set's own."""
         return self.outcome.batch.pcs if self.patch.ref.kind == resources.POD_CLIQUE_SETS.kind else None
 
     def note(self) -> None:
-        """The server may have applied this patch."""
+        """Count the patch: the server may have applied it."""
         self.outcome.written += not self.noted
         self.noted = True
 
@@ -71,8 +71,8 @@ class _Sending:
 class Executor:
     """Sends patches once, ``concurrency`` at a time at most.
 
-    ``check`` is called before every patch and raises when we may not write any more; nothing is sent while it lasts.
-    ``stopping`` is asked before a tree is begun. ``doubtful``: a reply was lost, so a write may still be under way.
+    ``check`` is called before every patch and raises when we may not write any more; nothing is sent while it runs.
+    ``stopping`` is called before a tree is begun. ``doubtful``: a reply was lost, so a write may still be under way.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Executor:
         self._log = log
         self._dry = {} if store.dry_run == "none" else {"dry_run": store.dry_run.value}
         self._waiting: deque[Batch] = deque()
-        self._begun: deque[Outcome] = deque()  # those whose present rank is not all sent
+        self._begun: deque[Outcome] = deque()  # those whose current rank is not all sent
         self._again: deque[_Sending] = deque()
         self._outcomes: list[Outcome] = []
         self._under_way = 0
@@ -101,7 +101,7 @@ class Executor:
     def run(self, batches: Sequence[Batch], *, keep_going: bool = False) -> list[Outcome]:
         """Carry out batches; returns an outcome for each that was begun, in their order.
 
-        The first error stops the begin of further trees and of further ranks, unless it is a
+        After the first error no further tree or rank is begun, unless it is a
         :class:`TreeConflict` and ``keep_going`` is set: then only that tree stops. An error that is not ours is a bug:
         it is raised at once, and nothing more is sent.
         """
@@ -119,7 +119,7 @@ class Executor:
     # --- what is sent next ------------------------------------------------------------------------------------------
 
     def _next(self) -> tuple[_Sending, Write] | None:
-        """The patch to send now, once it is certain that we still may; ``None`` when others must end first."""
+        """The patch to send now, checked that we still may; ``None`` if there is none, or others must end first."""
         while (sending := self._due()) is not None:
             try:
                 self._check()
@@ -159,20 +159,20 @@ class Executor:
         return True
 
     def _advance(self, outcome: Outcome) -> None:
-        """Begin the tree's next rank once the last has ended."""
-        if outcome.under_way or outcome in self._begun or outcome.error is not None or self._halted:
+        """Begin the tree's next rank once the last has ended; without one the tree is complete."""
+        if outcome.under_way or outcome in self._begun or outcome.error is not None:
             return
         found = next(outcome.ranks, None)
-        if found is not None:
+        if found is None:
+            outcome.complete = True
+            ref = outcome.batch.ref
+            self._log.info("tree_written", namespace=ref.namespace, name=ref.name, writes=outcome.written, **self._dry)
+        elif not self._halted:
             outcome.rank = found[1]
             self._begun.append(outcome)
-            return
-        outcome.complete = True
-        ref = outcome.batch.ref
-        self._log.info("tree_written", namespace=ref.namespace, name=ref.name, writes=outcome.written, **self._dry)
 
     def _end(self, outcome: Outcome, error: MigratorError | None = None) -> None:
-        """Take note of a patch's end."""
+        """Record the end of a patch."""
         outcome.under_way -= 1
         if error is not None:
             outcome.error = outcome.error or error
@@ -184,7 +184,7 @@ class Executor:
     # --- what an answer means ---------------------------------------------------------------------------------------
 
     def _answered(self, sending: _Sending, answer: MigratorError | None) -> None:
-        """Send a patch again, before any other, until it is certain that it took effect, or that it must not."""
+        """Send a patch again, before any other, unless it has taken effect or must not be sent."""
         try:
             left = self._left(sending, answer)
         except MigratorError as error:
@@ -233,7 +233,7 @@ class Executor:
         except NotFound:
             return None
         if found.get("metadata", {}).get("uid") != patch.ref.uid:
-            return None  # an object of the same name: it was never ours to change
+            return None  # another object of the same name: not ours to change
         left = []
         for change in patch.changes:
             value = value_at(found, change.field)

@@ -92,7 +92,7 @@ class LeaseSeen:
 
 @dataclass(frozen=True, slots=True)
 class _Sighting:
-    """Another's Lease, and since when it has not changed; ``found`` is ``None`` if it is deleted."""
+    """Another holder's Lease, and since when it is unchanged; ``found`` is ``None`` if it is deleted."""
 
     holder: LeaseRecord
     found: LeaseRecord | None
@@ -122,7 +122,7 @@ class Leases:
         self._clock = context.clock
         self._log = context.log
         self._held: dict[str, _Term] = {}
-        self._asked: dict[str, _Term] = {}  # terms that we asked for, and got no answer yet
+        self._asked: dict[str, _Term] = {}  # terms that we asked for without an answer so far
         self._sightings: dict[str, _Sighting] = {}
         self._last = datetime.min.replace(tzinfo=UTC)
         self._end_renewals: Callable[[], None] | None = None
@@ -176,7 +176,7 @@ class Leases:
         self._held[name] = _Term(record, sent, sent + RENEW_EVERY)
         self._log.info("lease_held", lease=f"{self._namespace}/{name}", taken_over=waited is not None)
         if self._context.threads and self._end_renewals is None:
-            self._end_renewals = _again_and_again(self.renew_if_due, RETRY_EVERY / 2)
+            self._end_renewals = _periodically(self.renew_if_due, RETRY_EVERY / 2)
 
     def left(self) -> float:
         """Seconds for which every Lease that was taken is certainly ours; asks no server.
@@ -196,7 +196,7 @@ class Leases:
         return term.lost
 
     def renew_if_due(self) -> None:
-        """Renew what was not renewed for five seconds; never raises what a store does."""
+        """Renew what was not renewed for five seconds; never raises a store's error."""
         for name, term in tuple(self._held.items()):
             if name in self._held and not self._lost(term) and self._clock() >= term.due:
                 self._renew(name, term)
@@ -280,7 +280,7 @@ class Leases:
         return {**(before.spec if before else {}), "holderIdentity": holder, **times}
 
     def _moving(self) -> str:
-        """A time later than every one before: contenders see by the changed text that we live."""
+        """A time later than every one before: contenders see by the change that we are alive."""
         self._last = moment = max(self._context.now(), self._last + timedelta(microseconds=1))
         return micro_time(moment)
 
@@ -289,8 +289,8 @@ def _record(raw: JSONObject) -> LeaseRecord:
     return LeaseRecord(str(raw["metadata"].get("resourceVersion", "")), dict(raw.get("spec") or {}))
 
 
-def _again_and_again(call: Callable[[], object], pause: float) -> Callable[[], None]:
-    """Call something in a thread, ``pause`` seconds apart; returns what ends this, and waits for a call under way."""
+def _periodically(call: Callable[[], object], pause: float) -> Callable[[], None]:
+    """Call something in a thread every ``pause`` seconds; the returned function ends this after a call under way."""
     stop = threading.Event()
 
     def run() -> None:

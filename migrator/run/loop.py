@@ -45,9 +45,9 @@ _STEPS: Final[Mapping[Step, tuple[str, Callable[[Actions, Observation], bool | N
 def run(store: Store, options: RunOptions, context: Context) -> RunResult:
     """Migrate, or with ``revert`` undo a migration; returns once every planned value is proven to be there.
 
-    Raises a :class:`~migrator.errors.MigratorError` whose exit code is the state of the cluster.
+    Raises a :class:`~migrator.errors.MigratorError` whose exit code names the state of the cluster.
     """
-    _ = options.way  # wrong schemes are answered before anything is read
+    _ = options.way  # wrong schemes are refused before anything is read
     if not store.is_cluster or store.dry_run is not DryRun.NONE:
         return rehearse(store, options, context)
     return _Run(store, options, context).run()
@@ -108,13 +108,13 @@ class _Run:
         )
 
     def _judge(self) -> None:
-        """Give up if a reason is seen: a signal, the end of the time, an operator."""
+        """Give up if a reason is seen: a signal, a timeout, an operator."""
         memory, context = self._memory, self._context
         if self._seen.why is Why.NONE:
             if context.stop.is_set():
                 self._give_up(Why.STOPPED, Interrupted("interrupted"))
             elif context.deadline.remaining() <= 0:
-                self._give_up(Why.FAILED, overdue("--timeout is over", self._seen))
+                self._give_up(Why.FAILED, overdue("--timeout has expired", self._seen))
             elif self._impatient and decide(self._situation()) is Step.WAIT:
                 self._give_up(Why.BUSY, overdue(f"waited for {PATIENCE:.0f} s", self._seen))
             elif memory.tried[Step.FORWARD] > ATTEMPTS:
@@ -161,7 +161,7 @@ class _Run:
         phase = Phase.FENCED if self._seen.fenced else Phase.START
         self._unread(Phase.WRITTEN if self._seen.phase is Phase.WRITTEN else phase)
         if self._seen.phase is not Phase.WRITTEN:
-            self._result.plan = self._seen.plan  # what is read again needs the room of the last plan
+            self._result.plan = self._seen.plan  # the next reading needs the memory of the last plan
         with events.timed(_LOOKS[self._seen.phase], self._result.seconds, self._context):
             self._seen = read_sets(self._store, self._seen, self._context)
         if self._seen.phase is not Phase.WRITTEN:
@@ -191,7 +191,7 @@ class _Run:
             memory.waiting = None
 
     def _failed(self, step: Step | None, error: BaseException) -> None:
-        """Take note of a failure: a reason to give up, or one more of the same."""
+        """Record a failure; give up if it is a reason to, or repeats."""
         memory = self._memory
         memory.failed, memory.times = step, memory.times + 1 if memory.failed is step else 1
         self._log.warning("step_failed", step=step.value if step else "observe", error=str(error), times=memory.times)
@@ -212,7 +212,7 @@ class _Run:
         self._context.deadline.extend(_TIME_TO_LEAVE)
 
     def _end(self) -> RunResult:
-        """Let go of the Leases, write Events, and return or raise by the state of the cluster."""
+        """Release the Leases, write Events, and return or raise by the state of the cluster."""
         memory, seen = self._memory, self._situation()
         code = exit_code(reason_code(memory, seen), seen)
         try:

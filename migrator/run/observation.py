@@ -93,9 +93,9 @@ class Observation:
         return [backward(tree) if self.options.revert else forward(tree) for tree in pending(self.plan)]
 
     @property
-    def patches(self) -> list[Patch]:
-        """The patches of all sets, made anew each time because they take much memory."""
-        return [patch for batch in self.batches for patch in batch.patches]
+    def patches(self) -> Iterator[Patch]:
+        """The patches of all sets, each made when it is asked for because all of them take much memory."""
+        return (patch for batch in self.batches for patch in batch.patches)
 
     @property
     def continues(self) -> bool:
@@ -125,7 +125,7 @@ class Observation:
         return self.own.standing is Lease.OURS is self.their_standing
 
     def situation(self, *, tired: bool, idle: bool, stopping: bool) -> Situation:
-        """What a decision depends on.
+        """The input of a decision.
 
         ``idle``: sets may still become idle. ``stopping``: the operator may have been stopped since it was seen.
         """
@@ -207,9 +207,9 @@ class Observation:
 
     @property
     def replicas_due(self) -> int | None:
-        """The replicas that the operator should get back now: we stopped it, and it knows the hashes that are stored.
+        """The replicas to restore: of an operator that we stopped and that knows the stored hashes; else ``None``.
 
-        The target's operator knows what an earlier run wrote, because it ran when this run stopped it.
+        An operator of the target knows what earlier runs wrote: it was running beside that.
         """
         run, installed, options = self.recorded.run, self.operator, self.options
         if run is None or installed is None or not installed.deployment or installed.replicas:
@@ -305,7 +305,7 @@ def _before_its_tables(seen: Observation) -> bool:
 
 
 def _check_recorded(seen: Observation) -> None:
-    """Raise ``UsageError`` for a revert to other hashes than those that were there before, by the record.
+    """Raise ``UsageError`` for a revert to hashes that, by the record, were not there before.
 
     While a run is open, its record may also have tables of an earlier migration to something else.
     """
@@ -315,7 +315,7 @@ def _check_recorded(seen: Observation) -> None:
     other = next(others if seen.record_state is RecordState.CLOSED else same_target, None)
     if other is not None:
         raise UsageError(
-            f"the record has PodCliqueSet {other.namespace}/{other.name} migrated from {other.source} to "
+            f"by the record, PodCliqueSet {other.namespace}/{other.name} was migrated from {other.source} to "
             f"{other.target}: undo that with `run --revert --to {other.target}`, or give up its record with "
             "`verify --close`"
         )
@@ -353,4 +353,4 @@ def foreign(installed: Operator | None, held: Iterable[str]) -> str | None:
     """The sentence about an operator that acts although these Leases are ours; ``None`` if there is none."""
     if installed is None or not installed.live or operator.kept_out(installed, held):
         return None
-    return f"{installed.evidence} runs, and elects no leader by a Lease that we hold"
+    return f"{installed.evidence} runs, and no Lease that we hold keeps it out"

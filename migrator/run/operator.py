@@ -2,7 +2,7 @@
 
 An operator is a Deployment with the chart's labels or container name (``operator/charts/values.yaml:deployment``), a
 Deployment that the Service of Grove's validating webhook selects, even at zero, or a pod of one of these. It serves the
-whole cluster, so there must be no second one. A pod elsewhere that has only the labels is not taken for an operator.
+whole cluster, so there must be no second one. A pod elsewhere that has only the labels does not count as an operator.
 """
 
 from __future__ import annotations
@@ -135,15 +135,15 @@ def find(store: Store, flags: OperatorFlags, *, everywhere: bool = True) -> Foun
     configurations = store.list(VALIDATING_WEBHOOK_CONFIGURATIONS, lambda raw: raw)
     service, behind = _service(store, configurations)
     chosen, findings = _choose(_deployments(store, flags, service, everywhere=everywhere), flags, service)
-    its = _place(chosen) if chosen else None
+    its = _namespace(chosen) if chosen else None
     home = service.namespace or its or flags.namespace
     if flags.namespace is not None and home != flags.namespace:
         message = f"--operator-namespace {flags.namespace}: the operator is in namespace {home}"
         findings.append(refuse("GM-203", None, None, message))
-    places = {place for place in (home, its) if place}
+    namespaces = {each for each in (home, its) if each}
     selectors = (_CHART, service.selector, chosen["spec"].get("selector") if chosen else None)
-    pods = [pod for place in sorted(places) for pod in _pods(store, place, selectors)]
-    findings += [*behind, *(_elsewhere(store, places) if everywhere else ())]
+    pods = [pod for each in sorted(namespaces) for pod in _pods(store, each, selectors)]
+    findings += [*behind, *(_elsewhere(store, namespaces) if everywhere else ())]
     operator = None
     if chosen or pods:
         operator, unknown = _operator(store, flags, chosen, pods)
@@ -193,7 +193,7 @@ def _service(store: Store, configurations: Sequence[JSONObject]) -> tuple[_Servi
     clients = [webhook.get("clientConfig") or {} for raw in named for webhook in raw.get("webhooks") or ()]
     service = next((client["service"] for client in clients if client.get("service")), None)
     if service is None:
-        message = f"ValidatingWebhookConfiguration {VALIDATING_WEBHOOK} leads to a URL: what is behind it is not seen"
+        message = f"ValidatingWebhookConfiguration {VALIDATING_WEBHOOK} calls a URL: the operator behind it is not seen"
         by_url = any(client.get("url") for client in clients)
         return _Service(), [warn("GM-122", None, None, message)] if by_url else []
     namespace, name = str(service.get("namespace") or ""), str(service.get("name") or "")
@@ -202,7 +202,7 @@ def _service(store: Store, configurations: Sequence[JSONObject]) -> tuple[_Servi
     except NotFound:
         return _Service(namespace), []
     except NotAuthorised:
-        message = f"Service {namespace}/{name} may not be read, so an operator under labels of its own is not seen"
+        message = f"Service {namespace}/{name} may not be read, so an operator with other labels is not seen"
         return _Service(namespace), [warn("GM-122", None, None, f"{message}; grant `get` on services")]
     return _Service(namespace, {"matchLabels": (raw.get("spec") or {}).get("selector")}), []
 
@@ -221,7 +221,7 @@ def _deployments(store: Store, flags: OperatorFlags, service: _Service, *, every
     try:
         if everywhere or home is None:
             return listed()
-        return [*(raw for raw in listed(labels=_CHART_LABELS) if _place(raw) != home), *listed(home)]
+        return [*(raw for raw in listed(labels=_CHART_LABELS) if _namespace(raw) != home), *listed(home)]
     except NotAuthorised as error:
         if flags.namespace is not None:
             return listed(flags.namespace)
@@ -239,7 +239,7 @@ def _choose(
     if flags.deployment is not None:
         chosen = [raw for raw in deployments if raw["metadata"]["name"] == flags.deployment]
     if flags.namespace is not None and (flags.deployment is not None or len(chosen) > 1):
-        chosen = [raw for raw in chosen if _place(raw) == flags.namespace]
+        chosen = [raw for raw in chosen if _namespace(raw) == flags.namespace]
     if flags.deployment is not None and not chosen:
         where = f"namespace {flags.namespace}" if flags.namespace else "any namespace"
         raise UsageError(
@@ -264,30 +264,30 @@ def _recognised(deployment: JSONObject, service: _Service) -> bool:
     return (
         _matches(_CHART, _labels(deployment))
         or any(container["name"] == OPERATOR_CONTAINER for container in template["spec"]["containers"])
-        or (_place(deployment) == service.namespace and _matches(service.selector, _labels(template)))
+        or (_namespace(deployment) == service.namespace and _matches(service.selector, _labels(template)))
     )
 
 
-def _pods(store: Store, place: str, selectors: Iterable[Mapping[str, Any] | None]) -> list[JSONObject]:
+def _pods(store: Store, namespace: str, selectors: Iterable[Mapping[str, Any] | None]) -> list[JSONObject]:
     def if_operators(raw: JSONObject) -> JSONObject | None:
         ours = _may_run(raw) and any(_matches(selector, _labels(raw)) for selector in selectors)
         return raw if ours else None
 
-    return [raw for raw in store.list(PODS, if_operators, namespace=place) if raw is not None]
+    return [raw for raw in store.list(PODS, if_operators, namespace=namespace) if raw is not None]
 
 
-def _elsewhere(store: Store, places: Collection[str]) -> Iterator[Finding]:
+def _elsewhere(store: Store, namespaces: Collection[str]) -> Iterator[Finding]:
     """Warnings of pods with the chart's labels in other namespaces, where anybody may have set them."""
     for ref in store.list(PODS, lambda raw: _ref(raw) if _may_run(raw) else None, label_selector=_CHART_LABELS):
-        if ref is not None and ref.namespace not in places:
+        if ref is not None and ref.namespace not in namespaces:
             message = f"{ref} carries the operator's labels, and is not in the operator's namespace"
-            yield warn("GM-122", ref, None, f"{message}: it is not taken for an operator")
+            yield warn("GM-122", ref, None, f"{message}: it does not count as one")
 
 
 def _operator(
     store: Store, flags: OperatorFlags, chosen: JSONObject | None, pods: Sequence[JSONObject]
 ) -> tuple[Operator, list[Finding]]:
-    namespace = _place(chosen or pods[0])
+    namespace = _namespace(chosen or pods[0])
     spec = (chosen["spec"]["template"] if chosen else pods[0])["spec"]
     image, unknown = _image(spec), list[Finding]()
     lease: str | None = flags.lease_name or DEFAULT_LEASE_NAME
@@ -310,12 +310,12 @@ def _operator(
     ), unknown
 
 
-def _place(raw: JSONObject) -> str:
+def _namespace(raw: JSONObject) -> str:
     return str(raw["metadata"].get("namespace", ""))
 
 
 def _name(raw: JSONObject) -> str:
-    return f"{_place(raw)}/{raw['metadata']['name']}"
+    return f"{_namespace(raw)}/{raw['metadata']['name']}"
 
 
 def _labels(raw: JSONObject) -> Mapping[str, str]:
@@ -332,7 +332,7 @@ def _terminating(pod: JSONObject) -> bool:
 
 
 def _ref(pod: JSONObject) -> Ref:
-    return Ref("Pod", _place(pod), pod["metadata"]["name"], pod["metadata"].get("uid", ""))
+    return Ref("Pod", _namespace(pod), pod["metadata"]["name"], pod["metadata"].get("uid", ""))
 
 
 def _pod(raw: JSONObject) -> OperatorPod:
@@ -350,7 +350,7 @@ def _image(pod_spec: JSONObject) -> str:
 
 
 def _matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
-    """Evaluate a LabelSelector; other than in Kubernetes, an empty one matches nothing."""
+    """Evaluate a LabelSelector; unlike in Kubernetes, an empty one matches nothing."""
     for expression in (expressions := (selector or {}).get("matchExpressions") or ()):
         values, key = expression.get("values"), expression["key"]
         found = labels.get(key) in values if values else key in labels

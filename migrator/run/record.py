@@ -3,7 +3,7 @@
 The ConfigMap ``grove-migrator-run`` holds the runs as JSON and names the ConfigMaps ``grove-migrator-tables-<n>``, the
 pieces of gzip streams with tables and baselines. New pieces are written first, then the run record that names them (the
 commit), and then the pieces that it does not name are deleted: after a crash the earlier tables or the new ones are
-whole. What cannot be read, or was written by another version, refuses: it is never taken for absent.
+whole. What cannot be read, or was written by another version, is refused: it never counts as absent.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _ATTEMPTS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What was found: this or the last run, the runs before it (newest first), and every table that stands."""
+    """What was found: this or the last run, the runs before it (newest first), and every table still needed."""
 
     run: RunRecord | None = None
     history: tuple[RunRecord, ...] = ()
@@ -76,8 +76,8 @@ class Recorded:
     def origins(self, way: Direction) -> Recorded:
         """The same with the tables of one migration alone, for a revert of all its runs.
 
-        A revert leaves what a table has as kept. So a value is kept only if every run found it there: one that an
-        earlier run wrote is turned back.
+        A revert leaves the values in ``kept`` as they are. So only values that every run found there remain in it: one
+        that an earlier run wrote must go back.
         """
         run, found = self.unfinished, dict[tuple[str, str, str], Table]()
         mine = (table for table in self.tables if is_of(table, way))
@@ -273,7 +273,7 @@ class Recorder:
             name = next(free)
             try:
                 _repeated(partial(self._create, name, content))
-            except AlreadyExists:  # after a lost reply it is ours; else a crash left it, and the next sweep takes it
+            except AlreadyExists:  # after a lost reply it is ours; else a crash left it, for the next sweep
                 with suppress(NotFound):
                     if self._store.get(CONFIG_MAPS, self._namespace, name).get("binaryData") == content["binaryData"]:
                         return name
@@ -286,7 +286,7 @@ class Recorder:
         return self._store.create(CONFIG_MAPS, self._namespace, body)
 
     def _sweep(self, keep: Collection[str]) -> None:
-        """Delete the pieces that nothing names. What could not be deleted goes with the next commit."""
+        """Delete the pieces that nothing names. What cannot be deleted is left to the next sweep."""
         ours = ",".join(f"{key}={value}" for key, value in LABELS.items())
         with suppress(ClusterError, LostReply):
             listed = self._store.list(

@@ -115,7 +115,7 @@ def _lists(kinds: Collection[Resource], where: str = "") -> Iterator[Right]:
 
 
 def _service(home: str) -> Right:
-    unseen = "an operator under labels of its own is not seen (GM-122)"
+    unseen = "an operator with other labels is not seen (GM-122)"
     return Right("get", resources.SERVICES, namespace=home, name="grove-operator", without=unseen)
 
 

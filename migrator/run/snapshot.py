@@ -25,7 +25,7 @@ _NEXT: Final = dict(pairwise(resources.HOLDERS))
 
 
 def take(store: Store, *, phases: bool = False, namespace: str | None = None) -> Snapshot:
-    """List each kind once, whole cluster, and join what was read.
+    """List each kind once, in the whole cluster, and join the objects.
 
     If the whole cluster may not be read, only the ``namespace`` is, if one is given; the snapshot names it.
 
@@ -47,8 +47,8 @@ def _take(store: Store, *, phases: bool, only: str | None = None) -> Snapshot:
 
     def read(resource: Resource, project: Callable[[JSONObject], T]) -> tuple[T, ...]:
         wanted, following = _listing(resource, only), _NEXT.get(resource)
-        then = _listing(following, only) if following is not None else None
-        return store.list(**wanted._asdict(), project=project, look=swept.look, then=then)
+        prefetch = _listing(following, only) if following is not None else None
+        return store.list(**wanted._asdict(), project=project, look=swept.look, prefetch=prefetch)
 
     def if_there(resource: Resource, project: Callable[[JSONObject], T]) -> tuple[T, ...]:
         try:
@@ -96,7 +96,7 @@ def _listing(resource: Resource, only: str | None, fields: str | None = None) ->
 
 
 def _with_phases(store: Store, pods: tuple[Pod, ...], only: str | None) -> tuple[Pod, ...]:
-    """The pods, with a phase for those that do not run: a pod that is not pending either has ended."""
+    """The pods, with a phase for those that do not run: one that is not pending has ended."""
 
     def uids(phase: str) -> set[str]:
         wanted = _listing(resources.PODS, only, f"status.phase{phase}")

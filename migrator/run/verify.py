@@ -72,9 +72,9 @@ def verify(store: Store, options: VerifyOptions, context: Context, *, namespace:
 
     Raises :class:`~migrator.errors.VerificationFailed` with the problems of the last snapshot when ``settle`` is over.
 
-    With ``after_upgrade`` an operator of the target must run, and the cluster is compared with the record: no update
-    may have begun since the migration, no ``updatedReplicas`` be behind, no earlier pod be missing. If all is well, the
-    record is removed. Without a record the cluster is checked alone. The record is in ``namespace`` if no operator is
+    With ``after_upgrade`` an operator of the target must run, and the cluster is compared with the record: an update
+    that began since, ``updatedReplicas`` that fell and a pod that is missing are problems. If there is none, the
+    record is removed. Without a record only the cluster is checked. The record is in ``namespace`` if no operator is
     found; one of another migration raises :class:`~migrator.errors.UsageError`.
     """
     known = _read(store, options, namespace)
@@ -172,21 +172,21 @@ def closing(store: Store, options: VerifyOptions, *, namespace: str | None = Non
                 f"it: run `run --to {table.target}` or `run --revert` first"
             )
         written += 1
-    gives_up = [f"the way back of {written} PodCliqueSets ({run.source} to {run.target}, {run.started:%Y-%m-%d})"]
+    gives_up = [f"the revert of {written} PodCliqueSets ({run.source} to {run.target}, {run.started:%Y-%m-%d})"]
     if run.operator is not None:
-        gives_up.append(f"what the operator was: {run.operator.replicas} replicas of {run.operator.image}")
+        gives_up.append(f"the operator's old state: {run.operator.replicas} replicas of {run.operator.image}")
     return known.home, gives_up
 
 
 def close(store: Store, home: str, context: Context) -> None:
-    """Delete the record under our Lease; raises :class:`~migrator.errors.LostRace` while a run that needs it works."""
+    """Delete the record under our Lease; raises :class:`~migrator.errors.LostRace` while a run holds that."""
     leases = Leases(store, home, context)
     if leases.look(OWN_LEASE).standing is Lease.FREE:
         leases.take(OWN_LEASE)
     seen = leases.look(OWN_LEASE)
     if seen.standing is not Lease.OURS:
         raise errors.LostRace(
-            f"Lease {home}/{OWN_LEASE} is held by {seen.holder}: a migration is at work, or died just now"
+            f"Lease {home}/{OWN_LEASE} is held by {seen.holder}: a migration is running, or died just now"
         )
     try:
         recorder = Recorder(store.within(leases.left), home)

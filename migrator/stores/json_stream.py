@@ -23,7 +23,7 @@ class PlacedError(ValueError):
 
 
 class Stream:
-    r"""JSON that is read as it is needed, and forgotten behind what was decoded.
+    r"""JSON that is read when it is needed, and forgotten once it is decoded.
 
     ``chunks`` are the text in pieces; ``decode`` gives the value at an index of a text, and its end, or raises
     ``ValueError`` or ``RecursionError``. Every method raises ``ValueError`` naming the line, which ends at ``\n`` only.
@@ -116,7 +116,7 @@ class Stream:
                 return ""
 
     def _more(self) -> bool:
-        """Read on, as much as is unread already, so that a long value is decoded only a few times."""
+        """Read on, as much as is undecoded already, so that a long value is tried only a few times."""
         fresh, wanted = [], len(self.text) - self.at
         while wanted >= 0 and (chunk := next(self._chunks, "")):
             fresh.append(chunk)

@@ -10,14 +10,14 @@ def test_guard_object_and_field_are_data() -> None:
     """A refusal names its guard, object and field, and its text begins with the guard's code."""
     ref = Ref("Pod", "default", "web-0", "u1")
     error = Refused("it holds x", guard="GM-111", ref=ref, field="/metadata/labels/a")
-    assert error.place == {"guard": "GM-111", "object": "Pod default/web-0", "field": "/metadata/labels/a"}
+    assert error.details == {"guard": "GM-111", "object": "Pod default/web-0", "field": "/metadata/labels/a"}
     assert str(error) == "GM-111: it holds x"
 
 
 def test_without_them() -> None:
     """An error without guard, object and field is its message."""
     error = VerificationFailed("2 values differ", ["a", "b"])
-    assert (str(error), error.place) == ("2 values differ", {})
+    assert (str(error), error.details) == ("2 values differ", {})
     assert error.problems == ("a", "b")
 
 

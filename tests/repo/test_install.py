@@ -57,8 +57,8 @@ def test_the_wheel_holds_the_data_and_no_tests(tmp_path: Path) -> None:
     assert "migrator/py.typed" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == {"migrator"}
-    assert "grove-migrator = migrator.cli:main" in scripts
-    assert "kubectl-grove_migrate = migrator.cli:main" in scripts
+    assert "grove-migrator = migrator.__main__:main" in scripts
+    assert "kubectl-grove_migrate = migrator.__main__:main" in scripts
 
 
 def test_the_wheel_runs_where_nothing_else_of_the_project_is(tmp_path: Path) -> None:

@@ -8,11 +8,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, Self
 
 import pytest
 
 from migrator.errors import Interrupted, Refused, VerificationFailed
+from migrator.planning import patches
 from migrator.planning.options import PlanOptions, Selection
+from migrator.planning.patches import Patch
 from migrator.planning.tables import RunRecord
 from migrator.resources import POD_CLIQUE_SETS, Op
 from migrator.run import loop
@@ -42,24 +45,44 @@ def test_it_finds_what_the_run_finds_and_writes_nothing() -> None:
     site = Site()
     ahead = look_ahead(site.store, OPTIONS, context())
     assert ahead.operator is not None
-    assert (ahead.operator.replicas, len(ahead.patches), ahead.continues, ahead.writes) == (1, 43, False, True)
+    assert (ahead.operator.replicas, len([*ahead.patches]), ahead.continues, ahead.writes) == (1, 43, False, True)
     assert site.store.writes() == []
-    assert loop.run(site.store, OPTIONS, context()).patches == len(ahead.patches)
+    assert loop.run(site.store, OPTIONS, context()).patches == 43
     after = look_ahead(site.store, OPTIONS, context())
-    assert (len(after.patches), after.continues, after.writes) == (0, False, False)
+    assert ([*after.patches], after.continues, after.writes) == ([], False, False)
+
+
+def test_a_run_never_holds_all_patches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sample of 32 is tried before the operator stops; rights, tables and writes need one patch at a time."""
+    alive, seen = 0, list[int]()
+
+    class Counted(Patch):
+        def __new__(cls, *given: Any) -> Self:
+            nonlocal alive
+            alive += 1
+            seen.append(alive)
+            return super().__new__(cls, *given)
+
+        def __del__(self) -> None:
+            nonlocal alive
+            alive -= 1
+
+    monkeypatch.setattr(patches, "Patch", Counted)
+    loop.run(Site().store, OPTIONS, context())
+    assert max(seen) <= 32, f"of {len(seen)} that were made"
 
 
 def test_what_is_refused_writes_nothing() -> None:
     """A live operator that is not to be stopped refuses the run."""
     ahead = look_ahead(Site().store, replace(OPTIONS, stop_operator=False), context())
-    assert (len(ahead.patches), ahead.writes) == (43, False)
+    assert (len([*ahead.patches]), ahead.writes) == (43, False)
 
 
 def test_a_downtime_that_does_not_fit_is_refused_by_its_guard() -> None:
     """--max-downtime ends the run before it writes to a set, and a program finds GM-204 in the error's data."""
     with pytest.raises(Refused, match="GM-204: 43 patches") as caught:
         loop.run(Site().store, replace(OPTIONS, max_downtime=1.0), context())
-    assert caught.value.place == {"guard": "GM-204"}
+    assert caught.value.details == {"guard": "GM-204"}
 
 
 def test_a_rehearsal_that_is_told_to_end_is_no_success() -> None:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import structlog
+from structlog.testing import capture_logs
 
-from migrator.errors import LeaseLost, LostReply, MigratorError, NotFound, Rejected
+from migrator.errors import LeaseLost, LostReply, MigratorError, NotAuthorised, NotFound, Rejected
 from migrator.errors import TestFailed as FailedTest
 from migrator.grove.model import POINTER_TEMPLATE_HASH_LABEL, Place, Ref
+from migrator.planning import patches
 from migrator.planning.model import Change
-from migrator.planning.patches import Batch
+from migrator.planning.patches import Batch, Patch
 from migrator.resources import Resource
 from migrator.run.execute import MAX_ATTEMPTS, Executor, TreeConflict
 from migrator.store import DryRun, Write
@@ -33,6 +36,7 @@ class Sink:
     """Takes every patch, remembers the order in which they began and ended, and can do something first.
 
     As many are under way as may be, and the last that began is the first that ends. ``answer`` is what becomes of one.
+    ``at_once``: all that are under way end before the next is asked for.
     """
 
     dry_run = DryRun.NONE
@@ -41,11 +45,15 @@ class Sink:
         self,
         before: Callable[[str], object] = lambda _name: None,
         answer: Callable[[str], MigratorError | None] = lambda _name: None,
+        *,
+        at_once: bool = False,
     ) -> None:
         self.log: list[tuple[str, str]] = []
+        self.replaced: list[list[str]] = []
         self.objects: dict[str, Any] = {}
         self._before = before
         self._answer = answer
+        self._at_once = at_once
 
     def patches(
         self, take: Callable[[], tuple[Any, Write] | None], *, concurrency: int
@@ -56,12 +64,14 @@ class Sink:
             while len(under_way) < concurrency and (found := take()) is not None:
                 under_way.append(found)
                 self.log.append(("begin", f"{found[1].resource.kind} {found[1].name}"))
+                self.replaced.append([op.path for op in found[1].ops if op.op == "replace"])
                 self._before(found[1].name)
             if not under_way:
                 return
-            key, write = under_way.pop()
-            self.log.append(("end", f"{write.resource.kind} {write.name}"))
-            yield key, self._answer(write.name)
+            for _ in range(len(under_way) if self._at_once else 1):
+                key, write = under_way.pop()
+                self.log.append(("end", f"{write.resource.kind} {write.name}"))
+                yield key, self._answer(write.name)
 
     def get(self, _resource: Resource, _namespace: str, name: str) -> Any:
         """An object as it is now."""
@@ -82,9 +92,9 @@ def tree(name: str, pods: int = 3) -> Batch:
 
 
 def executor(sink: Sink, *, concurrency: int = 1, **more: Callable[[], Any]) -> Executor:
-    """One that always may send, and is never asked to stop; ``more`` has another ``check`` or ``stopping``."""
-    given: dict[str, Any] = {"check": lambda: None, "stopping": lambda: False, **more}
-    return Executor(sink, concurrency=concurrency, log=_SILENT, **given)  # type: ignore[arg-type]
+    """One that always may send, and is never asked to stop; ``more`` has another ``check``, ``stopping`` or ``log``."""
+    given: dict[str, Any] = {"check": lambda: None, "stopping": lambda: False, "log": _SILENT, **more}
+    return Executor(sink, concurrency=concurrency, **given)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("concurrency", [1, 2, 8])
@@ -114,12 +124,60 @@ def test_trees_are_under_way_at_the_same_time() -> None:
     assert sink.log[:3] == [("begin", f"Pod t{n}-pod-0") for n in range(3)]
 
 
+@pytest.mark.parametrize("top_down", [False, True])
+def test_a_patch_is_made_when_it_is_sent(monkeypatch: pytest.MonkeyPatch, *, top_down: bool) -> None:
+    """Forth and back none waits to be sent, because a set may have hundreds of thousands."""
+    made, unsent = list[Patch](), list[int]()
+
+    def make(*given: Any) -> Patch:
+        made.append(Patch(*given))
+        return made[-1]
+
+    monkeypatch.setattr(patches, "Patch", make)
+    sink = Sink(lambda _name: unsent.append(len(made) - len(sink.begun)))
+    executor(sink).run([replace(tree("t0"), top_down=top_down)])
+    assert unsent == [0] * 6
+
+
 def test_no_tree_is_begun_after_the_signal() -> None:
     """Asked to stop, a run finishes the trees that it began, and begins no other."""
     sink = Sink()
     outcomes = executor(sink, stopping=lambda: len(sink.begun) > 6).run([tree(f"t{n}") for n in range(4)])
     assert [outcome.batch.ref.name for outcome in outcomes] == ["t0", "t1"]
     assert all(outcome.complete for outcome in outcomes)
+
+
+def test_a_status_is_written_after_the_labels_of_its_kind() -> None:
+    """They are two ranks: the labels of all PodCliques, then the statuses."""
+    fields = (POINTER_TEMPLATE_HASH_LABEL, "/status/currentPodTemplateHash")
+    refs = [Ref("PodClique", "a", name, name) for name in ("c0", "c1")]
+    changes = tuple(Change(ref, Place.CLIQUE_LABEL, field, "old", "new") for ref in refs for field in fields)
+    sink = Sink()
+    executor(sink, concurrency=4).run([Batch(refs[0], changes)])
+    assert [when for when, _ in sink.log] == ["begin", "begin", "end", "end"] * 2
+    assert [*map(len, sink.replaced)] == [1] * 4
+
+
+def test_the_log_has_each_tree_that_is_written_and_its_writes() -> None:
+    """A dry run is marked as one."""
+    sink = Sink()
+    sink.dry_run = DryRun.SERVER
+    with capture_logs() as logs:
+        executor(sink, log=structlog.get_logger()).run([tree("t0"), tree("t1", pods=1)])
+    known = {"event": "tree_written", "log_level": "info", "namespace": "a", "dry_run": "server"}
+    found = [line for line in logs if line["event"] == "tree_written"]
+    assert found == [{**known, "name": "t0", "writes": 6}, {**known, "name": "t1", "writes": 4}]
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_only_a_lost_reply_is_in_doubt_where_every_answer_came(*, lost: bool) -> None:
+    """A bug between two patches leaves none under way."""
+    sink = Sink(answer=lambda _name: LostReply("") if lost else None)
+    sink.objects["t0-pod-0"] = pod("t0-pod-0", "new")
+    sending = executor(sink, check=lambda: 1 // (1 - len(sink.begun)))
+    with pytest.raises(ZeroDivisionError):
+        sending.run([tree("t0")])
+    assert (len(sink.begun), sending.doubtful) == (1, lost)
 
 
 @pytest.mark.parametrize("concurrency", [1, 4])
@@ -191,17 +249,56 @@ def test_a_definite_error_ends_its_tree_and_begins_no_other() -> None:
     assert isinstance(outcome.error, Rejected)
 
 
-def test_a_tree_that_has_an_error_sends_nothing_again() -> None:
-    """Neither what was ready, nor what would be sent again."""
+@pytest.mark.parametrize(("rejected", "first"), [("t0-pod-3", Rejected), ("t0-pod-0", NotAuthorised)])
+def test_a_tree_that_has_an_error_sends_nothing_again(rejected: str, first: type[MigratorError]) -> None:
+    """Neither what was ready, nor what would be sent again; the first error counts."""
 
     def answer(name: str) -> MigratorError | None:
-        return Rejected("", status=403, reason="") if name == "t0-pod-3" else LostReply("")
+        later = NotAuthorised("") if name == "t0-pod-1" else LostReply("")
+        return Rejected("", status=403, reason="") if name == rejected else later
 
-    sink = Sink(answer=answer)
+    sink = Sink(answer=answer, at_once=True)
     sink.objects |= {f"t0-pod-{n}": pod(f"t0-pod-{n}", "old") for n in range(9)}
     (outcome,) = executor(sink, concurrency=4).run([tree("t0", pods=9)])
     assert sink.begun == [f"Pod t0-pod-{n}" for n in range(4)]
-    assert isinstance(outcome.error, Rejected)
+    assert isinstance(outcome.error, first)
+
+
+_FAILED, _LOST, _REJECTED = FailedTest("", status=422, reason=""), LostReply(""), Rejected("", status=403, reason="")
+
+
+@pytest.mark.parametrize(
+    ("answers", "keep_going", "complete"),
+    [
+        ({"t1-pod-0": _FAILED}, True, ["t0", "t2"]),
+        ({"t1-pod-0": _FAILED, "t2-pod-0": _LOST}, True, ["t0", "t2"]),
+        ({"t1-pod-0": _FAILED}, False, []),
+        ({"t1-pod-0": _REJECTED}, True, []),
+        ({"t1-pod-0": _FAILED, "t2-pod-0": _REJECTED}, True, []),
+    ],
+)
+def test_only_a_conflict_may_leave_the_other_trees_going(
+    answers: dict[str, MigratorError], complete: list[str], *, keep_going: bool
+) -> None:
+    """After any other error, or where conflicts stop the run, no tree begins its next rank."""
+    left = dict(answers)
+    sink = Sink(answer=lambda name: left.pop(name, None), at_once=True)
+    sink.objects |= {"t1-pod-0": pod("t1-pod-0", "other"), "t2-pod-0": pod("t2-pod-0", "old")}
+    sending = executor(sink, concurrency=3)
+    outcomes = sending.run([tree(f"t{n}", pods=1) for n in range(3)], keep_going=keep_going)
+    assert [outcome.batch.ref.name for outcome in outcomes if outcome.complete] == complete
+    assert complete or {what.split()[0] for what in sink.begun} == {"Pod"}
+
+
+def test_only_what_is_left_of_a_patch_is_sent_again() -> None:
+    """A test of what has its new value already would fail."""
+    fields, ref = ["/metadata/labels/a", "/metadata/labels/b"], Ref("Pod", "a", "p", "p")
+    answers = iter([_LOST])
+    sink = Sink(answer=lambda _name: next(answers, None))
+    sink.objects["p"] = {"metadata": {"uid": "p", "labels": {"a": "new", "b": "old"}}}
+    changes = tuple(Change(ref, Place.POD_LABEL, field, "old", "new") for field in fields)
+    (outcome,) = executor(sink).run([Batch(ref, changes)])
+    assert (sink.replaced, outcome.written) == ([fields, fields[1:]], 1)
 
 
 def test_the_check_comes_before_every_patch_and_every_repetition() -> None:
@@ -216,3 +313,11 @@ def test_the_check_comes_before_every_patch_and_every_repetition() -> None:
     (outcome,) = executor(sink, check=check).run([tree("t0", pods=1)])
     assert sink.begun == ["Pod t0-pod-0"]
     assert isinstance(outcome.error, LeaseLost)
+
+
+def test_a_tree_whose_last_patch_ends_after_the_first_error_is_complete() -> None:
+    """What was under way still counts: no further patch of the tree was due."""
+    sink = Sink(answer=lambda name: Rejected("", status=403, reason="") if name == "t1" else None)
+    last = [replace(whole, changes=whole.changes[-1:]) for whole in (tree("t0"), tree("t1"))]
+    first, second = executor(sink, concurrency=2).run(last)
+    assert (first.complete, second.complete) == (True, False)

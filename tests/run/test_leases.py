@@ -37,7 +37,13 @@ def leases_of(cluster: SmallCluster, clock: Clock, identity: str = "we_1") -> Le
 
 
 def put_lease(
-    cluster: SmallCluster, holder: str, *, seconds: int = 15, name: str = OWN_LEASE, renewed: datetime = START
+    cluster: SmallCluster,
+    holder: str,
+    *,
+    seconds: int = 15,
+    name: str = OWN_LEASE,
+    renewed: datetime = START,
+    transitions: int = 3,
 ) -> None:
     """A Lease as client-go writes it."""
     moment = renewed.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -46,7 +52,7 @@ def put_lease(
         "leaseDurationSeconds": seconds,
         "acquireTime": moment,
         "renewTime": moment,
-        "leaseTransitions": 3,
+        "leaseTransitions": transitions,
     }
     cluster.add(LEASES, {"metadata": {"namespace": NAMESPACE, "name": name}, "spec": spec})
 
@@ -273,12 +279,16 @@ def test_a_lost_reply_to_a_renewal_is_found_out(cluster: SmallCluster, clock: Cl
     assert leases.left() > HOLD - 5
 
 
-@pytest.mark.parametrize("holder", ["thief_1", "we_1"])
-def test_a_stolen_or_deleted_lease_is_lost_at_once(cluster: SmallCluster, clock: Clock, holder: str) -> None:
+@pytest.mark.parametrize(("holder", "later", "transitions"), [("thief_1", 0, 0), ("we_1", 1, 0), ("we_1", 0, 1)])
+def test_a_stolen_or_deleted_lease_is_lost_at_once(
+    cluster: SmallCluster, clock: Clock, holder: str, later: int, transitions: int
+) -> None:
     """Another term is another holder, whatever it calls itself; and of two Leases one is enough."""
     leases = taken(cluster, clock)
     leases.take(OPERATORS)
-    put_lease(cluster, holder, name=OPERATORS)
+    acquired = datetime.fromisoformat(spec_of(cluster, OPERATORS)["acquireTime"])
+    renewed = acquired + timedelta(seconds=later)
+    put_lease(cluster, holder, name=OPERATORS, renewed=renewed, transitions=transitions)
     clock.advance(RENEW_EVERY)
     leases.renew_if_due()
     assert not held(leases)

@@ -334,7 +334,7 @@ def test_a_record_can_always_be_closed(migrated: Site) -> None:
     """Closing says what is given up, and refuses where only the record can translate a set."""
     options = VerifyOptions(PLAN)
     home, gives_up = closing(migrated, options)
-    assert (home, "the way back of 2 PodCliqueSets" in gives_up[0]) == (NAMESPACE, True)
+    assert (home, "the revert of 2 PodCliqueSets" in gives_up[0]) == (NAMESPACE, True)
     before = migrated.read(resources.POD_CLIQUES, "default", "disagg-0-frontend")
     table = next(t for t in Recorder(migrated, NAMESPACE).load().tables if t.name == "disagg")
     old = table.source_hashes.templates["frontend"]

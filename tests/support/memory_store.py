@@ -136,7 +136,7 @@ class MemoryStore(Objects):
         field_selector: str | None = None,
         metadata_only: bool = False,
         look: Look | None = None,
-        then: Listing | None = None,  # noqa: ARG002 - it is in memory already
+        prefetch: Listing | None = None,  # noqa: ARG002 - it is in memory already
     ) -> tuple[T, ...]:
         """See :meth:`migrator.store.Store.list`."""
         with self._sent(Request("list", resource, namespace or "", "")):

@@ -6,12 +6,11 @@ each code.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from migrator.errors import UsageError
+from migrator.errors import UsageError, suggestion
 from migrator.planning.guards import gangs, spec, updates, values, workload
 from migrator.planning.guards.base import CATALOGUE, FOREIGN_CODES, Case, harmless
 from migrator.planning.model import Finding, Severity
@@ -19,9 +18,6 @@ from migrator.planning.model import Finding, Severity
 __all__ = ["CATALOGUE", "FOREIGN_CODES", "Case", "check_allowed", "check_tree"]
 
 _MODULES = (values, spec, gangs, updates, workload)
-
-#: How much a mistyped code must resemble a real one to be suggested, from 0 to 1.
-_ALIKE: Final = 0.82
 
 #: Codes of causes, of which the first one found counts: an edit that the operator has not seen, an update in flight.
 _CAUSES: Final = ("GM-101", "GM-102", "GM-103", "GM-107", "GM-108")
@@ -54,8 +50,7 @@ def check_allowed(codes: Iterable[str]) -> None:
     """Raise :class:`~migrator.errors.UsageError` for a code that ``--allow`` does not accept."""
     for code in codes:
         if code not in CATALOGUE:
-            close = difflib.get_close_matches(code.upper(), CATALOGUE, 1, _ALIKE)
-            hint = f" Did you mean {close[0]}?" if close else ""
+            hint = suggestion(code.upper(), CATALOGUE, alike=0.82)
             raise UsageError(f"--allow {code}: a guard with this code does not exist; `guards` lists them.{hint}")
         if not CATALOGUE[code].overridable:
             accepted = ", ".join(guard.code for guard in CATALOGUE.values() if guard.overridable)

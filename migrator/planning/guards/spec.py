@@ -67,7 +67,7 @@ def _not_in_template(case: Case, pod_clique: PodClique) -> Cause | None:
 
 
 def _suffix_trap(case: Case, pod_clique: PodClique) -> Cause | None:
-    """The operator makes a PodClique from the first template with whose name its own ends, but hashes by exact name.
+    """The operator makes a PodClique from the first template whose name is its suffix, but hashes by exact name.
 
     Grove: ``strings.HasSuffix`` in ``buildResource`` of ``podclique.go`` below ``operator/internal/controller``, in
     ``podcliqueset/components/podclique`` and in ``podcliquescalinggroup/components/podclique``.

@@ -70,11 +70,11 @@ def observed_generation(case: Case) -> Iterator[Finding]:
 
     For a canonical source it may matter even without GM-101: the legacy hash of a template whose lists are in canonical
     order is the canonical hash of that template in any order. So a set that was reordered under a legacy operator would
-    pass for a set of a canonical one.
+    look like one of a canonical operator.
     """
     tree = case.tree
     ambiguous = case.source.algorithm == CANONICAL and case.recorded != case.source.name
-    meaning = "no hash is affected, so the edit was a scale or the like"
+    meaning = "no hash is affected: the edit changed replicas, for example"
     if any(stored.place is Place.SET_GENERATION for stored in case.foreign):
         meaning = "see GM-101"
     elif case.foreign or _first(tree.pcs.status, _unended):

@@ -24,7 +24,7 @@ DEFAULT_TERMINATION_DELAY: Final = "4h0m0s"
 
 #: Not an error: operators up to alpha.8 record it while they replace a PodClique's pods one by one
 #: (``operator/internal/errors/errors.go``, ``podclique/reconcilespec.go:syncPCLQResources``).
-_COME_BACK: Final = "ERR_CONTINUE_RECONCILE_AND_REQUEUE"
+_REQUEUE: Final = "ERR_CONTINUE_RECONCILE_AND_REQUEUE"
 
 #: The index of a replica, as the operator writes it.
 _INDEX: Final = re.compile("0|[1-9][0-9]{0,9}")
@@ -36,7 +36,7 @@ _Child: TypeAlias = tuple[str, str, str]
 def gated(case: Case) -> Iterator[Finding]:
     """Pods behind Grove's scheduling gate wait for the operator; they are migrated all the same.
 
-    It removes the gate once a PodGang has room for the pod, and alpha.12 makes none from a PodGangMap without entries.
+    It removes the gate once a PodGang has room for the pod; alpha.12 makes no PodGang from a map without entries.
     """
     maps = case.tree.pod_gang_maps
     empty = {item.set_index for item in maps if not item.spec.get("entries")}
@@ -108,9 +108,9 @@ def gang_termination(case: Case) -> Iterator[Finding]:
 def below_minimum(case: Case) -> Iterator[Finding]:
     """Members below ``minAvailable`` that later operators count as a breach, though the running one does not.
 
-    From alpha.9 on, a member counts of which some pods or replicas are scheduled, but too few (Grove PR 561). From
-    alpha.12-rc1 on, so does one of which none is (PR 614), unless it is a PodClique that has never run: its
-    ``PodCliqueScheduled`` is False since it was new. A scaling group counts as one that has run, because an older
+    From alpha.9 on, a member counts if some of its pods or replicas are scheduled, but too few (Grove PR 561). From
+    alpha.12-rc1 on, also if none is (PR 614), unless it is a PodClique that has never run: its
+    ``PodCliqueScheduled`` was False from the start. A scaling group counts as one that has run, because an older
     operator reported no breach (``common/component/utils/podclique.go``: ``WasPCLQEverScheduled``,
     ``WasPCSGEverHealthy``); that matters where its replica of the set has pods to lose.
     """
@@ -137,7 +137,7 @@ def operator_errors(case: Case) -> Iterator[Finding]:
     """Errors that the operator wrote into status."""
     for item in (case.tree.pcs, *case.tree.children):
         errors = item.status.get("lastErrors") or ()
-        codes = [code for error in errors if (code := str(error.get("code"))) != _COME_BACK]
+        codes = [code for error in errors if (code := str(error.get("code"))) != _REQUEUE]
         if codes:
             message = f"{item.ref}: the operator reported {', '.join(codes)}"
             yield warn("GM-121", item.ref, "/status/lastErrors", message)
@@ -181,7 +181,7 @@ def _pending(
     )
     lacking = max(replicas, 0) * len(each) - (len(found) - len(extra))
     parts = []
-    if lacking:  # found, however many are wanted, after no more steps than there are children
+    if lacking:  # found after at most as many steps as there are children
         wanted = ((str(index), *name) for index in range(replicas) for name in each)
         parts.append(f"lacks {_some(next(child for child in wanted if child not in found), lacking)}")
     if extra:
@@ -197,7 +197,7 @@ def _some(child: _Child, number: int) -> str:
 
 
 def _seconds_left(delay: object, since: object, now: datetime) -> float:
-    """The seconds until gang termination; none if the operator cannot know them, as it then acts at once."""
+    """The seconds until gang termination; ``-inf`` if the operator cannot know them: it acts at once."""
     began = kubernetes_time(since)
     try:
         seconds = durations.parse(str(delay))

@@ -113,7 +113,7 @@ class DumpFile:
     def objects(self, *, whole: bool = False) -> Iterator[PlacedObject]:
         """Every object, with Lists opened; raises :class:`~migrator.errors.InputError` at the first bad place.
 
-        With ``whole``, so is a List that has another page: the objects that it lacks would count as absent.
+        With ``whole``, a List with a further page is bad: the objects that it lacks would count as absent.
         """
         try:
             if self.is_json:
@@ -286,7 +286,7 @@ def _replace_file(path: FilePath, write: Callable[[IO[bytes]], None]) -> None:
         return
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        private = partial(os.open, mode=0o666 if before is None else 0o600)  # never wider than the file that was there
+        private = partial(os.open, mode=0o666 if before is None else 0o600)  # not more than the old file's mode
         with open(beside, "xb", opener=private) as file:  # a path's own open has no opener
             if before is not None:
                 os.fchmod(file.fileno(), stat.S_IMODE(before))

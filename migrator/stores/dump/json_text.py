@@ -16,7 +16,7 @@ _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 _DEEP: Final = 200
 _DEEPEST: Final = 10_000
 
-# No program but a person's writes them; Go does not undo escapes within a quantity, so it would refuse one.
+# Only people escape these. Go does not undo escapes within a quantity, so it would refuse the quantity.
 _IN_QUANTITIES: Final = " +-.0123456789EGKMPTeikmnu"
 _ESCAPE: Final = re.compile(
     rf"\\(?:u(?:{'|'.join(f'{ord(one):04x}' for one in _IN_QUANTITIES)})|.)", re.DOTALL | re.IGNORECASE

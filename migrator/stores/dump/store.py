@@ -105,6 +105,7 @@ class DumpStore:
         files = [DumpFile.read(path) for path in paths]
         entries: dict[Resource, dict[tuple[str, str], _Entry]] = {resource: {} for resource in HOLDERS}
         found: Counter[str] = Counter()
+        owners: dict[str, _Entry] = {}  # by uid, and gone before the plan needs the memory
         for file in files:
             for placed in file.objects(whole=True):
                 found[str(placed.value["kind"])] += 1
@@ -115,8 +116,13 @@ class DumpStore:
                 held = entries.setdefault(resource, {})
                 if key in held:
                     what = f"{resource.kind} {namespace}/{name}"
-                    raise InputError(f"{file.name}: {what} is in it twice; dump every kind once, in one go")
-                held[key] = _Entry(_needed(placed.value), placed.document, placed.path)
+                    raise InputError(f"{file.name}: {what} is in it twice; dump every kind once, with one command")
+                entry = held[key] = _Entry(_needed(placed.value), placed.document, placed.path)
+                uid = placed.value["metadata"].get("uid")
+                if uid and isinstance(uid, str) and (other := owners.setdefault(uid, entry)) is not entry:
+                    of = f"{other.current['kind']} {'/'.join(_key(file.name, other.current))}"
+                    message = f"{resource.kind} {namespace}/{name} has the uid {uid} of {of}; no two objects share one"
+                    raise InputError(f"{file.name}: {message}: dump again")
             if not file.first:
                 raise InputError(f"{file.name}: is empty: dump again, and see what kubectl printed on stderr")
         return cls(files, entries, found, dry_run)
@@ -153,7 +159,7 @@ class DumpStore:
         field_selector: str | None = None,  # noqa: ARG002 - what it asks for is in the object
         metadata_only: bool = False,  # noqa: ARG002 - a file is in memory already
         look: Look | None = None,
-        then: Listing | None = None,  # noqa: ARG002 - it is in memory already
+        prefetch: Listing | None = None,  # noqa: ARG002 - it is in memory already
     ) -> tuple[T, ...]:
         """See :meth:`migrator.store.Store.list`; a kind without objects in the dump is an empty list."""
         found = (entry.current for (home, _), entry in self._held(resource).items() if namespace in {None, home})

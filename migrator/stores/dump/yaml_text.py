@@ -110,7 +110,7 @@ class _Open:
 
 
 def _document(events: Iterator[Any]) -> Any:  # noqa: ANN401 - any JSON value
-    """The value of the document that has begun, built without recursion: a file may nest as deeply as it likes."""
+    """The value of the document that has begun, built without recursion: a file may be nested to any depth."""
     stack: list[_Open] = []
     anchors: dict[str | None, Any] = {}
     value: Any = None

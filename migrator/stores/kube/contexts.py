@@ -43,7 +43,7 @@ def names(paths: Sequence[str]) -> list[str]:
 
 
 def missing_user(paths: Sequence[str], context: str | None) -> str | None:
-    """The user that a context names and no file has: the client would ask as nobody."""
+    """The user that a context names and no file has: the client would be anonymous."""
     users = {entry["name"] for entry in _entries(paths, "users")}
     user = _user(paths, context)
     return None if user in users else user

@@ -57,7 +57,7 @@ def api_client(kubeconfig: str | None, context: str | None) -> ApiClient:
 def _tls(configuration: Configuration) -> ssl.SSLContext:
     """As kubectl verifies: Python 3.13 also demands an authority key identifier, which clusters' certificates may lack.
 
-    urllib3 adds the authority and the certificate of the kubeconfig, but no system's authorities to a given context.
+    To a given context urllib3 adds the kubeconfig's authority and certificate, but not the system's authorities.
     """
     context = create_urllib3_context(cert_reqs=ssl.CERT_REQUIRED if configuration.verify_ssl else ssl.CERT_NONE)
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
@@ -90,7 +90,7 @@ def _load_files(files: Sequence[str], context: str | None, configuration: Config
                 client_configuration=configuration,
                 persist_config=False,
             )
-    except UnicodeEncodeError:  # which is not quoted: it has a letter of the password
+    except UnicodeEncodeError:  # not quoted: it has a letter of the password
         raise NotAuthorised(
             f"kubeconfig {named}: the credentials cannot be sent: the user name or the password has a character "
             "outside Latin-1"

@@ -31,11 +31,11 @@ class ListMovedError(Exception):
     """The pages are not of one snapshot; begin again."""
 
 
-def pages(first: Request, ahead: Ahead, decode: Decode, take: Take, then: Request | None = None) -> None:
-    """Give ``take`` every item of every page, one after the other, with its JSON; then ``then`` has begun.
+def pages(first: Request, ahead: Ahead, decode: Decode, take: Take, following: Request | None = None) -> None:
+    """Give ``take`` every item of every page, one by one, with its JSON; at the end ``following`` was sent.
 
     Raises :class:`ListMovedError` when the server no longer has the rest of the list, or has another list by now. The
-    token that a 410 offers leads to a newer one and is not used. What the requests and ``take`` raise is passed on.
+    token that a 410 offers leads to a newer list and is not used. What requests and ``take`` raise is passed on.
     """
     version: str | None = None
     request: Request | None = first
@@ -46,7 +46,7 @@ def pages(first: Request, ahead: Ahead, decode: Decode, take: Take, then: Reques
             if error.status == HTTPStatus.GONE:
                 raise ListMovedError from error
             raise
-        ahead.begin(_next(first, token_of(body)) or then)
+        ahead.begin(_next(first, token_of(body)) or following)
         metadata = _page(request, body, decode, take)
         found = str(metadata.get("resourceVersion") or "")
         if version is not None and found != version:

@@ -36,7 +36,7 @@ def delay(attempt: int, retry_after: float | None, fraction: float) -> float:
 
 
 class RateLimit:
-    """A token bucket that threads share: ``qps`` requests per second, after a burst of a second's worth."""
+    """A token bucket that threads share: ``qps`` patches per second, after a burst of one second's patches."""
 
     def __init__(self, qps: float, *, clock: Callable[[], float]) -> None:
         self._qps = qps
@@ -61,9 +61,9 @@ class RateLimit:
 class ConcurrencyWindow:
     """How many requests may be under way: more while latency does not grow with them, fewer when the server throttles.
 
-    It begins with FIRST_CONCURRENCY or ``most``, whichever is less. After each round of as many answers as it allows it
-    grows by one if the mean latency is that of the best round, or nearly, and shrinks by one, not below its beginning,
-    if it is not. A throttled request halves it, and others that were sent before that do not halve it again.
+    It begins with FIRST_CONCURRENCY or ``most``, whichever is less. A round is as many answers as it allows; after each
+    it grows by one if the mean latency is about that of the best round. If not, it shrinks by one, but not below its
+    first size. A throttled request halves it; others that were sent before do not halve it again.
     """
 
     def __init__(self, most: int) -> None:

@@ -52,8 +52,8 @@ _METHODS: Final = {
     "delete": ("DELETE", JSON),
 }
 
-#: How many fields of a request are its own: path, name, body and the time that is left.
-_DIFFERENT: Final = 4
+#: From this field on, all requests of one kind are alike.
+_FIRST_SHARED: Final = Request._fields.index("method")
 
 #: Nothing reads the answer to a patch of these, and a PodCliqueSet can be large.
 _BRIEF_GROUPS: Final = frozenset({"grove.io", "scheduler.grove.io"})
@@ -117,11 +117,11 @@ class KubeStore:
         field_selector: str | None = None,
         metadata_only: bool = False,
         look: Look | None = None,
-        then: Listing | None = None,
+        prefetch: Listing | None = None,
     ) -> tuple[T, ...]:
         """See :meth:`migrator.store.Store.list`."""
         request = _first_page(Listing(resource, namespace, label_selector, field_selector, metadata_only))
-        following = _first_page(then) if then is not None else None
+        following = _first_page(prefetch) if prefetch is not None else None
         for _ in range(MAX_LIST_STARTS):
             try:
                 with gc_paused():
@@ -204,7 +204,7 @@ class KubeStore:
         resource: Resource,
         project: Callable[[JSONObject], T],
         look: Look | None,
-        then: Request | None,
+        following: Request | None,
     ) -> tuple[T, ...]:
         items: list[T] = []
 
@@ -216,7 +216,7 @@ class KubeStore:
 
         decoder = _PLAIN if resource in _WITHOUT_QUANTITIES else exact_json.decoder(repeated=True)
         try:
-            pages(first, self._transport.ahead, decoder.raw_decode, take, then)
+            pages(first, self._transport.ahead, decoder.raw_decode, take, following)
         except BaseException:
             self._transport.ahead.drop()
             raise
@@ -252,7 +252,7 @@ class KubeStore:
 def _shared(
     verb: str, resource: Resource, namespace: str, subresource: str, dry_run: DryRun
 ) -> tuple[str, str, str, tuple[Any, ...]]:
-    """What all requests of one kind share: begin and end of their paths, begin of their names, and the rest."""
+    """What all requests of one kind share: begin and end of their paths, begin of their names, other fields."""
     kind = f"{verb} {resource.kind} {subresource}".strip()
     method, content_type = _METHODS[verb]
     brief = verb == "patch" and (resource == PODS or resource.group in _BRIEF_GROUPS)  # metadata has plain integers
@@ -269,7 +269,7 @@ def _shared(
         of_lease=resource == LEASES,
     )
     end = f"/{quote(subresource, safe='')}" if subresource else ""
-    return _path(resource, namespace), end, f"{kind} {namespace}/" if namespace else f"{kind} ", same[_DIFFERENT:]
+    return _path(resource, namespace), end, f"{kind} {namespace}/" if namespace else f"{kind} ", same[_FIRST_SHARED:]
 
 
 def _first_page(wanted: Listing) -> Request:

@@ -1,7 +1,7 @@
 """Many writes, several at a time, in one thread: each under the transport's rules, on a connection of its own.
 
-Threads that wait for one answer each spend most of their time on taking turns: measured, a patch costs a sixth of the
-CPU this way. The rules of sending, of retries and of what an answer means are those of a single request.
+Threads that each wait for one answer spend most of their time on switching: in one thread a patch costs a sixth of
+the CPU (measured). The rules of sending, of retries and of what an answer means are those of a single request.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ from migrator.errors import (
 from migrator.store import LONGEST_WRITE, Deadline
 from migrator.stores.kube import responses
 from migrator.stores.kube.retry import ATTEMPTS, BUDGET, RateLimit, delay
-from migrator.stores.kube.wire import Connection, Connector, Received, lines_of
+from migrator.stores.kube.wire import Connection, Connector, Received, lines_of, way_to
 
 JSON: Final = "application/json"
 _USER_AGENT: Final = f"grove-migrator/{__version__}"
@@ -59,8 +59,8 @@ _FIRST_ATTEMPTS: Final = 3
 class Request(NamedTuple):
     """One request; ``what`` names it in messages, and ``query`` is encoded.
 
-    ``repeatable``: sending it twice does no harm. ``of_lease``: it has a time limit of its own, and the rate limit does
-    not apply. ``left``: how many seconds remain in which it may be under way; it may raise.
+    ``repeatable``: sending it twice does no harm. ``of_lease``: it has a time limit of its own. ``left``: how many
+    seconds remain in which it may be under way; it may raise.
     """
 
     path: str
@@ -86,7 +86,7 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Clocks and chance, so that tests may hold them."""
+    """Clocks and chance, so that tests can replace them."""
 
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
@@ -155,25 +155,19 @@ class Transport:
     def send(self, request: Request, begun: Flight | None = None) -> bytes:
         """The body of a successful answer; ``begun`` is the first attempt where :meth:`begin` has made it.
 
-        Raises :class:`~migrator.errors.Unreachable` when the bounds are reached, another
+        Raises :class:`~migrator.errors.Unreachable` when time or attempts run out, another
         :class:`~migrator.errors.ClusterError` for a definite failure, and :class:`~migrator.errors.LostReply` for a
         write that may have been applied.
         """
         flight = begun or self.begin(request)
         while (body := self._answer(flight)) is None:
             self.timing.sleep(flight.call.wait)
-            self._pass_limit(request)
             flight = self._attempt(flight.call)
         return body
 
     def begin(self, request: Request) -> Flight:
         """Send a request, and do not wait for its answer; raises what :meth:`send` raises."""
-        self._pass_limit(request)
-        return self._attempt(Call(request, self.until(request)))  # the wait for the limit is not part of its time
-
-    def _pass_limit(self, request: Request) -> None:
-        while self.limit is not None and not request.of_lease and (pause := self.limit.take()):
-            self.timing.sleep(pause)
+        return self._attempt(Call(request, self.until(request)))
 
     def _attempt(self, call: Call) -> Flight:
         """Send a request once; raises what it ends with where it must not be sent again."""
@@ -202,8 +196,8 @@ class Transport:
     def ready(self, call: Call) -> tuple[Connection, Mapping[str, str], float] | None:
         """An open connection, the headers of the next attempt, and how long it may take; ask right before sending.
 
-        The hold of the Lease is asked last, after all that takes time. Returns ``None`` if no connection could be made
-        and the request may be sent again after ``call.wait``; raises what it ends with if it must not be sent.
+        The hold on the Lease is checked last, after all that takes time. Returns ``None`` if no connection was made and
+        the request may be sent again after ``call.wait``; raises what it ends with if it must not be sent.
         """
         request = call.request
         if call.attempt and not request.repeatable and call.until - self.timing.clock() < self._least(request) / 2:
@@ -300,7 +294,7 @@ class Transport:
         return known[form]
 
     def _signed(self) -> dict[tuple[str, str], dict[str, str]]:
-        """The headers of each form of request while the credentials are fresh; at first those with them alone."""
+        """Headers with fresh credentials by form of request; those of no form have the credentials alone."""
         asked, known = self._known
         if self.timing.clock() - asked < _FRESH:
             return known
@@ -331,7 +325,7 @@ class Transport:
         return min(timeout, left, LONGEST_WRITE)
 
     def _least(self, request: Request) -> float:
-        """The time without which another attempt is not worth it: cut short, it would only lose its reply."""
+        """The least time for another attempt: with less it would only lose its reply."""
         return min(_LEAST_TIME, self._limit_of(request) / 4)
 
     def _unanswered(self, call: Call, error: HTTPError, *, sent: bool) -> None:
@@ -339,7 +333,7 @@ class Transport:
 
         ``sent``: the server may have it.
         """
-        what, host, text = call.request.what, self._configuration.host, _explain(error)
+        what, host, text = call.request.what, way_to(self.server, self._pools), _explain(error)
         if isinstance(error, SSLError) and "CERTIFICATE_VERIFY_FAILED" in str(error):
             raise Unreachable(f"{what}: {host} presents a certificate that is not trusted: {text}") from error
         if isinstance(error, LocationValueError):
@@ -361,14 +355,14 @@ class Transport:
 
 
 class Ahead:
-    """Sends the next request before an answer is parsed; it waits in the socket's buffers meanwhile."""
+    """Sends the next request before an answer is parsed; its answer waits in the socket's buffers."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self._coming: tuple[Request, Flight | MigratorError] | None = None
 
     def begin(self, request: Request | None) -> None:
-        """Send a request that is likely to be next; what goes wrong is raised when it is, and not tried again."""
+        """Send a request that is likely to be next; an error is raised if it is, and nothing is tried again."""
         if request is not None:
             try:
                 self._coming = request, self._transport.begin(request)
@@ -376,7 +370,7 @@ class Ahead:
                 self._coming = request, error
 
     def send(self, request: Request) -> bytes:
-        """The answer to a request, which may have begun; what another one brings is dropped, so that it never ages."""
+        """The answer to a request, which may have begun; any other that has begun is dropped, so no answer gets old."""
         if self._coming is not None and self._coming[0] != request:
             self.drop()
         (_, begun), self._coming = self._coming or (request, None), None
@@ -385,7 +379,7 @@ class Ahead:
         return self._transport.send(request, begun)
 
     def drop(self) -> None:
-        """Wait for nothing, as nobody knows when the next request will be."""
+        """Drop what was sent ahead: nobody knows when the next request comes."""
         coming, self._coming = self._coming, None
         if coming is not None and not isinstance(coming[1], MigratorError):
             coming[1].drop()
@@ -396,5 +390,4 @@ def _explain(error: HTTPError) -> str:
     cause: BaseException = error
     while cause.__cause__ is not None or cause.__context__ is not None:
         cause = cause.__cause__ or cause.__context__ or cause
-    text = getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
-    return str(text)[:200]
+    return str(getattr(cause, "strerror", None) or str(cause) or type(cause).__name__)[:200]

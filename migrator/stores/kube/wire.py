@@ -1,7 +1,7 @@
 """HTTP/1.1 on the official client's own connections, without waiting.
 
-The official client's connection pool makes each connection, so that proxies, TLS, certificates and names are its
-business. Responses are read by httptools, the parser of Node.js.
+The official client's connection pool makes each connection, so it handles proxies, TLS, certificates and
+names. Responses are read by httptools, the parser of Node.js.
 """
 
 from __future__ import annotations
@@ -72,6 +72,12 @@ def lines_of(headers: Mapping[str, str]) -> str:
     return "".join(f"{name}: {value}\r\n" for name, value in headers.items())
 
 
+def way_to(server: str, manager: Any) -> str:  # noqa: ANN401 - urllib3's own
+    """The server's address, and that of the proxy before it, without the proxy's password."""
+    proxy = manager.proxy
+    return f"{server} through the proxy {proxy.scheme}://{proxy.netloc}" if proxy else server
+
+
 class Reader:
     """Reads the responses of a connection, one after the other, from its bytes as they come."""
 
@@ -88,7 +94,7 @@ class Reader:
         self._received: Received | None = None
 
     def end(self) -> None:
-        """Nothing more is read. Reader and parser refer to each other, and the collector of cycles may be paused."""
+        """Nothing more is read. Reader and parser refer to each other, and the garbage collector may be paused."""
         del self._parser
 
     def feed(self, data: bytes) -> Received | None:
@@ -173,7 +179,7 @@ class Connection:
         """Send a request; a body that does not fit into the socket is waited for, at most ``timeout`` seconds.
 
         ``headers`` are printed once for all requests that share them. A server that ends the connection may have
-        answered before it had the whole body: :meth:`receive` finds out. Raises urllib3's ``ProtocolError`` for any
+        answered before it had the whole body: :meth:`receive` shows that. Raises urllib3's ``ProtocolError`` for any
         other failure; the server may have the request all the same.
         """
         if headers is not self._headers:
@@ -215,7 +221,7 @@ class Connection:
     def is_idle(self) -> bool:
         """Whether a connection on which nothing is due is still open: the server may end it, or send TLS tickets.
 
-        A poll costs a sixth of reading nothing from TLS.
+        A poll costs a sixth of a TLS read that finds nothing.
         """
         if not self._poll.poll(0):
             return True
@@ -236,8 +242,8 @@ def _end(made: Any, reader: Reader) -> None:  # noqa: ANN401 - urllib3's own
 class Connector:
     """Makes connections to the one server of the official client's pool.
 
-    urllib3 has no public way to a connection without a request, so that three of its methods are used that are not
-    part of its promise; ``tests/run/stores/test_kube_wire.py`` notices when they change.
+    urllib3 has no public way to a connection without a request, so three of its methods are used that are not
+    public; ``tests/run/stores/test_kube_wire.py`` notices when they change.
     """
 
     def __init__(self, manager: Any, server: str) -> None:  # noqa: ANN401 - urllib3's own

@@ -216,7 +216,7 @@ def test_a_second_upgrade_replaces_the_job_in_the_middle_of_its_writes(
     The first pod's token is void then: it can neither write nor give its Lease back, and ends with 6. The second pod
     waits until the Lease has expired, finishes what was begun, and the upgrade goes through.
     """
-    hooked_chart(hooked.chart, "--qps=2")
+    hooked_chart(hooked.chart, "--qps=0.1")
     hooked.program, site = helm, hooked.site
     before = hooked.install(OLD)
     with ThreadPoolExecutor(1) as pool:

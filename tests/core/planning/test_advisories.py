@@ -165,6 +165,13 @@ def test_one_replica_at_zero_loses_its_gang(scaled: tuple[str, ...], expected: s
     assert {code for code, _ in advised(world, A12, running=A11)} == expected
 
 
+@pytest.mark.parametrize(("kind", "name"), [SET, ("PodClique", "web-0-front")])
+def test_replicas_that_are_not_stored_are_not_at_zero(kind: str, name: str) -> None:
+    """A number that is not there is no hazard, neither of a member nor of the set."""
+    world = standalone_only().take(kind, name, "/spec/replicas")
+    assert "GM-302" not in {code for code, _ in advised(world, A12, running=A11)}
+
+
 def test_a_group_at_zero_beside_a_clique_at_zero_loses_its_gang() -> None:
     """What matters is that no member is left; beside a live clique the PodGangMap keeps its anchor."""
     assert "GM-303" not in {code for code, _ in advised(group_at_zero(), A12, running=A11)}

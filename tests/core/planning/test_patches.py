@@ -48,9 +48,12 @@ def test_an_entry_is_tested_by_its_identity_before_its_value() -> None:
 
 
 def test_patches_are_sent_in_the_order_of_their_places() -> None:
-    """Pods come first, and what tells the operator that a set is done comes last."""
+    """Pods come first, and what tells the operator that a set is done comes last; on the way back it is the first."""
     commit = Change(
         Ref("PodCliqueSet", "default", "web", "u"), Place.SET_GENERATION, "/status/currentGenerationHash", "a", "b"
     )
     label = Change(POD, Place.POD_LABEL, "/metadata/labels/grove.io~1pod-template-hash", "a", "b")
-    assert [patch.ref.kind for patch in patches_of([commit, label])] == ["Pod", "PodCliqueSet"]
+    other = Change(POD, Place.POD_LABEL, "/metadata/labels/another", "a", "b")
+    found = [*patches_of([commit, label, other])]
+    assert [patch.ref.kind for patch in found] == ["Pod", "PodCliqueSet"]
+    assert [*patches_of([commit, label, other], top_down=True)] == found[::-1]

@@ -66,6 +66,7 @@ def test_a_revert_translates_an_older_template_by_the_record() -> None:
     assert values["PodCliqueSet", "web", "/status/currentGenerationHash"] == old.generation_hash
     assert values["Pod", "web-0-sg-0-work-0", LABEL] == table.source_hashes.templates["work"]
     assert values["Pod", "web-0-front-0", LABEL] == old.pod_template_hashes["front"]
+    assert world.revert(tables=tables).trees[0].findings == ()  # they are the record's, so none is of neither scheme
 
 
 def test_a_revert_goes_by_what_is_recorded() -> None:

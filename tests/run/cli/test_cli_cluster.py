@@ -267,7 +267,7 @@ def test_verify_of_a_selection_is_of_the_selected_sets(tmp_path: Path, invoke: I
     invoke("run", "-f", DUMP, "--write", out, *TO, "-n", "search", "--allow", "GM-201")
     assert "17 stored hashes of 1 set are" in invoke("verify", "-f", out, *TO, "-n", "search").out
     assert "inference" in invoke("verify", "-f", out, *TO, code=7).out
-    assert "no PodCliqueSet is in this namespace" in invoke("verify", "-f", out, *TO, "-n", "nope", code=7).message
+    assert "no PodCliqueSet matches the selection" in invoke("verify", "-f", out, *TO, "-n", "nope", code=7).message
     for flag in ("--after-upgrade", "--close"):
         assert "do not go with --selector" in invoke("verify", *TO, "-l", "a=b", flag, code=2).message
 
@@ -279,7 +279,7 @@ def test_closing_a_record_prints_json_too(monkeypatch: pytest.MonkeyPatch, invok
     invoke("run", *TO, *home)
     monkeypatch.setenv("GROVE_MIGRATOR_NAMESPACE", "search")
     (given_up,) = invoke("verify", *TO, *home, "--close", "-o", "json").json["givesUp"]
-    assert "the way back of 3 PodCliqueSets" in given_up
+    assert "the revert of 3 PodCliqueSets" in given_up
 
 
 def test_verify_names_every_value_that_is_not_the_targets(invoke: Invoke) -> None:

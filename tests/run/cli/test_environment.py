@@ -10,7 +10,8 @@ import pytest
 
 from migrator import __version__, cli
 from migrator.cli.options import variables
-from tests.support.command_line import DUMP, Invoke
+from tests.support.command_line import DUMP, TO, Invoke, objects
+from tests.support.memory_store import MemoryStore
 
 
 def test_a_flag_can_be_a_variable(monkeypatch: pytest.MonkeyPatch, invoke: Invoke) -> None:
@@ -20,6 +21,16 @@ def test_a_flag_can_be_a_variable(monkeypatch: pytest.MonkeyPatch, invoke: Invok
     assert invoke("plan", "-f", DUMP).json["to"] == "v0.1.0-alpha.11"
     assert invoke("plan", "-f", DUMP, "--to", "legacy-1.36").json["to"] == "legacy-1.36"
     assert invoke("verify", "-f", DUMP, code=7).out.startswith("problem: ")
+
+
+def test_the_next_command_repeats_the_flags_of_the_command_line_only(
+    monkeypatch: pytest.MonkeyPatch, invoke: Invoke
+) -> None:
+    """A variable holds for the command after a run too, which is printed without it."""
+    monkeypatch.setenv("GROVE_MIGRATOR_OPERATOR_NAMESPACE", "grove-system")
+    invoke.on(MemoryStore(*objects()))
+    commands = invoke("run", *TO, "-o", "json").json["next"]
+    assert commands[-1] == f"grove-migrator verify --to {TO[1]} --after-upgrade --settle 5m"
 
 
 def test_the_commands_own_variable_comes_first(monkeypatch: pytest.MonkeyPatch, invoke: Invoke) -> None:

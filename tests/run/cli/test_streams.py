@@ -66,9 +66,15 @@ def test_a_closed_stdin_is_an_empty_one() -> None:
     assert (done.returncode, json.loads(done.stderr.splitlines()[0])["code"]) == (2, "usage")
 
 
-def test_a_closed_stdout_cannot_be_written_to() -> None:
-    """Data for nobody is an error, as with coreutils."""
-    done = without(">&-", "releases")
+@pytest.mark.parametrize("arguments", [("releases",), ("--help",), ("run", "--help"), ("--version",), ()], ids=" ".join)
+@pytest.mark.parametrize("stream", [">&-", ">/dev/full"])
+def test_a_stdout_that_is_closed_or_full_is_an_error(
+    arguments: tuple[str, ...], stream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Data for nobody is an error, as with coreutils, also where Click prints it: help, version and completion."""
+    if not arguments:
+        monkeypatch.setenv("_GROVE_MIGRATOR_COMPLETE", "bash_source")
+    done = without(stream, *arguments)
     assert (done.returncode, json.loads(done.stderr)["code"]) == (1, "unwritable-output")
 
 
@@ -98,3 +104,11 @@ def test_waiting_for_a_file_ends_at_the_first_signal(
         assert invoke(command, "-f", fifo, *TO, *more, code=1).last["code"] == "interrupted"
     expected = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
     assert handlers == [expected[number]]
+
+
+def test_ctrl_c_while_modules_are_imported_is_no_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Importing takes a moment in which nothing can be said yet; the exit code is that of any other Ctrl-C."""
+    (tmp_path / "click.py").write_text("raise KeyboardInterrupt", encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
+    done = without("", "--help")
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "")

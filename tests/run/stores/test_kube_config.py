@@ -180,6 +180,15 @@ def test_a_proxy_other_than_http_is_a_usage_error(tmp_path: Path, monkeypatch: p
         kube_store.connect(kubeconfig=kubeconfig(tmp_path / "config", "https://example.test"))
 
 
+def test_a_proxy_that_refuses_the_connection_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names the proxy beside the API server, without the proxy's password."""
+    monkeypatch.delenv("no_proxy")
+    monkeypatch.setenv("HTTPS_PROXY", "http://me:sesame@127.0.0.1:1")
+    said = r"no answer from https://example\.test through the proxy http://127\.0\.0\.1:1: Connection refused"
+    with pytest.raises(Unreachable, match=said):
+        ask(kubeconfig=kubeconfig(tmp_path / "config", "https://example.test"), timing=Timing(sleep=lambda _: None))
+
+
 def plugin(path: Path, program: str) -> dict[str, Any]:
     """A user whose credentials come from a program."""
     path.write_text(program, encoding="utf-8")

@@ -147,7 +147,7 @@ def test_the_next_list_is_asked_for_while_one_is_parsed(serve: Serve) -> None:
         eventually(lambda: len(api.seen) > 1, what="the next list was not asked for")
         return name(item)
 
-    assert store.list(PODS, look, then=Listing(POD_CLIQUES, "a", metadata_only=True)) == ("a",)
+    assert store.list(PODS, look, prefetch=Listing(POD_CLIQUES, "a", metadata_only=True)) == ("a",)
     assert store.list(POD_CLIQUES, name, namespace="a", metadata_only=True) == ("b",)
     assert [request.path for request in api.seen] == [
         "/api/v1/pods",
@@ -160,7 +160,7 @@ def test_a_list_that_was_asked_for_early_is_sent_again_like_any_other(serve: Ser
     for answer in (Reset, RESTARTING):
         api = serve(page("a"), answer, page("b"))
         store = store_on(api.url)
-        assert store.list(PODS, name, then=Listing(POD_CLIQUES)) == ("a",)
+        assert store.list(PODS, name, prefetch=Listing(POD_CLIQUES)) == ("a",)
         assert store.list(POD_CLIQUES, name) == ("b",)
         assert len(api.seen) == 3
 
@@ -175,7 +175,7 @@ def test_a_list_that_fails_leaves_no_old_answer_to_the_next_one(serve: Serve) ->
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        store.list(PODS, fail, then=Listing(POD_CLIQUES))
+        store.list(PODS, fail, prefetch=Listing(POD_CLIQUES))
     assert store.list(POD_CLIQUES, name) == ("new",)
 
 

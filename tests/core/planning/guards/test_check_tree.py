@@ -43,6 +43,13 @@ def test_an_override_leaves_the_foreign_value(kind: str, name: str, code: str) -
     assert all((change.ref.name, change.field) != (name, LABEL) for change in decided.changes)
 
 
+def test_an_override_leaves_a_warning_as_it_is() -> None:
+    """What would not have refused was not allowed by anybody."""
+    world = World().grow().put("PodClique", "web-0-front", "/status/currentPodTemplateHash")
+    assert [finding.code for finding in world.findings()] == ["GM-109"]
+    assert world.findings(allow=["GM-109"]) == world.findings()
+
+
 def test_an_override_allows_its_own_code_only() -> None:
     """Allowing pods does not allow PodCliques."""
     world = World().grow().put("Pod", "web-0-front-0", LABEL)

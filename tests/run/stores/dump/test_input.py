@@ -48,6 +48,15 @@ from tests.support.dumps import PCS, POD, SERVICE, dump
             "Pod a/p is in it twice",
             id="Two dumps in one file may be of two times, and nobody could say which is true.",
         ),
+        pytest.param(
+            json.dumps(POD) + json.dumps({**POD, "metadata": {**POD["metadata"], "name": "q"}}),
+            "Pod a/q has the uid u2 of Pod a/p",
+            id="No API server gives one uid to two objects, and by their uids objects are joined.",
+        ),
+        (
+            json.dumps(PCS) + json.dumps({**POD, "metadata": {**POD["metadata"], "uid": "u1"}}),
+            "Pod a/p has the uid u1 of PodCliqueSet a/demo",
+        ),
         (json.dumps({"items": [POD], "apiVersion": "v1", "kind": "Odd"}), "has items and is not a List"),
         (json.dumps({"items": [POD, {"a": 1}], "apiVersion": "v1", "kind": "List"}), "has items and is not a List"),
         ('{"apiVersion": "v1",\n"apiVersion": "v1"}', "line 2: key 'apiVersion' is set twice"),
