@@ -63,7 +63,8 @@ def main(
     if target is None:
         output.write(text)
         return 0
-    if made.known and not made.trees and options.selection != Selection():
+    nothing = made.known and not made.trees and options.selection != Selection()
+    if nothing:
         log.write_warning("empty_selection", NOTHING_SELECTED)
     if form not in {None, "table", "wide"} and summary.CANONICAL_NOTE in summary.notes(made):
         log.write_warning("canonical_target", summary.CANONICAL_NOTE)  # a table has it itself
@@ -71,7 +72,7 @@ def main(
         terminal.print_plan(made, sys.stdout, colour=log.wants_colour(sys.stdout))
     else:
         output.write(_text(made, form, origin, reload_time, group_by))
-    if detailed_exitcode and (summary.refusals_of(made) or not made.known):
+    if detailed_exitcode and (summary.refusals_of(made) or nothing or not made.known):
         return Refused.exit_code
     return EXIT_CHANGES if detailed_exitcode and summary.number(made, TreeState.MIGRATE) else 0
 

@@ -156,6 +156,8 @@ def test_a_selection_is_a_remark_of_a_plan(cluster: MemoryStore, invoke: Invoke)
         assert f"note: {said} the selection also need this migration" in captured.out
         assert "GM-201" not in captured.out.replace("--allow GM-201", "")
         assert ("empty_selection" in captured.err) is (namespace == "nowhere")
+        # A mistyped namespace must not look like nothing to do.
+        invoke("plan", *TO, "-n", namespace, "--detailed-exitcode", code=3 if namespace == "nowhere" else 10)
         page = invoke("plan", *TO, "-n", namespace, "-o", "html").out
         assert f"{said} the selection also need this migration" in page
         assert "GM-201" not in page.replace("--allow GM-201", "")
