@@ -126,7 +126,7 @@ def hash_() -> None:
         default=False,
         meaning="A table, a wider one, data for scripts and sheets, or a page. Default: a table; on a terminal a tree.",
     ),
-    option("--detailed-exitcode", "Exit with 3 if anything is refused or nothing selected, 10 for changes; needs --to."),
+    option("--detailed-exitcode", "Exit with 3 on refusals or an empty selection, 10 on changes; needs --to."),
     option("--group-by LABEL", "With html: also totals for each value of this label of the PodCliqueSets."),
     duration("--reload-time", "With html: how long a recreated pod is assumed to be away, for the GPU-hours.", "10m"),
     *BINARIES,
