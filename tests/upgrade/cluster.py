@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
+from uuid import uuid4
 
 import urllib3
 
@@ -32,6 +33,7 @@ _QUIET_SECONDS: Final = 3.0
 _LISTED: Final = (photo.SET, photo.GROUP, photo.CLIQUE)
 _METRIC: Final = re.compile(r"^(\w+)(?:\{[^}]*\})? (\S+)$", re.MULTILINE)
 _CREATED: Final = 201
+_NOT_FOUND: Final = 404
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +157,18 @@ class Cluster(ABC):
             eventually(self._has_reconciled, what=f"{build.name} does not come to rest", seconds=limit)
         except TimeoutError as error:
             raise TimeoutError(f"{error}:\n{self._log()[-5000:]}") from error
+
+    def wait_for_collector(self) -> None:
+        """Wait until the garbage collector knows Grove's kinds, which it looks for every 30 s.
+
+        A pod that was made before can outlive its PodClique for ever: nothing tells the collector that this is gone.
+        """
+        owner = {"apiVersion": photo.GROVE, "kind": photo.CLIQUE, "name": "gone", "uid": str(uuid4())}
+        probe = {"name": "probe", "namespace": WORKLOADS, "ownerReferences": [owner]}
+        self.client.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": probe})
+        what = "the garbage collector does not know PodCliques"
+        path = self.client.kind("v1", "ConfigMap").path(WORKLOADS, "probe")
+        eventually(lambda: self.client.request("GET", path).status == _NOT_FOUND, what=what, seconds=self.start_seconds)
 
     def _answers(self, build: Build) -> bool:
         images = [pod["spec"]["containers"][0]["image"] for pod in self.operator_pods()]

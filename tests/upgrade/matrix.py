@@ -140,6 +140,7 @@ def soak() -> float:
 def prepare(cluster: Cluster, build: Build) -> Photo:
     """A cluster as a build leaves it: sets of which some were updated to the end, and some scaled out."""
     cluster.install(build)
+    cluster.wait_for_collector()
     sets = samples.all_sets(on_delete=build.on_delete)
     for pcs in sets:
         cluster.create_set(pcs)
