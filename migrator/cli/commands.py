@@ -44,7 +44,7 @@ class Command(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse; a second -f of a command that reads one file is refused, because Click would drop the first."""
-        given = self.make_parser(ctx).parse_args(args=list(args))[2]
+        given = [] if ctx.resilient_parsing else self.make_parser(ctx).parse_args(args=list(args))[2]
         if any("-f" in param.opts and not param.multiple and given.count(param) > 1 for param in given):
             ctx.fail("-f is given more than once, and this command reads one file")
         return super().parse_args(ctx, args)

@@ -188,6 +188,8 @@ def test_completion_knows_releases_and_schemes() -> None:
     assert {b"plain,canonical-1.34", b"plain,canonical"} <= set(offered)
     environ["COMP_WORDS"] = "grove-migrator run --from can"
     assert b"plain,canonical" not in process(env=environ, stdout=subprocess.PIPE).stdout.splitlines()
+    environ |= {"COMP_WORDS": "grove-migrator run -f a -f b --to can", "COMP_CWORD": "7"}  # wrong, and not yet said
+    assert b"plain,canonical" in process(env=environ, stdout=subprocess.PIPE).stdout.splitlines()
 
 
 def test_completion_knows_the_contexts_of_the_kubeconfig(tmp_path: Path) -> None:
