@@ -8,7 +8,7 @@ import re
 from migrator.cli import output
 from migrator.errors import UsageError, suggestion
 from migrator.planning.advisories import HAZARDS
-from migrator.planning.guards import CATALOGUE
+from migrator.planning.guards import ALIKE, CATALOGUE
 from migrator.render.text import columns
 
 
@@ -22,7 +22,7 @@ def main(*, code: str | None) -> None:
     wanted = code.upper() if code.upper().startswith("GM-") else f"GM-{code}"
     known = sections()
     if wanted not in known:
-        hint = suggestion(wanted, known, alike=0.82)
+        hint = suggestion(wanted, known, alike=ALIKE)
         raise UsageError(f"{code} is not a code; `guards` without a code lists them all.{hint}")
     output.write(known[wanted])
 

@@ -122,7 +122,7 @@ def _announce(
     where = (getattr(store, "name", None), wiring.context_of(cluster))
     log.write_line(sys.stderr, screens.describe(ahead, options, store.dry_run, where).removesuffix("\n"))
     session().shown.update(screens.findings_in(ahead))
-    shown.expected = sum(1 for _ in ahead.patches)
+    shown.expected = ahead.patch_count
     if context.stop.is_set():
         raise Interrupted("interrupted before anything was written")
     if store.dry_run is DryRun.NONE and ahead.writes and not yes:

@@ -135,7 +135,7 @@ def _will(ahead: Observation, options: RunOptions, mode: DryRun) -> Iterator[str
     if options.stop_operator and ahead.operator is not None and ahead.operator.live:
         yield "stop the operator, and leave it at zero replicas"
     changes = sum(len(tree.changes) for tree in ahead.plan.trees)
-    patches = summary.count(sum(1 for _ in ahead.patches), "patch", "patches")
+    patches = summary.count(ahead.patch_count, "patch", "patches")
     yield f"{'put back' if options.revert else 'rewrite'} {summary.count(changes, 'hash', 'hashes')} with {patches}"
     yield "delete and restart no pod"
 

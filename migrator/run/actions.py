@@ -113,7 +113,7 @@ class Actions:
         # An operator's pod releases its Lease when it ends; any other holder's must expire.
         pods = tuple(f"{pod.ref.name}_" for pod in (seen.operator.pods if seen.operator is not None else ()))
         dead = [lease.wait for lease in seen.theirs if lease.wait > 0 and not lease.holder.startswith(pods)]
-        patches = sum(1 for _ in seen.patches)
+        patches = seen.patch_count
         sending = spent / max(asked, 1) * patches / min(context.concurrency, FIRST_CONCURRENCY)
         expected = _OVERHEAD + max((wait + QUIET for wait in dead), default=0.0) + sending
         self._log.info("downtime_expected", seconds=round(expected, 1), patches=patches, limit=limit)

@@ -97,6 +97,11 @@ class Observation:
         """The patches of all sets, each made when it is asked for because all of them take much memory."""
         return (patch for batch in self.batches for patch in batch.patches)
 
+    @cached_property
+    def patch_count(self) -> int:
+        """How many patches there are."""
+        return sum(1 for _ in self.patches)
+
     @property
     def continues(self) -> bool:
         """Whether an earlier run did not end."""

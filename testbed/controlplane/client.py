@@ -22,7 +22,7 @@ MERGE_PATCH: Final = "application/merge-patch+json"
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 _DISCOVERY: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _TOO_MANY_REQUESTS: Final = 429
-_NOT_FOUND: Final = 404
+NOT_FOUND: Final = 404
 _ERROR: Final = 400
 _THREADS: Final = 8
 
@@ -194,7 +194,7 @@ class Client:
         try:
             self.call("DELETE", path, {"gracePeriodSeconds": 0, "propagationPolicy": "Background"})
         except AnswerError as error:
-            if error.answer.status != _NOT_FOUND:
+            if error.answer.status != NOT_FOUND:
                 raise
 
     def service_account_token(self, namespace: str, name: str, *, pod: Object | None = None) -> str:

@@ -19,7 +19,7 @@ from uuid import uuid4
 import urllib3
 
 from testbed import operator_installation as installation
-from testbed.controlplane.client import Client, Object, eventually
+from testbed.controlplane.client import NOT_FOUND, Client, Object, eventually
 from testbed.controlplane.options import Ready, tls
 from tests.support.paths import ROOT
 from tests.support.watch import ADDED, DELETED, Watch
@@ -33,7 +33,6 @@ _QUIET_SECONDS: Final = 3.0
 _LISTED: Final = (photo.SET, photo.GROUP, photo.CLIQUE)
 _METRIC: Final = re.compile(r"^(\w+)(?:\{[^}]*\})? (\S+)$", re.MULTILINE)
 _CREATED: Final = 201
-_NOT_FOUND: Final = 404
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +167,7 @@ class Cluster(ABC):
         self.client.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": probe})
         what = "the garbage collector does not know PodCliques"
         path = self.client.kind("v1", "ConfigMap").path(WORKLOADS, "probe")
-        eventually(lambda: self.client.request("GET", path).status == _NOT_FOUND, what=what, seconds=self.start_seconds)
+        eventually(lambda: self.client.request("GET", path).status == NOT_FOUND, what=what, seconds=self.start_seconds)
 
     def _answers(self, build: Build) -> bool:
         images = [pod["spec"]["containers"][0]["image"] for pod in self.operator_pods()]

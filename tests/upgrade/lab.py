@@ -13,7 +13,7 @@ import urllib3
 import yaml
 
 from testbed import operator_installation as installation
-from testbed.controlplane.client import Object
+from testbed.controlplane.client import NOT_FOUND, Object
 from testbed.controlplane.crds import apply_crds
 from testbed.controlplane.options import Options, Ready
 from testbed.controlplane.server import ControlPlane
@@ -29,7 +29,6 @@ from tests.upgrade.kind.commands import run
 # With this the API server calls a webhook at what its Service is an alias of; else it wants Endpoints, which refuse
 # loopback addresses.
 _ARGUMENTS: Final = ("--enable-aggregator-routing=false",)
-_NOT_FOUND: Final = 404
 #: The imitated kubelet acts as the administrator.
 _EXEMPT: Final = "admin,system:serviceaccount:kube-system:generic-garbage-collector"
 #: The operator writes its certificate into these, so they are created once, and not applied again.
@@ -88,7 +87,7 @@ class Lab(Cluster):
             path = kind.path(metadata.get("namespace"), metadata["name"])
             if item["kind"] not in _CERTIFIED:
                 self.client.apply(item, manager="helm")
-            elif self.client.request("GET", path).status == _NOT_FOUND:
+            elif self.client.request("GET", path).status == NOT_FOUND:
                 self.client.create(item)
         self.wait_for_operator(build)
 

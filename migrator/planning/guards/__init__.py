@@ -15,9 +15,12 @@ from migrator.planning.guards import gangs, spec, updates, values, workload
 from migrator.planning.guards.base import CATALOGUE, FOREIGN_CODES, Case, harmless
 from migrator.planning.model import Finding, Severity
 
-__all__ = ["CATALOGUE", "FOREIGN_CODES", "Case", "check_allowed", "check_tree"]
+__all__ = ["ALIKE", "CATALOGUE", "FOREIGN_CODES", "Case", "check_allowed", "check_tree"]
 
 _MODULES = (values, spec, gangs, updates, workload)
+
+#: How much a mistyped code must resemble a real one to be suggested, from 0 to 1.
+ALIKE: Final = 0.82
 
 #: Codes of causes, of which the first one found counts: an edit that the operator has not seen, an update in flight.
 _CAUSES: Final = ("GM-101", "GM-102", "GM-103", "GM-107", "GM-108")
@@ -50,7 +53,7 @@ def check_allowed(codes: Iterable[str]) -> None:
     """Raise :class:`~migrator.errors.UsageError` for a code that ``--allow`` does not accept."""
     for code in codes:
         if code not in CATALOGUE:
-            hint = suggestion(code.upper(), CATALOGUE, alike=0.82)
+            hint = suggestion(code.upper(), CATALOGUE, alike=ALIKE)
             raise UsageError(f"--allow {code}: a guard with this code does not exist; `guards` lists them.{hint}")
         if not CATALOGUE[code].overridable:
             accepted = ", ".join(guard.code for guard in CATALOGUE.values() if guard.overridable)

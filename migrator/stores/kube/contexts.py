@@ -42,23 +42,16 @@ def names(paths: Sequence[str]) -> list[str]:
     return [str(entry["name"]) for entry in _entries(paths, "contexts")]
 
 
-def missing_user(paths: Sequence[str], context: str | None) -> str | None:
-    """The user that a context names and no file has: the client would be anonymous."""
-    users = {entry["name"] for entry in _entries(paths, "users")}
-    user = _user(paths, context)
-    return None if user in users else user
+def user_of(paths: Sequence[str], context: str | None) -> tuple[str | None, Any]:
+    """The user that a context names, and its entry: ``None`` if no file has it, so the client would be anonymous."""
+    named = (entry["context"].get("user") for entry in _entries(paths, "contexts") if entry["name"] == context)
+    name = next(named, None)
+    return name, next((entry["user"] or {} for entry in _entries(paths, "users") if entry["name"] == name), None)
 
 
-def impersonation(paths: Sequence[str], context: str | None) -> str | None:
-    """The field by which the user of a context acts as another, which the client would ignore."""
-    name = _user(paths, context)
-    user = next((entry["user"] or {} for entry in _entries(paths, "users") if entry["name"] == name), {})
+def impersonation(user: Any) -> str | None:  # noqa: ANN401 - any YAML
+    """The field by which a user acts as another, which the client would ignore."""
     return next((field for field in ("as", "as-uid", "as-groups", "as-user-extra") if user.get(field)), None)
-
-
-def _user(paths: Sequence[str], context: str | None) -> str | None:
-    found = (entry["context"].get("user") for entry in _entries(paths, "contexts") if entry["name"] == context)
-    return next(found, None)
 
 
 def _entries(paths: Sequence[str], key: str) -> list[Any]:

@@ -75,9 +75,10 @@ def _load_files(files: Sequence[str], context: str | None, configuration: Config
             hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(known) or 'none'}"
             raise UsageError(f"context {context} is not in kubeconfig {named}; {hint}")
         chosen = context or contexts.current(files)
-        if user := contexts.missing_user(files, chosen):
+        user, entry = contexts.user_of(files, chosen)
+        if user and entry is None:
             raise UsageError(f"context {chosen} names the user {user}, which is not in kubeconfig {named}")
-        if field := contexts.impersonation(files, chosen):
+        if field := contexts.impersonation(entry or {}):
             raise UsageError(
                 f"kubeconfig {named}: the user of context {chosen} acts as another by `{field}`, which is not "
                 "supported: choose a context whose user has credentials of its own"
