@@ -9,6 +9,7 @@ import hashlib
 import marshal
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Final
@@ -44,6 +45,16 @@ def hashes_of(pcs: PodCliqueSet) -> HashesUnder:
         return known[scheme]
 
     return under
+
+
+def hash_ahead(sets: Iterable[PodCliqueSet], way: Direction) -> None:
+    """Compute the hashes that the detection of these sets asks for first, so that it finds them later.
+
+    What cannot be hashed is left to the plan, which raises.
+    """
+    for pcs in sets:
+        with suppress(InputError):
+            hashes_of(pcs)(way.target_of(way.candidates[0]))
 
 
 def _known(spec: Mapping[str, Any]) -> dict[Scheme, SetHashes]:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from migrator import resources
 from migrator.errors import NotAuthorised, NotFound
 from migrator.exact_json import JSONObject
 from migrator.grove import parsing, sweep
-from migrator.grove.model import LABEL_MANAGED_BY, MANAGED_BY_GROVE, Pod, Snapshot
+from migrator.grove.model import LABEL_MANAGED_BY, MANAGED_BY_GROVE, Pod, PodCliqueSet, Snapshot
 from migrator.grove.trees import Objects, build, check_complete, lacking
 from migrator.resources import Resource
 from migrator.store import Listing, Store
 
 T = TypeVar("T")
+SetsRead: TypeAlias = Callable[[Sequence[PodCliqueSet]], None]
 
 _MANAGED: Final = f"{LABEL_MANAGED_BY}={MANAGED_BY_GROVE}"
 
@@ -24,10 +25,13 @@ _MANAGED: Final = f"{LABEL_MANAGED_BY}={MANAGED_BY_GROVE}"
 _NEXT: Final = dict(pairwise(resources.HOLDERS))
 
 
-def take(store: Store, *, phases: bool = False, namespace: str | None = None) -> Snapshot:
+def take(
+    store: Store, *, phases: bool = False, namespace: str | None = None, sets_read: SetsRead = lambda _sets: None
+) -> Snapshot:
     """List each kind once, in the whole cluster, and join the objects.
 
     If the whole cluster may not be read, only the ``namespace`` is, if one is given; the snapshot names it.
+    ``sets_read`` gets the PodCliqueSets while the server makes the list of PodCliques.
 
     No Grove CRDs means no trees. A kind that holds no known hash and may not be listed is named in ``unlisted``. Any
     other failure to read is raised: an API outage must never look like "no pods". With ``phases`` two more
@@ -35,14 +39,14 @@ def take(store: Store, *, phases: bool = False, namespace: str | None = None) ->
     sets must have.
     """
     try:
-        return _take(store, phases=phases)
+        return _take(store, sets_read, phases=phases)
     except NotAuthorised:
         if namespace is None:
             raise
-        return replace(_take(store, phases=phases, only=namespace), only=namespace)
+        return replace(_take(store, sets_read, phases=phases, only=namespace), only=namespace)
 
 
-def _take(store: Store, *, phases: bool, only: str | None = None) -> Snapshot:
+def _take(store: Store, sets_read: SetsRead, *, phases: bool, only: str | None = None) -> Snapshot:
     swept, unlisted = sweep.Sweep(), list[str]()
 
     def read(resource: Resource, project: Callable[[JSONObject], T]) -> tuple[T, ...]:
@@ -71,6 +75,7 @@ def _take(store: Store, *, phases: bool, only: str | None = None) -> Snapshot:
     groups = read(resources.POD_CLIQUE_SCALING_GROUPS, parsing.scaling_group)
     # If there are maps, PodGangs hold a hash that the migration rewrites; else only their strings are searched.
     gangs = (if_there if gang_maps else if_allowed)(resources.POD_GANGS, parsing.pod_gang)
+    sets_read(sets)
     objects = Objects(
         sets=sets,
         groups=groups,

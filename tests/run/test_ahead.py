@@ -12,12 +12,14 @@ from typing import Any, Self
 
 import pytest
 
-from migrator.errors import Interrupted, Refused, VerificationFailed
-from migrator.planning import patches
+from migrator.errors import InputError, Interrupted, Refused, VerificationFailed
+from migrator.hashing import schemes
+from migrator.hashing.podcliqueset import SetHasher
+from migrator.planning import detect, patches
 from migrator.planning.options import PlanOptions, Selection
 from migrator.planning.patches import Patch
 from migrator.planning.tables import RunRecord
-from migrator.resources import POD_CLIQUE_SETS, Op
+from migrator.resources import POD_CLIQUE_SETS, POD_CLIQUES, Op
 from migrator.run import loop
 from migrator.run.context import Context, RunOptions
 from migrator.run.decisions import RecordState
@@ -50,6 +52,33 @@ def test_it_finds_what_the_run_finds_and_writes_nothing() -> None:
     assert loop.run(site.store, OPTIONS, context()).patches == 43
     after = look_ahead(site.store, OPTIONS, context())
     assert ([*after.patches], after.continues, after.writes) == ([], False, False)
+
+
+def test_sets_are_hashed_before_the_pod_cliques_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The target's hashes are computed while the server makes the list of PodCliques; the plan finds them."""
+    site, hashed, under = Site(), list[object](), SetHasher.under
+    monkeypatch.setattr(detect, "_HASHES", {})
+    monkeypatch.setattr(SetHasher, "under", lambda hasher, scheme: (hashed.append(scheme), under(hasher, scheme))[1])
+    site.store.before.append(lambda request: hashed.append(request.resource) if request.verb == "list" else None)
+    ahead = look_ahead(site.store, OPTIONS, context())
+    target = schemes.resolve(NEW)
+    sets = len(ahead.plan.trees)
+    began = hashed.index(POD_CLIQUES)
+    assert hashed[began - sets : began + 1] == [*[target] * sets, POD_CLIQUES]
+    assert target not in hashed[began:]
+
+
+def test_what_go_cannot_decode_is_reported_by_the_plan() -> None:
+    """A set that cannot be hashed does not end the reading of the others; the plan names it."""
+    site, read = Site(), list[object]()
+    pcs = site.store.everything(POD_CLIQUE_SETS)[0]
+    template = pcs["spec"]["template"]["cliques"][0]["spec"]["podSpec"]
+    template["hostNetwork"] = "no boolean"
+    site.store.put(pcs)
+    site.store.before.append(lambda request: read.append(request.resource) if request.verb == "list" else None)
+    with pytest.raises(InputError, match="is not of type bool"):
+        look_ahead(site.store, OPTIONS, context())
+    assert POD_CLIQUES in read
 
 
 def test_a_run_never_holds_all_patches(monkeypatch: pytest.MonkeyPatch) -> None:
