@@ -29,8 +29,10 @@ Raw = dict[str, Any]
 CONCURRENCIES: Final = (4, 8, 16)
 _PROBE: Final = 300  # patches with which the best concurrency is found
 _IDLE_SECONDS: Final = 5.0
-_ROUNDS: Final = 3
-_MANY: Final = 5_000  # pods; so many are measured once, because each of the five passes takes more than a minute
+_MANY: Final = 5_000  # pods; with so many a pass takes more than a minute
+_ROUNDS_OF_MANY: Final = 3
+_ROUNDS: Final = 5  # the same patches take the server 5 or 9 s, by whether its memory grows meanwhile
+_PAIRS: Final = 3  # so often in a round lists and a run with nothing to do take turns
 _FEWEST: Final = 500  # pods; with fewer only the whole run has a goal
 _SMALL: Final = 1_000
 _FEW: Final = ("scale test", 100)
@@ -58,7 +60,7 @@ class _Shape:
     def __init__(self, bench: Bench, name: str, pods: int) -> None:
         self._bench = bench
         self._name = name
-        self._rounds = 1 if pods >= _MANY else _ROUNDS
+        self._rounds = _ROUNDS_OF_MANY if pods >= _MANY else _ROUNDS
         self._pods = pods
         self._there, self._back = bench.record()
         self._patches = sum(1 for _ in self._there.open(encoding="utf-8"))
@@ -89,7 +91,7 @@ class _Shape:
             self._references.append(there)
             self._note("reference", there, concurrency=best)
             self._note("lists, not counted: the server still has to do with the patches", self._bench.lists())
-            for _ in range(_ROUNDS // self._rounds):
+            for _ in range(_PAIRS):
                 lists = self._bench.lists()
                 self._note("lists", lists)
                 nothing = self._bench.migrate()
