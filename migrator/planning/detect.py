@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
+from itertools import islice
 from typing import Any, Final
 
 from migrator.errors import DecodeError, InputError
@@ -23,6 +24,9 @@ from migrator.planning.model import SetHashes
 from migrator.planning.options import Direction
 
 HashesUnder = Callable[[Scheme], SetHashes]
+
+#: So many sets are hashed while the server makes one page of a list; with more, the page would wait.
+_AHEAD: Final = 100
 
 #: The hashes of the specs that were met, by their content. Only speed depends on it.
 _HASHES: Final[dict[bytes, dict[Scheme, SetHashes]]] = {}
@@ -48,11 +52,11 @@ def hashes_of(pcs: PodCliqueSet) -> HashesUnder:
 
 
 def hash_ahead(sets: Iterable[PodCliqueSet], way: Direction) -> None:
-    """Compute the hashes that the detection of these sets asks for first, so that it finds them later.
+    """Compute the hashes that the detection asks for first, of as many sets as there is time for; it finds them then.
 
     What cannot be hashed is left to the plan, which raises.
     """
-    for pcs in sets:
+    for pcs in islice(sets, _AHEAD):
         with suppress(InputError):
             hashes_of(pcs)(way.target_of(way.candidates[0]))
 
