@@ -52,13 +52,15 @@ def hashes_of(pcs: PodCliqueSet) -> HashesUnder:
 
 
 def hash_ahead(sets: Iterable[PodCliqueSet], way: Direction) -> None:
-    """Compute the hashes that the detection asks for first, of as many sets as there is time for; it finds them then.
+    """Compute the target's hashes, of as many sets as there is time for, so that the detection finds them.
 
-    What cannot be hashed is left to the plan, which raises.
+    Nothing is done where the target depends on what a set holds. What cannot be hashed is left to the plan, which
+    raises.
     """
-    for pcs in islice(sets, _AHEAD):
+    target, *others = {way.target_of(candidate) for candidate in way.candidates}
+    for pcs in islice(sets, 0 if others else _AHEAD):
         with suppress(InputError):
-            hashes_of(pcs)(way.target_of(way.candidates[0]))
+            hashes_of(pcs)(target)
 
 
 def _known(spec: Mapping[str, Any]) -> dict[Scheme, SetHashes]:

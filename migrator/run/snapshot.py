@@ -10,6 +10,7 @@ from typing import Final, TypeAlias, TypeVar
 from migrator import resources
 from migrator.errors import NotAuthorised, NotFound
 from migrator.exact_json import JSONObject
+from migrator.gc_paused import gc_paused
 from migrator.grove import parsing, sweep
 from migrator.grove.model import LABEL_MANAGED_BY, MANAGED_BY_GROVE, Pod, PodCliqueSet, Snapshot
 from migrator.grove.trees import Objects, build, check_complete, lacking
@@ -75,7 +76,8 @@ def _take(store: Store, sets_read: SetsRead, *, phases: bool, only: str | None =
     groups = read(resources.POD_CLIQUE_SCALING_GROUPS, parsing.scaling_group)
     # If there are maps, PodGangs hold a hash that the migration rewrites; else only their strings are searched.
     gangs = (if_there if gang_maps else if_allowed)(resources.POD_GANGS, parsing.pod_gang)
-    sets_read(sets)
+    with gc_paused():
+        sets_read(sets)
     objects = Objects(
         sets=sets,
         groups=groups,

@@ -15,6 +15,7 @@ import pytest
 from migrator.errors import InputError, Interrupted, Refused, VerificationFailed
 from migrator.hashing import schemes
 from migrator.hashing.podcliqueset import SetHasher
+from migrator.hashing.schemes import Scheme
 from migrator.planning import detect, patches
 from migrator.planning.options import PlanOptions, Selection
 from migrator.planning.patches import Patch
@@ -54,31 +55,36 @@ def test_it_finds_what_the_run_finds_and_writes_nothing() -> None:
     assert ([*after.patches], after.continues, after.writes) == ([], False, False)
 
 
-def test_sets_are_hashed_before_the_pod_cliques_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The target's hashes are computed while the server makes the list of PodCliques; the plan finds them."""
+@pytest.mark.parametrize(("to", "early"), [(NEW, True), ("canonical", False)])
+def test_sets_are_hashed_before_the_pod_cliques_are_read(
+    to: str,
+    early: bool,  # noqa: FBT001 - a case
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One target's hashes are computed while the server makes the list of PodCliques, and the plan finds them."""
     site, hashed, under = Site(), list[object](), SetHasher.under
     monkeypatch.setattr(detect, "_HASHES", {})
     monkeypatch.setattr(SetHasher, "under", lambda hasher, scheme: (hashed.append(scheme), under(hasher, scheme))[1])
     site.store.before.append(lambda request: hashed.append(request.resource) if request.verb == "list" else None)
-    ahead = look_ahead(site.store, OPTIONS, context())
-    target = schemes.resolve(NEW)
-    sets = len(ahead.plan.trees)
+    ahead = look_ahead(site.store, replace(OPTIONS, plan=PlanOptions(target=to)), context())
     began = hashed.index(POD_CLIQUES)
-    assert hashed[began - sets : began + 1] == [*[target] * sets, POD_CLIQUES]
-    assert target not in hashed[began:]
+    before = [scheme for scheme in hashed[:began] if isinstance(scheme, Scheme)]
+    assert before == [schemes.resolve(NEW)] * len(ahead.plan.trees) * early
+    assert not {*before} & {*hashed[began:]}
 
 
-def test_what_go_cannot_decode_is_reported_by_the_plan() -> None:
-    """A set that cannot be hashed does not end the reading of the others; the plan names it."""
+def test_what_go_cannot_decode_is_left_to_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A set that cannot be hashed ends neither the hashing of the others nor the reading; the plan names it."""
     site, read = Site(), list[object]()
-    pcs = site.store.everything(POD_CLIQUE_SETS)[0]
-    template = pcs["spec"]["template"]["cliques"][0]["spec"]["podSpec"]
-    template["hostNetwork"] = "no boolean"
-    site.store.put(pcs)
+    broken, *others = site.store.everything(POD_CLIQUE_SETS)
+    broken["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["hostNetwork"] = "no boolean"
+    site.store.put(broken)
+    monkeypatch.setattr(detect, "_HASHES", {})
     site.store.before.append(lambda request: read.append(request.resource) if request.verb == "list" else None)
     with pytest.raises(InputError, match="is not of type bool"):
         look_ahead(site.store, OPTIONS, context())
     assert POD_CLIQUES in read
+    assert sum(map(bool, detect._HASHES.values())) == len(others)
 
 
 def test_a_run_never_holds_all_patches(monkeypatch: pytest.MonkeyPatch) -> None:
