@@ -57,10 +57,11 @@ def hash_ahead(sets: Iterable[PodCliqueSet], way: Direction) -> None:
     Nothing is done where the target depends on what a set holds. What cannot be hashed is left to the plan, which
     raises.
     """
-    target, *others = {way.target_of(candidate) for candidate in way.candidates}
-    for pcs in islice(sets, 0 if others else _AHEAD):
+    if len(way.targets) > 1:
+        return
+    for pcs in islice(sets, _AHEAD):
         with suppress(InputError):
-            hashes_of(pcs)(target)
+            hashes_of(pcs)(way.targets[0])
 
 
 def _known(spec: Mapping[str, Any]) -> dict[Scheme, SetHashes]:
@@ -139,7 +140,7 @@ def detect(stored: Iterable[StoredHash], way: Direction, hashes: HashesUnder, *,
             counts[pair.verdict(sample[kind])] += count
         return counts
 
-    for target in dict.fromkeys(target_of(candidate) for candidate in candidates):
+    for target in way.targets:
         counts = tally(target, target)
         if counts[Verdict.TARGET] and not counts[Verdict.FOREIGN]:
             return Detection(target, target, done=True, closest=target)
