@@ -212,7 +212,7 @@ class NotReverted(MigratorError):
 class VerificationFailed(MigratorError):
     """Values are not the target's.
 
-    ``problems`` are :class:`migrator.planning.problems.Problem` objects.
+    ``problems`` are :class:`migrator.run.problems.Problem` objects.
     """
 
     exit_code = 7

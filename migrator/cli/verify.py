@@ -13,12 +13,12 @@ from migrator.cli import operators, output, progress, wiring
 from migrator.cli.options import ClusterFlags, session
 from migrator.errors import LostRace, UsageError, VerificationFailed
 from migrator.planning.options import PlanOptions, direction
-from migrator.planning.problems import Problem
 from migrator.render.summary import count, object_json
 from migrator.render.text import printable
 from migrator.run import verify as core
 from migrator.run.context import Context
 from migrator.run.operator import OperatorFlags
+from migrator.run.problems import Problem
 from migrator.run.verify import VerifyOptions, VerifyResult
 from migrator.store import DryRun, Store
 

@@ -57,6 +57,35 @@ class SetHashes:
 
 
 @dataclass(frozen=True, slots=True)
+class AlreadyNew:
+    """A field that held the target's hash before our first write; a revert leaves it."""
+
+    ref: Ref
+    field: str  # JSON Pointer
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The old and the new hashes of a tree, computed before its first write by the run ``run``.
+
+    ``source`` and ``target`` are scheme names. ``template_digest`` shows whether the hashed part of the spec changed.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    generation: int
+    source: str
+    target: str
+    source_hashes: SetHashes
+    target_hashes: SetHashes
+    template_digest: str
+    kept: tuple[AlreadyNew, ...] = ()
+    run: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Change:
     """One field whose value is the source's hash and will become the target's."""
 

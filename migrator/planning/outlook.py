@@ -10,10 +10,9 @@ from migrator.grove.model import Snapshot
 from migrator.hashing import schemes
 from migrator.hashing.schemes import Scheme
 from migrator.planning.lineage import targets
-from migrator.planning.model import Plan
+from migrator.planning.model import Plan, Table
 from migrator.planning.options import PlanOptions
 from migrator.planning.planner import make_plan
-from migrator.planning.tables import Table
 
 
 @dataclass(frozen=True, slots=True)

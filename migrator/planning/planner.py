@@ -24,9 +24,8 @@ from migrator.planning.detect import Detection, HashesUnder, Pair, Verdict, dete
 from migrator.planning.guards.base import refuse, warn
 from migrator.planning.lag import lagging
 from migrator.planning.lineage import build_range, builds_of, speakers
-from migrator.planning.model import BlastRadius, Change, Finding, Plan, Severity, TreePlan, TreeState
+from migrator.planning.model import BlastRadius, Change, Finding, Plan, Severity, Table, TreePlan, TreeState
 from migrator.planning.options import AUTO, Direction, PlanOptions, direction
-from migrator.planning.tables import Table
 
 
 def make_plan(

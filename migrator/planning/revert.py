@@ -14,10 +14,9 @@ from migrator.hashing import schemes
 from migrator.planning import guards
 from migrator.planning.detect import Pair, Verdict, hashes_of
 from migrator.planning.guards.base import warn
-from migrator.planning.model import Finding, Plan, TreePlan
+from migrator.planning.model import Finding, Plan, Table, TreePlan
 from migrator.planning.options import AUTO, Direction, PlanOptions, direction
 from migrator.planning.planner import changes_of, to_do, written_by
-from migrator.planning.tables import Table
 
 
 def make_revert(snapshot: Snapshot, options: PlanOptions, *, tables: Mapping[str, Table]) -> Plan:

@@ -8,18 +8,18 @@ from itertools import islice
 from typing import Final
 
 from migrator.errors import ForeignOperator, MigratorError, Refused
-from migrator.planning.baseline import baseline_of, table_of
 from migrator.planning.model import TreePlan
 from migrator.planning.patches import Batch, Patch, backward
 from migrator.planning.planner import template_digest
-from migrator.planning.tables import OperatorBefore, RunRecord
 from migrator.run import admission, operator, rights
+from migrator.run.baseline import baseline_of, table_of
 from migrator.run.context import Context, RunOptions, RunResult
 from migrator.run.decisions import Lease, RecordState
 from migrator.run.execute import Executor, Outcome, TreeConflict
 from migrator.run.leases import OWN_LEASE, QUIET, Leases
 from migrator.run.observation import Observation, foreign, pending
 from migrator.run.record import Recorded, Recorder
+from migrator.run.tables import OperatorBefore, RunRecord
 from migrator.store import FIRST_CONCURRENCY, LONGEST_WRITE, Store
 
 #: The downtime beside the patches, in seconds: to stop the operator, take the Leases, start the next operator.

@@ -15,12 +15,11 @@ from migrator.hashing import schemes
 from migrator.planning.detect import Pair, hash_ahead
 from migrator.planning.guards.base import refuse
 from migrator.planning.images import other_digest, release_in
-from migrator.planning.model import Change, Finding, Plan, Severity, TreePlan, TreeState
+from migrator.planning.model import Change, Finding, Plan, Severity, Table, TreePlan, TreeState
 from migrator.planning.options import AUTO
 from migrator.planning.patches import Batch, Patch, backward, forward
 from migrator.planning.planner import changes_of, is_of, make_plan
 from migrator.planning.revert import make_revert
-from migrator.planning.tables import Table
 from migrator.run import operator
 from migrator.run.context import Context, RunOptions
 from migrator.run.decisions import OPEN, Lease, OperatorState, Phase, RecordState, Sets, Situation, Why

@@ -22,12 +22,13 @@ from typing import Final, TypeVar
 from migrator.errors import AlreadyExists, ClusterError, LostRace, LostReply, NotFound, Refused, TestFailed
 from migrator.exact_json import JSONObject
 from migrator.hashing import schemes
+from migrator.planning.model import Table
 from migrator.planning.options import Direction
 from migrator.planning.planner import is_of
-from migrator.planning.tables import Baseline, BaselinesDocument, RunDocument, RunRecord, Table, TablesDocument
 from migrator.resources import CONFIG_MAPS, Op
 from migrator.run.codec import from_json, plain
 from migrator.run.decisions import RecordState
+from migrator.run.tables import Baseline, BaselinesDocument, RunDocument, RunRecord, TablesDocument
 from migrator.store import Store
 
 T = TypeVar("T")

@@ -17,19 +17,20 @@ from migrator.exact_json import JSONObject
 from migrator.grove.model import Ref, Snapshot
 from migrator.grove.places import stored_hashes
 from migrator.planning.images import other_digest
+from migrator.planning.model import Table
 from migrator.planning.options import NOTHING_SELECTED, PlanOptions, Selection
 from migrator.planning.planner import is_of
-from migrator.planning.problems import Problem, problems_of
 from migrator.planning.revert import make_revert
-from migrator.planning.tables import Baseline, Table
 from migrator.resources import EVENTS
 from migrator.run import operator
 from migrator.run.context import Context, RunOptions
 from migrator.run.decisions import Lease
 from migrator.run.leases import OWN_LEASE, Leases
 from migrator.run.observation import left_of
+from migrator.run.problems import Problem, problems_of
 from migrator.run.record import Recorded, Recorder
 from migrator.run.snapshot import take
+from migrator.run.tables import Baseline
 from migrator.store import Store
 
 _NAMED: Final = 3

@@ -16,9 +16,8 @@ import pytest
 
 from migrator.errors import AlreadyExists, LeaseLost, NotFound, Refused
 from migrator.grove.model import POINTER_TEMPLATE_HASH_LABEL, Place, PodCliqueSet, Ref, Tree
-from migrator.planning.model import Change, Plan, SetHashes, TreePlan, TreeState
+from migrator.planning.model import AlreadyNew, Change, Plan, SetHashes, Table, TreePlan, TreeState
 from migrator.planning.patches import Patch
-from migrator.planning.tables import AlreadyNew, Baseline, CliqueBaseline, OperatorBefore, Replicas, RunRecord, Table
 from migrator.resources import (
     CONFIG_MAPS,
     DEPLOYMENTS,
@@ -34,6 +33,7 @@ from migrator.run.context import Context
 from migrator.run.decisions import Lease
 from migrator.run.leases import OWN_LEASE, PARKED, Leases, micro_time, monotonic
 from migrator.run.record import Recorded, Recorder
+from migrator.run.tables import Baseline, CliqueBaseline, OperatorBefore, Replicas, RunRecord
 from migrator.stores.kube.store import KubeStore, connect
 from testbed import operator_installation as installed
 from testbed.controlplane.client import eventually

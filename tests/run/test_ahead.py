@@ -19,13 +19,13 @@ from migrator.hashing.schemes import Scheme
 from migrator.planning import detect, patches
 from migrator.planning.options import PlanOptions, Selection
 from migrator.planning.patches import Patch
-from migrator.planning.tables import RunRecord
 from migrator.resources import POD_CLIQUE_SETS, POD_CLIQUES, Op
 from migrator.run import loop
 from migrator.run.context import Context, RunOptions
 from migrator.run.decisions import RecordState
 from migrator.run.observation import look_ahead
 from migrator.run.record import Recorded, Recorder
+from migrator.run.tables import RunRecord
 from migrator.store import DryRun
 from migrator.stores.dump import store as dump_store
 from migrator.stores.dump.store import DumpStore

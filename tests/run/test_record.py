@@ -14,21 +14,12 @@ import pytest
 
 from migrator.errors import LostRace, LostReply, Refused, Unreachable
 from migrator.grove.model import Ref
-from migrator.planning.model import SetHashes
+from migrator.planning.model import AlreadyNew, SetHashes, Table
 from migrator.planning.options import PlanOptions, direction
-from migrator.planning.tables import (
-    AlreadyNew,
-    Baseline,
-    CliqueBaseline,
-    OperatorBefore,
-    Replicas,
-    RunRecord,
-    Table,
-    TablesDocument,
-)
 from migrator.resources import CONFIG_MAPS
 from migrator.run.decisions import RecordState
 from migrator.run.record import FORMAT, RUN_NAME, TABLES_PREFIX, Recorded, Recorder, decode, encode
+from migrator.run.tables import Baseline, CliqueBaseline, OperatorBefore, Replicas, RunRecord, TablesDocument
 from tests.support.memory_store import Request
 from tests.support.small_cluster import SmallCluster
 

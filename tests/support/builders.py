@@ -19,12 +19,11 @@ from migrator.grove.places import stored_hashes
 from migrator.grove.sweep import Sweep
 from migrator.grove.trees import Objects, build
 from migrator.hashing import podcliqueset, schemes
-from migrator.planning.baseline import table_of
-from migrator.planning.model import Change, Finding, Plan, Severity, TreePlan
+from migrator.planning.model import Change, Finding, Plan, Severity, Table, TreePlan
 from migrator.planning.options import PlanOptions, Selection
 from migrator.planning.planner import make_plan
 from migrator.planning.revert import make_revert
-from migrator.planning.tables import Table
+from migrator.run.baseline import table_of
 from testbed import trees
 from testbed.gangs import MAPPED
 from testbed.trees import PROGRESS, STARTED, State, grow

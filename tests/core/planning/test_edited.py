@@ -6,8 +6,7 @@ import copy
 
 import pytest
 
-from migrator.planning.model import TreeState
-from migrator.planning.tables import Table
+from migrator.planning.model import Table, TreeState
 from tests.support.builders import LABEL, LATER, World, clique, refusals
 
 

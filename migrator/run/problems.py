@@ -9,12 +9,13 @@ from migrator.exact_json import integer
 from migrator.grove.model import PodClique, PodCliqueScalingGroup, PodCliqueSet, Ref, Snapshot, Tree
 from migrator.grove.places import stored_hashes
 from migrator.hashing import layouts, schemes
-from migrator.planning.baseline import newest_update, pod_id, replicas_of
 from migrator.planning.detect import Pair, Verdict, detect, hashes_of
 from migrator.planning.lag import lagging
+from migrator.planning.model import Table
 from migrator.planning.options import Direction
 from migrator.planning.planner import template_digest
-from migrator.planning.tables import Baseline, CliqueBaseline, Replicas, Table
+from migrator.run.baseline import newest_update, pod_id, replicas_of
+from migrator.run.tables import Baseline, CliqueBaseline, Replicas
 
 
 @dataclass(frozen=True, slots=True)

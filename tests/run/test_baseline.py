@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from migrator.planning.baseline import baseline_of, newest_update, pod_id, table_of
 from migrator.planning.model import SetHashes
 from migrator.planning.planner import template_digest
-from migrator.planning.tables import CliqueBaseline, Replicas
+from migrator.run.baseline import baseline_of, newest_update, pod_id, table_of
+from migrator.run.tables import CliqueBaseline, Replicas
 from tests.support.builders import EARLIER, HASH_LABEL, LATER, World
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from migrator.grove.model import PodClique, PodCliqueScalingGroup, PodCliqueSet, Tree
 from migrator.grove.places import PROGRESS_FIELDS, stored_hashes
-from migrator.planning.model import TreePlan
+from migrator.planning.model import AlreadyNew, Table, TreePlan
 from migrator.planning.planner import template_digest
-from migrator.planning.tables import AlreadyNew, Baseline, CliqueBaseline, Replicas, Table
+from migrator.run.tables import Baseline, CliqueBaseline, Replicas
 
 
 def table_of(plan: TreePlan, run: str = "") -> Table:

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from migrator.grove.model import Ref
-from migrator.planning.model import SetHashes
+from migrator.planning.model import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,35 +36,6 @@ class Baseline:
     pod_cliques: Mapping[str, CliqueBaseline] = field(default_factory=dict)
     scaling_groups: Mapping[str, Replicas] = field(default_factory=dict)
     status: Replicas = field(default_factory=Replicas)
-
-
-@dataclass(frozen=True, slots=True)
-class AlreadyNew:
-    """A field that held the target's hash before our first write; a revert leaves it."""
-
-    ref: Ref
-    field: str  # JSON Pointer
-    value: str
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """The old and the new hashes of a tree, computed before its first write by the run ``run``.
-
-    ``source`` and ``target`` are scheme names. ``template_digest`` shows whether the hashed part of the spec changed.
-    """
-
-    namespace: str
-    name: str
-    uid: str
-    generation: int
-    source: str
-    target: str
-    source_hashes: SetHashes
-    target_hashes: SetHashes
-    template_digest: str
-    kept: tuple[AlreadyNew, ...] = ()
-    run: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from migrator.grove.places import PROGRESS_FIELDS
-from migrator.planning.baseline import baseline_of
 from migrator.planning.options import PlanOptions, direction
-from migrator.planning.problems import changes_since, problems_of
+from migrator.run.baseline import baseline_of
+from migrator.run.problems import changes_since, problems_of
 from tests.support.builders import DELETION, LATER, World, clique
 
 
