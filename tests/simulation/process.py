@@ -30,7 +30,6 @@ Moment = Literal["before", "after"]
 Kind = Literal["read", "dry run", "write", "sleep"]
 MOMENTS: Final[tuple[Moment, Moment]] = ("before", "after")
 KILLED: Final = -9
-_LATENCY: Final = 0.3
 
 
 class Killed(BaseException):
@@ -75,7 +74,8 @@ class Process:
 
     ``writes`` are those that it sent, ``applied`` those of them that the cluster applied. ``at`` is called before and
     after each step, ``fault`` before and after each write; the process meets the error that they raise. ``gate`` is
-    where it lets others go first; ``sleep`` passes its time. ``skew`` is by how much its wall clock is wrong.
+    where it lets others go first; ``sleep`` passes its time. ``skew`` is by how much its wall clock is wrong; ``log``
+    is what it logs to, if anything.
     """
 
     _numbers: Final = count(1)
@@ -88,6 +88,7 @@ class Process:
         gate: Callable[[], None] = lambda: None,
         sleep: Callable[[float], None] | None = None,
         at: At = lambda _step: None,
+        log: Any = None,
     ) -> None:
         self.world = world
         self.name = f"migrator_{next(self._numbers)}"
@@ -102,6 +103,7 @@ class Process:
         self._gate = gate
         self._sleep = sleep or world.advance
         self._at = at
+        self._log = log
 
     def run(
         self, *, source: str = "auto", target: str = cluster.TARGET, timeout: float | None = None, **more: Any
@@ -140,7 +142,7 @@ class Process:
         if request.writes and left() <= 0:
             yield
             return
-        self.world.advance(_LATENCY)
+        self.world.advance(self.world.latency)
         if request.writes:
             of_write = (len(self.writes) + 1, request.resource, request.name, request.subresource)
             step = Step(next(self._steps), "before", "write", request.verb, request.target, self, *of_write)
@@ -148,7 +150,7 @@ class Process:
             self._fault(step)
         else:
             kind: Kind = "read" if request.reads else "dry run"
-            target = f"{request.resource.plural}/{request.name}"
+            target = f"{request.resource.plural}/{request.name}" if request.reads else request.target
             step = Step(next(self._steps), "before", kind, request.verb, target, self)
         self._at(step)
         yield
@@ -179,6 +181,7 @@ class Process:
                 now=lambda: self.world.now() + self.skew,
                 identity=self.name,
                 sleep=lambda seconds: self._rest(0.0 if self.stop.is_set() else seconds),
+                log=self._log,
             ),
             rest=self._rest,
             stop=self.stop,

@@ -25,6 +25,7 @@ from tests.support.memory_store import MemoryStore
 
 LONGER_THAN_A_LEASE: Final = 70.0
 _ENDING: Final = 2.0  # seconds from a pod's deletion to its end
+_STARTING: Final = 2.0  # seconds from an operator's start to its first action, as measured
 _LEASES: Final = (OWN_LEASE, cluster.LEASE)
 _THIEF: Final = "another_1"
 _START: Final = datetime(2026, 3, 1, tzinfo=UTC)
@@ -34,14 +35,17 @@ class World:
     """The cluster, its time, its operator, and the migrators that were started.
 
     ``objects`` are Grove's. ``on_awake`` is called with the image of an operator that holds its Lease, at every step
-    of time. ``lag`` is after how many seconds the Deployment's controller acts on a change.
+    of time. ``lag`` is after how many seconds the Deployment's controller acts on a change, ``latency`` how long a
+    request takes. An operator that does not elect a leader acts 2 seconds after its pod was made, Lease or not.
     """
 
-    def __init__(self, objects: Sequence[Object] | None = None, *, replicas: int = 1) -> None:
+    def __init__(self, objects: Sequence[Object] | None = None, *, replicas: int = 1, elects: bool = True) -> None:
         self.seconds = self.lag = 0.0
+        self.latency = 0.3
+        self.elects = elects
         self.store = MemoryStore(now=self.now)
         found = cluster.trees() if objects is None else objects
-        for item in (*cluster.operator(replicas=replicas), *found):
+        for item in (*cluster.operator(replicas=replicas, elects=elects), *found):
             self.store.put(item)
         self.before = self.grove()
         self.after = cluster.migrated(self.before)
@@ -176,6 +180,7 @@ class Controllers:
     world: World
     _images: dict[str, str] = field(default_factory=dict)
     _dying: dict[str, float] = field(default_factory=dict)
+    _born: dict[str, float] = field(default_factory=dict)
     _lease: tuple[JSONObject, float] = field(default_factory=lambda: ({}, 0.0))
     _wanted: tuple[tuple[int, str], float] = ((0, ""), 0.0)
     _names: Iterator[int] = field(default_factory=lambda: count(1))
@@ -215,11 +220,16 @@ class Controllers:
                 self._dying[name] = self.world.seconds + _ENDING
         for _ in range(replicas - len(right)):
             name = f"grove-operator-{next(self._names)}"
-            self._images[name] = image
+            self._images[name], self._born[name] = image, self.world.seconds
             self.world.store.put(installation.pod(image, name=name))
 
     def _elect(self) -> None:
         """The first living pod takes a Lease that is free or has not moved for its duration, and keeps it."""
+        if not self.world.elects:
+            for name in self._living:
+                if self.world.seconds - self._born[name] >= _STARTING:
+                    self.world.on_awake(self._images[name])
+            return
         spec = self.world.lease().get("spec") or {}
         if spec != self._lease[0]:
             self._lease = (spec, self.world.seconds)
