@@ -89,8 +89,8 @@ def _effects(sources: tuple[str, ...], targets: tuple[str, ...]) -> Sequence[tup
 def unknown_target(snapshot: Snapshot, options: PlanOptions, release: str, running: str | None) -> Plan:
     """The plan for a release whose hashes are not known: its hazards."""
     selected = (tree for tree in snapshot.trees if options.selection.matches(tree.pcs))
-    message = f"the hashes of {release} are not known, because its source could not be read; {schemes.WAY_OUT}"
-    finding = warn("GM-310", None, None, message)
+    message = f"the hashes of {release} are not known, because its source could not be read"
+    finding = warn("GM-310", None, None, message, schemes.WAY_OUT)
     advisories = (advice for tree in selected for advice in advise(tree, options, running))
     return Plan(options.source, options.target, (), findings=(finding,), advisories=tuple(advisories), known=False)
 

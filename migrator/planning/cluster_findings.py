@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from migrator.grove.model import Snapshot
 from migrator.grove.sweep import GROUPS
 from migrator.grove.trees import DUMP_COMMAND
 from migrator.planning.guards.base import judge, warn
-from migrator.planning.model import Finding, TreePlan, TreeState
+from migrator.planning.model import Finding, NotChecked, TreePlan, TreeState
 from migrator.planning.options import PlanOptions
+
+_RUNNING: Final = "whether an operator is running"
+_AUTHORIZER: Final = "whether the authorizer webhook refuses label changes"
+_RECORD: Final = "whether an earlier run left a record, which decides about half-written sets"
 
 
 def cluster_findings(snapshot: Snapshot, plans: Sequence[TreePlan], options: PlanOptions) -> Iterator[Finding]:
@@ -29,42 +34,35 @@ def cluster_findings(snapshot: Snapshot, plans: Sequence[TreePlan], options: Pla
             some = f"{len(others)} PodCliqueSets outside the selection also need"
         message = (
             f"{some} this migration, for instance {others[0].tree.ref}: the operator serves the whole cluster and "
-            "would recreate their pods; give `run` neither -n nor -l, or --allow GM-201"
+            "would recreate their pods"
         )
-        yield judge("GM-201", others[0].tree.ref, None, message, refuses=forbids("GM-201"))
+        remedy = "give `run` neither -n nor -l, or --allow GM-201"
+        yield judge("GM-201", others[0].tree.ref, None, message, remedy, refuses=forbids("GM-201"))
     for kind in snapshot.unlisted if any(p.changes for p in plans) else ():
-        message = (
-            f"{kind} may not be listed, so it was not searched for hashes of an operator: grant list on the API groups "
-            f"{' and '.join(GROUPS)}, or --allow GM-137"
-        )
-        yield judge("GM-137", None, None, message, refuses=forbids("GM-137"))
-    if snapshot.only is not None:
-        message = (
-            f"only namespace {snapshot.only} may be read: sets in other namespaces are neither seen nor counted; `run` "
-            "needs rights in the whole cluster, see `check run`"
-        )
-        yield warn("GM-201", None, None, message)
+        message = f"{kind} may not be listed, so it was not searched for hashes of an operator"
+        remedy = f"grant list on the API groups {' and '.join(GROUPS)}, or --allow GM-137"
+        yield judge("GM-137", None, None, message, remedy, refuses=forbids("GM-137"))
     if snapshot.lacking:
-        message = (
-            f"the dump has pods, but no {' and no '.join(snapshot.lacking)}: hashes in such objects are not seen; dump "
-            f"again with `{DUMP_COMMAND}`"
-        )
-        yield warn("GM-138", None, None, message)
+        message = f"the dump has pods, but no {' and no '.join(snapshot.lacking)}: hashes in such objects are not seen"
+        yield warn("GM-138", None, None, message, f"dump again with `{DUMP_COMMAND}`")
+
+
+def not_checked(snapshot: Snapshot) -> Iterator[NotChecked]:
+    """The guards that a dump cannot show, because it has no time and no operator; and namespaces that were not read."""
     if not snapshot.is_cluster and snapshot.trees:
-        yield warn("GM-122", None, None, "not checked on a dump: whether an operator is running")
-        yield warn("GM-202", None, None, "not checked on a dump: whether the authorizer webhook refuses label changes")
+        yield NotChecked("GM-116", "whether gang termination would happen during the downtime (a dump has no time)")
+        yield NotChecked("GM-122", f"{_RUNNING} (this is a dump)")
+        yield NotChecked("GM-202", f"{_AUTHORIZER} (this is a dump)")
+        yield NotChecked("GM-205", f"{_RECORD} (this is a dump)")
+    if snapshot.only is not None:
+        yield NotChecked("GM-201", f"sets outside namespace {snapshot.only} (you may not list them)")
 
 
-def operator_unseen(why: str) -> list[Finding]:
-    """The checks that were left out, because the rights do not allow to look for an operator."""
-    remedy = "ask for the rights of `check plan`"
-    return [
-        warn("GM-122", None, None, f"not checked: whether an operator is running ({why}); {remedy}"),
-        warn("GM-202", None, None, f"not checked: whether the authorizer webhook refuses label changes; {remedy}"),
-    ]
+def operator_unseen(why: str) -> tuple[NotChecked, ...]:
+    """The guards that need the operator, which could not be looked for."""
+    return NotChecked("GM-122", f"{_RUNNING} ({why})"), NotChecked("GM-202", f"{_AUTHORIZER} ({why})")
 
 
-def record_unseen(why: str) -> Finding:
-    """The record of an earlier run that the rights do not allow to read."""
-    message = f"not checked: the record of an earlier run, which decides about half-written sets ({why})"
-    return warn("GM-205", None, None, f"{message}; ask for the rights of `check plan`")
+def record_unseen(why: str) -> NotChecked:
+    """The guard that needs the record of an earlier run, which could not be read."""
+    return NotChecked("GM-205", f"{_RECORD} ({why})")

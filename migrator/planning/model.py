@@ -18,10 +18,11 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A guard's finding: a stable code, the object, its field (JSON Pointer), what was found and the next step.
+    """A guard's finding: a stable code, the object, its field (JSON Pointer), the fact, and what to do about it.
 
-    ``ref`` is ``None`` for a finding about the cluster or the run. ``follows`` is the code of the finding of the same
-    set that causes this one.
+    ``ref`` is ``None`` for a finding about the cluster or the run. ``message`` names the object and does not contain
+    the ``remedy``, which is empty if there is nothing to do. ``follows`` is the code of the finding of the same set
+    that causes this one.
     """
 
     code: str
@@ -29,7 +30,20 @@ class Finding:
     ref: Ref | None
     field: str | None
     message: str
+    remedy: str = ""
     follows: str | None = None
+
+    def __str__(self) -> str:
+        """The fact and the remedy, for a log line or an error."""
+        return f"{self.message}. {self.remedy[:1].upper()}{self.remedy[1:]}" if self.remedy else self.message
+
+
+@dataclass(frozen=True, slots=True)
+class NotChecked:
+    """A guard that could not be judged, by its code, and why: a dump has no operator and no clock, or a right lacks."""
+
+    code: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +171,8 @@ class Plan:
     """The plans of the selected trees, and the findings about the cluster as a whole.
 
     ``requested_source`` and ``requested_target`` are as given. ``cluster_blast`` counts the whole cluster. ``known`` is
-    false for a target whose hashes are not known. ``operator`` describes the one that was seen.
+    false for a target whose hashes are not known. ``operator`` describes the one that was seen. ``not_checked`` are the
+    guards that could not be judged.
     """
 
     requested_source: str
@@ -168,3 +183,4 @@ class Plan:
     advisories: tuple[Advice, ...] = ()
     known: bool = True
     operator: str | None = None
+    not_checked: tuple[NotChecked, ...] = ()

@@ -19,7 +19,7 @@ from migrator.hashing.schemes import Scheme
 from migrator.planning import guards
 from migrator.planning.advisories import advise, unknown_target
 from migrator.planning.blast import stakes
-from migrator.planning.cluster_findings import cluster_findings
+from migrator.planning.cluster_findings import cluster_findings, not_checked
 from migrator.planning.detect import Detection, HashesUnder, Pair, Verdict, detect, hashes_of
 from migrator.planning.guards.base import refuse, warn
 from migrator.planning.lag import lagging
@@ -57,6 +57,7 @@ def make_plan(
         requested_target=options.target,
         trees=selected,
         findings=tuple(cluster_findings(snapshot, plans, options)),
+        not_checked=tuple(not_checked(snapshot)),
         cluster_blast=sum((p.blast for p in plans), BlastRadius()),
         advisories=tuple(found for p in selected for found in advise(p.tree, options, running, p.source, p.target)),
     )
@@ -188,10 +189,10 @@ def _misnamed(decided: TreePlan, other: Scheme, requested: str) -> TreePlan:
     """The plan of a tree whose hashes are not those of ``--from``: no change and one finding."""
     ref = decided.tree.ref
     message = (
-        f"{ref} holds the hashes of {other.name} ({build_range(speakers(other))}), not those of --from {requested}; "
-        f"leave out --from, or give --from {other.name}"
+        f"{ref} holds the hashes of {other.name} ({build_range(speakers(other))}), not those of --from {requested}"
     )
-    finding = refuse("GM-135", ref, POINTER_SET_GENERATION, message)
+    remedy = f"leave out --from, or give --from {other.name}"
+    finding = refuse("GM-135", ref, POINTER_SET_GENERATION, message, remedy)
     return replace(decided, source=None, state=TreeState.REFUSED, changes=(), findings=(finding,), rest=decided.blast)
 
 
@@ -201,15 +202,16 @@ def _restore(decided: TreePlan, table: Table) -> TreePlan:
     pair = Pair(table.target_hashes, table.source_hashes, tree.pcs.on_delete)
     message = (
         f"{tree.ref} was edited after its migration had begun at generation {table.generation}: its old hashes are "
-        "restored; start the old operator, let it roll the edit out, and run again"
+        "restored"
     )
+    remedy = "start the old operator, let it roll the edit out, and run again"
     return replace(
         decided,
         source=table.target,
         target=table.source,
         state=TreeState.REFUSED,
         changes=written_by(table, changes_of(stored_hashes(tree), pair)),
-        findings=(refuse("GM-130", tree.ref, "/spec/template", message),),
+        findings=(refuse("GM-130", tree.ref, "/spec/template", message, remedy),),
         rest=decided.blast,
         source_hashes=table.target_hashes,
         target_hashes=table.source_hashes,

@@ -1,7 +1,7 @@
 """Findings and changes grouped for people: with counts, a few names and the remedies. Pure.
 
-A guard reports one sentence for each object: ``<object> <finding>; <remedy>``. Nobody reads four hundred such
-sentences about four hundred pods; the JSON of a plan has them all.
+A guard reports one sentence and a remedy for each object. Nobody reads four hundred such sentences about four hundred
+pods; the JSON of a plan has them all.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from migrator.planning.model import Advice, Finding, Severity, TreePlan
 #: How many objects, or different findings of one guard, are named.
 NAMED: Final = 3
 
-_BREAK: Final = "; "
-
 
 @dataclass(frozen=True, slots=True)
 class Statement:
@@ -34,8 +32,8 @@ class Statement:
 class FindingGroup:
     """All findings of one code that refuse, or that warn; ``title`` is the guard's.
 
-    ``remedies`` are the texts after the first semicolon of the messages. ``consequences`` counts, by code, the findings
-    that follow from this one in the same sets.
+    ``remedies`` has each remedy once. ``consequences`` counts, by code, the findings that follow from this one in the
+    same sets.
     """
 
     code: str
@@ -93,7 +91,9 @@ def line(group: FindingGroup) -> str:
         refs = tuple(dict.fromkeys(finding.ref for finding in others if finding.ref is not None))
         where = f": {names(refs)}" if refs else ""
         text += f" ({len(others):,} more like it{where})"
-    return f"{text}; it also explains {consequences(group)}" if group.consequences else text
+    if group.consequences:
+        text += f"; it also explains {consequences(group)}"
+    return f"{text}. {first.remedy[:1].upper()}{first.remedy[1:]}" if first.remedy else text
 
 
 def names(refs: tuple[Ref, ...], namespace: str = "") -> str:
@@ -146,17 +146,16 @@ def _group(findings: list[Finding], consequences: Mapping[str, int]) -> FindingG
     statements: dict[str, dict[Ref, None]] = {}
     remedies: dict[str, None] = {}
     for finding in findings:
-        message = finding.message
+        text = finding.message
         if finding.ref is not None:
-            message = message.removeprefix(str(finding.ref)).lstrip(": ") or message
-        text, _, remedy = message.partition(_BREAK)
+            text = text.removeprefix(str(finding.ref)).lstrip(": ") or text
         if text.startswith("holds ") and finding.field:
             text = f"{finding.field} {text}"  # a value without its field does not show where to look
         objects = statements.setdefault(text, {})
         if finding.ref is not None:
             objects[finding.ref] = None
-        if remedy:
-            remedies[remedy] = None
+        if finding.remedy:
+            remedies[finding.remedy] = None
     first = findings[0]
     return FindingGroup(
         code=first.code,

@@ -25,7 +25,7 @@ CANONICAL_NOTE = "Only builds of Grove's pull request #566 speak the canonical s
 #: Why a canonical target over the same layout recreates nothing.
 ACCEPTED_NOTE = "Builds of pull request #566 accept the legacy hash of their own layout, so they recreate nothing."
 
-#: What ``-n`` and ``-l`` leave out, or the rights in one namespace.
+#: What ``-n`` and ``-l`` leave out.
 _SELECTION: Final = "GM-201"
 #: Why sets under OnDelete may count.
 ON_DELETE_NOTE = "Operators before v0.1.0-alpha.7 do not know the update strategy OnDelete and roll such sets too."
@@ -91,9 +91,7 @@ def target_row(target: Target) -> TargetRow:
         refused=number(plan, TreeState.REFUSED),
         codes=tuple(codes(refusals_of(plan))),
         advisories=plan.advisories,
-        remarks=tuple(
-            finding.message for finding in plan.findings if finding.code == _SELECTION and finding.ref is None
-        ),
+        remarks=tuple(_not_checked(plan)),
         operator=plan.operator,
     )
 
@@ -216,6 +214,7 @@ def notes(plan: Plan) -> list[str]:
     accepted = any(tree.source and tree.target == tree.source.replace("legacy-", "canonical-") for tree in _live(plan))
     return [
         *(finding.message for finding in warnings_of(plan) if finding.code == _SELECTION),
+        *_not_checked(plan),
         *([DRA_NOTE] if plan.cluster_blast.pods else []),
         *([CANONICAL_NOTE] if canonical else []),
         *([ACCEPTED_NOTE] if accepted else []),
@@ -226,6 +225,10 @@ def notes(plan: Plan) -> list[str]:
 def count(number: int, noun: str, plural: str = "") -> str:
     """``1 pod``, ``3,296 GPUs``, ``2 patches``."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def _not_checked(plan: Plan) -> Iterator[str]:
+    return (f"{unchecked.code} is not checked: {unchecked.message}" for unchecked in plan.not_checked)
 
 
 def _live(plan: Plan) -> Iterator[TreePlan]:
@@ -274,6 +277,7 @@ def _found(plan: Plan) -> dict[str, Any]:
     return {
         "refusals": [_finding(finding) for finding in refusals_of(plan)],
         "warnings": [_finding(finding) for finding in warnings_of(plan)],
+        "notChecked": [{"code": unchecked.code, "message": unchecked.message} for unchecked in plan.not_checked],
         "advisories": [_advice(advice) for advice in plan.advisories],
     }
 
@@ -286,7 +290,7 @@ def _advice(advice: Advice) -> dict[str, Any]:
 def _finding(finding: Finding) -> dict[str, Any]:
     follows = {"follows": finding.follows} if finding.follows else {}
     where = {**object_json(finding.ref), "field": finding.field}
-    return {"code": finding.code, **where, "message": finding.message, **follows}
+    return {"code": finding.code, **where, "message": finding.message, "remedy": finding.remedy or None, **follows}
 
 
 def _findings(plan: Plan, severity: Severity) -> list[Finding]:

@@ -179,9 +179,6 @@ def _finding(group: FindingGroup, arrow: str, namespace: str = "") -> Tree:
     style = _REFUSAL if group.refuses else _WARNING
     title = Text(f"{group.code} ", style=f"bold {style}")
     node = Tree(title, guide_style="dim")
-    if all(finding.ref is None for finding in group.findings):  # of no object, so the sentence is all there is
-        title.append(printable("; ".join(finding.message for finding in group.findings)), style=style)
-        return node
     title.append(f"{group.title}{_times(len(group.findings))}", style=style)
     for statement in group.statements[:NAMED]:
         where = f"{printable(names(statement.refs, namespace))}: " if statement.refs else ""

@@ -47,8 +47,8 @@ def authorizers(configurations: Iterable[JSONObject]) -> Iterator[Finding]:
             closed = webhook.get("failurePolicy", "Fail") == "Fail"
             if closed and (webhook.get("name") == WEBHOOK or _authorizes(webhook)):
                 what = f"ValidatingWebhookConfiguration {configuration['metadata']['name']} ({webhook.get('name')})"
-                message = f"{what} rejects every label change while the operator is stopped: {REMEDY}"
-                yield refuse("GM-202", None, None, message)
+                message = f"{what} rejects every label change while the operator is stopped"
+                yield refuse("GM-202", None, None, message, REMEDY)
                 return
 
 

@@ -12,7 +12,7 @@ from migrator.grove.model import Snapshot
 from migrator.grove.places import stored_hashes
 from migrator.planning.cluster_findings import operator_unseen, record_unseen
 from migrator.planning.guards.base import warn
-from migrator.planning.model import Change, Finding, Plan, Severity
+from migrator.planning.model import Change, Finding, NotChecked, Plan, Severity
 from migrator.planning.options import PlanOptions
 from migrator.planning.outlook import Target, outlook
 from migrator.planning.planner import make_plan
@@ -110,12 +110,16 @@ class _Read:
     snapshot: Snapshot
     known: Mapping[str, Any] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
+    not_checked: tuple[NotChecked, ...] = ()
     operator: str | None = None
 
     def added_to(self, plan: Plan) -> Plan:
         """The plan with the operator and, if there is anything to change, with the findings."""
-        findings = self.findings if any(tree.changes for tree in plan.trees) else ()
-        return replace(plan, findings=(*plan.findings, *findings), operator=self.operator)
+        plan = replace(plan, operator=self.operator)
+        if not any(tree.changes for tree in plan.trees):
+            return plan
+        findings, not_checked = (*plan.findings, *self.findings), (*plan.not_checked, *self.not_checked)
+        return replace(plan, findings=findings, not_checked=not_checked)
 
 
 def _read(store: Store, options: PlanOptions, now: Callable[[], datetime], namespace: str) -> _Read:
@@ -130,7 +134,7 @@ def _read(store: Store, options: PlanOptions, now: Callable[[], datetime], names
         )
     if not snapshot.trees:
         return _Read(snapshot, {"now": now()})
-    seen, unseen = Observation(RunOptions(options, stop_operator=True)), list[Finding]()
+    seen, unseen = Observation(RunOptions(options, stop_operator=True)), list[NotChecked]()
     try:
         seen = replace(seen, found=operator.find(store, seen.options.flags))
     except NotAuthorised as error:
@@ -140,12 +144,12 @@ def _read(store: Store, options: PlanOptions, now: Callable[[], datetime], names
     except NotAuthorised as error:
         unseen.append(record_unseen(str(error)))
     known = {"tables": seen.recorded.by_set(), "now": now(), "running": seen.release}
-    found, installed = [*unseen, *map(_as_warning, seen.findings())], seen.operator
+    found, installed = [*map(_as_warning, seen.findings())], seen.operator
     if installed is not None and not installed.gone:
         ref = installed.pods[0].ref if installed.pods else None
         remedy = "the run needs it stopped, with --stop-operator or by hand"
-        found.append(warn("GM-122", ref, None, f"{installed} is running ({installed.image}): {remedy}"))
-    return _Read(snapshot, known, tuple(found), installed.description if installed else None)
+        found.append(warn("GM-122", ref, None, f"{installed} is running ({installed.image})", remedy))
+    return _Read(snapshot, known, tuple(found), tuple(unseen), installed.description if installed else None)
 
 
 def _as_warning(finding: Finding) -> Finding:

@@ -39,7 +39,7 @@ def refused(store: Store, plan: Plan, context: Context) -> None:
     notes = {}
     for tree in (tree for tree in plan.trees if tree.refusals and tree.state is TreeState.REFUSED):
         codes = ", ".join(sorted({finding.code for finding in tree.refusals}))
-        notes[tree.tree.ref] = f"not migrated to {tree.target} ({codes}): {tree.refusals[0].message}"
+        notes[tree.tree.ref] = f"not migrated to {tree.target} ({codes}): {tree.refusals[0]}"
     _write(store, notes, "Warning", "MigrationRefused", context)
 
 
@@ -66,6 +66,7 @@ def log_findings(plan: Plan, log: structlog.typing.FilteringBoundLogger) -> None
             object=str(finding.ref) if finding.ref else None,
             field=finding.field,
             message=finding.message,
+            **({"remedy": finding.remedy} if finding.remedy else {}),
         )
 
 

@@ -244,8 +244,9 @@ class Observation:
         found, run = [*self.found.findings, *self._of_operator()], self.recorded.unfinished
         if self.record_state is RecordState.OTHER and run is not None:
             flags = f"--to {run.target}" if run.source == AUTO else f"--from {run.source} --to {run.target}"
-            message = f"an earlier migration to {run.target} did not end: finish it with `run {flags}`"
-            found.append(refuse("GM-205", None, None, f"{message}, or undo it with `run --revert {flags}`"))
+            message = f"an earlier migration to {run.target} did not end"
+            remedy = f"finish it with `run {flags}`, or undo it with `run --revert {flags}`"
+            found.append(refuse("GM-205", None, None, message, remedy))
         return found
 
     def _of_operator(self) -> Iterator[Finding]:
@@ -258,9 +259,10 @@ class Observation:
             if not options.stop_operator:
                 why = "a live operator that sees other hashes starts a rolling update"
                 remedy = "scale it to zero, or run with --stop-operator"
-                yield refuse("GM-122", ref, None, f"{what}: {why}; {remedy}")
+                yield refuse("GM-122", ref, None, f"{what}: {why}", remedy)
             elif not installed.deployment and installed.live:
-                yield refuse("GM-122", ref, None, f"{what} without a Deployment: stop it yourself, then run again")
+                remedy = "stop it yourself, then run again"
+                yield refuse("GM-122", ref, None, f"{what} without a Deployment", remedy)
         for pod in installed.pods:
             other = other_digest(pod.digests, options.target_digests)
             if other is not None and options.speaks(pod.image):
@@ -346,7 +348,7 @@ def refused(plan: Plan) -> Refused | None:
         return None
     more = f" (and {len(found) - 1} more refusals; `plan` lists them all)" if len(found) > 1 else ""
     first = found[0]
-    return Refused(f"{first.message}{more}", guard=first.code, ref=first.ref, field=first.field)
+    return Refused(f"{first}{more}", guard=first.code, ref=first.ref, field=first.field)
 
 
 def pending(plan: Plan) -> list[TreePlan]:

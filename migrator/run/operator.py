@@ -139,7 +139,7 @@ def find(store: Store, flags: OperatorFlags, *, everywhere: bool = True) -> Foun
     home = service.namespace or its or flags.namespace
     if flags.namespace is not None and home != flags.namespace:
         message = f"--operator-namespace {flags.namespace}: the operator is in namespace {home}"
-        findings.append(refuse("GM-203", None, None, message))
+        findings.append(refuse("GM-203", None, None, message, "correct --operator-namespace, or leave it out"))
     namespaces = {each for each in (home, its) if each}
     selectors = (_CHART, service.selector, chosen["spec"].get("selector") if chosen else None)
     pods = [pod for each in sorted(namespaces) for pod in _pods(store, each, selectors)]
@@ -203,7 +203,7 @@ def _service(store: Store, configurations: Sequence[JSONObject]) -> tuple[_Servi
         return _Service(namespace), []
     except NotAuthorised:
         message = f"Service {namespace}/{name} may not be read, so an operator with other labels is not seen"
-        return _Service(namespace), [warn("GM-122", None, None, f"{message}; grant `get` on services")]
+        return _Service(namespace), [warn("GM-122", None, None, message, "grant `get` on services")]
     return _Service(namespace, {"matchLabels": (raw.get("spec") or {}).get("selector")}), []
 
 
@@ -248,11 +248,11 @@ def _choose(
         )
     if len(chosen) > 1:
         message = (
-            f"{len(chosen)} operator Deployments: {', '.join(map(_name, chosen))}; choose one with "
-            "--operator-namespace and --operator-deployment, and remove the other: every operator serves the whole "
+            f"{len(chosen)} operator Deployments: {', '.join(map(_name, chosen))}, and every operator serves the whole "
             "cluster"
         )
-        return chosen[0], [refuse("GM-203", None, None, message)]
+        remedy = "choose one with --operator-namespace and --operator-deployment, and remove the other"
+        return chosen[0], [refuse("GM-203", None, None, message, remedy)]
     others = (_name(raw) for raw in candidates if raw not in chosen and raw["spec"]["replicas"])
     ignored = (f"Deployment {name} looks like an operator, and was not chosen" for name in others)
     return next(iter(chosen), None), [warn("GM-203", None, None, message) for message in ignored]

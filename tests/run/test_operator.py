@@ -101,7 +101,7 @@ def test_a_service_that_may_not_be_read_is_reported() -> None:
     cluster.inject(lambda: NotAuthorised("HTTP 403"), when=lambda r: r.resource == SERVICES)
     found = look(cluster)
     assert found.operator is not None
-    assert any("grant `get` on services" in finding.message for finding in found.findings)
+    assert any("grant `get` on services" in finding.remedy for finding in found.findings)
 
 
 def test_pods_of_every_replica_set_count_and_strangers_do_not() -> None:
@@ -162,7 +162,7 @@ def test_two_installations_refuse_and_can_be_told_apart() -> None:
     """Both are named with the flags to choose; a choice by namespace or name is taken."""
     two = deployment(namespace="other", name="grove-two")
     cluster = installed(two, installation.config_map(namespace="other"))
-    assert "GM-203: 2 operator Deployments: grove-system/grove-operator, other/grove-two;" in refusals(cluster)
+    assert "GM-203: 2 operator Deployments: grove-system/grove-operator, other/grove-two, and" in refusals(cluster)
     assert found_in(cluster, namespace="other").deployment == "grove-two"
     assert found_in(cluster, name="grove-operator").namespace == NAMESPACE
     assert refusals(cluster, name="grove-operator") == ""
@@ -221,7 +221,7 @@ def test_pods_without_a_deployment_are_an_operator() -> None:
     found = found_in(cluster, namespace=NAMESPACE)
     assert (found.namespace, found.deployment, found.lease_name) == (NAMESPACE, "", "grove-operator-leader-election")
     seen = Observation(RunOptions(PlanOptions(), stop_operator=True), operator.Found(NAMESPACE, found))
-    assert ["without a Deployment: stop it yourself" in finding.message for finding in seen.findings()] == [True]
+    assert ["without a Deployment. Stop it yourself" in str(finding) for finding in seen.findings()] == [True]
     assert look(cluster).operator is None
 
 

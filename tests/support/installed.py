@@ -79,4 +79,4 @@ def found_in(cluster: SmallCluster, **flags: str | None) -> operator.Operator:
 def refusals(cluster: SmallCluster, **options: str | None) -> str:
     """What the findings refuse, as one text."""
     findings = look(cluster, **options).findings
-    return "; ".join(f"{f.code}: {f.message}" for f in findings if f.severity is Severity.REFUSAL)
+    return "; ".join(f"{f.code}: {f}" for f in findings if f.severity is Severity.REFUSAL)

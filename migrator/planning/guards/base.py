@@ -129,25 +129,25 @@ class Case:
         return len(self.lagging) < len(self.foreign) or (not self.tree.pcs.on_delete and unlabelled(self.tree))
 
 
-def refuse(code: str, ref: Ref | None, field: str | None, message: str) -> Finding:
+def refuse(code: str, ref: Ref | None, field: str | None, message: str, remedy: str = "") -> Finding:
     """A finding that forbids the migration."""
-    return judge(code, ref, field, message, refuses=True)
+    return judge(code, ref, field, message, remedy, refuses=True)
 
 
-def warn(code: str, ref: Ref | None, field: str | None, message: str) -> Finding:
+def warn(code: str, ref: Ref | None, field: str | None, message: str, remedy: str = "") -> Finding:
     """A finding that is worth knowing."""
-    return judge(code, ref, field, message, refuses=False)
+    return judge(code, ref, field, message, remedy, refuses=False)
 
 
-def judge(code: str, ref: Ref | None, field: str | None, message: str, *, refuses: bool) -> Finding:
+def judge(code: str, ref: Ref | None, field: str | None, message: str, remedy: str = "", *, refuses: bool) -> Finding:
     """A refusal if it ``refuses``, else a warning. Raises ``KeyError`` for a code that is not in the catalogue."""
-    return Finding(CATALOGUE[code].code, Severity.REFUSAL if refuses else Severity.WARNING, ref, field, message)
+    severity = Severity.REFUSAL if refuses else Severity.WARNING
+    return Finding(CATALOGUE[code].code, severity, ref, field, message, remedy)
 
 
 def harmless(finding: Finding) -> Finding:
     """The finding as a warning without a remedy, for a set to which nothing is written: nothing can be hidden there."""
     if finding.severity is Severity.WARNING:
         return finding
-    found = finding.message.partition("; ")[0]
-    message = f"{found}; nothing is written to this set, so this only warns"
-    return replace(finding, severity=Severity.WARNING, message=message)
+    message = f"{finding.message}; nothing is written to this set, so this only warns"
+    return replace(finding, severity=Severity.WARNING, message=message, remedy="")

@@ -10,10 +10,8 @@ from migrator.planning.model import Finding
 from migrator.resources import pointer
 
 _MINIMUM_VIABLE_UNIT: Final = "grove.io/minimum-viable-unit"
-_IN_NAMES: Final = (
-    "alpha.10-rc1 put the hash into object names, which cannot be migrated; upgrade without the migrator, and accept "
-    "that the pods are replaced"
-)
+_IN_NAMES: Final = "alpha.10-rc1 put the hash into object names, which cannot be migrated"
+_REMEDY: Final = "upgrade without the migrator, and accept that the pods are replaced"
 
 
 def hash_in_names(case: Case) -> Iterator[Finding]:
@@ -21,11 +19,12 @@ def hash_in_names(case: Case) -> Iterator[Finding]:
     for gang_map in case.tree.pod_gang_maps:
         if any(not entry.get("epoch") for entry in gang_map.spec.get("entries") or ()):
             message = f"{gang_map.ref} has entries without an epoch: {_IN_NAMES}"
-            yield refuse("GM-131", gang_map.ref, "/spec/entries", message)
+            yield refuse("GM-131", gang_map.ref, "/spec/entries", message, _REMEDY)
     for gang in case.tree.pod_gangs:
         if _MINIMUM_VIABLE_UNIT in gang.labels:
             message = f"{gang.ref} has the label {_MINIMUM_VIABLE_UNIT}: {_IN_NAMES}"
-            yield refuse("GM-131", gang.ref, pointer("metadata", "labels", _MINIMUM_VIABLE_UNIT), message)
+            field = pointer("metadata", "labels", _MINIMUM_VIABLE_UNIT)
+            yield refuse("GM-131", gang.ref, field, message, _REMEDY)
 
 
 def empty_maps(case: Case) -> Iterator[Finding]:

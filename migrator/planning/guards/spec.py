@@ -30,10 +30,10 @@ def fields(case: Case) -> Iterator[Finding]:
     for pointer in newer_fields(pcs.spec, source, target):
         message = (
             f"{pcs.ref} sets {pointer}: the running operator (Kubernetes {source}) ignores the field, and the next one "
-            f"({target}) knows it, so the upgrade really changes the pods and a migration would hide that; remove the "
-            "field before the upgrade and add it again afterwards"
+            f"({target}) knows it, so the upgrade really changes the pods and a migration would hide that"
         )
-        yield refuse("GM-125", pcs.ref, pointer, message)
+        remedy = "remove the field before the upgrade and add it again afterwards"
+        yield refuse("GM-125", pcs.ref, pointer, message, remedy)
     for pointer in newer_fields(pcs.spec, target, source):
         message = (
             f"{pcs.ref} sets {pointer}, which the next operator (Kubernetes {target}) ignores: its pods keep the "
@@ -61,9 +61,10 @@ def _not_in_template(case: Case, pod_clique: PodClique) -> Cause | None:
     what = f"clique {pod_clique.clique}" if pod_clique.clique else "a clique that its labels do not name"
     message = (
         f"{pod_clique.ref} is of {what}, which the template of {case.tree.ref} does not have, so its hashes cannot be "
-        "recomputed: the operator is still removing it, or did not make it; let the operator finish, or delete it"
+        "recomputed: the operator is still removing it, or did not make it"
     )
-    return Cause(refuse("GM-109", pod_clique.ref, POINTER_TEMPLATE_HASH_LABEL, message))
+    remedy = "let the operator finish, or delete it"
+    return Cause(refuse("GM-109", pod_clique.ref, POINTER_TEMPLATE_HASH_LABEL, message, remedy))
 
 
 def _suffix_trap(case: Case, pod_clique: PodClique) -> Cause | None:
@@ -82,9 +83,10 @@ def _suffix_trap(case: Case, pod_clique: PodClique) -> Cause | None:
         return None
     message = (
         f"{pod_clique.ref} is made from the template of clique {match} instead of {clique}, because the operator "
-        f"compares name endings and {match} comes first; {_way_out(case, clique, match)}"
+        f"compares name endings and {match} comes first"
     )
-    finding = refuse("GM-123", pod_clique.ref, POINTER_TEMPLATE_HASH_LABEL, message)
+    remedy = _way_out(case, clique, match)
+    finding = refuse("GM-123", pod_clique.ref, POINTER_TEMPLATE_HASH_LABEL, message, remedy)
     return Cause(finding, frozenset({templates[match], targets[match]}))
 
 
@@ -120,11 +122,13 @@ def _mnnvl(case: Case, pod_clique: PodClique) -> Cause | None:
         return None
     message = (
         f"{pod_clique.ref} runs GPUs under the annotation {_ANNOTATION_AUTO_MNNVL}=enabled: alpha.6 and alpha.7 "
-        "hash the claims that they inject, so this hash and those of its pods cannot be recomputed; upgrade to "
-        "alpha.8 first, which hashes as alpha.7 does and still injects the claims, and replace the pods that keep "
-        "such a hash (alpha.9 and later ignore the annotation: GM-305)"
+        "hash the claims that they inject, so this hash and those of its pods cannot be recomputed"
     )
-    finding = refuse("GM-126", pod_clique.ref, POINTER_TEMPLATE_HASH_LABEL, message)
+    remedy = (
+        "upgrade to alpha.8 first, which hashes as alpha.7 does and still injects the claims, and replace the pods "
+        "that keep such a hash (alpha.9 and later ignore the annotation: GM-305)"
+    )
+    finding = refuse("GM-126", pod_clique.ref, POINTER_TEMPLATE_HASH_LABEL, message, remedy)
     return Cause(finding, frozenset({pod_clique.template_hash or ""}))
 
 

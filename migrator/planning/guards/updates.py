@@ -53,12 +53,13 @@ def terminating(case: Case) -> Iterator[Finding]:
     tree = case.tree
     for item in (*tree.children, *tree.pod_gang_maps):
         if item.terminating:
-            to_do = _WAIT if case.old_is_left else "nothing old is left to replace, so it does not block the migration"
-            message = (
-                f"{item.ref} is being deleted, by an update, a scale-in or gang termination; {to_do}; if its node is "
-                "lost, delete its pods with --force, so that the deletion can end"
-            )
-            yield judge("GM-106", item.ref, _DELETION, message, refuses=case.old_is_left)
+            message = f"{item.ref} is being deleted, by an update, a scale-in or gang termination"
+            remedy = "if its node is lost, delete its pods with --force, so that the deletion can end"
+            if case.old_is_left:
+                remedy = f"{_WAIT}; {remedy}"
+            else:
+                message += "; nothing old is left to replace, so it does not block the migration"
+            yield judge("GM-106", item.ref, _DELETION, message, remedy, refuses=case.old_is_left)
     for pod_clique in tree.pod_cliques:
         for pod in pod_clique.pods:
             if pod.terminating:
@@ -83,14 +84,14 @@ def observed_generation(case: Case) -> Iterator[Finding]:
         observed = item.status.get("observedGeneration")
         if item.generation and (not isinstance(observed, int) or observed < item.generation):
             seen = f"generation {observed}" if isinstance(observed, int) else "no generation"
-            message = f"{item.ref}: the operator has seen {seen}, the newest generation is {item.generation}; {meaning}"
+            lag = f"{item.ref}: the operator has seen {seen}, the newest generation is {item.generation}"
             refuses = ambiguous and item.ref == tree.ref
-            if refuses:
-                message = (
-                    f"{message.partition('; ')[0]}; its hash may be a canonical operator's, or that of a legacy "
-                    f"operator which has not seen a reordered list yet; {_WAIT}"
-                )
-            yield judge("GM-105", item.ref, "/status/observedGeneration", message, refuses=refuses)
+            why = (
+                "its hash may be a canonical operator's, or that of a legacy operator which has not seen a reordered "
+                "list yet"
+            )
+            message, remedy = f"{lag}; {why if refuses else meaning}", _WAIT if refuses else ""
+            yield judge("GM-105", item.ref, "/status/observedGeneration", message, remedy, refuses=refuses)
 
 
 def conditions(case: Case) -> Iterator[Finding]:
@@ -112,9 +113,9 @@ def conditions(case: Case) -> Iterator[Finding]:
     if tree.pcs.status.get("currentRevision"):
         message = (
             f"{tree.ref} is managed by ControllerRevisions (status.currentRevision): such an operator adopts old "
-            "hashes by itself; upgrade without the migrator"
+            "hashes by itself"
         )
-        yield refuse("GM-120", tree.ref, "/status/currentRevision", message)
+        yield refuse("GM-120", tree.ref, "/status/currentRevision", message, "upgrade without the migrator")
 
 
 def _reported(case: Case, code: str, item: PodCliqueSet | PodCliqueScalingGroup, name: str) -> Iterator[Finding]:
@@ -131,12 +132,11 @@ def _update(case: Case, code: str, item: PodClique | PodCliqueScalingGroup, sele
 
 def _in_flight(case: Case, code: str, ref: Ref, field: str, what: str) -> Finding:
     """An update in flight. It refuses while something old is left to replace, because a migration would hide that."""
-    to_do = _WAIT
-    if not case.old_is_left:
-        on_delete = "updateStrategy is OnDelete, so it replaces no pod"
-        to_do = on_delete if case.tree.pcs.on_delete else "nothing old is left to replace"
-        to_do += ", and it does not block the migration"
-    return judge(code, ref, field, f"{ref}: {what}; {to_do}", refuses=case.old_is_left)
+    if case.old_is_left:
+        return refuse(code, ref, field, f"{ref}: {what}", _WAIT)
+    on_delete = "updateStrategy is OnDelete, so it replaces no pod"
+    why = on_delete if case.tree.pcs.on_delete else "nothing old is left to replace"
+    return warn(code, ref, field, f"{ref}: {what}; {why}, and it does not block the migration")
 
 
 def _first(status: Mapping[str, Any], holds: Callable[[Progress], bool]) -> str | None:

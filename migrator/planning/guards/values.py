@@ -32,9 +32,9 @@ def never_reconciled(case: Case) -> Iterator[Finding]:
     """
     pcs = case.tree.pcs
     if pcs.generation_hash is None:
-        message = f"{pcs.ref} has children, but no status.currentGenerationHash; let the running operator reconcile it"
-        refuses = case.old_is_left or not case.explained
-        yield judge("GM-104", pcs.ref, POINTER_SET_GENERATION, message, refuses=refuses)
+        message = f"{pcs.ref} has children, but no status.currentGenerationHash"
+        remedy, refuses = "let the running operator reconcile it", case.old_is_left or not case.explained
+        yield judge("GM-104", pcs.ref, POINTER_SET_GENERATION, message, remedy, refuses=refuses)
 
 
 def foreign(case: Case) -> Iterator[Finding]:
@@ -51,7 +51,7 @@ def foreign(case: Case) -> Iterator[Finding]:
             message = f"{holds}; no pod depends on it, so it stays as it is; the operator may correct it later"
             yield warn(code, stored.ref, stored.field, message)
         else:
-            yield refuse(code, stored.ref, stored.field, f"{holds}; {_REMEDY[code]}")
+            yield refuse(code, stored.ref, stored.field, holds, _REMEDY[code])
 
 
 def unknown_places(case: Case) -> Iterator[Finding]:
@@ -64,10 +64,11 @@ def unknown_places(case: Case) -> Iterator[Finding]:
         if seen.value in moving and near and not of_others:
             message = (
                 f"{seen.ref} holds {seen.value}, a hash of {tree.ref} under {case.source.name}, at {seen.field}, which "
-                "is not a known place: the migrator does not know where this operator keeps its hashes; report it, and "
-                "upgrade this set without the migrator"
+                "is not a known place: the migrator does not know where this operator keeps its hashes"
             )
-            yield refuse("GM-136", seen.ref, seen.field, message)
+            yield refuse(
+                "GM-136", seen.ref, seen.field, message, "report it, and upgrade this set without the migrator"
+            )
 
 
 def missing(case: Case) -> Iterator[Finding]:
@@ -76,8 +77,11 @@ def missing(case: Case) -> Iterator[Finding]:
         if pod_clique.terminating:
             continue
         if not pod_clique.template_hash:
-            message = f"{pod_clique.ref} has no label {LABEL_POD_TEMPLATE_HASH}: let the operator reconcile it"
-            yield refuse("GM-109", pod_clique.ref, POINTER_TEMPLATE_HASH_LABEL, message)
+            message, remedy = (
+                f"{pod_clique.ref} has no label {LABEL_POD_TEMPLATE_HASH}",
+                "let the operator reconcile it",
+            )
+            yield refuse("GM-109", pod_clique.ref, POINTER_TEMPLATE_HASH_LABEL, message, remedy)
         for pod in pod_clique.pods:
             if pod.template_hash or pod.terminating:
                 continue
@@ -85,8 +89,11 @@ def missing(case: Case) -> Iterator[Finding]:
             if case.tree.pcs.on_delete:
                 yield warn("GM-112", pod.ref, POINTER_TEMPLATE_HASH_LABEL, f"{lacks}; it is left alone")
             else:
-                why = "it is not a pod of this operator, or the label was removed; delete the pod or restore the label"
-                yield refuse("GM-111", pod.ref, POINTER_TEMPLATE_HASH_LABEL, f"{lacks}: {why}")
+                why, remedy = (
+                    "it is not a pod of this operator, or the label was removed",
+                    "delete the pod or restore the label",
+                )
+                yield refuse("GM-111", pod.ref, POINTER_TEMPLATE_HASH_LABEL, f"{lacks}: {why}", remedy)
 
 
 def leftovers(case: Case) -> Iterator[Finding]:

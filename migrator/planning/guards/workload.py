@@ -91,18 +91,18 @@ def gang_termination(case: Case) -> Iterator[Finding]:
             continue
         since = breached.get("lastTransitionTime")
         left = math.inf if case.now is None else _seconds_left(text, since, case.now)
-        message = f"{item.ref}: MinAvailableBreached is True since {since}"
+        message, remedy = f"{item.ref}: MinAvailableBreached is True since {since}", ""
         if left <= case.downtime:
             message += (
                 f", and its termination delay of {text} ends within the expected downtime of {case.downtime:.0f} s: "
-                "the next operator would delete the gang; bring its pods back first, or raise "
-                "spec.template.terminationDelay"
+                "the next operator would delete the gang"
             )
+            remedy = "bring its pods back first, or raise spec.template.terminationDelay"
         elif case.now is None:
-            message += f"; not checked: whether the termination delay of {text} ends during the downtime"
+            message += f", and its termination delay is {text}"
         else:
             message += f"; gang termination ends it in {left:.0f} s unless it recovers"
-        yield judge("GM-116", item.ref, "/status/conditions", message, refuses=left <= case.downtime)
+        yield judge("GM-116", item.ref, "/status/conditions", message, remedy, refuses=left <= case.downtime)
 
 
 def below_minimum(case: Case) -> Iterator[Finding]:

@@ -47,7 +47,7 @@ def test_a_wrong_source_is_one_line(source: str, target: str) -> None:
         (finding,) = tree.findings
         assert (finding.code, finding.severity, tree.state) == ("GM-135", Severity.REFUSAL, TreeState.REFUSED)
         assert "holds the hashes of legacy-1.34 (v0.1.0-alpha.4 to v0.1.0-alpha.9)" in finding.message
-        assert finding.message.endswith("leave out --from, or give --from legacy-1.34")
+        assert finding.remedy == "leave out --from, or give --from legacy-1.34"
         assert (tree.source, tree.changes, tree.blast.pods, tree.rest.pods) == (None, (), 6, 6)
     assert world.plan("v0.1.0-alpha.9", "v0.1.0-alpha.11").trees[1].findings == ()
 

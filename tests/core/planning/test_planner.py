@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from migrator.errors import InputError
-from migrator.planning.model import BlastRadius, Severity, TreeState
+from migrator.planning.model import BlastRadius, TreeState
 from migrator.planning.options import Selection
 from migrator.planning.planner import template_digest
 from tests.support.builders import DELETION, LABEL, LATER, World, clique, refusals, warnings
@@ -171,10 +171,8 @@ def test_orphans_are_said() -> None:
 def test_on_a_dump_what_needs_a_cluster_is_not_checked() -> None:
     """A dump says which guards could not be asked."""
     plan = World().grow().plan(is_cluster=False)
-    assert [(f.code, f.severity, "not checked" in f.message) for f in plan.findings] == [
-        ("GM-122", Severity.WARNING, True),
-        ("GM-202", Severity.WARNING, True),
-    ]
+    assert [unchecked.code for unchecked in plan.not_checked] == ["GM-116", "GM-122", "GM-202", "GM-205"]
+    assert plan.findings == ()
 
 
 def test_trees_may_have_different_sources() -> None:

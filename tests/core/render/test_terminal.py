@@ -10,7 +10,17 @@ from typing import Any
 import pytest
 
 from migrator.grove.model import Place, Ref, Tree
-from migrator.planning.model import BlastRadius, Change, Finding, Plan, SetHashes, Severity, TreePlan, TreeState
+from migrator.planning.model import (
+    BlastRadius,
+    Change,
+    Finding,
+    NotChecked,
+    Plan,
+    SetHashes,
+    Severity,
+    TreePlan,
+    TreeState,
+)
 from migrator.render import summary
 from migrator.render.findings import change_groups, grouped
 from migrator.render.terminal import plan_text, print_plan
@@ -55,7 +65,7 @@ def plan(*trees: TreePlan, findings: tuple[Finding, ...] = (), cluster: BlastRad
 
 def finding(severity: Severity, name: str = "demo", field: str | None = "/status/x", code: str = "GM-101") -> Finding:
     """A finding about a set."""
-    return Finding(code, severity, Ref("PodCliqueSet", "default", name), field, f"{name} is odd; do something")
+    return Finding(code, severity, Ref("PodCliqueSet", "default", name), field, f"{name} is odd", "do something")
 
 
 def drawn(made: Plan) -> str:
@@ -73,11 +83,11 @@ def flat(made: Plan) -> str:
 def test_json_has_exactly_the_keys_of_the_contract_in_its_order() -> None:
     """Scripts are written against these keys: none is missing, none is renamed, none is added in between."""
     document = summary.plan_json(plan(tree_plan("demo"), findings=(finding(Severity.WARNING),)))
-    assert list(document) == ["from", "to", "summary", "trees", "refusals", "warnings", "advisories"]
+    assert list(document) == ["from", "to", "summary", "trees", "refusals", "warnings", "notChecked", "advisories"]
     numbers = ["pods", "runningPods", "gpus"]
     assert list(document["trees"][0]) == ["namespace", "name", "from", "to", "state", *numbers, "changes"]
     assert list(document["trees"][0]["changes"][0]) == ["kind", "namespace", "name", "uid", "field", "old", "new"]
-    assert list(document["warnings"][0]) == ["code", "kind", "namespace", "name", "field", "message"]
+    assert list(document["warnings"][0]) == ["code", "kind", "namespace", "name", "field", "message", "remedy"]
 
 
 def test_json_counts_objects_and_only_pods_that_stay() -> None:
@@ -118,12 +128,12 @@ def test_json_arrays_are_sorted_by_namespace_name_kind_field() -> None:
 
 def test_json_says_null_for_what_is_absent() -> None:
     """A finding about no object has null in its places; a set that nothing explains has null as its source."""
-    odd = Finding("GM-122", Severity.WARNING, None, None, "not checked on a dump")
+    odd = Finding("GM-122", Severity.WARNING, None, None, "it runs")
     unexplained = TreePlan(tree("demo"), None, "legacy-1.35", TreeState.REFUSED)
     document = summary.plan_json(plan(unexplained, findings=(odd,)))
     assert document["trees"][0]["from"] is None
-    absent = dict.fromkeys(("kind", "namespace", "name", "field"))
-    assert document["warnings"] == [{"code": "GM-122", **absent, "message": "not checked on a dump"}]
+    absent = dict.fromkeys(("kind", "namespace", "name", "field", "remedy"))
+    assert document["warnings"] == [{"code": "GM-122", **absent, "message": "it runs"}]
 
 
 @pytest.mark.parametrize(
@@ -196,8 +206,8 @@ def test_lines_for_a_pipe_name_every_set_and_finding() -> None:
         ["default", "a-very-long-name-of-a-set-that-no-terminal-would-like", "migrate"],
         ["default", "b", "done"],
     ]
-    assert "refused: GM-101 PodCliqueSet default/demo /status/x: demo is odd; do something" in lines
-    assert "warning: GM-101 PodCliqueSet default/w /status/x: w is odd; do something" in lines
+    assert "refused: GM-101 PodCliqueSet default/demo /status/x: demo is odd. Do something" in lines
+    assert "warning: GM-101 PodCliqueSet default/w /status/x: w is odd. Do something" in lines
     assert "\x1b" not in plan_text(made)
 
 
@@ -264,7 +274,7 @@ def test_different_statements_of_one_code_keep_their_own_words_and_the_remedy_is
     """Values differ from object to object: the first few are shown each in its words, what to do stands once."""
     refs = [Ref("PodClique", "default", f"c-{index}") for index in range(6)]
     (group,) = grouped(
-        Finding("GM-109", Severity.REFUSAL, ref, "/metadata/labels/x", f"{ref} holds {ref.name}; wait for it")
+        Finding("GM-109", Severity.REFUSAL, ref, "/metadata/labels/x", f"{ref} holds {ref.name}", "wait for it")
         for ref in refs
     )
     assert group.refuses
@@ -283,15 +293,16 @@ def test_what_refuses_comes_before_what_warns_under_one_code() -> None:
     assert [(group.refuses, len(group.findings)) for group in made] == [(True, 1), (False, 2)]
 
 
-def test_a_finding_of_no_object_is_its_own_sentence() -> None:
-    """`not checked on a dump` must not stand under the title of a guard that it contradicts."""
-    said = "not checked on a dump: whether an operator runs"
-    findings = (Finding("GM-122", Severity.WARNING, None, None, said),)
-    text = drawn(plan(tree_plan("demo"), findings=findings))
-    assert f"GM-122 {said}\n" in text
-    assert "An operator is running" not in text
-    lines = plan_text(plan(tree_plan("demo"), findings=findings * 2))
-    assert f"warning: GM-122 {said} (1 more like it)" in lines
+def test_what_was_not_checked_is_a_note_and_no_warning() -> None:
+    """A guard that could not be judged must not stand under a title that says what was not found."""
+    made = replace(plan(tree_plan("demo")), not_checked=(NotChecked("GM-122", "whether an operator is running"),))
+    for text in (drawn(made), plan_text(made)):
+        assert "GM-122 is not checked: whether an operator is running\n" in text
+        assert "warning" not in text
+        assert "An operator is running" not in text
+    document = summary.plan_json(made)
+    assert document["warnings"] == []
+    assert document["notChecked"] == [{"code": "GM-122", "message": "whether an operator is running"}]
 
 
 def test_every_refused_set_has_its_codes_in_the_table() -> None:

@@ -75,7 +75,7 @@ def test_without_a_target_every_scheme_gets_a_row(invoke: Invoke) -> None:
     assert [target["scheme"] for target in found["targets"]] == ["legacy-1.33", "legacy-1.34", "legacy-1.35"]
     assert [target["summary"]["podsRecreatedWithoutMigration"] for target in found["targets"]] == [25, 0, 25]
     assert list(found) == ["from", "targets", "cluster", "time", "version"]
-    keys = ["scheme", "releases", "running", "summary", "refusals", "warnings", "advisories"]
+    keys = ["scheme", "releases", "running", "summary", "refusals", "warnings", "notChecked", "advisories"]
     assert {tuple(target) for target in found["targets"]} == {tuple(keys)}
     text = invoke("plan", "-f", DUMP).out
     assert text.splitlines()[2].split()[:2] == ["TARGET", "RELEASES"]

@@ -94,7 +94,7 @@ def test_a_cause_is_named_once(world: Callable[[], World], refused: list[Any], w
     """Each cause refuses once, in place of the values that follow from it."""
     found = [finding for finding in world().findings() if finding.code != "GM-115"]  # a renamed clique lacks pods
     assert (refusals(found), warnings(found)) == (refused, [])
-    assert any(words in finding.message for finding in found) or not refused
+    assert any(words in f"{finding.message}; {finding.remedy}" for finding in found) or not refused
 
 
 def test_templates_that_only_the_target_tells_apart_make_a_trap() -> None:

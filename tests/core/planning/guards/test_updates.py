@@ -82,7 +82,7 @@ def test_what_is_in_flight_refuses_while_something_old_is_left(
     world = World().grow(progress=stored, maps=of[0] == "PodGangMap").put(*of, field, value)
     (finding,) = world.findings()
     assert warnings([finding]) == [(code, of[1], field)]
-    assert words in finding.message
+    assert words in f"{finding.message}; {finding.remedy}"
     assert set(refusals(stray(world).findings())) == {STRAY, (code, of[1], field)}
 
 

@@ -151,7 +151,7 @@ def test_gang_termination_is_not_judged_without_a_clock() -> None:
     breached = condition("MinAvailableBreached", "True", NOW - timedelta(hours=9))
     (finding,) = World().grow().put(*CLIQUE, "/status/conditions", breached).findings(now=NOW, is_cluster=False)
     assert finding.severity is Severity.WARNING
-    assert "not checked" in finding.message
+    assert finding.message.endswith("and its termination delay is 4h0m0s")
 
 
 @pytest.mark.parametrize(
