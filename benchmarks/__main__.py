@@ -20,14 +20,14 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
 
-from benchmarks import dump, growth, hashing, instant, run, startup
+from benchmarks import dump, growth, hashing, run, startup
 from benchmarks.page import RESULTS, figures
 from benchmarks.rows import Row
 from testbed.go_programs import GoProgramError, go
 
-PARTS: Final = ("startup", "hashing", "growth", "dump", "instant", "run")
+PARTS: Final = ("startup", "hashing", "growth", "dump", "run")
 #: The parts whose figures are made from more, and what that is called in the JSON.
-_DETAILS: Final = {"growth": "growth", "instant": "instant", "run": "passes"}
+_DETAILS: Final = {"growth": "growth", "run": "passes"}
 _PODS: Final = 1_000
 _MIGRATOR: Final = Path(__file__).resolve().parents[1] / "migrator"
 
@@ -68,14 +68,13 @@ def _measure(parts: Sequence[str], pods: int) -> tuple[list[Row], dict[str, Any]
     compileall.compile_dir(_MIGRATOR, quiet=1)  # as installed; where Python writes no bytecode, each start would do it
     rows: list[Row] = []
     left_out = {part: "it was not asked for" for part in PARTS if part not in parts}
-    raw: dict[str, Any] = {"leftOut": left_out, "seconds of": {}, "growth": [], "instant": [], "passes": []}
+    raw: dict[str, Any] = {"leftOut": left_out, "seconds of": {}, "growth": [], "passes": []}
     failed = False
     measured: dict[str, Callable[[], tuple[list[Row], Sequence[Any]]]] = {
         "startup": lambda: (startup.measure(), ()),
         "hashing": lambda: (hashing.measure(), ()),
         "growth": lambda: growth.measure(growth.sizes(pods)),
         "dump": lambda: (dump.measure(_DUMPED * pods), ()),
-        "instant": instant.measure,
         "run": lambda: run.measure(pods),
     }
     for part in sorted({*parts}, key=PARTS.index):

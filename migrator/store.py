@@ -17,18 +17,17 @@ from migrator.resources import Op, Resource
 K = TypeVar("K")
 T = TypeVar("T")
 
-#: A function that gets each object of a list, and its JSON text if it came as JSON.
-Look = Callable[[JSONObject, bytes | None], None]
+#: A function that gets each object of a list.
+Look = Callable[[JSONObject], None]
 
 FIELD_MANAGER: Final = "grove-migrator"
-PAGE_SIZE: Final = 200  # the server makes the next page while one is parsed, so small pages are faster
+PAGE_SIZE: Final = 200
 
 #: The longest time, in seconds, that one write may be under way. A run that takes over our Lease waits that long.
 LONGEST_WRITE: Final = 10.0
 
-#: How many patches of a stream may be under way: at first, and at most if the user names no other number.
-FIRST_CONCURRENCY: Final = 8
-MAX_CONCURRENCY: Final = 32
+#: How many patches of a stream may be under way, if the user names no other number.
+CONCURRENCY: Final = 16
 
 
 class DryRun(StrEnum):
@@ -47,16 +46,6 @@ class Write(NamedTuple):
     name: str
     ops: tuple[Op, ...]
     subresource: str = ""
-
-
-class Listing(NamedTuple):
-    """Which objects to list: all of a kind, or those of a namespace or with these labels or fields."""
-
-    resource: Resource
-    namespace: str | None = None
-    label_selector: str | None = None
-    field_selector: str | None = None
-    metadata_only: bool = False
 
 
 class Deadline:
@@ -110,13 +99,11 @@ class Store(Protocol):
         field_selector: str | None = None,
         metadata_only: bool = False,
         look: Look | None = None,
-        prefetch: Listing | None = None,
     ) -> tuple[T, ...]:
         """Read every object of a kind, in all namespaces unless one is given, in pages of one snapshot.
 
         ``project`` is applied to each object at once, so that only one page is held in full; ``look`` gets each object
-        after that. ``prefetch`` is the list that follows: a cluster may be asked for it meanwhile. Raises
-        :class:`~migrator.errors.NotFound` if the CRD is not installed.
+        after that. Raises :class:`~migrator.errors.NotFound` if the CRD is not installed.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""The Go programs of the benchmarks: a client that sends recorded patches, and a server that answers at once."""
+"""The Go program of the benchmarks: a client that sends recorded patches."""
 
 from __future__ import annotations
 
@@ -10,4 +10,3 @@ from testbed.go_programs import GoProgram
 _HERE: Final = Path(__file__).resolve().parent
 
 PATCHER: Final = GoProgram("patcher", _HERE / "patcher")
-ANSWERER: Final = GoProgram("answerer", _HERE / "answerer")

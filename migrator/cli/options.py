@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
@@ -33,19 +32,6 @@ class Choice(click.Choice):  # type: ignore[type-arg] # generic in newer Clicks 
             return super().convert(value, param, ctx)
         except click.BadParameter as error:
             self.fail(f"{error.message}{suggestion(str(value), self.choices)}", param, ctx)
-
-
-class Rate(click.ParamType):  # type: ignore[type-arg] # generic in newer Clicks only
-    """How many times a second."""
-
-    name = "rate"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:  # noqa: ANN401
-        """A number above 0; a usage error for any other, and for what is not finite."""
-        rate = click.FLOAT.convert(value, param, ctx)
-        if not 0 < rate < math.inf:
-            self.fail(f"{value} is not a number above 0", param, ctx)
-        return rate
 
 
 class Seconds(click.ParamType):  # type: ignore[type-arg] # generic in newer Clicks only
@@ -159,10 +145,10 @@ def complete_context(ctx: click.Context, _param: click.Parameter, incomplete: st
     """Shell completion: the contexts of the kubeconfig that begin like this; none where it cannot be read."""
     import yaml  # noqa: PLC0415 - only completion needs it
 
-    from migrator.stores.kube import contexts  # noqa: PLC0415
+    from migrator.stores.kube.kubeconfig import Kubeconfig  # noqa: PLC0415
 
     try:
-        known = contexts.names(contexts.files(ctx.params.get("kubeconfig")))
+        known = Kubeconfig.read(ctx.params.get("kubeconfig")).contexts
     except (UsageError, OSError, ValueError, yaml.YAMLError, AttributeError, KeyError, TypeError):
         return []
     return [name for name in known if name.startswith(incomplete)]

@@ -34,7 +34,6 @@ def main(
     out: str | None,
     dry_run: str,
     timeout: float | None,
-    qps: float | None,
     concurrency: int | None,
     yes: bool,
     form: str,
@@ -54,7 +53,7 @@ def main(
             options = _options(names, cluster, **given)
             context = wiring.context(shown.stream, stop, timeout or None, concurrency=concurrency)
             if dump is None:
-                store = wiring.connect(cluster, dry_run=mode, qps=qps, deadline=context.deadline)
+                store = wiring.connect(cluster, dry_run=mode, deadline=context.deadline)
                 _announce(store, options, context, shown, cluster, yes=yes)
             with shown:
                 if store is not None:

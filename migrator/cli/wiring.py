@@ -25,9 +25,9 @@ from migrator.run import operator, record
 from migrator.run.context import Context
 from migrator.run.leases import monotonic
 from migrator.selectors import matches_labels
-from migrator.store import MAX_CONCURRENCY, Deadline, DryRun, Store
+from migrator.store import CONCURRENCY, Deadline, DryRun, Store
 from migrator.stores.dump.store import DumpStore
-from migrator.stores.kube import contexts
+from migrator.stores.kube import kubeconfig
 
 #: The operator's namespace in Grove's documentation. The record is looked for there if no operator is found.
 DEFAULT_NAMESPACE: Final = "grove-system"
@@ -47,7 +47,7 @@ def connect(cluster: ClusterFlags, **options: Any) -> Store:  # noqa: ANN401 - t
 
 def context_of(cluster: ClusterFlags) -> str | None:
     """The kubeconfig context that is used; ``None`` without a kubeconfig, as in a pod."""
-    return contexts.chosen(cluster.kubeconfig, cluster.context)
+    return kubeconfig.chosen(cluster.kubeconfig, cluster.context)
 
 
 def open_store(cluster: ClusterFlags, *dumps: str, dry_run: DryRun) -> Store:
@@ -84,7 +84,7 @@ def context(
         log=log.configure(stream, run_id=run_id, level=asked.level, form=asked.log_format, known=asked.shown),
         stop=stop,
         deadline=Deadline(monotonic, timeout),
-        concurrency=concurrency or MAX_CONCURRENCY,
+        concurrency=concurrency or CONCURRENCY,
         namespace=own_namespace(),
     )
 

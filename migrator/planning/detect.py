@@ -9,10 +9,8 @@ import hashlib
 import marshal
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
-from itertools import islice
 from typing import Any, Final
 
 from migrator.errors import DecodeError, InputError
@@ -24,9 +22,6 @@ from migrator.planning.model import SetHashes
 from migrator.planning.options import Direction
 
 HashesUnder = Callable[[Scheme], SetHashes]
-
-#: So many sets are hashed while the server makes one page of a list; with more, the page would wait.
-_AHEAD: Final = 100
 
 #: The hashes of the specs that were met, by their content. Only speed depends on it.
 _HASHES: Final[dict[bytes, dict[Scheme, SetHashes]]] = {}
@@ -49,19 +44,6 @@ def hashes_of(pcs: PodCliqueSet) -> HashesUnder:
         return known[scheme]
 
     return under
-
-
-def hash_ahead(sets: Iterable[PodCliqueSet], way: Direction) -> None:
-    """Compute the target's hashes, of as many sets as there is time for, so that the detection finds them.
-
-    Nothing is done where the target depends on what a set holds. What cannot be hashed is left to the plan, which
-    raises.
-    """
-    if len(way.targets) > 1:
-        return
-    for pcs in islice(sets, _AHEAD):
-        with suppress(InputError):
-            hashes_of(pcs)(way.targets[0])
 
 
 def _known(spec: Mapping[str, Any]) -> dict[Scheme, SetHashes]:

@@ -14,7 +14,7 @@ from migrator.planning.images import is_target
 from migrator.planning.model import Plan
 from migrator.planning.options import Direction, PlanOptions, direction
 from migrator.run.operator import Operator, OperatorFlags
-from migrator.store import MAX_CONCURRENCY, Deadline
+from migrator.store import CONCURRENCY, Deadline
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Context:
     log: structlog.typing.FilteringBoundLogger
     stop: threading.Event  # set by SIGTERM
     deadline: Deadline  # the run's, shared with its store
-    concurrency: int = MAX_CONCURRENCY  # patches under way
+    concurrency: int = CONCURRENCY  # patches under way
     namespace: str | None = None  # of our pod, if we run in one
     threads: bool = True
     beats: list[Callable[[], object]] = field(default_factory=list)  # to be called often where there are no threads

@@ -12,7 +12,7 @@ from migrator.gc_paused import gc_paused
 from migrator.grove.model import Snapshot, Tree
 from migrator.grove.places import stored_hashes
 from migrator.hashing import schemes
-from migrator.planning.detect import Pair, hash_ahead
+from migrator.planning.detect import Pair
 from migrator.planning.guards.base import refuse
 from migrator.planning.images import other_digest, release_in
 from migrator.planning.model import Change, Finding, Plan, Severity, Table, TreePlan, TreeState
@@ -272,7 +272,7 @@ class Observation:
 def read_sets(store: Store, seen: Observation, context: Context) -> Observation:
     """Read the sets, and judge them by the guards or, after a write, by the tables; raises what the store raises."""
     options, recorded, way = seen.options, seen.recorded, seen.options.way
-    snapshot = take(store, sets_read=lambda sets: hash_ahead(sets, way))
+    snapshot = take(store)
     plan, remains = Plan(options.plan.source, options.plan.target, ()), False
     with gc_paused():
         tables = {uid: table for uid, table in recorded.of_open_run().items() if is_of(table, way)}

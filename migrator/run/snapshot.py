@@ -2,37 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeVar
 
 from migrator import resources
 from migrator.errors import NotAuthorised, NotFound
 from migrator.exact_json import JSONObject
-from migrator.gc_paused import gc_paused
 from migrator.grove import parsing, sweep
-from migrator.grove.model import LABEL_MANAGED_BY, MANAGED_BY_GROVE, Pod, PodCliqueSet, Snapshot
+from migrator.grove.model import LABEL_MANAGED_BY, MANAGED_BY_GROVE, Pod, Snapshot
 from migrator.grove.trees import Objects, build, check_complete, lacking
 from migrator.resources import Resource
-from migrator.store import Listing, Store
+from migrator.store import Look, Store
 
 T = TypeVar("T")
-SetsRead: TypeAlias = Callable[[Sequence[PodCliqueSet]], None]
 
 _MANAGED: Final = f"{LABEL_MANAGED_BY}={MANAGED_BY_GROVE}"
 
-#: What is read after each kind; every other kind of Grove is read last, for its strings only.
-_NEXT: Final = dict(pairwise(resources.HOLDERS))
 
-
-def take(
-    store: Store, *, phases: bool = False, namespace: str | None = None, sets_read: SetsRead = lambda _sets: None
-) -> Snapshot:
+def take(store: Store, *, phases: bool = False, namespace: str | None = None) -> Snapshot:
     """List each kind once, in the whole cluster, and join the objects.
 
     If the whole cluster may not be read, only the ``namespace`` is, if one is given; the snapshot names it.
-    ``sets_read`` gets the PodCliqueSets while the server makes the list of PodCliques.
 
     No Grove CRDs means no trees. A kind that holds no known hash and may not be listed is named in ``unlisted``. Any
     other failure to read is raised: an API outage must never look like "no pods". With ``phases`` two more
@@ -40,20 +31,18 @@ def take(
     sets must have.
     """
     try:
-        return _take(store, sets_read, phases=phases)
+        return _take(store, phases=phases)
     except NotAuthorised:
         if namespace is None:
             raise
-        return replace(_take(store, sets_read, phases=phases, only=namespace), only=namespace)
+        return replace(_take(store, phases=phases, only=namespace), only=namespace)
 
 
-def _take(store: Store, sets_read: SetsRead, *, phases: bool, only: str | None = None) -> Snapshot:
+def _take(store: Store, *, phases: bool, only: str | None = None) -> Snapshot:
     swept, unlisted = sweep.Sweep(), list[str]()
 
     def read(resource: Resource, project: Callable[[JSONObject], T]) -> tuple[T, ...]:
-        wanted, following = _listing(resource, only), _NEXT.get(resource)
-        prefetch = _listing(following, only) if following is not None else None
-        return store.list(**wanted._asdict(), project=project, look=swept.look, prefetch=prefetch)
+        return _list(store, resource, project, only, look=swept.look)
 
     def if_there(resource: Resource, project: Callable[[JSONObject], T]) -> tuple[T, ...]:
         try:
@@ -76,8 +65,6 @@ def _take(store: Store, sets_read: SetsRead, *, phases: bool, only: str | None =
     groups = read(resources.POD_CLIQUE_SCALING_GROUPS, parsing.scaling_group)
     # If there are maps, PodGangs hold a hash that the migration rewrites; else only their strings are searched.
     gangs = (if_there if gang_maps else if_allowed)(resources.POD_GANGS, parsing.pod_gang)
-    with gc_paused():
-        sets_read(sets)
     objects = Objects(
         sets=sets,
         groups=groups,
@@ -97,17 +84,34 @@ def _take(store: Store, sets_read: SetsRead, *, phases: bool, only: str | None =
     return snapshot
 
 
-def _listing(resource: Resource, only: str | None, fields: str | None = None) -> Listing:
+def _list(
+    store: Store,
+    resource: Resource,
+    project: Callable[[JSONObject], T],
+    only: str | None,
+    *,
+    fields: str | None = None,
+    look: Look | None = None,
+) -> tuple[T, ...]:
+    """The objects of a kind; of pods the metadata."""
     is_pods = resource == resources.PODS
-    return Listing(resource, only if resource.namespaced else None, _MANAGED if is_pods else None, fields, is_pods)
+    return store.list(
+        resource,
+        project,
+        namespace=only if resource.namespaced else None,
+        label_selector=_MANAGED if is_pods else None,
+        field_selector=fields,
+        metadata_only=is_pods,
+        look=look,
+    )
 
 
 def _with_phases(store: Store, pods: tuple[Pod, ...], only: str | None) -> tuple[Pod, ...]:
     """The pods, with a phase for those that do not run: one that is not pending has ended."""
 
     def uids(phase: str) -> set[str]:
-        wanted = _listing(resources.PODS, only, f"status.phase{phase}")
-        return set(store.list(**wanted._asdict(), project=lambda raw: str(raw["metadata"].get("uid"))))
+        fields = f"status.phase{phase}"
+        return set(_list(store, resources.PODS, lambda raw: str(raw["metadata"].get("uid")), only, fields=fields))
 
     idle, pending = uids("!=Running"), uids("=Pending")
     return tuple(

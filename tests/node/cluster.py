@@ -32,7 +32,7 @@ JOB: Final = "grove-migrator"
 #: Nobody binds pods of the sets: they are as an operator leaves them, and no container of theirs runs.
 SCHEDULER: Final = "nobody"
 #: So that a run can be caught among its writes.
-SLOW: Final = ("--qps=15",)
+SLOW: Final = ("--concurrency=1",)
 _OPERATOR: Final = "example.test/grove-operator"
 # Pods of the sets are on nodes that do not exist; the collector would delete them.
 _CONTROLLERS: Final = "*,-pod-garbage-collector-controller"

@@ -22,7 +22,7 @@ from tests.oracle.operator_build import Program, built
 pytestmark = [pytest.mark.node, pytest.mark.timeout(600)]
 
 REPLICAS = 2
-SLOW = ("--set", "grove-migrator.extraArguments={--qps=15}")  # so that a run can be caught among its writes
+SLOW = ("--set", "grove-migrator.extraArguments={--concurrency=1}")  # so that a run can be caught among its writes
 
 
 @pytest.fixture

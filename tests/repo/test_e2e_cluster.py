@@ -130,7 +130,7 @@ def test_the_job_is_the_manifest_with_another_image_and_target() -> None:
     ]
 
 
-@pytest.mark.parametrize("more", [(), ("--stop-operator", "--qps", "8")])
+@pytest.mark.parametrize("more", [(), ("--stop-operator", "--concurrency", "8")])
 def test_a_run_with_flags_that_the_job_has_not_is_refused(tmp_path: Path, more: tuple[str, ...]) -> None:
     """No test can believe that the Job ran with flags that it did not have."""
     recorder = Recorder()

@@ -12,14 +12,11 @@ from typing import Any, Self
 
 import pytest
 
-from migrator.errors import InputError, Interrupted, Refused, VerificationFailed
-from migrator.hashing import schemes
-from migrator.hashing.podcliqueset import SetHasher
-from migrator.hashing.schemes import Scheme
-from migrator.planning import detect, patches
+from migrator.errors import Interrupted, Refused, VerificationFailed
+from migrator.planning import patches
 from migrator.planning.options import PlanOptions, Selection
 from migrator.planning.patches import Patch
-from migrator.resources import POD_CLIQUE_SETS, POD_CLIQUES, Op
+from migrator.resources import POD_CLIQUE_SETS, Op
 from migrator.run import loop
 from migrator.run.context import Context, RunOptions
 from migrator.run.decisions import RecordState
@@ -53,37 +50,6 @@ def test_it_finds_what_the_run_finds_and_writes_nothing() -> None:
     assert loop.run(site.store, OPTIONS, context()).patches == 43
     after = look_ahead(site.store, OPTIONS, context())
     assert ([*after.patches], after.continues, after.writes) == ([], False, False)
-
-
-@pytest.mark.parametrize(("to", "early"), [(NEW, True), ("canonical", False)])
-def test_sets_are_hashed_before_the_pod_cliques_are_read(
-    to: str,
-    early: bool,  # noqa: FBT001 - a case
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """One target's hashes are computed while the server makes the list of PodCliques, and the plan finds them."""
-    site, hashed, under = Site(), list[object](), SetHasher.under
-    monkeypatch.setattr(detect, "_HASHES", {})
-    monkeypatch.setattr(SetHasher, "under", lambda hasher, scheme: (hashed.append(scheme), under(hasher, scheme))[1])
-    site.store.before.append(lambda request: hashed.append(request.resource) if request.verb == "list" else None)
-    ahead = look_ahead(site.store, replace(OPTIONS, plan=PlanOptions(target=to)), context())
-    began = hashed.index(POD_CLIQUES)
-    before = [scheme for scheme in hashed[:began] if isinstance(scheme, Scheme)]
-    assert before == [schemes.resolve(NEW)] * len(ahead.plan.trees) * early
-    assert not {*before} & {*hashed[began:]}
-
-
-def test_what_go_cannot_decode_is_left_to_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A set that cannot be hashed ends neither the hashing of the others nor the reading; the plan names it."""
-    site = Site()
-    broken, *others = site.store.everything(POD_CLIQUE_SETS)
-    broken["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["hostNetwork"] = "no boolean"
-    site.store.put(broken)
-    monkeypatch.setattr(detect, "_HASHES", {})
-    with pytest.raises(InputError, match="is not of type bool"):
-        look_ahead(site.store, OPTIONS, context())
-    assert ("list", POD_CLIQUES) in [(request.verb, request.resource) for request in site.store.requests]
-    assert sum(map(bool, detect._HASHES.values())) == len(others)
 
 
 def test_a_run_never_holds_all_patches(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,6 @@ from kubernetes.client import ApiClient, Configuration
 from migrator import exact_json
 from migrator.resources import Op
 from migrator.store import Deadline, DryRun
-from migrator.stores.kube.retry import RateLimit
 from migrator.stores.kube.store import KubeStore
 from migrator.stores.kube.transport import Timing, Transport
 
@@ -33,6 +32,7 @@ class Seen:
     query: dict[str, str]
     headers: dict[str, str]
     body: Any
+    client: tuple[str, int]  # the connection that it came over
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,8 @@ class FakeApi:
                 text = self.rfile.read(length)
                 parts = urlsplit(self.path)
                 query, body = dict(parse_qsl(parts.query)), exact_json.loads(text) if text else None
-                step = api._next(Seen(self.command, self.path, parts.path, query, dict(self.headers.items()), body))
+                headers, client = dict(self.headers.items()), self.client_address
+                step = api._next(Seen(self.command, self.path, parts.path, query, headers, body, client))
                 if step is Hang:
                     api._released.wait()
                     self.close_connection = True
@@ -184,8 +185,8 @@ def store_on(
     time: FakeTime | None = None,
     request_timeout: float = 15.0,
     dry_run: DryRun = DryRun.NONE,
-    qps: float | None = None,
     deadline: Deadline | None = None,
+    renew: Callable[[], None] = lambda: None,
 ) -> KubeStore:
     """A store on that server whose waits take no time."""
     time = time or FakeTime()
@@ -194,7 +195,7 @@ def store_on(
     transport = Transport(
         ApiClient(configuration),
         request_timeout=request_timeout,
-        limit=RateLimit(qps, clock=time) if qps else None,
+        renew=renew,
         deadline=deadline,
         timing=Timing(clock=time, sleep=time.sleep, chance=lambda: 0.5),
     )

@@ -21,7 +21,7 @@ from migrator.errors import AlreadyExists, Conflict, LeaseLost, MigratorError, N
 from migrator.exact_json import JSONObject
 from migrator.resources import Op, Resource
 from migrator.selectors import matches_labels
-from migrator.store import DryRun, Listing, Look, Write, in_turn
+from migrator.store import DryRun, Look, Write, in_turn
 from tests.support.memory_objects import RESOURCES, SELF_SUBJECT_REVIEWS, Objects, copied, epoch
 from tests.support.server_patch import apply_ops, patched, validate
 
@@ -136,7 +136,6 @@ class MemoryStore(Objects):
         field_selector: str | None = None,
         metadata_only: bool = False,
         look: Look | None = None,
-        prefetch: Listing | None = None,  # noqa: ARG002 - it is in memory already
     ) -> tuple[T, ...]:
         """See :meth:`migrator.store.Store.list`."""
         with self._sent(Request("list", resource, namespace or "", "")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 from pathlib import Path
@@ -129,10 +130,11 @@ def test_an_upgrade_with_the_authorizer_on_switches_it_off_first(pair: Pair, tmp
 
 def _kill_in_mid_run(lab: Lab, before: Photo, target: Build) -> None:
     """Run slowly, and kill the run without warning once it has written to a third of the pods."""
-    command = lab.command("run", *target.target, "--stop-operator", "--qps", "8")
+    command = lab.command("run", *target.target, "--stop-operator", "--concurrency", "1")
+    slowly = {**os.environ, "PYTHONPATH": str(ROOT / "tests/support/slow_network"), "PATCH_DELAY": "0.12"}
     log = lab.control_plane.directory / "killed-run.txt"
     with log.open("wb") as output:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output)
+        process = subprocess.Popen(command, cwd=ROOT, env=slowly, stdout=output, stderr=output)
         try:
             eventually(
                 lambda: process.poll() is not None or _written(lab.photo(), before) >= len(before.pods()) // 3,

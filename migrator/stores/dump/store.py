@@ -18,7 +18,7 @@ from migrator.exact_json import JSONObject
 from migrator.grove.sweep import hashes_in
 from migrator.resources import DEFAULT_NAMESPACE, HOLDERS, POD_CLIQUES, PODS, Op, Resource
 from migrator.selectors import matches_labels
-from migrator.store import DryRun, Listing, Look, Write, in_turn
+from migrator.store import DryRun, Look, Write, in_turn
 from migrator.stores.dump.file import STDIO, DumpFile
 from migrator.stores.dump.patching import replaced_strings
 from migrator.stores.json_stream import Path
@@ -159,7 +159,6 @@ class DumpStore:
         field_selector: str | None = None,  # noqa: ARG002 - what it asks for is in the object
         metadata_only: bool = False,  # noqa: ARG002 - a file is in memory already
         look: Look | None = None,
-        prefetch: Listing | None = None,  # noqa: ARG002 - it is in memory already
     ) -> tuple[T, ...]:
         """See :meth:`migrator.store.Store.list`; a kind without objects in the dump is an empty list."""
         found = (entry.current for (home, _), entry in self._held(resource).items() if namespace in {None, home})
@@ -168,7 +167,7 @@ class DumpStore:
             if matches_labels(label_selector, _labels(raw)):
                 items.append(project(raw))
                 if look is not None:
-                    look(raw, None)
+                    look(raw)
         return tuple(items)
 
     def kinds(self, group: str) -> tuple[Resource, ...]:

@@ -4,40 +4,171 @@ from __future__ import annotations
 
 import difflib
 import logging
+import math
 import os
 import re
 import ssl
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import yaml
-from kubernetes import config
-from kubernetes.client import ApiClient, Configuration
-from kubernetes.config import ConfigException
-from urllib3.exceptions import LocationValueError
-from urllib3.util.ssl_ import create_urllib3_context
 
 from migrator.errors import NotAuthorised, UsageError
-from migrator.stores.kube import contexts
+
+if TYPE_CHECKING:  # the client takes 0.2 s to import, and the names of contexts do not need it
+    from kubernetes.client import ApiClient, Configuration
+
+DEFAULT: Final = "~/.kube/config"
+
+#: So many connections are kept open: more than anybody asks for with ``--concurrency``.
+_CONNECTIONS: Final = 256
+
+#: For how long, in seconds, credentials are taken for fresh: asking the official client for them at every request costs
+#: more than the request, and it renews them minutes before they end.
+_FRESH: Final = 1.0
 
 
-def api_client(kubeconfig: str | None, context: str | None) -> ApiClient:
-    """A client whose pool makes connections to the cluster; nothing is sent yet.
+@dataclass(frozen=True, slots=True)
+class Kubeconfig:
+    """The contents of the kubeconfig files, in the order in which kubectl reads them."""
+
+    files: Sequence[str]
+    documents: Sequence[Any]
+
+    @classmethod
+    def read(cls, flag: str | None) -> Kubeconfig:
+        """The files of ``--kubeconfig``, else of ``$KUBECONFIG``, else ``~/.kube/config``.
+
+        As with kubectl, missing files are skipped, except for the one that the flag names. Raises ``UsageError`` for
+        that one, and for files that cannot be read.
+        """
+        if flag is not None and not _is_file(flag):
+            raise UsageError(f"kubeconfig {flag} does not exist or is not a file")
+        paths = [flag] if flag is not None else (os.environ.get("KUBECONFIG") or DEFAULT).split(os.pathsep)
+        files = [path for path in paths if path and _is_file(path)]
+        try:
+            texts = [Path(path).expanduser().read_text(encoding="utf-8") for path in files]
+            return cls(files, [yaml.safe_load(text) for text in texts])
+        except yaml.YAMLError as error:
+            raise UsageError(f"kubeconfig {', '.join(files)} cannot be used: it is not YAML") from error
+        except (OSError, ValueError) as error:
+            raise UsageError(f"kubeconfig {', '.join(files)} cannot be read: {_first_line(error)}") from error
+
+    @property
+    def contexts(self) -> list[str]:
+        """The names of all contexts."""
+        return [str(entry["name"]) for entry in self._entries("contexts")]
+
+    @property
+    def current(self) -> str | None:
+        """The context of the first file that names one, as with kubectl; the client would take the last file's.
+
+        Kubernetes: ``client-go/tools/clientcmd/loader.go:ClientConfigLoadingRules.Load``.
+        """
+        named = (document.get("current-context") for document in self.documents if isinstance(document, dict))
+        return next((str(name) for name in named if name), None)
+
+    def chosen(self, context: str | None) -> str:
+        """The context to use; raises ``UsageError`` if there is none, or if it lacks what the client needs."""
+        files, contexts = ", ".join(self.files), self.contexts
+        name, known = context or self.current, ", ".join(contexts) or "none"
+        if name is None:
+            raise UsageError(f"kubeconfig {files} has no current context; choose one with --context: {known}")
+        entry = self._entry("contexts", "context", name)
+        if entry is None:
+            close = difflib.get_close_matches(name, contexts, 1)
+            hint = f"did you mean {close[0]}?" if close else f"known are {known}"
+            raise UsageError(f"context {name} is not in kubeconfig {files}; {hint}")
+        cluster, user = entry.get("cluster"), entry.get("user")
+        if self._entry("clusters", "cluster", cluster) is None:
+            raise UsageError(f"context {name} names the cluster {cluster}, which is not in kubeconfig {files}")
+        identity = self._entry("users", "user", user) if user else {}
+        if identity is None:
+            raise UsageError(f"context {name} names the user {user}, which is not in kubeconfig {files}")
+        # The client would ignore these fields, and so keep permissions that they give up.
+        field = next((field for field in ("as", "as-uid", "as-groups", "as-user-extra") if identity.get(field)), None)
+        if field:
+            raise UsageError(
+                f"kubeconfig {files}: the user of context {name} acts as another by `{field}`, which is not "
+                "supported: choose a context whose user has credentials of its own"
+            )
+        return name
+
+    def plugin(self, context: str) -> str | None:
+        """The program that a context's user gets credentials from."""
+        entry = self._entry("contexts", "context", context) or {}
+        user = self._entry("users", "user", entry.get("user")) or {}
+        return (user.get("exec") or {}).get("command")
+
+    def _entry(self, key: str, kind: str, name: Any) -> dict[str, Any] | None:  # noqa: ANN401 - any YAML
+        return next((entry[kind] or {} for entry in self._entries(key) if entry["name"] == name), None)
+
+    def _entries(self, key: str) -> list[Any]:
+        return [entry for document in self.documents if document for entry in document.get(key) or ()]
+
+
+class Credentials:
+    """The credentials of a client, which threads share; ``renew`` reads them anew."""
+
+    def __init__(self, configuration: Configuration, renew: Callable[[], None], clock: Callable[[], float]) -> None:
+        self._configuration = configuration
+        self._renew = renew
+        self._clock = clock
+        self._lock = threading.Lock()  # a credential plugin must not be started by every thread at once
+        self._headers: Mapping[str, str] = {}
+        self._asked = -math.inf
+        self._expired = False
+
+    def headers(self, what: str) -> Mapping[str, str]:
+        """The headers that sign a request, which ``what`` names; raises ``NotAuthorised`` without any."""
+        from kubernetes.config import ConfigException  # noqa: PLC0415 - see above
+
+        with self._lock:
+            if self._clock() - self._asked < _FRESH:
+                return self._headers
+            try:
+                if self._expired:
+                    self._renew()
+                settings: Iterable[Any] = self._configuration.auth_settings().values()
+            except (UsageError, ConfigException, OSError) as error:
+                raise NotAuthorised(f"{what}: the credentials cannot be renewed: {_first_line(error)}") from error
+            # A file with a token may end with a line break, which client-go strips too.
+            headers = {setting["key"]: setting["value"].strip() for setting in settings}
+            if not all(value.isascii() and value.isprintable() for value in headers.values()):
+                raise NotAuthorised(  # which is not quoted: a token could be in it
+                    f"{what}: the credentials cannot be sent: the token has a line break, or a character other than "
+                    "printable ASCII; correct it in the kubeconfig, or where its credential plugin gets it"
+                )
+            self._headers, self._asked, self._expired = headers, self._clock(), False
+            return headers
+
+    def expire(self) -> None:
+        """Read the credentials anew before the next request: the API server did not accept these."""
+        self._asked, self._expired = -math.inf, True
+
+
+def chosen(flag: str | None, context: str | None) -> str | None:
+    """The context that is used; ``None`` without a kubeconfig, as in a pod, and if none is chosen in it."""
+    return context or Kubeconfig.read(flag).current
+
+
+def api_client(flag: str | None, context: str | None) -> tuple[ApiClient, Callable[[], None]]:
+    """A client whose pool makes connections to the cluster, and what reads its credentials anew; nothing is sent yet.
 
     The configuration is that of ``--kubeconfig``, else ``$KUBECONFIG``, else ``~/.kube/config``, else the pod's
-    that we run in. Raises :class:`~migrator.errors.UsageError` where none of them is usable, and
-    :class:`~migrator.errors.NotAuthorised` where a credential plugin fails.
+    that we run in. Raises :class:`~migrator.errors.UsageError` if none of them is usable, and
+    :class:`~migrator.errors.NotAuthorised` if a credential plugin fails.
     """
+    from kubernetes.client import ApiClient, Configuration  # noqa: PLC0415 - see above
+    from urllib3.exceptions import LocationValueError  # noqa: PLC0415
+
     configuration = Configuration()
-    files = contexts.files(kubeconfig)
-    if files:
-        _load_files(files, context, configuration)
-    elif context is not None:
-        raise UsageError(
-            f"context {context} cannot be found, because there is no kubeconfig; name one with --kubeconfig"
-        )
-    else:
-        _load_in_cluster(configuration)
+    configuration.connection_pool_maxsize = _CONNECTIONS
+    load(flag, context, configuration)
     if not configuration.host.startswith(("http://", "https://")):
         raise UsageError(
             f"the kubeconfig's server {configuration.host} is not an address: it must begin with http:// or https://"
@@ -51,7 +182,62 @@ def api_client(kubeconfig: str | None, context: str | None) -> ApiClient:
         ) from error
     except (OSError, ValueError) as error:
         raise UsageError(f"the certificates of the kubeconfig cannot be used: {error}") from error
-    return client
+    return client, lambda: load(flag, context, configuration)
+
+
+def load(flag: str | None, context: str | None, configuration: Configuration) -> None:
+    """Put address and credentials into a configuration; raises what :func:`api_client` raises."""
+    kubeconfig = Kubeconfig.read(flag)
+    if kubeconfig.files:
+        _load_files(kubeconfig, context, configuration)
+    elif context is not None:
+        raise UsageError(f"context {context} cannot be found, because there is no kubeconfig; use --kubeconfig FILE")
+    elif os.environ.get("KUBECONFIG"):
+        raise UsageError(f"KUBECONFIG names no file that exists: {os.environ['KUBECONFIG']}")
+    else:
+        _load_in_cluster(configuration)
+
+
+def _load_files(kubeconfig: Kubeconfig, context: str | None, configuration: Configuration) -> None:
+    from kubernetes import config  # noqa: PLC0415 - see above
+
+    files = ", ".join(kubeconfig.files)
+    try:
+        name = kubeconfig.chosen(context)
+        with _complaints() as complaints:
+            read: Callable[..., None] = config.load_kube_config
+            read(
+                config_file=os.pathsep.join(kubeconfig.files),
+                context=name,
+                client_configuration=configuration,
+                persist_config=False,
+            )
+    except UnicodeEncodeError:  # not quoted: it has a letter of the password
+        raise NotAuthorised(
+            f"kubeconfig {files}: the credentials cannot be sent: the user name or the password has a character "
+            "outside Latin-1"
+        ) from None
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UsageError(f"kubeconfig {files} cannot be used: it does not have the form of a kubeconfig") from error
+    except (config.ConfigException, OSError, yaml.YAMLError, ValueError) as error:
+        raise UsageError(f"kubeconfig {files} cannot be used: {_first_line(error)}") from error
+    if complaints:
+        plugin = kubeconfig.plugin(name)
+        missing = f"the credential plugin {plugin} is not on PATH" if "[Errno 2]" in complaints[0] else complaints[0]
+        raise NotAuthorised(f"kubeconfig {files}: no credentials: {missing}")
+
+
+def _load_in_cluster(configuration: Configuration) -> None:
+    from kubernetes import config  # noqa: PLC0415 - see above
+
+    try:
+        read: Callable[..., None] = config.load_incluster_config
+        read(client_configuration=configuration)
+    except (config.ConfigException, OSError) as error:
+        raise UsageError(
+            f"no cluster is named: there is neither a kubeconfig (--kubeconfig, $KUBECONFIG, {DEFAULT}) nor an "
+            f"in-cluster configuration ({_first_line(error).rstrip('.')})"
+        ) from error
 
 
 def _tls(configuration: Configuration) -> ssl.SSLContext:
@@ -59,60 +245,13 @@ def _tls(configuration: Configuration) -> ssl.SSLContext:
 
     To a given context urllib3 adds the kubeconfig's authority and certificate, but not the system's authorities.
     """
+    from urllib3.util.ssl_ import create_urllib3_context  # noqa: PLC0415 - see above
+
     context = create_urllib3_context(cert_reqs=ssl.CERT_REQUIRED if configuration.verify_ssl else ssl.CERT_NONE)
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if not configuration.ssl_ca_cert and not configuration.ca_cert_data:
         context.load_default_certs()
     return context
-
-
-def _load_files(files: Sequence[str], context: str | None, configuration: Configuration) -> None:
-    named = ", ".join(files)
-    try:
-        known = contexts.names(files)
-        if context is not None and context not in known:
-            close = difflib.get_close_matches(context, known, 1)
-            hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(known) or 'none'}"
-            raise UsageError(f"context {context} is not in kubeconfig {named}; {hint}")
-        chosen = context or contexts.current(files)
-        user, entry = contexts.user_of(files, chosen)
-        if user and entry is None:
-            raise UsageError(f"context {chosen} names the user {user}, which is not in kubeconfig {named}")
-        if field := contexts.impersonation(entry or {}):
-            raise UsageError(
-                f"kubeconfig {named}: the user of context {chosen} acts as another by `{field}`, which is not "
-                "supported: choose a context whose user has credentials of its own"
-            )
-        with _complaints() as complaints:
-            load: Callable[..., None] = config.load_kube_config
-            load(
-                config_file=os.pathsep.join(files),
-                context=chosen,
-                client_configuration=configuration,
-                persist_config=False,
-            )
-    except UnicodeEncodeError:  # not quoted: it has a letter of the password
-        raise NotAuthorised(
-            f"kubeconfig {named}: the credentials cannot be sent: the user name or the password has a character "
-            "outside Latin-1"
-        ) from None
-    except (KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"kubeconfig {named} cannot be used: it does not have the form of a kubeconfig") from error
-    except (ConfigException, OSError, yaml.YAMLError, ValueError) as error:
-        raise UsageError(f"kubeconfig {named} cannot be used: {_first_line(error)}") from error
-    if complaints:
-        raise NotAuthorised(f"kubeconfig {named}: no credentials: {complaints[0]}")
-
-
-def _load_in_cluster(configuration: Configuration) -> None:
-    try:
-        load: Callable[..., None] = config.load_incluster_config
-        load(client_configuration=configuration)
-    except (ConfigException, OSError) as error:
-        raise UsageError(
-            f"no cluster is named: there is neither a kubeconfig (--kubeconfig, $KUBECONFIG, {contexts.DEFAULT}) nor "
-            f"an in-cluster configuration ({_first_line(error).rstrip('.')})"
-        ) from error
 
 
 @contextmanager
@@ -130,6 +269,13 @@ def _complaints() -> Iterator[list[str]]:
         yield logged
     finally:
         root.removeHandler(listener)
+
+
+def _is_file(path: str) -> bool:
+    try:
+        return Path(path).expanduser().is_file()
+    except (OSError, RuntimeError):  # it may not be looked at, or there is no home directory
+        return False
 
 
 def _first_line(error: Exception) -> str:

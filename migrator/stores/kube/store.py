@@ -5,24 +5,20 @@ Typed models are never used: they would lose fields that the client does not kno
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Any, ClassVar, Final, TypeVar
+from http import HTTPStatus
+from queue import SimpleQueue
+from typing import ClassVar, Final, TypeVar
 from urllib.parse import quote, urlencode
 
 from migrator import exact_json
-from migrator.errors import ClusterError, Conflict, LostReply, MigratorError, NotFound, Unreachable
+from migrator.errors import ApiError, ClusterError, Conflict, LostReply, MigratorError, NotFound, Unreachable
 from migrator.exact_json import JSONObject
-from migrator.gc_paused import gc_paused
-from migrator.resources import LEASES, POD_CLIQUES, PODS, Op, Resource
-from migrator.store import FIELD_MANAGER, PAGE_SIZE, Deadline, DryRun, Listing, Look, Write, in_turn
+from migrator.resources import LEASES, PODS, Op, Resource
+from migrator.store import FIELD_MANAGER, PAGE_SIZE, Deadline, DryRun, Look, Write, in_turn
 from migrator.stores.kube.kubeconfig import api_client
-from migrator.stores.kube.pages import ListMovedError, pages
-from migrator.stores.kube.retry import RateLimit
-from migrator.stores.kube.stream import Stream
 from migrator.stores.kube.transport import JSON, Request, Timing, Transport
 
 K = TypeVar("K")
@@ -40,10 +36,6 @@ MAX_LIST_STARTS: Final = 5
 _METADATA: Final = f"{JSON};as=PartialObjectMetadata;v=v1;g=meta.k8s.io,{JSON}"
 _METADATA_LIST: Final = f"{JSON};as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,{JSON}"
 
-#: Kinds whose quantities are not kept. Their parser is faster, and loses the spelling of numbers.
-_WITHOUT_QUANTITIES: Final = frozenset({PODS, POD_CLIQUES})
-_PLAIN: Final = json.JSONDecoder()
-
 #: The method of each verb, and the type of its body.
 _METHODS: Final = {
     "get": ("GET", ""),
@@ -51,9 +43,6 @@ _METHODS: Final = {
     "patch": ("PATCH", "application/json-patch+json"),
     "delete": ("DELETE", JSON),
 }
-
-#: From this field on, all requests of one kind are alike.
-_FIRST_SHARED: Final = Request._fields.index("method")
 
 #: Nothing reads the answer to a patch of these, and a PodCliqueSet can be large.
 _BRIEF_GROUPS: Final = frozenset({"grove.io", "scheduler.grove.io"})
@@ -64,7 +53,6 @@ def connect(
     kubeconfig: str | None = None,
     context: str | None = None,
     request_timeout: float | None = 15.0,
-    qps: float | None = None,
     dry_run: DryRun = DryRun.NONE,
     deadline: Deadline | None = None,
     timing: Timing | None = None,
@@ -74,15 +62,15 @@ def connect(
     ``request_timeout`` is in seconds, ``None`` for no limit. Nothing is sent yet. Raises
     :class:`~migrator.errors.UsageError` where there is no usable configuration.
     """
-    timing = timing or Timing()
+    client, renew = api_client(kubeconfig, context)
     transport = Transport(
-        api_client(kubeconfig, context),
-        request_timeout=request_timeout or LONGEST_REQUEST,
-        limit=RateLimit(qps, clock=timing.clock) if qps else None,
-        deadline=deadline,
-        timing=timing,
+        client, request_timeout=request_timeout or LONGEST_REQUEST, renew=renew, deadline=deadline, timing=timing
     )
     return KubeStore(transport, dry_run=dry_run)
+
+
+class _ListMovedError(Exception):
+    """The pages are not of one snapshot; begin again."""
 
 
 @dataclass(frozen=True)
@@ -117,17 +105,31 @@ class KubeStore:
         field_selector: str | None = None,
         metadata_only: bool = False,
         look: Look | None = None,
-        prefetch: Listing | None = None,
     ) -> tuple[T, ...]:
-        """See :meth:`migrator.store.Store.list`."""
-        request = _first_page(Listing(resource, namespace, label_selector, field_selector, metadata_only))
-        following = _first_page(prefetch) if prefetch is not None else None
+        """See :meth:`migrator.store.Store.list`.
+
+        Without ``resourceVersion``, so that every list is consistent: 0 would be a cache of unknown age, and would
+        ignore the limit.
+        """
+        query = {"limit": PAGE_SIZE, "labelSelector": label_selector, "fieldSelector": field_selector}
+        request = Request(
+            _path(resource, namespace or ""),
+            f"list {resource.qualified_name}",
+            query=urlencode({key: value for key, value in query.items() if value}),
+            accept=_METADATA_LIST if metadata_only else JSON,
+            repeatable=True,
+        )
         for _ in range(MAX_LIST_STARTS):
+            items: list[T] = []
             try:
-                with gc_paused():
-                    return self._listing(request, resource, project, look, following)
-            except ListMovedError:
+                for item in self._items(request):
+                    item["apiVersion"], item["kind"] = resource.api_version, resource.kind
+                    items.append(project(item))
+                    if look is not None:
+                        look(item)
+            except _ListMovedError:
                 continue
+            return tuple(items)
         raise Unreachable(
             f"{request.what}: the list expired {MAX_LIST_STARTS} times before its last page; the API server keeps "
             "its history for too short a time, or answers too slowly"
@@ -167,7 +169,7 @@ class KubeStore:
         if self.dry_run is DryRun.CLIENT:
             return {}
         request = self._patch(Write(resource, namespace, name, tuple(ops), subresource))
-        return self._object(request, json.loads if request.accept == _METADATA else exact_json.loads)
+        return self._object(request)
 
     def patches(
         self, take: Callable[[], tuple[K, Write] | None], *, concurrency: int
@@ -177,13 +179,30 @@ class KubeStore:
             yield from in_turn(self, take)
             return
 
-        def requested() -> tuple[K, Request] | None:
-            found = take()
-            return None if found is None else (found[0], self._patch(found[1]))
+        under_way: dict[Future[MigratorError | None], K] = {}
+        ended = SimpleQueue[Future[MigratorError | None]]()
+        closed = False
 
-        with closing(Stream(self._transport, requested, concurrency=concurrency).run()) as outcomes:
-            for key, request, answer in outcomes:
-                yield key, _outcome(request, answer)
+        def send(request: Request) -> MigratorError | None:
+            try:
+                return _outcome(request, self._transport.send(request, is_wanted=lambda: not closed))
+            except MigratorError as error:
+                return error
+
+        with ThreadPoolExecutor(max(1, concurrency)) as threads:
+            try:
+                while True:
+                    while len(under_way) < max(1, concurrency) and (found := take()) is not None:
+                        key, write = found
+                        future = threads.submit(send, self._patch(write))
+                        under_way[future] = key
+                        future.add_done_callback(ended.put)
+                    if not under_way:
+                        return
+                    future = ended.get()
+                    yield under_way.pop(future), future.result()
+            finally:
+                closed = True  # what is under way is waited for, and not sent again
 
     def delete(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
         """See :meth:`migrator.store.Store.delete`. An object of that name with another uid is not ours: success."""
@@ -198,29 +217,37 @@ class KubeStore:
         except (NotFound, Conflict):
             return
 
-    def _listing(
-        self,
-        first: Request,
-        resource: Resource,
-        project: Callable[[JSONObject], T],
-        look: Look | None,
-        following: Request | None,
-    ) -> tuple[T, ...]:
-        items: list[T] = []
+    def _items(self, first: Request) -> Iterator[JSONObject]:
+        """The items of every page; raises ``_ListMovedError`` if the server has no rest of this list.
 
-        def take(item: JSONObject, text: str) -> None:
-            item["apiVersion"], item["kind"] = resource.api_version, resource.kind
-            items.append(project(item))
-            if look is not None:
-                look(item, text.encode("utf-8", "surrogateescape"))
+        The token that a 410 offers leads to a newer list and is not used.
+        """
+        version: str | None = None
+        token = ""
+        while True:
+            request = first._replace(query=f"{first.query}&{urlencode({'continue': token})}") if token else first
+            try:
+                metadata, items = self._page(request)
+            except ApiError as error:
+                if error.status == HTTPStatus.GONE:
+                    raise _ListMovedError from error
+                raise
+            found = str(metadata.get("resourceVersion") or "")
+            if version not in {None, found}:
+                raise _ListMovedError
+            yield from items
+            version, token = found, str(metadata.get("continue") or "")
+            if not token:
+                return
 
-        decoder = _PLAIN if resource in _WITHOUT_QUANTITIES else exact_json.decoder(repeated=True)
-        try:
-            pages(first, self._transport.ahead, decoder.raw_decode, take, following)
-        except BaseException:
-            self._transport.ahead.drop()
-            raise
-        return tuple(items)
+    def _page(self, request: Request) -> tuple[JSONObject, Sequence[JSONObject]]:
+        """Metadata and items; raises ``ClusterError`` for no list, because it must not look like an empty one."""
+        page = self._object(request)
+        items = page.get("items", "")
+        items = [] if items is None else items  # Go may write an empty slice as null
+        if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+            raise ClusterError(f"{request.what}: the answer is not a list of objects; is a proxy in the way?")
+        return page.get("metadata") or {}, items
 
     def _patch(self, write: Write) -> Request:
         resource, namespace, name, ops, subresource = write
@@ -230,62 +257,39 @@ class KubeStore:
     def _request(
         self, verb: str, resource: Resource, namespace: str, name: str, subresource: str = "", *, body: bytes = b""
     ) -> Request:
-        path, suffix, what, shared = _shared(verb, resource, namespace, subresource, self.dry_run)
-        path = path if verb == "create" else f"{path}/{quote(name, safe='')}{suffix}"
-        return Request(path, f"{what}{name}", body, self._left, *shared)
+        method, content_type = _METHODS[verb]
+        query = {}
+        if verb in {"create", "patch"}:
+            query = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}
+            query |= {"dryRun": "All"} if self.dry_run is DryRun.SERVER else {}
+        parts = [] if verb == "create" else [part for part in (name, subresource) if part]
+        kind, place = f"{verb} {resource.kind} {subresource}".strip(), f"{namespace}/{name}" if namespace else name
+        brief = verb == "patch" and (resource == PODS or resource.group in _BRIEF_GROUPS)
+        return Request(
+            "/".join([_path(resource, namespace), *(quote(part, safe="") for part in parts)]),
+            f"{kind} {place}",
+            body,
+            self._left,
+            method=method,
+            query=urlencode(query),
+            accept=_METADATA if brief else JSON,
+            content_type=content_type,
+            repeatable=verb == "get" or self.dry_run is DryRun.SERVER,
+            of_lease=resource == LEASES,
+        )
 
     def _read(self, path: str) -> JSONObject:
-        return self._object(Request(path, f"discover {path}", repeatable=True), json.loads)
+        return self._object(Request(path, f"discover {path}", repeatable=True))
 
-    def _object(self, request: Request, parse: Callable[[bytes], Any] = exact_json.loads) -> JSONObject:
+    def _object(self, request: Request) -> JSONObject:
         body = self._transport.send(request)
         try:
-            value = parse(body)
+            value = exact_json.loads(body)
         except ValueError:
             value = None
         if not isinstance(value, dict):
             raise _unreadable(request)
         return value
-
-
-@lru_cache(maxsize=1024)
-def _shared(
-    verb: str, resource: Resource, namespace: str, subresource: str, dry_run: DryRun
-) -> tuple[str, str, str, tuple[Any, ...]]:
-    """What all requests of one kind share: begin and end of their paths, begin of their names, other fields."""
-    kind = f"{verb} {resource.kind} {subresource}".strip()
-    method, content_type = _METHODS[verb]
-    brief = verb == "patch" and (resource == PODS or resource.group in _BRIEF_GROUPS)  # metadata has plain integers
-    dry = {"dryRun": "All"} if dry_run is DryRun.SERVER else {}
-    query = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict", **dry} if verb in {"create", "patch"} else {}
-    same = Request(
-        "",
-        "",
-        method=method,
-        query=urlencode(query),
-        accept=_METADATA if brief else JSON,
-        content_type=content_type,
-        repeatable=verb == "get" or dry_run is DryRun.SERVER,
-        of_lease=resource == LEASES,
-    )
-    end = f"/{quote(subresource, safe='')}" if subresource else ""
-    return _path(resource, namespace), end, f"{kind} {namespace}/" if namespace else f"{kind} ", same[_FIRST_SHARED:]
-
-
-def _first_page(wanted: Listing) -> Request:
-    """The request for the first page of a list.
-
-    Without ``resourceVersion``, so that every list is consistent: 0 would be a cache of unknown age, and would ignore
-    the limit.
-    """
-    query = {"limit": PAGE_SIZE, "labelSelector": wanted.label_selector, "fieldSelector": wanted.field_selector}
-    return Request(
-        _path(wanted.resource, wanted.namespace or ""),
-        f"list {wanted.resource.qualified_name}",
-        query=urlencode({key: value for key, value in query.items() if value}),
-        accept=_METADATA_LIST if wanted.metadata_only else JSON,
-        repeatable=True,
-    )
 
 
 def _path(resource: Resource, namespace: str) -> str:
@@ -296,13 +300,8 @@ def _path(resource: Resource, namespace: str) -> str:
     return "/" + "/".join(quote(part, safe="") for part in (*parts, resource.plural))
 
 
-def _outcome(request: Request, answer: bytes | MigratorError) -> MigratorError | None:
-    """The error of a patch. The object in its answer is not parsed: that would take a fifth of the patch's CPU.
-
-    Nobody needs the object, and the snapshot after the run proves what was written.
-    """
-    if isinstance(answer, MigratorError):
-        return answer
+def _outcome(request: Request, answer: bytes) -> MigratorError | None:
+    """The error of a patch whose answer is no object; its fields are not parsed, because nobody reads them."""
     text = answer.strip()
     return None if text.startswith(b"{") and text.endswith(b"}") else _unreadable(request)
 

@@ -137,9 +137,12 @@ def test_a_refused_run_stops_helm_and_never_disturbs_the_operator(hooked: Cluste
     assert [code for code, _ in attempts(hooked)] == [0]
 
 
-def test_a_run_that_is_killed_is_finished_by_the_jobs_next_pod(hooked: Cluster, kubelet: Kubelet) -> None:
+def test_a_run_that_is_killed_is_finished_by_the_jobs_next_pod(
+    hooked: Cluster, kubelet: Kubelet, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """SIGKILL in the middle of its writes: Helm goes on waiting, another pod finishes, the upgrade goes through."""
-    hooked_chart(hooked.chart, "--qps=20", "--request-timeout=5s")
+    hooked_chart(hooked.chart, "--concurrency=1", "--request-timeout=5s")
+    monkeypatch.setenv("PATCH_DELAY", "0.05")
     site = hooked.site
     before = hooked.install(OLD)
     after = site.expected(before, OLD, NEW)
@@ -186,12 +189,15 @@ def test_a_failure_after_the_first_write_puts_everything_back(hooked: Cluster) -
 
 
 @helms
-def test_a_job_that_outlives_helms_patience_keeps_its_rights_and_policies(hooked: Cluster, helm: str) -> None:
+def test_a_job_that_outlives_helms_patience_keeps_its_rights_and_policies(
+    hooked: Cluster, helm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Helm gives up first: every object that the Job needs is still there, and the Job migrates everything.
 
     The next upgrade finds nothing to do, installs the new operator and takes rights and policies away.
     """
-    hooked_chart(hooked.chart, "--qps=8")
+    hooked_chart(hooked.chart, "--concurrency=1")
+    monkeypatch.setenv("PATCH_DELAY", "0.12")
     hooked.program, site = helm, hooked.site
     before = hooked.install(OLD)
     gave_up = hooked.upgrade(NEW, "--timeout=6s")
@@ -209,14 +215,15 @@ def test_a_job_that_outlives_helms_patience_keeps_its_rights_and_policies(hooked
 
 @mostly_helm4
 def test_a_second_upgrade_replaces_the_job_in_the_middle_of_its_writes(
-    hooked: Cluster, kubelet: Kubelet, helm: str
+    hooked: Cluster, kubelet: Kubelet, helm: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While the first upgrade waits, Helm refuses the second; later it makes Job, account and rights anew.
 
     The first pod's token is void then: it can neither write nor give its Lease back, and ends with 6. The second pod
     waits until the Lease has expired, finishes what was begun, and the upgrade goes through.
     """
-    hooked_chart(hooked.chart, "--qps=0.1")
+    hooked_chart(hooked.chart, "--concurrency=1")
+    monkeypatch.setenv("PATCH_DELAY", "10")
     hooked.program, site = helm, hooked.site
     before = hooked.install(OLD)
     with ThreadPoolExecutor(1) as pool:
@@ -227,6 +234,7 @@ def test_a_second_upgrade_replaces_the_job_in_the_middle_of_its_writes(
     eventually(lambda: site.objects() != before, what="nothing was written", seconds=180)
     assert site.ended() == "", "the Job was faster than Helm"
     hooked_chart(hooked.chart)
+    monkeypatch.delenv("PATCH_DELAY")
     hooked.upgrade_to(NEW)
     [first, _] = kubelet.containers
     assert [code for code, _ in attempts(hooked)] == [0]

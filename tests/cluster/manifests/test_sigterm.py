@@ -19,9 +19,10 @@ _SETS = 8
 
 
 @pytest.fixture
-def kubelet(site: Site, tmp_path: Path) -> Iterator[Kubelet]:
+def kubelet(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kubelet]:
     """A cluster to migrate, with a kubelet that runs our image as this repository's command line."""
     site.fill()
+    monkeypatch.setenv("PATCH_DELAY", "0.06")
     with Kubelet(site.server, tmp_path / "pods", own_image, namespace=NAMESPACE) as running:
         yield running
     site.admin.delete(_job())
@@ -49,5 +50,5 @@ def test_a_pod_that_is_deleted_never_fails_the_job(site: Site, kubelet: Kubelet,
 def _job() -> Object:
     """The Job of the manifest, slower, so that there is a middle."""
     job = job_of()
-    arguments(job).append("--qps=15")
+    arguments(job).append("--concurrency=1")
     return job

@@ -75,7 +75,7 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
         "hash": f"{common} from-binary to-binary filename scheme",
         "plan": f"{cluster} {two} detailed-exitcode group-by reload-time",
         "run": f"{cluster} {two} {operator} write dry-run stop-operator skip-refused allow wait-for-idle max-downtime "
-        "on-conflict timeout qps concurrency revert yes",
+        "on-conflict timeout concurrency revert yes",
         "verify": f"{cluster} {two} {operator} settle interval after-upgrade close yes",
         "explain": f"{cluster} {two}",
         "releases": common,
@@ -109,8 +109,6 @@ def test_a_command_has_a_body_that_takes_its_flags(name: str) -> None:
         (["run"], "usage", "--to"),
         (["run", "--to", "legacy-1.35", "--dry-run=maybe"], "usage", "maybe"),
         (["explain", "", "-f", "x.yaml"], "usage", "PCS is empty"),
-        (["run", "--to", "legacy-1.35", "--qps", "nan"], "usage", "nan is not a number above 0"),
-        (["run", "--to", "legacy-1.35", "--qps", "inf"], "usage", "inf is not a number above 0"),
         (["verify", "--to", "legacy-1.35", "--settle", "soon"], "usage", "'soon' is not a duration"),
         ([], "usage", "a command is missing"),
         (["migrate"], "usage", "migrate"),

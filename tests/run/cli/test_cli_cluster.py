@@ -17,7 +17,7 @@ from migrator.errors import NotAuthorised, Unreachable
 from migrator.planning.model import Plan
 from migrator.resources import POD_CLIQUE_SETS
 from migrator.run.context import RunResult
-from migrator.store import MAX_CONCURRENCY, DryRun
+from migrator.store import CONCURRENCY, DryRun
 from testbed import operator_installation as installation
 from tests.support.command_line import DUMP, TO, Invoke, objects, written
 from tests.support.memory_store import MemoryStore, Request
@@ -336,7 +336,7 @@ def test_explain_on_a_terminal_is_coloured_like_a_diff(invoke: Invoke, monkeypat
     assert click.unstyle(coloured) == plain
 
 
-@pytest.mark.parametrize(("flags", "expected"), [((), MAX_CONCURRENCY), (("--concurrency", "3"), 3)])
+@pytest.mark.parametrize(("flags", "expected"), [((), CONCURRENCY), (("--concurrency", "3"), 3)])
 def test_the_limit_of_patches_under_way_reaches_the_store(
     invoke: Invoke, flags: tuple[str, ...], expected: int
 ) -> None:

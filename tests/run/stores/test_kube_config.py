@@ -19,7 +19,7 @@ from migrator.resources import PODS
 from migrator.stores.kube import store as kube_store
 from migrator.stores.kube.kubeconfig import api_client
 from migrator.stores.kube.transport import Timing
-from tests.support.fake_api import FakeApi
+from tests.support.fake_api import POD, FakeApi, Serve, status
 from tests.support.tables import table
 
 
@@ -91,13 +91,12 @@ def test_the_home_directory_comes_last(tmp_path: Path, api: FakeApi) -> None:
     ("text", "context", "message"),
     [
         (None, None, "does not exist"),
-        ("", None, "is empty"),
+        ("", None, "has no current context; choose one with --context: none"),
         ("just text", None, "cannot be used: it does not have the form of a kubeconfig"),
-        *(
-            (text, None, "cannot be used")
-            for text in ("a: [", "[]", "current-context: ''\ncontexts: []\nclusters: []\n")
-        ),
-        ("current-context: main\ncontexts: []\nclusters: []\n", None, "main"),
+        ("a: [", None, "cannot be used: it is not YAML"),
+        ("[]", None, "has no current context"),
+        ("current-context: ''\ncontexts: [{name: a}, {name: b}]\n", None, "choose one with --context: a, b"),
+        ("current-context: main\ncontexts: []\nclusters: []\n", None, "context main is not in kubeconfig"),
         ("kind: Config\n", "nowhere", "nowhere"),
     ],
 )
@@ -125,6 +124,13 @@ def test_no_configuration_at_all_names_what_was_tried(context: str | None, messa
     """Without a configuration there is no cluster, and none is guessed."""
     with pytest.raises(UsageError, match=message):
         kube_store.connect(context=context)
+
+
+def test_a_variable_that_names_no_file_is_a_usage_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The in-cluster configuration does not stand in for files that were named."""
+    monkeypatch.setenv("KUBECONFIG", "/missing1:/missing2")
+    with pytest.raises(UsageError, match="KUBECONFIG names no file that exists: /missing1:/missing2"):
+        kube_store.connect()
 
 
 @pytest.mark.parametrize(("context", "hint"), [("oter", "did you mean other?"), ("x", "known are main, other")])
@@ -166,7 +172,7 @@ def test_no_message_holds_credentials(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("server", "kind"), [("nonsense", UsageError), ("http://a:b:c", Unreachable)])
 def test_a_server_that_is_no_address_is_reported(tmp_path: Path, server: str, kind: type[Exception]) -> None:
     """A server without a scheme, or with a port that is none, is one sentence and no traceback."""
-    with pytest.raises(kind, match=r"is no(t an)? address"):
+    with pytest.raises(kind, match=r"is not an address"):
         ask(kubeconfig=kubeconfig(tmp_path / "config", server))
 
 
@@ -184,7 +190,9 @@ def test_a_proxy_that_refuses_the_connection_is_named(tmp_path: Path, monkeypatc
     """The error names the proxy beside the API server, without the proxy's password."""
     monkeypatch.delenv("no_proxy")
     monkeypatch.setenv("HTTPS_PROXY", "http://me:sesame@127.0.0.1:1")
-    said = r"no answer from https://example\.test through the proxy http://127\.0\.0\.1:1: Connection refused"
+    said = (
+        r"cannot reach the API server https://example\.test through the proxy http://127\.0\.0\.1:1: Connection refused"
+    )
     with pytest.raises(Unreachable, match=said):
         ask(kubeconfig=kubeconfig(tmp_path / "config", "https://example.test"), timing=Timing(sleep=lambda _: None))
 
@@ -223,9 +231,12 @@ print(json.dumps({{"apiVersion": "client.authentication.k8s.io/v1", "kind": "Exe
 
 
 def test_a_failing_plugin_is_not_authorised(tmp_path: Path, api: FakeApi) -> None:
-    """A credential plugin that fails is named at once; the request that could only fail is not sent."""
+    """A credential plugin that fails, or is not there, is named at once; a request that could only fail is not sent."""
     user = plugin(tmp_path / "plugin.py", "raise SystemExit('logged out')")
     with pytest.raises(NotAuthorised, match="no credentials"):
+        ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=user))
+    user["exec"]["command"] = "no-such-plugin"
+    with pytest.raises(NotAuthorised, match=r"no credentials: the credential plugin no-such-plugin is not on PATH$"):
         ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=user))
     assert api.seen == []
 
@@ -239,7 +250,7 @@ def test_in_a_pod_the_service_account_is_used(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(authority))
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
-    configuration = kube_store.connect()._transport._configuration
+    configuration = api_client(None, None)[0].configuration
     assert configuration.host == "https://127.0.0.1:443"
     assert configuration.auth_settings()["BearerToken"]["value"] == "bearer first"
     token.write_text("second", encoding="utf-8")
@@ -248,17 +259,21 @@ def test_in_a_pod_the_service_account_is_used(tmp_path: Path, monkeypatch: pytes
     assert configuration.auth_settings()["BearerToken"]["value"] == "bearer second"
 
 
-def test_a_token_that_cannot_be_read_again_is_not_authorised(
-    tmp_path: Path, api: FakeApi, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A token file that disappears is an error of ours, not a traceback."""
-    store = kube_store.connect(kubeconfig=kubeconfig(tmp_path / "config", api.url))
-
-    def fail(_: Any) -> None:
-        raise FileNotFoundError(2, "No such file", "token")
-
-    monkeypatch.setattr(store._transport._configuration, "refresh_api_key_hook", fail)
-    with pytest.raises(NotAuthorised, match="cannot be renewed"):
+def test_a_token_that_cannot_be_read_again_is_not_authorised(tmp_path: Path, serve: Serve) -> None:
+    """After a 401 the credentials are read anew; a token file that has disappeared is no traceback."""
+    expired = status(401, "expired")
+    api, token = serve(expired, POD, expired), tmp_path / "token"
+    token.write_text("first", encoding="utf-8")
+    store = kube_store.connect(kubeconfig=kubeconfig(tmp_path / "config", api.url, user={"tokenFile": str(token)}))
+    with pytest.raises(NotAuthorised, match="does not accept these credentials"):
+        store.get(PODS, "a", "p")
+    token.write_text("second", encoding="utf-8")
+    store.get(PODS, "a", "p")
+    assert [seen.headers["authorization"] for seen in api.seen] == ["Bearer first", "Bearer second"]
+    with pytest.raises(NotAuthorised):
+        store.get(PODS, "a", "p")
+    token.unlink()
+    with pytest.raises(NotAuthorised, match="the credentials cannot be renewed"):
         store.get(PODS, "a", "p")
 
 
@@ -283,7 +298,7 @@ def test_credentials_that_do_not_fit_into_a_header_are_not_authorised(
 def test_certificates_are_verified_as_kubectl_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without an authority in the kubeconfig the system's count; none needs what Python 3.13 demands beyond that."""
     monkeypatch.setenv("SSL_CERT_FILE", certifi.where())
-    client = api_client(kubeconfig(tmp_path / "config", "https://127.0.0.1:1"), None)
+    client, _ = api_client(kubeconfig(tmp_path / "config", "https://127.0.0.1:1"), None)
     context = client.rest_client.pool_manager.connection_pool_kw["ssl_context"]
     assert context.get_ca_certs()
     assert context.verify_mode is ssl.CERT_REQUIRED

@@ -6,9 +6,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from urllib3 import HTTPHeaderDict
 
 from migrator.errors import AlreadyExists, ApiError, Conflict, LeaseLost, NotAuthorised, NotFound, Rejected, TestFailed
-from migrator.stores.kube import responses
+from migrator.stores.kube.responses import Failure
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 WEBHOOK_DOWN = (
@@ -46,7 +47,7 @@ CAUSES = {"name": "x", "kind": "PodClique", "causes": [{"field": "spec.replicas"
 )
 def test_error_of_a_patch(code: int, body: dict[str, Any], kind: type[Exception]) -> None:
     """Every failure that was measured is the error whose handling fits it; code and reason can be asked for."""
-    error = responses.error_of(code, body, "patch Pod a/p", patching=True)
+    error = Failure(code, body).error("patch Pod a/p", patching=True)
     assert type(error) is kind
     assert not isinstance(error, ApiError) or (error.status, error.reason) == (code, body.get("reason", ""))
 
@@ -54,7 +55,7 @@ def test_error_of_a_patch(code: int, body: dict[str, Any], kind: type[Exception]
 def test_422_of_a_create_is_no_failed_test() -> None:
     """Only a patch has tests that can fail."""
     body = {"reason": "Invalid", "details": {}}
-    assert type(responses.error_of(422, body, "create Lease a/l", patching=False)) is Rejected
+    assert type(Failure(422, body).error("create Lease a/l", patching=False)) is Rejected
 
 
 @pytest.mark.parametrize(
@@ -68,7 +69,7 @@ def test_422_of_a_create_is_no_failed_test() -> None:
 )
 def test_transient(code: int, message: str, *, transient: bool) -> None:
     """Throttling and the server's own errors pass; a webhook that is down does not by waiting here."""
-    assert responses.is_transient(code, {"message": message}) is transient
+    assert Failure(code, {"message": message}).is_transient is transient
 
 
 @pytest.mark.parametrize(
@@ -86,7 +87,7 @@ def test_transient(code: int, message: str, *, transient: bool) -> None:
 )
 def test_retry_after(headers: dict[str, str], body: dict[str, Any], seconds: float | None) -> None:
     """Seconds, a date, or the body's own field; the header comes first."""
-    assert responses.retry_after(headers, body, NOW) == seconds
+    assert Failure(429, body).retry_after(HTTPHeaderDict(headers), NOW) == seconds
 
 
 SECRET = "hunter2"
@@ -135,7 +136,7 @@ def test_of_a_servers_message_no_value_is_left(code: int, body: dict[str, Any], 
 
     Wrong credentials are told apart from missing rights: nobody looks for a missing role when the token has expired.
     """
-    error = responses.error_of(code, {"reason": "Invalid", **body}, "patch Pod a/p", patching=True)
+    error = Failure(code, {"reason": "Invalid", **body}).error("patch Pod a/p", patching=True)
     assert SECRET not in str(error)
     if not isinstance(error, TestFailed):
         assert said in str(error)
@@ -144,7 +145,7 @@ def test_of_a_servers_message_no_value_is_left(code: int, body: dict[str, Any], 
 def test_causes_are_counted_beyond_three() -> None:
     """One line, however many there are."""
     body = {"reason": "Invalid", "details": {"causes": [{"field": f"spec.a{n}"} for n in range(5)]}}
-    assert responses.describe(422, body) == "HTTP 422 Invalid: spec.a0, spec.a1, spec.a2 (and 2 more)"
+    assert str(Failure(422, body)) == "HTTP 422 Invalid: spec.a0, spec.a1, spec.a2 (and 2 more)"
 
 
 @pytest.mark.parametrize("code", [403, 422])
@@ -154,17 +155,29 @@ def test_a_denial_by_the_policy_of_the_fence_means_a_lost_lease(code: int) -> No
         "pods \"p\" is forbidden: ValidatingAdmissionPolicy 'grove-migrator-fence' with binding 'b' denied request"
     )
     body = {"message": message, "details": {"causes": [{"message": "no params found"}]}}
-    assert isinstance(responses.error_of(code, body, "patch Pod a/p", patching=True), LeaseLost)
+    assert isinstance(Failure(code, body).error("patch Pod a/p", patching=True), LeaseLost)
 
 
 def test_a_denial_names_who_denied() -> None:
     """As data, so that nobody reads the text again."""
-    error = responses.error_of(403, {"message": POLICY_DENIES}, "patch Pod a/p", patching=True)
+    error = Failure(403, {"message": POLICY_DENIES}).error("patch Pod a/p", patching=True)
     assert isinstance(error, Rejected)
     assert error.denied_by == "grove-migrator-labels"
 
 
-@pytest.mark.parametrize("body", [b"", b"<html>502</html>", b"[]", b"\xff", b'{"kind":"Pod"}'])
-def test_a_body_without_status_is_no_status(body: bytes) -> None:
-    """What a proxy answers, or an object, is not taken for a Status."""
-    assert responses.status_of(body) == {}
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (b"", ""),
+        (b"Client sent an HTTP request to an HTTPS server.\n", "Client sent an HTTP request to an HTTPS server."),
+        (b"<html>\x1b[31m502\xff</html>", r"<html>\x1b[31m502\ufffd</html>"),
+        (b"x" * 1000, "x" * 256),
+        (b"[]", ""),
+        (b'{"kind":"Pod","spec":"secret"}', ""),
+    ],
+)
+def test_a_body_that_is_no_status_is_shown(body: bytes, text: str) -> None:
+    """What a proxy or a TLS server writes says most; it is short and harmless on a terminal. JSON may hold values."""
+    failure = Failure.of(400, body)
+    assert (failure.status, failure.text) == ({}, text)
+    assert str(failure) == f"HTTP 400: {text}" if text else "HTTP 400"

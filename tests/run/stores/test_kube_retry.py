@@ -1,13 +1,15 @@
-"""What is sent again, and what must not be."""
+"""Which requests are sent again, which are not, and for how long."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from urllib3 import exceptions as http
 
 from migrator.errors import (
     ClusterError,
@@ -21,9 +23,9 @@ from migrator.errors import (
 )
 from migrator.errors import TestFailed as FailedTest
 from migrator.resources import CONFIG_MAPS, PODS
-from migrator.store import Deadline, DryRun, Write
-from migrator.stores.kube.retry import ATTEMPTS, BUDGET
+from migrator.store import LONGEST_WRITE, Deadline, DryRun, Write
 from migrator.stores.kube.store import KubeStore
+from migrator.stores.kube.transport import ATTEMPTS, BUDGET, MAYBE_SENT, NOT_SENT, delay
 from tests.support.fake_api import (
     FAILED_TEST,
     OPS,
@@ -168,7 +170,7 @@ def test_a_server_that_never_answers(serve: Serve, patch: Act) -> None:
     store = store_on(serve(Hang).url, request_timeout=0.2)
     with pytest.raises(LostReply, match=r"patch Pod a/p: .*timed out"):
         patch(store)
-    with pytest.raises(Unreachable, match=r"get Pod a/p: .*timed out"):
+    with pytest.raises(Unreachable, match=r"^cannot reach the API server .*timed out"):
         get(store)
 
 
@@ -177,7 +179,8 @@ def test_a_server_that_never_answers(serve: Serve, patch: Act) -> None:
 def test_no_server_at_all_ends_soon(act: Act, address: Callable[[], str]) -> None:
     """A wrong address is reported within a second of waiting, and a write that was never sent is not a lost reply."""
     time, url = FakeTime(), address()
-    with pytest.raises(Unreachable, match=rf"no answer from {url}: .*\(gave up after 3 attempts\)") as caught:
+    said = rf"^cannot reach the API server {url}: .*\(gave up after 3 attempts\)"
+    with pytest.raises(Unreachable, match=said) as caught:
         act(store_on(url, time=time))
     assert caught.value.exit_code == 1
     assert sum(time.slept) < 1
@@ -186,18 +189,17 @@ def test_no_server_at_all_ends_soon(act: Act, address: Callable[[], str]) -> Non
 @pytest.mark.parametrize("act", [get, patch, streamed])
 def test_a_server_that_restarts_is_waited_for(act: Act) -> None:
     """Refused connections of a server that has answered before are retried, writes included."""
-    back, time = ExitStack(), FakeTime()
+    back, again = ExitStack(), list[FakeApi]()
+
+    class UntilItIsBack(FakeTime):
+        def sleep(self, seconds: float) -> None:
+            super().sleep(seconds)
+            if len(self.slept) == 3:
+                again.append(back.enter_context(FakeApi(POD, port=int(api.url.rpartition(":")[2])).running()))
+
     with FakeApi(Answer(200, POD.body, {"Connection": "close"})).running() as api:
-        store = store_on(api.url, time=time)
+        store = store_on(api.url, time=UntilItIsBack())
         get(store)
-
-    def sleep(seconds: float) -> None:
-        time.sleep(seconds)
-        if len(time.slept) == 3:
-            again.append(back.enter_context(FakeApi(POD, port=int(api.url.rpartition(":")[2])).running()))
-
-    again: list[FakeApi] = []
-    object.__setattr__(store._transport.timing, "sleep", sleep)
     with back:
         act(store)
     assert len(again[0].seen) == 1
@@ -236,23 +238,6 @@ def test_a_wait_beyond_the_deadline_is_not_begun(serve: Serve) -> None:
     assert get(store)["kind"] == "Pod"
 
 
-def test_the_rate_limit_counts_nothing_but_streamed_patches(serve: Serve) -> None:
-    """A list of many pages would outlive its snapshot, and a Lease renewal never waits behind a queue of patches."""
-    time = FakeTime()
-    store = store_on(serve(POD).url, time=time, qps=1)
-    for act in (get, create, patch, delete) * 2:
-        act(store)
-    assert time.slept == []
-
-
-def test_the_wait_for_the_rate_limit_is_not_part_of_a_request_s_time(api: FakeApi) -> None:
-    """A write that waited for longer than one may take has all of its time when it is sent."""
-    store = store_on(api.url, time=FakeTime(), request_timeout=5.0, qps=0.1)
-    for _ in range(2):
-        streamed(store)
-    assert [seen.query["timeout"] for seen in api.seen] == ["5.000s", "5.000s"]
-
-
 def test_an_answer_that_is_no_json_is_no_value(serve: Serve) -> None:
     """A captive portal's page is reported as what it is."""
     with pytest.raises(ClusterError, match="not a JSON object"):
@@ -268,7 +253,7 @@ def _hold(time: FakeTime, seconds: float) -> Callable[[], float]:
     "code seconds error sent",
     ("A retry that would come later is not sent: the Lease may be somebody else's by then.", (429, 3.0, LeaseLost, 1)),
     ("A timeout of the server leaves open what happened: the caller must look.", (504, 3.0, LostReply, 1)),
-    ("However long the rate limit or a pause took.", (429, 0.0, LeaseLost, 0)),
+    ("However long a pause took.", (429, 0.0, LeaseLost, 0)),
 )
 @PATCHES
 def test_nothing_is_sent_past_the_end_of_the_hold(
@@ -284,9 +269,83 @@ def test_nothing_is_sent_past_the_end_of_the_hold(
 
 @PATCHES
 def test_a_write_asks_for_no_more_time_than_the_hold_has(serve: Serve, patch: Act) -> None:
-    """The server works on it no longer than we may have it under way."""
+    """To connect and to be answered together take no longer than a write may be under way."""
     api = serve(POD, POD)
     time = FakeTime()
     patch(store_on(api.url, time=time).within(_hold(time, 3.0)))
     patch(store_on(api.url, time=time).within(_hold(time, 300.0)))
-    assert [float(seen.query["timeout"].rstrip("s")) for seen in api.seen] == [pytest.approx(3.0, abs=0.1), 10.0]
+    asked = [float(seen.query["timeout"].rstrip("s")) for seen in api.seen]
+    assert 1 < asked[0] < 3
+    assert 5 < asked[1] < LONGEST_WRITE
+
+
+@pytest.mark.parametrize("error", [LeaseLost, NotAuthorised])
+@PATCHES
+def test_what_ends_a_doubtful_write_leaves_it_a_lost_reply(
+    serve: Serve, patch: Act, error: type[MigratorError]
+) -> None:
+    """The hold or the credentials may end; what an earlier attempt may have done counts for more than why it ended."""
+    store, asked = store_on(serve(status(504, "later")).url), list[str]()
+
+    def left() -> float:
+        asked.append("asked")
+        if len(asked) > 1:
+            raise error("another has it")
+        return 30.0
+
+    with pytest.raises(LostReply, match=r"may have been applied \(another has it\)"):
+        patch(store.within(left))
+
+
+@pytest.mark.parametrize("code", [401, 403])
+def test_refused_credentials_are_renewed_for_the_next_request(serve: Serve, code: int) -> None:
+    """A token may be rotated at any time, so the next attempt of the caller has the new one."""
+    api, renewed = serve(status(code, "no"), POD, POD), list[str]()
+    store = store_on(api.url, renew=lambda: renewed.append("renewed"))
+    with pytest.raises(NotAuthorised):
+        get(store)
+    get(store)
+    get(store)
+    assert renewed == ["renewed"]
+
+
+def _subclasses(kind: type[Exception]) -> set[type[Exception]]:
+    ours = (child for child in kind.__subclasses__() if child.__module__.startswith("urllib3."))
+    return {kind}.union(*map(_subclasses, ours))
+
+
+@pytest.mark.parametrize("error", sorted(_subclasses(http.HTTPError), key=lambda kind: kind.__name__))
+def test_every_error_of_the_pool_tells_whether_the_request_was_sent(error: type[Exception]) -> None:
+    """One that nobody has thought of, in a newer urllib3, fails here; until then it counts as sent."""
+    if error not in {http.HTTPError, http.PoolError, http.TimeoutError}:  # which are only bases
+        assert issubclass(error, NOT_SENT) is not issubclass(error, MAYBE_SENT)
+
+
+@pytest.mark.parametrize(
+    ("attempt", "fraction", "seconds"), [(1, 1.0, 0.25), (2, 1.0, 0.5), (4, 0.5, 1.0), (6, 1.0, 8.0), (30, 1.0, 8.0)]
+)
+def test_delay_doubles_up_to_the_cap(attempt: int, fraction: float, seconds: float) -> None:
+    """Without Retry-After the wait doubles with every attempt, up to the cap, and chance shortens it."""
+    assert delay(attempt, None, fraction) == seconds
+
+
+@pytest.mark.parametrize("attempt", [1, 5, 9])
+def test_retry_after_is_the_least(attempt: int) -> None:
+    """The server is never asked sooner than it wanted, and hardly later."""
+    delays = [delay(attempt, 7.0, fraction) for fraction in (0.0, 0.5, 0.99)]
+    assert min(delays) == 7.0
+    assert max(delays) <= 7.25
+    assert len(set(delays)) > 1
+
+
+def test_deadline_counts_down_to_zero_and_may_be_extended_for_a_revert() -> None:
+    """A passed deadline leaves the time that a revert is given; more time than that is not taken away."""
+    time = FakeTime()
+    deadline, endless = Deadline(time, 10), Deadline(time)
+    remaining = []
+    for seconds, extension in ((0, 3), (4, 0), (100, 0), (0, 30)):
+        time.now += seconds
+        deadline.extend(extension)
+        remaining.append(deadline.remaining())
+    endless.extend(5)
+    assert (remaining, endless.remaining()) == ([10, 6, 0, 30], math.inf)

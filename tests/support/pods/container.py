@@ -26,7 +26,7 @@ _MESSAGE_BYTES: Final = 4096
 _FALLBACK_CHARACTERS: Final = 2048  # of the log
 #: Where a container finds its token, CA and namespace.
 SERVICE_ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
-_INHERITED: Final = ("PATH", "HOME", "LANG", "TMPDIR")
+_INHERITED: Final = ("PATH", "HOME", "LANG", "TMPDIR", "PATCH_DELAY")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from tests.support.pods.container import Program, image_of
 _NAME: Final = "grove-migrator"
 _PROGRAM: Final = Program(
     (sys.executable, "-m", "migrator"),
-    {"HOME": "/nonexistent", "PYTHONPATH": str(ROOT)},
+    {"HOME": "/nonexistent", "PYTHONPATH": f"{ROOT}:{ROOT}/tests/support/slow_network"},
     without_mounts=(sys.executable, "-m", "tests.support.pods.elsewhere"),
 )
 

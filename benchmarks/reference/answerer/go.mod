@@ -1,3 +1,0 @@
-module answerer
-
-go 1.26
