@@ -112,6 +112,12 @@ class LostReply(MigratorError):
     code = "lost-reply"
 
 
+class Declined(MigratorError):
+    """The user answered no; nothing was done."""
+
+    code = "declined"
+
+
 class Interrupted(MigratorError):
     """The run was asked to stop before the first write; nothing was done."""
 

@@ -16,7 +16,7 @@ import click
 
 from migrator import errors
 from migrator.cli import PLUGIN, PROGRAM, cli
-from migrator.cli.options import PREFIX, variables
+from migrator.cli.options import PREFIX
 
 TARGET: Final = Path(__file__).resolve().parent.parent / "docs" / "cli.md"
 
@@ -68,26 +68,14 @@ _ERROR: Final = (
 
 def _environment() -> Iterator[str]:
     """How flags are given by the environment."""
-    everywhere, own, none = set(), set(), set()
-    for name, command in cli.commands.items():
-        for option in command.params:
-            if isinstance(option, click.Option):
-                found = variables(name, option)
-                flag = next(opt for opt in option.opts if opt.startswith("--"))
-                (everywhere if len(found) > 1 else own if found else none).add(flag)
     yield from ("## Environment", "")
-    yield f"A flag that is not given is read from the environment: `{PREFIX}_<FLAG>` for every command that has it,"
-    yield f"`{PREFIX}_<COMMAND>_<FLAG>` for one command, which comes first. `{PREFIX}_LOG_FORMAT=json` is an example."
-    yield "Several values are separated by spaces."
-    yield from ("", "| flags | variable |", "|---|---|")
-    yield f"| {_flags(own)} | of one command only, for instance `{PREFIX}_PLAN_OUTPUT` |"
-    yield f"| {_flags(none)} | none |"
-    yield f"| every other | `{PREFIX}_<FLAG>`, for instance `{PREFIX}_OPERATOR_NAMESPACE` |"
+    yield f"A flag that is not given is read from `{PREFIX}_<COMMAND>_<FLAG>`, for instance `{PREFIX}_RUN_TO`;"
+    yield f"several values are separated by spaces. `{PREFIX}_CONTEXT`, `{PREFIX}_KUBECONFIG` and"
+    yield f"`{PREFIX}_LOG_FORMAT` hold for all commands. `--revert` and `--yes` have no variable."
     yield ""
-
-
-def _flags(found: set[str]) -> str:
-    return ", ".join(f"`{flag}`" for flag in sorted(found))
+    yield "Shell completion: `source <(_GROVE_MIGRATOR_COMPLETE=bash_source grove-migrator)`; other shells are"
+    yield "`zsh_source` and `fish_source`."
+    yield ""
 
 
 def _command(command: click.Command, parent: click.Context) -> Iterator[str]:

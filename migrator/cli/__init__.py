@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import io
 import os
 import sys
@@ -13,9 +12,9 @@ from typing import Final
 import click
 
 from migrator import __version__
-from migrator.cli import output
-from migrator.cli.commands import COMMANDS
-from migrator.cli.options import CONTEXT_SETTINGS, Session
+from migrator.cli import guards, output, plan, releases, run, scheme, verify
+from migrator.cli import hash as hash_command
+from migrator.cli.options import CONTEXT_SETTINGS, Session, variable_of
 from migrator.errors import MigratorError
 
 PROGRAM: Final = "grove-migrator"
@@ -25,40 +24,63 @@ PLUGIN: Final = "kubectl-grove_migrate"
 EXIT_BUG: Final = 1
 
 
+class _InOrder(click.Group):
+    """Commands in the order of an upgrade, not of the alphabet."""
+
+    def list_commands(self, _ctx: click.Context) -> list[str]:
+        """The names of the commands."""
+        return list(self.commands)
+
+
 @click.group(
-    commands=COMMANDS,
+    cls=_InOrder,
+    commands=[
+        plan.plan,
+        run.run,
+        verify.verify,
+        hash_command.hash_,
+        scheme.scheme,
+        releases.releases,
+        guards.guards,
+    ],
     context_settings=CONTEXT_SETTINGS,
     epilog="""\b
     Examples:
-      grove-migrator plan                          # what an operator upgrade would recreate
-      grove-migrator plan -f dump.yaml             # the same from a dump, without a cluster
-      grove-migrator check run                     # whether your rights suffice for a run
-      grove-migrator run --to v0.1.0-alpha.11      # migrate the stored hashes
-      grove-migrator releases                      # the releases and schemes that are known
+      grove-migrator plan                        # what an upgrade would restart
+      grove-migrator plan -f dump.yaml           # the same without a cluster
+      grove-migrator run --to v0.1.0-alpha.11 --stop-operator
 
     \b
-    Also a plugin of kubectl, with its flags (--context, -n, -A, -l, -o):
+    It is also a kubectl plugin:
       kubectl grove-migrate plan -l app=web
 
     \b
-    Each flag can be given as a variable: GROVE_MIGRATOR_CONTEXT, GROVE_MIGRATOR_TO,
-    and for one command alone GROVE_MIGRATOR_PLAN_OUTPUT.
+    Each flag of a command can be given as a variable: GROVE_MIGRATOR_RUN_TO;
+    and for all commands GROVE_MIGRATOR_CONTEXT, _KUBECONFIG and _LOG_FORMAT.
 
     \b
-    Exit codes: 0 done or nothing to do, 1 cluster or bug, 2 usage or input, 3 refused,
-    4 lost a race, 5 failed and reverted, 6 failed and not reverted, 7 not verified,
-    10 changes pending (plan --detailed-exitcode).
+    Exit codes:
+      0   done, or nothing to do
+      1   API server, network or a bug; nothing is changed, try again
+      2   wrong flags or input; nothing was done
+      3   refused or reverted, nothing is changed; a person must look
+      6   half-way: keep the operator at zero, run again or `run --revert`
+      7   `verify` only: verification failed
+      10  changes pending (plan --detailed-exitcode)
     """,
 )
-@click.version_option(__version__, prog_name=PROGRAM)
+@click.version_option(__version__, prog_name=PROGRAM, allow_from_autoenv=False)
 def cli() -> None:
-    """Rewrite the pod-template hashes that Grove stores, so that an operator upgrade recreates no pod."""
+    """Upgrade the Grove operator without restarting pods.
+
+    grove-migrator replaces the pod-template hashes that the old operator has stored by those of the next one. It never
+    deletes or restarts a pod.
+    """
 
 
 def main(args: Sequence[str] | None = None) -> None:
     """Run the command line and exit with the code of docs/upgrade.md."""
     code = invoke(args, program=os.path.basename(sys.argv[0]))  # noqa: PTH119 - pathlib would cost a tenth of --help
-    gc.freeze()  # else Python looks for cycles among all objects once more before it ends
     sys.exit(code)
 
 
@@ -99,21 +121,26 @@ def invoke(args: Sequence[str] | None = None, *, program: str = PROGRAM) -> int:
 
 
 def _fail(code: str, exit_code: int, message: str, session: Session, details: Mapping[str, str] | None = None) -> int:
-    from migrator.cli import log  # noqa: PLC0415 - a command that succeeds needs none of it
+    from migrator.cli import log
 
-    log.write_failure(code, exit_code, message, form=session.log_format, details=details)
+    log.write_failure(code, exit_code, message, log_format=session.log_format, details=details)
     return exit_code
 
 
 def _usage(error: click.ClickException, session: Session) -> int:
-    from migrator.cli import log  # noqa: PLC0415 - a command that succeeds needs none of it
+    from migrator.cli import log
 
-    if log.is_console(sys.stderr, session.log_format):
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if isinstance(error, click.exceptions.NoArgsIsHelpError) and log.is_console(sys.stderr, session.log_format):
         error.show()
         return error.exit_code
-    missing = isinstance(error, click.exceptions.NoArgsIsHelpError)
-    message = f"a command is missing; see {PROGRAM} --help" if missing else error.format_message()
-    return _fail("usage", error.exit_code, message, session)
+    message = error.format_message()
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        message = f"A command is missing: see {PROGRAM} --help."
+    elif isinstance(error, click.BadParameter) and context is not None and error.param is not None:
+        variable = variable_of(error.param, context)
+        message += f" (from {variable})" if variable else ""
+    return _fail("usage", error.exit_code, message.replace("\n", " "), session)
 
 
 def _bug(error: Exception) -> str:

@@ -5,26 +5,41 @@ from __future__ import annotations
 import pkgutil
 import re
 
-from migrator.cli import output
+import click
+
+from migrator.cli.options import command
+from migrator.cli.output import write
 from migrator.errors import UsageError, suggestion
 from migrator.planning.advisories import HAZARDS
 from migrator.planning.guards import ALIKE, CATALOGUE
 from migrator.render.text import columns
 
 
-def main(*, code: str | None) -> None:
-    """Print the section of a code, or all codes."""
+@command(
+    "guards",
+    "Explain a code: what it means and what to do.",
+    """
+    grove-migrator guards
+    grove-migrator guards GM-102
+    """,
+)
+@click.argument("code", required=False, metavar="[CODE]")
+def guards(*, code: str | None) -> None:
+    """Explain the code of a guard or a known issue: what it means, what to do, and how to see it with kubectl.
+
+    Without a code: all codes with their titles, and which of them `run --allow` accepts.
+    """
     if code is None:
         rows = [(g.code, g.title, "yes" if g.overridable else "") for g in CATALOGUE.values()]
         rows += [(hazard, title, "") for hazard, title in HAZARDS.items()]
-        output.write(columns(("CODE", "WHAT IT IS ABOUT", "--allow"), sorted(rows)))
+        write(columns(("CODE", "WHAT IT IS ABOUT", "--allow"), sorted(rows)))
         return
     wanted = code.upper() if code.upper().startswith("GM-") else f"GM-{code}"
     known = sections()
     if wanted not in known:
         hint = suggestion(wanted, known, alike=ALIKE)
         raise UsageError(f"{code} is not a code; `guards` without a code lists them all.{hint}")
-    output.write(known[wanted])
+    write(known[wanted])
 
 
 def sections() -> dict[str, str]:

@@ -2,44 +2,62 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
-from migrator.cli import log, output
+from migrator.cli import log
+from migrator.cli.options import command, complete_scheme, option, output
+from migrator.cli.output import as_json, write
 from migrator.errors import DecodeError
-from migrator.hashing import schemes
-from migrator.hashing.podcliqueset import PodCliqueSetHashes, SetHasher
-from migrator.hashing.schemes import Scheme
-from migrator.render.text import columns
-from migrator.resources import DEFAULT_NAMESPACE, POD_CLIQUE_SETS
-from migrator.stores.dump.store import read_documents
 
-Hashed = tuple[str, str, Scheme, PodCliqueSetHashes]
+if TYPE_CHECKING:
+    from migrator.hashing.podcliqueset import PodCliqueSetHashes
+    from migrator.hashing.schemes import Scheme
+
+    Hashed = tuple[str, str, Scheme, PodCliqueSetHashes]
 
 
-def main(*, path: str, names: tuple[str, ...], form: str | None, to_binary: str | None, from_binary: str | None) -> int:
-    """Print the hashes; the exit code is 2 if Go could not decode a set."""
-    chosen = set()
-    for binary in (one for one in (from_binary, to_binary) if one is not None):
-        from migrator.cli import operators  # noqa: PLC0415 - reading names alone is quicker
+@command(
+    "hash",
+    "Print the hashes of PodCliqueSets in a file.",
+    """
+    kubectl get podcliqueset demo -o yaml | grove-migrator hash -f -
+    grove-migrator hash -f sets.yaml --scheme v0.1.0-alpha.11
+    """,
+)
+@option(
+    "-f, --filename FILE",
+    "YAML documents, JSON, a List or JSON Lines, gzip too; - is stdin. Other kinds are skipped.",
+    required=True,
+)
+@option(
+    "--scheme SCHEME|RELEASE",
+    "Hash under this scheme; may be repeated. Default: all of them.",
+    multiple=True,
+    shell_complete=complete_scheme,
+)
+@output(["json"], "A line of JSON for each set and scheme.")
+def hash_(*, filename: str, scheme: tuple[str, ...], output: str) -> int:  # noqa: ARG001 - there is one format
+    """Print the hashes of PodCliqueSets under one scheme, several, or all, as lines of JSON.
 
-        chosen.add(operators.known(binary).scheme)
-    chosen.update(map(schemes.resolve, names))  # which may name the other scheme over a layout that was just read
+    The operator hashes what the API server returns. So give this command what `kubectl get -o yaml` prints: a
+    manifest lacks the defaults that admission adds. A set that Go could not decode is reported, the others are
+    printed, and the exit code is 2.
+    """
+    from migrator.hashing import schemes
+
+    chosen = set(map(schemes.resolve, scheme))
     wanted = tuple(one for one in schemes.all_schemes() if one in chosen or not (chosen or one.preview))
     failures: list[str] = []
-    hashed = _hashed(path, wanted, failures)
-    if form == "table" or (form is None and sys.stdout.isatty()):
-        output.write(columns(("NAMESPACE", "NAME", "SCHEME", "HASH OF", "HASH"), _rows(hashed)))
-    else:
-        for namespace, name, scheme, hashes in hashed:
-            line = {
-                "namespace": namespace,
-                "name": name,
-                "scheme": scheme.name,
-                "generationHash": hashes.generation_hash,
-                "podTemplateHashes": dict(hashes.pod_template_hashes),
-            }
-            output.write(output.as_json(line, indent=None))
+    for namespace, name, used, hashes in _hashed(filename, wanted, failures):
+        line = {
+            "namespace": namespace,
+            "name": name,
+            "scheme": used.name,
+            "generationHash": hashes.generation_hash,
+            "podTemplateHashes": dict(hashes.pod_template_hashes),
+        }
+        write(as_json(line, indent=None))
     return DecodeError.exit_code if failures else 0
 
 
@@ -48,6 +66,10 @@ def _hashed(path: str, schemes: tuple[Scheme, ...], failures: list[str]) -> Iter
 
     What Go could not decode is logged and added to ``failures``.
     """
+    from migrator.hashing.podcliqueset import SetHasher
+    from migrator.resources import DEFAULT_NAMESPACE, POD_CLIQUE_SETS
+    from migrator.stores.dump.store import read_documents
+
     warned = found = False
     file = "stdin" if path == "-" else path
     for document in read_documents(path):
@@ -81,10 +103,3 @@ def _hashed(path: str, schemes: tuple[Scheme, ...], failures: list[str]) -> Iter
             log.write_failure(DecodeError.code, DecodeError.exit_code, failures[-1])
     if not found:
         log.write_warning("no_pod_clique_set", f"{file} has no PodCliqueSet")
-
-
-def _rows(hashed: Iterable[Hashed]) -> Iterator[tuple[str, ...]]:
-    for namespace, name, scheme, hashes in hashed:
-        yield namespace, name, scheme.name, "generation", hashes.generation_hash
-        for clique, value in hashes.pod_template_hashes.items():
-            yield namespace, name, scheme.name, f"clique {clique}", value

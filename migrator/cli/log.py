@@ -6,16 +6,12 @@ template: templates hold secrets.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TextIO, cast
-
-import orjson
 
 from migrator.cli.options import session
 from migrator.render.text import printable
@@ -65,9 +61,9 @@ def wants_colour(stream: TextIO, environ: Mapping[str, str] | None = None) -> bo
     return stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
 
 
-def is_console(stream: TextIO, form: str) -> bool:
+def is_console(stream: TextIO, log_format: str) -> bool:
     """Whether a log of this format is for people."""
-    return form == "console" or (form == "auto" and stream.isatty())
+    return log_format == "console" or (log_format == "auto" and stream.isatty())
 
 
 def configure(
@@ -75,39 +71,30 @@ def configure(
     *,
     run_id: str,
     level: str = "info",
-    form: str = "auto",
-    known: set[tuple[object, ...]] | None = None,
+    log_format: str = "auto",
+    shown: set[tuple[object, ...]] | None = None,
 ) -> FilteringBoundLogger:
-    """Log every event of at least ``level`` to ``stream``, as JSON with ``run_id``; returns the logger.
+    """Log every event of at least ``level`` to ``stream`` with ``run_id``; returns the logger.
 
-    Findings in ``known`` (code, object, field and message) are not shown to people again.
+    Findings in ``shown`` (code, object, field and message) are not shown to people again.
     """
-    import logging  # noqa: PLC0415 - structlog costs 0.3 s, and --help needs none of it
+    import logging
 
-    import structlog  # noqa: PLC0415
+    import structlog
 
-    run = {"run_id": run_id}
-
-    def line(_logger: object, level: str, event: EventDict) -> str:
-        name = event.pop("event")
-        text = _json_line(level, name, run, event)
-        return text if len(text) <= MAX_TEXT else _json_line(level, name, run, _shorten(event))
-
-    processors: list[Any] = [line]
-    if is_console(stream, form):
-        console = structlog.dev.ConsoleRenderer(colors=wants_colour(stream), timestamp_key="ts", sort_keys=False)
-        processors = [
-            *(() if level == "debug" else (_Terse(set() if known is None else known),)),
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=True, key="ts"),
-            _for_people,
-            console,
-        ]
-    logger = structlog.WriteLogger(cast("TextIO", Unbreakable(stream)))
+    stamp = structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts")
+    processors: list[Any] = [structlog.processors.add_log_level, stamp, _shorten]
+    if is_console(stream, log_format):
+        if level != "debug":
+            processors.insert(0, _Terse(set() if shown is None else shown))
+        processors += [_for_people, structlog.dev.ConsoleRenderer(colors=wants_colour(stream), timestamp_key="ts")]
+    else:
+        processors.insert(0, lambda _logger, _method, event: {**event, "run_id": run_id})
+        processors += [_head_first, structlog.processors.JSONRenderer(default=_plain)]
     structlog.configure(
         processors=processors,
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
-        logger_factory=lambda *_: logger,
+        logger_factory=structlog.WriteLoggerFactory(cast("TextIO", Unbreakable(stream))),
         cache_logger_on_first_use=False,
     )
     bound: FilteringBoundLogger = structlog.get_logger().bind()  # else each event would bind it anew
@@ -120,7 +107,7 @@ def write_failure(
     message: str,
     *,
     stream: TextIO | None = None,
-    form: str = "",
+    log_format: str = "",
     details: Mapping[str, str] | None = None,
 ) -> None:
     """Print on stderr why a command ends with this exit code: a sentence for people, else a JSON object.
@@ -128,21 +115,26 @@ def write_failure(
     ``details`` are those of a :class:`~migrator.errors.MigratorError`.
     """
     values = {"code": code, "exit_code": exit_code, "message": message, **(details or {})}
-    _write(stream or sys.stderr, "error", "failed", values, form or session().log_format)
+    _write("error", "failed", values, stream, log_format)
 
 
 def write_warning(event: str, message: str) -> None:
     """Print a warning on stderr without a logger: for commands that are over at once."""
-    if session().level != "error":
-        _write(sys.stderr, "warning", event, {"message": message}, session().log_format)
+    _write("warning", event, {"message": message})
 
 
-def _write(stream: TextIO, level: str, event: str, values: EventDict, form: str) -> None:
-    if is_console(stream, form):
-        line = f"{level}: {printable(values['message'])}"
-    else:
-        line = _json_line(level, event, {}, values)
-    write_line(stream, line)
+def _write(
+    level: str, event: str, values: Mapping[str, Any], stream: TextIO | None = None, log_format: str = ""
+) -> None:
+    stream, log_format = stream or sys.stderr, log_format or session().log_format
+    if is_console(stream, log_format):
+        write_line(stream, f"{level}: {printable(values['message'])}")
+        return
+    import structlog
+
+    line: EventDict = {**values, "event": event, "level": level}
+    structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts")(None, level, line)
+    write_line(stream, str(structlog.processors.JSONRenderer(default=_plain)(None, level, _head_first(None, "", line))))
 
 
 class _Terse:
@@ -153,7 +145,7 @@ class _Terse:
         self._shown: Counter[object] = Counter()
 
     def __call__(self, _logger: object, _method: str, event: EventDict) -> EventDict:
-        import structlog  # noqa: PLC0415 - see configure
+        import structlog
 
         if event["event"] in _ONLY_AT_DEBUG:
             raise structlog.DropEvent
@@ -166,30 +158,29 @@ class _Terse:
         self._seen.add(finding)
         self._shown[code] += 1
         if self._shown[code] > _FINDINGS:
-            return {"event": event["event"], "code": code, "message": "more findings have this code; `plan` lists them"}
+            return {"event": event["event"], "code": code, "message": "More findings have this code: see `plan`."}
         return event
 
 
-def _shorten(event: EventDict) -> EventDict:
+def _shorten(_logger: object, _method: str, event: EventDict) -> EventDict:
     for key, value in event.items():
         if isinstance(value, str) and len(value) > MAX_TEXT:
             event[key] = f"{value[:MAX_TEXT]}... ({len(value)} characters)"
     return event
 
 
+def _head_first(_logger: object, _method: str, event: EventDict) -> EventDict:
+    """The keys that every event has, before the others."""
+    head = {key: event[key] for key in ("ts", "level", "event", "run_id") if key in event}
+    return {**head, **event}
+
+
 def _for_people(_logger: object, _method: str, event: EventDict) -> EventDict:
-    """Drop absent values, and escape control characters; JSON escapes them by itself."""
-    shown = ((key, value) for key, value in _shorten(event).items() if value is not None)
-    return {key: printable(value) if isinstance(value, str) else value for key, value in shown}
-
-
-def _json_line(level: str, event: str, run: EventDict, values: EventDict) -> str:
-    """One line, which begins with the keys that every event has."""
-    line = {"ts": datetime.now(UTC), "level": level, "event": event, **run, **values}
-    try:
-        return orjson.dumps(line, _plain, orjson.OPT_UTC_Z).decode()
-    except TypeError:  # a text that is not Unicode, or an integer of more than 64 bits
-        return json.dumps({**line, "ts": f"{line['ts']:%Y-%m-%dT%H:%M:%S.%fZ}"}, default=_plain)
+    """Drop absent values and the date, and escape control characters; JSON escapes them automatically."""
+    event["ts"] = event["ts"].partition("T")[2][:8]
+    return {
+        key: printable(value) if isinstance(value, str) else value for key, value in event.items() if value is not None
+    }
 
 
 def _plain(value: object) -> object:

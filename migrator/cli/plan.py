@@ -5,103 +5,216 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from migrator import __version__
-from migrator.cli import log, operators, output, progress, wiring
-from migrator.cli.options import ClusterFlags, session
-from migrator.errors import NotAuthorised, Refused, UsageError
-from migrator.hashing import schemes
-from migrator.planning.model import Plan, TreeState
-from migrator.planning.options import NOTHING_SELECTED, PlanOptions, Selection, direction
-from migrator.planning.outlook import Target
-from migrator.render import page, summary, terminal
-from migrator.render.summary import Origin
-from migrator.render.text import csv_text
-from migrator.run.dry_run import preview, preview_targets
-from migrator.store import DryRun
+from migrator.cli.options import (
+    CLUSTER,
+    FROM_BINARY,
+    TO_BINARY,
+    command,
+    option,
+    output,
+    refuse_flags,
+    source,
+    target,
+)
+from migrator.errors import NotAuthorised, Refused
 
-EXIT_CHANGES = 10
+if TYPE_CHECKING:
+    from migrator.cli.connect import ClusterFlags
+    from migrator.planning.model import Plan
+    from migrator.planning.options import PlanOptions
+    from migrator.planning.outlook import Target
+    from migrator.render.summary import Origin
+    from migrator.store import Store
+
+EXIT_CHANGES: Final = 10
 
 
-def main(
+@command(
+    "plan",
+    "Show what a migration would change and what blocks it.",
+    """
+    grove-migrator plan                        # the operator, and newer releases
+    grove-migrator plan --to v0.1.0-alpha.11   # what that upgrade needs
+    grove-migrator plan --to v0.1.0-alpha.11 -o html --group-by team > plan.html
+    grove-migrator plan --to v0.1.0-alpha.11 -n inference -l app=web -o yaml
+    grove-migrator plan --to v0.1.0-alpha.11 --detailed-exitcode
+
+    A dump has all kinds of Grove and the pods:
+    kubectl get pods,$(kubectl api-resources --verbs=list -o name |
+      grep 'grove.io$' | paste -sd, -) -A -o yaml > dump.yaml
+    """,
+)
+@option(
+    "-f, --filename DUMP",
+    "Read the output of kubectl get instead of a cluster (YAML or JSON, gzip too; - is stdin). May be repeated.",
+    multiple=True,
+)
+@target("What the next operator expects. Without it: a row for each newer release.")
+@TO_BINARY
+@source("plan")
+@FROM_BINARY
+@output(["table", "json", "yaml", "html"], "A table, data for scripts, or a page for your team.")
+@option("--group-by LABEL", "With -o html: also totals for each value of this label of the PodCliqueSets.")
+@option("--detailed-exitcode", "Exit with 3 on refusals or an empty selection, and with 10 on changes; needs a target.")
+@option("-n, --namespace NAME", "Only PodCliqueSets in this namespace.")
+@option("-l, --selector SELECTOR", "Only PodCliqueSets with these labels, such as app=web,tier!=cache.")
+@CLUSTER
+def plan(
     *,
-    dumps: tuple[str, ...],
-    form: str | None,
-    detailed_exitcode: bool,
+    filename: tuple[str, ...],
+    to: str | None,
+    to_binary: str | None,
+    source: str,
+    from_binary: str | None,
+    output: str,
     group_by: str | None,
-    reload_time: float,
-    cluster: ClusterFlags,
-    **given: Any,  # noqa: ANN401 - those of directions
+    detailed_exitcode: bool,
+    namespace: str | None,
+    selector: str | None,
+    kubeconfig: str | None,
+    context: str | None,
 ) -> int:
-    """Print the plan, or all plans without a target."""
-    source, target, _ = operators.directions(given, None if dumps else cluster)
-    goal = schemes.CANONICAL if target is None else target
-    options = PlanOptions(source, goal, selection=wiring.selection(cluster), describes=True)
-    if target is None and detailed_exitcode:
-        raise UsageError("--detailed-exitcode needs a target: give --to")
+    """Show what a migration would change, what blocks it, and what the upgrade recreates without it.
+
+    Nothing is written. The exit code is 0, with refusals too, unless --detailed-exitcode asks for more.
+    """
+    from migrator.cli import operator_source
+    from migrator.cli.connect import ClusterFlags
+    from migrator.cli.output import write
+    from migrator.run.dry_run import preview, preview_targets
+
+    _refuse_flags_without_effect(filename, output, has_target=to is not None or to_binary is not None)
+    cluster = ClusterFlags(kubeconfig, context)
+    names = operator_source.choose_schemes(source, to, from_binary, to_binary, cluster=None if filename else cluster)
+    options = _options(names.source, names.target, namespace, selector)
+    with _reading(cluster, filename, namespace) as reading:
+        if names.target is None:
+            targets = preview_targets(reading.store, options, **reading.where)
+            text, code = _targets_text(targets, output, options.source, reading.origin), 0
+        else:
+            result = preview(reading.store, options, **reading.where)
+            text = _plan_text(result, output, reading.origin, group_by)
+            code = _detailed_exit_code(result, options) if detailed_exitcode else 0
+    if names.target is not None:
+        _warn_about(result, options, output)
+    write(text)
+    return code
+
+
+def _refuse_flags_without_effect(dumps: tuple[str, ...], output_format: str, *, has_target: bool) -> None:
+    if dumps:
+        reason = "names a cluster, and -f reads a file: leave one of them out."
+        refuse_flags({"kubeconfig": reason, "context": reason})
+    if output_format != "html":
+        refuse_flags({"group_by": "goes with -o html."})
+    if not has_target:
+        refuse_flags({"group_by": "needs a target: give --to.", "detailed_exitcode": "needs a target: give --to."})
+
+
+def _options(source: str, target: str | None, namespace: str | None, selector: str | None) -> PlanOptions:
+    """The options of a plan; a bad selector or a mistyped release is an error before a cluster is asked."""
+    from migrator.hashing import schemes
+    from migrator.planning.options import PlanOptions, Selection, direction
+    from migrator.selectors import matches_labels
+
+    matches_labels(selector, {})
+    selection = Selection(namespace, selector)
+    options = PlanOptions(source, schemes.CANONICAL if target is None else target, selection=selection, describes=True)
     if target is None or schemes.unread_release(target) is None:
-        direction(options)  # a mistyped release is reported before a cluster is asked
-    with progress.shown(sys.stderr, quiet=session().quiet) as shown:
-        context = wiring.context(shown.stream, threading.Event())
+        direction(options)
+    return options
+
+
+class _Reading(NamedTuple):
+    """A store whose reading is shown, where the record is looked for, and the origin of the plan."""
+
+    store: Store
+    where: dict[str, Any]
+    origin: Origin
+
+
+@contextmanager
+def _reading(cluster: ClusterFlags, dumps: tuple[str, ...], namespace: str | None) -> Iterator[_Reading]:
+    """Show progress while a cluster or a dump is read and planned."""
+    from migrator import __version__
+    from migrator.cli import connect, progress
+    from migrator.render.summary import Origin
+    from migrator.store import DryRun
+
+    with progress.shown(sys.stderr) as shown:
+        context = connect.context(shown.stream, threading.Event())
         with shown.stage("reading"):
-            store = wiring.open_store(cluster, *dumps, dry_run=DryRun.CLIENT)
+            store = connect.open_store(cluster, *dumps, dry_run=DryRun.CLIENT)
         origin = Origin(getattr(store, "name", None), datetime.now(UTC).isoformat("T", "seconds"), __version__)
-        where: Any = {"now": context.now, "namespace": context.namespace or wiring.DEFAULT_NAMESPACE}
+        where = {"now": context.now, "namespace": context.namespace or connect.GROVE_NAMESPACE}
         with shown.stage("planning"):
             try:
-                if target is None:
-                    targets = preview_targets(shown.watch(store), options, **where)
-                    text = _targets(targets, form, source, origin, reload_time)
-                else:
-                    made = preview(shown.watch(store), options, **where)
+                yield _Reading(shown.watch(store), where, origin)
             except NotAuthorised as error:
-                one = "" if cluster.namespace else ", and -n plans one namespace with the rights in it"
-                raise NotAuthorised(f"{error}; `check plan` lists the missing rights{one}") from error
-    if target is None:
-        output.write(text)
-        return 0
-    nothing = made.known and not made.trees and options.selection != Selection()
-    if nothing:
+                if namespace is not None or "HTTP 403" not in str(error):
+                    raise
+                raise NotAuthorised(f"{error}. With permissions in one namespace, plan that one with -n.") from error
+
+
+def _warn_about(result: Plan, options: PlanOptions, output_format: str) -> None:
+    from migrator.cli import log
+    from migrator.planning.options import NOTHING_SELECTED
+    from migrator.render import summary
+
+    if _selects_nothing(result, options):
         log.write_warning("empty_selection", NOTHING_SELECTED)
-    if form not in {None, "table", "wide"} and summary.CANONICAL_NOTE in summary.notes(made):
+    if output_format != "table" and summary.CANONICAL_NOTE in summary.notes(result):
         log.write_warning("canonical_target", summary.CANONICAL_NOTE)  # a table has it itself
-    if form is None and sys.stdout.isatty():
-        terminal.print_plan(made, sys.stdout, colour=log.wants_colour(sys.stdout))
-    else:
-        output.write(_text(made, form, origin, reload_time, group_by))
-    if detailed_exitcode and (summary.refusals_of(made) or nothing or not made.known):
+
+
+def _selects_nothing(result: Plan, options: PlanOptions) -> bool:
+    from migrator.planning.options import Selection
+
+    return result.known and not result.trees and options.selection != Selection()
+
+
+def _detailed_exit_code(result: Plan, options: PlanOptions) -> int:
+    from migrator.planning.model import TreeState
+    from migrator.render import summary
+
+    if summary.refusals_of(result) or _selects_nothing(result, options) or not result.known:
         return Refused.exit_code
-    return EXIT_CHANGES if detailed_exitcode and summary.number(made, TreeState.MIGRATE) else 0
+    return EXIT_CHANGES if summary.number(result, TreeState.MIGRATE) else 0
 
 
-def _targets(targets: Iterator[Target], form: str | None, source: str, origin: Origin, reload_time: float) -> str:
+def _targets_text(targets: Iterator[Target], output_format: str, source: str, origin: Origin) -> str:
     """All targets; one plan is in memory at a time."""
-    if form in {"json", "yaml"}:
-        return _document({"from": source, "targets": list(map(summary.target_json, targets)), **asdict(origin)}, form)
-    if form == "csv":
-        return csv_text(summary.CSV_COLUMNS, (row for target in targets for row in summary.csv_rows(target.plan)))
+    from migrator.render import page, summary, terminal
+
+    if output_format in {"json", "yaml"}:
+        found = list(map(summary.target_json, targets))
+        return _document({"from": source, "targets": found, **asdict(origin)}, output_format)
     rows = list(map(summary.target_row, targets))
-    if form == "html":
-        return page.render_targets(rows, origin, reload_seconds=reload_time)
+    if output_format == "html":
+        return page.render_targets(rows, origin)
     return terminal.targets_text(rows)
 
 
-def _text(made: Plan, form: str | None, origin: Origin, reload_time: float, group_by: str | None) -> str:
-    if form in {"json", "yaml"}:
-        return _document(summary.plan_json(made, origin), form)
-    if form == "csv":
-        return csv_text(summary.CSV_COLUMNS, summary.csv_rows(made))
-    if form == "html":
-        return page.render(made, origin, reload_seconds=reload_time, group_by=group_by)
-    return terminal.plan_text(made, wide=form == "wide")
+def _plan_text(result: Plan, output_format: str, origin: Origin, group_by: str | None) -> str:
+    from migrator.render import page, summary, terminal
+
+    if output_format in {"json", "yaml"}:
+        return _document(summary.plan_json(result, origin), output_format)
+    if output_format == "html":
+        return page.render(result, origin, group_by=group_by)
+    return terminal.plan_text(result)
 
 
-def _document(document: dict[str, Any], form: str | None) -> str:
-    if form == "json":
-        return output.as_json(document)
-    import yaml  # noqa: PLC0415 - for one form of six
+def _document(document: dict[str, Any], output_format: str) -> str:
+    from migrator.cli.output import as_json
+
+    if output_format == "json":
+        return as_json(document)
+    import yaml
 
     return str(yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=10**9))

@@ -92,9 +92,9 @@ class Progress:
         self._bars.update(self._patches, description=text, completed=self._patched)
 
 
-def shown(stream: TextIO, environ: Mapping[str, str] | None = None, *, quiet: bool = False) -> Progress:
+def shown(stream: TextIO, environ: Mapping[str, str] | None = None) -> Progress:
     """Progress on this stream; nothing is shown where nobody watches."""
-    if quiet or not wanted(stream, environ):
+    if not wanted(stream, environ):
         return Progress(stream)
     console = Console(file=cast("TextIO", Unbreakable(stream)))
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), _KnownBar(), TimeElapsedColumn())

@@ -5,138 +5,260 @@ from __future__ import annotations
 import re
 import signal
 import sys
-from collections.abc import Mapping
-from typing import Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from migrator.cli import log, operators, output, progress, screens, termination, wiring
-from migrator.cli.operators import Directions
-from migrator.cli.options import ClusterFlags, session
-from migrator.cli.progress import Progress
-from migrator.cli.screens import Ending
+import click
+
+from migrator.cli.options import (
+    CLUSTER,
+    FROM_BINARY,
+    OPERATOR,
+    TO_BINARY,
+    command,
+    duration,
+    option,
+    output,
+    refuse_flags,
+    source,
+    target,
+)
 from migrator.errors import Interrupted, MigratorError, OutputError, UsageError
-from migrator.planning.guards import check_allowed
-from migrator.planning.options import PlanOptions, direction
-from migrator.render import summary, terminal
-from migrator.render.text import printable
-from migrator.run import loop
-from migrator.run.context import Context, RunOptions, RunResult
-from migrator.run.observation import look_ahead
-from migrator.run.operator import OperatorFlags
-from migrator.store import DryRun, Store
-from migrator.stores.dump.file import STDIO
 
-_DRY: Final = "\ndry run: nothing was written\n"
+if TYPE_CHECKING:
+    from migrator.cli.connect import ClusterFlags
+    from migrator.cli.dialogue import Ending
+    from migrator.cli.operator_source import NamedSchemes
+    from migrator.cli.progress import Progress
+    from migrator.run.context import Context, RunOptions, RunResult
+    from migrator.store import DryRun, Store
+
+_DRY: Final = "\nDry run: nothing was written.\n"
+_STDIO: Final = "-"
+
+#: Parameters that have no effect on a dump.
+_OF_A_CLUSTER: Final = (
+    *("kubeconfig", "context", "stop_operator", "wait_for_idle", "max_downtime", "on_conflict", "timeout"),
+    *("concurrency", "yes", "operator_namespace", "operator_deployment", "lease_name", "target_image"),
+)
 
 
-def main(
+@command(
+    "run",
+    "Migrate the stored hashes, or revert a migration.",
+    """
+    grove-migrator run --to v0.1.0-alpha.11 --dry-run=server
+    grove-migrator run --to v0.1.0-alpha.11 --stop-operator
+    grove-migrator run --to v0.1.0-alpha.11 --stop-operator --revert
+    grove-migrator run -f dump.yaml --write migrated.json --to v0.1.0-alpha.11
+    """,
+)
+@target("What the next operator expects.")
+@TO_BINARY
+@source("run")
+@FROM_BINARY
+@option("--stop-operator", "Scale the operator to zero first; otherwise an operator that runs blocks the run.")
+@click.option(
+    "--dry-run",
+    type=click.Choice(["none", "client", "server"]),
+    default="none",
+    is_flag=False,
+    flag_value="client",
+    help="client (or no value): send no write. server: send every patch with dryRun=All.",
+)
+@option("--skip-refused", "Leave refused sets as they are, and migrate the others.")
+@option(
+    "--allow GM-nnn", "Turn this refusal into a warning, if its code can be overridden. May be repeated.", multiple=True
+)
+@duration("--wait-for-idle", "Wait this long for refusals to end, such as an update in flight.")
+@duration("--max-downtime", "Refuse, and leave the operator running, if the downtime would be longer than this.")
+@click.option(
+    "--on-conflict",
+    type=click.Choice(["stop", "skip"]),
+    default="stop",
+    help="If a set changes during the run: revert everything and stop, or revert that set and continue.",
+)
+@duration("--timeout", "How long to wait for the operator to stop and for its Lease; 0 for no limit.")
+@option("--concurrency N", "Send this many patches at a time (default 16).", type=click.IntRange(1, 256))
+@option("--revert", "Undo the run with the same --from and --to.", allow_from_autoenv=False)
+@option("--yes", "Do not ask. A run asks on a terminal only, and never in a pod or in CI.", allow_from_autoenv=False)
+@OPERATOR
+@option("-f, --filename DUMP", "Migrate the output of kubectl get instead of a cluster (see plan --help).")
+@option("--write OUT", "With -f: write the migrated dump to this file; - is stdout.")
+@output(["table", "json"], "Output format of the result.")
+@CLUSTER
+def run(
     *,
-    dump: str | None,
-    out: str | None,
+    to: str | None,
+    to_binary: str | None,
+    source: str,
+    from_binary: str | None,
+    stop_operator: bool,
     dry_run: str,
+    skip_refused: bool,
+    allow: tuple[str, ...],
+    wait_for_idle: float | None,
+    max_downtime: float | None,
+    on_conflict: Literal["stop", "skip"],
     timeout: float | None,
     concurrency: int | None,
+    revert: bool,
     yes: bool,
-    form: str,
-    cluster: ClusterFlags,
-    **given: Any,  # noqa: ANN401 - the other flags
+    operator_namespace: str | None,
+    operator_deployment: str | None,
+    lease_name: str | None,
+    target_image: str | None,
+    filename: str | None,
+    write: str | None,
+    output: str,
+    kubeconfig: str | None,
+    context: str | None,
 ) -> int:
-    """Run, and leave a summary of the success or the failure."""
-    mode = DryRun(dry_run)
-    dry = {} if mode is DryRun.NONE else {"dry_run": mode.value}
-    shown = progress.shown(sys.stderr, quiet=session().quiet)
-    context: Context | None = None
-    store: Store | None = None
-    with wiring.stop_on(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as stop:
+    """Replace every stored hash of the old operator by the one that the next operator computes.
+
+    A value is replaced only if it equals the old operator's hash of the current spec. A rerun finishes what a crash
+    interrupted, and --revert restores the old hashes. grove-migrator never deletes or restarts a pod.
+    """
+    from migrator.cli import connect, operator_source, progress, termination
+    from migrator.run.context import RunOptions
+    from migrator.run.operator import OperatorFlags
+    from migrator.store import DryRun
+
+    cluster, mode = connect.ClusterFlags(kubeconfig, context), DryRun(dry_run)
+    shown = progress.shown(sys.stderr)
+    with connect.stop_on(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as stop:
         try:
-            names = operators.directions(given, None if dump else cluster, required=True)
-            _check_files(dump, out, form, writes=mode is DryRun.NONE)
-            options = _options(names, cluster, **given)
-            context = wiring.context(shown.stream, stop, timeout or None, concurrency=concurrency)
-            if dump is None:
-                store = wiring.connect(cluster, dry_run=mode, deadline=context.deadline)
-                _announce(store, options, context, shown, cluster, yes=yes)
-            with shown:
-                if store is not None:
-                    result = loop.run(shown.watch(store), options, context)
-                else:
-                    with shown.stage(f"migrating {printable(str(dump))}"):
-                        held = wiring.read_dump(str(dump), dry_run=mode)
-                        result = loop.run(held, options, context)
-                        if out is not None and mode is DryRun.NONE:
-                            held.write(out)
+            operator_source.require_target(to, to_binary)
+            _check_files(filename, write, output, mode)
+            names = operator_source.choose_schemes(
+                *(source, to, from_binary, to_binary),
+                cluster=None if filename else cluster,
+                target_image=target_image,
+            )
+            options = RunOptions(
+                _plan_options(names, allow, skip_refused=skip_refused),
+                revert=revert,
+                stop_operator=stop_operator,
+                wait_for_idle=wait_for_idle,
+                max_downtime=max_downtime,
+                on_conflict=on_conflict,
+                flags=OperatorFlags(operator_namespace, operator_deployment, lease_name),
+                target_image=target_image,
+                target_digests=names.digests,
+            )
+            run_context = connect.context(shown.stream, stop, timeout or None, concurrency=concurrency)
+            if filename is not None:
+                result, ending = _migrate_dump(filename, write, options, run_context, shown, mode=mode), None
+            else:
+                store = connect.connect(cluster, dry_run=mode, deadline=run_context.deadline)
+                result, ending = _migrate(store, options, run_context, shown, cluster, yes=yes)
         except MigratorError as error:
-            log.write_failure(error.code, error.exit_code, str(error), details=error.details)
-            if context is not None:
-                context.log.error(  # noqa: TRY400 - the sentence is printed, and no traceback belongs to it
-                    "summary", outcome="failed", **dry, code=error.code, exit_code=error.exit_code
-                )
             reason = {"exitCode": error.exit_code, "code": error.code, "message": str(error), **error.details}
             termination.write({"outcome": "failed", **reason})
-            return error.exit_code
-        if out != STDIO:
-            ending = screens.ending(store, result, options) if store is not None and not dry else None
-            _print_if_read(result, form, mode, revert=options.revert, ending=ending)
-        _summarise(context, result, dry)
+            raise
+        if write != _STDIO:
+            _print_if_read(result, output, mode, revert=revert, ending=ending)
+        _summarise(run_context, result, mode)
     return 0
 
 
-def _options(
-    names: Directions,
-    cluster: ClusterFlags,
-    *,
-    allow: tuple[str, ...],
-    skip_refused: bool,
-    operator: OperatorFlags,
-    **more: Any,  # noqa: ANN401 - the fields of RunOptions with these names
-) -> RunOptions:
-    plan = PlanOptions(
-        names.source,
-        str(names.target),
-        frozenset(allow),
-        skip_refused=skip_refused,
-        selection=wiring.selection(cluster),
-    )
+def _plan_options(names: NamedSchemes, allow: tuple[str, ...], *, skip_refused: bool) -> Any:  # noqa: ANN401
+    from migrator.planning.guards import check_allowed
+    from migrator.planning.options import PlanOptions, direction
+
+    options = PlanOptions(names.source, str(names.target), frozenset(allow), skip_refused=skip_refused)
     check_allowed(allow)
-    direction(plan)  # a mistyped release is reported before a cluster is asked
-    return RunOptions(plan, flags=operator, target_digests=names.digests, **more)
+    direction(options)  # a mistyped release is reported before a cluster is asked
+    return options
 
 
-def _check_files(dump: str | None, out: str | None, form: str, *, writes: bool) -> None:
-    if dump is None and out is not None:
-        raise UsageError("--write goes with -f DUMP: a cluster is written to directly")
-    if out == STDIO and form == "json":
-        raise UsageError("--write - and -o json both go to stdout: leave one of them out")
-    if dump is not None and out is None and writes:
-        raise UsageError("-f DUMP needs --write OUT, or --dry-run=client to write nothing")
+def _check_files(dump: str | None, out: str | None, output_format: str, mode: DryRun) -> None:
+    """Raise ``UsageError`` for flags that contradict each other, or that have no effect on a dump."""
+    from migrator.store import DryRun
+
+    if dump is None:
+        if out is not None:
+            raise UsageError("--write goes with -f DUMP: a cluster is written to directly.")
+        return
+    reason = "has no effect with -f, which reads a file and no cluster: leave one of them out."
+    refuse_flags(dict.fromkeys(_OF_A_CLUSTER, reason))
+    if mode is DryRun.SERVER:
+        raise UsageError("--dry-run=server sends patches to a cluster, and -f reads a file: give --dry-run.")
+    if out == _STDIO and output_format == "json":
+        raise UsageError("--write - and -o json both write to stdout: leave one of them out.")
+    if out is None and mode is DryRun.NONE:
+        raise UsageError("-f DUMP needs --write OUT, or --dry-run to write nothing.")
+    if out not in {None, _STDIO} and dump != _STDIO and _same_file(dump, str(out)):
+        raise UsageError(f"--write {out} is the file that -f reads: write to another one.")
+
+
+def _same_file(one: str, other: str) -> bool:
+    try:
+        return Path(one).samefile(other)
+    except OSError:
+        return False
+
+
+def _migrate_dump(
+    dump: str, out: str | None, options: RunOptions, context: Context, shown: Progress, *, mode: DryRun
+) -> RunResult:
+    from migrator.cli import connect
+    from migrator.render.text import printable
+    from migrator.run import loop
+    from migrator.store import DryRun
+
+    with shown, shown.stage(f"migrating {printable(dump)}"):
+        store = connect.read_dump(dump, dry_run=mode)
+        result = loop.run(store, options, context)
+        if out is not None and mode is DryRun.NONE:
+            store.write(out)
+    return result
+
+
+def _migrate(
+    store: Store, options: RunOptions, context: Context, shown: Progress, cluster: ClusterFlags, *, yes: bool
+) -> tuple[RunResult, Ending | None]:
+    from migrator.cli import dialogue
+    from migrator.run import loop
+    from migrator.store import DryRun
+
+    if dialogue.can_ask(in_a_pod=context.namespace is not None):
+        _announce(store, options, context, shown, cluster, yes=yes)
+    with shown:
+        result = loop.run(shown.watch(store), options, context)
+    return result, dialogue.ending(store, result, options) if store.dry_run is DryRun.NONE else None
 
 
 def _announce(
     store: Store, options: RunOptions, context: Context, shown: Progress, cluster: ClusterFlags, *, yes: bool
 ) -> None:
-    """On a terminal: show where the run takes place and what it will do, and ask; raises ``LostRace`` for a no."""
-    if not screens.can_ask(in_a_pod=context.namespace is not None) or (session().quiet and yes):
-        return
+    """On a terminal: show where the run takes place and what it will do, and ask; raises ``Declined`` for a no."""
+    from migrator.cli import dialogue, log
+    from migrator.cli.options import session
+    from migrator.run.observation import look_ahead
+    from migrator.store import DryRun
+
     with shown, shown.stage("reading"):
-        ahead = look_ahead(shown.watch(store), options, context)
-    where = (getattr(store, "name", None), wiring.context_of(cluster))
-    log.write_line(sys.stderr, screens.describe(ahead, options, store.dry_run, where).removesuffix("\n"))
-    session().shown.update(screens.findings_in(ahead))
-    shown.expected = ahead.patch_count
+        preview = look_ahead(shown.watch(store), options, context)
+    where = (getattr(store, "name", None), cluster.chosen)
+    log.write_line(sys.stderr, dialogue.describe(preview, options, store.dry_run, where).removesuffix("\n"))
+    session().shown.update(dialogue.findings_in(preview))
+    shown.expected = preview.patch_count
     if context.stop.is_set():
         raise Interrupted("interrupted before anything was written")
-    if store.dry_run is DryRun.NONE and ahead.writes and not yes:
-        screens.ask("Revert?" if options.revert else "Migrate?")
+    if store.dry_run is DryRun.NONE and preview.writes and not yes:
+        dialogue.ask("Revert?" if options.revert else "Migrate?")
 
 
-def _print_if_read(result: RunResult, form: str, mode: DryRun, *, revert: bool, ending: Ending | None) -> None:
+def _print_if_read(result: RunResult, output_format: str, mode: DryRun, *, revert: bool, ending: Ending | None) -> None:
+    from migrator.cli import log
+    from migrator.cli import output as stdout
+    from migrator.store import DryRun
+
     try:
-        if form != "json" and mode is not DryRun.NONE and sys.stdout.isatty():
-            terminal.print_plan(result.plan, sys.stdout, colour=log.wants_colour(sys.stdout))
-            output.write(_DRY)
-        else:
-            output.write(_text(result, form, mode, revert=revert, ending=ending))
-        output.flush()
-    except output.ReaderGone:
+        stdout.write(_text(result, output_format, mode, revert=revert, ending=ending))
+        stdout.flush()
+    except stdout.ReaderGone:
         pass  # the run has ended, whether anybody reads its last line or not
     except OutputError as error:
         if mode is not DryRun.NONE:
@@ -144,35 +266,48 @@ def _print_if_read(result: RunResult, form: str, mode: DryRun, *, revert: bool, 
         log.write_warning("unwritable_output", str(error))
 
 
-def _text(result: RunResult, form: str, mode: DryRun, *, revert: bool, ending: Ending | None) -> str:
-    if form == "json":
-        document = {
-            "dryRun": mode.value,
-            "trees": result.trees,
-            "patches": result.patches,
-            "seconds": result.seconds,
-            "operator": ending.operator if ending else None,
-            "next": list(ending.commands) if ending else [],
-            "plan": summary.plan_json(result.plan),
-        }
-        return output.as_json(document)
+def _text(result: RunResult, output_format: str, mode: DryRun, *, revert: bool, ending: Ending | None) -> str:
+    from migrator.cli.output import as_json
+    from migrator.render import summary, terminal
+    from migrator.store import DryRun
+
+    if output_format == "json":
+        return as_json(
+            {
+                "dryRun": mode.value,
+                "trees": result.trees,
+                "patches": result.patches,
+                "seconds": result.seconds,
+                "operator": ending.operator if ending else None,
+                "next": list(ending.commands) if ending else [],
+                "plan": summary.plan_json(result.plan),
+            }
+        )
     if mode is not DryRun.NONE:
         return terminal.plan_text(result.plan) + _DRY
-    done = "nothing to do: every value is already as it must be"
-    if not result.plan.trees and not revert:
-        done = "nothing to do: no PodCliqueSet was found; is it the right cluster?"
+    target = result.plan.requested_target
+    done = f"Nothing to do: all stored hashes already match {target}."
+    if revert:
+        done = "Nothing to revert: no stored hash comes from this migration."
+    elif not result.plan.trees:
+        done = "Nothing to do: no PodCliqueSet was found. Is this the right cluster?"
     if result.patches:
         patches = summary.count(result.patches, "patch", "patches")
-        done = f"{'put back' if revert else 'migrated'} {summary.count(result.trees, 'set')} with {patches}"
-    return f"{done}\n{ending.text(result.plan.requested_target) if ending else ''}"
+        done = f"{'Reverted' if revert else 'Migrated'} {summary.count(result.trees, 'set')} with {patches}."
+    return f"{done}\n{ending.text(target) if ending else ''}"
 
 
-def _summarise(context: Context, result: RunResult, dry: Mapping[str, str]) -> None:
+def _summarise(context: Context, result: RunResult, mode: DryRun) -> None:
+    from migrator.cli import termination
+    from migrator.render import summary
+    from migrator.store import DryRun
+
+    dry = {} if mode is DryRun.NONE else {"dryRun": mode.value}
     termination.write(
         {
             "outcome": "done",
             "exitCode": 0,
-            **({"dryRun": dry["dry_run"]} if dry else {}),
+            **dry,
             "from": result.plan.requested_source,
             "to": result.plan.requested_target,
             "podCliqueSets": result.trees,
@@ -181,13 +316,13 @@ def _summarise(context: Context, result: RunResult, dry: Mapping[str, str]) -> N
             "operatorImage": result.operator_image,
         }
     )
+    counts = {**dry, **summary.summary(result.plan)}
     context.log.info(
         "summary",
         outcome="done",
         exit_code=0,
-        **dry,
         trees=result.trees,
         patches=result.patches,
         seconds=result.seconds,
-        **{re.sub("([A-Z])", r"_\1", key).lower(): value for key, value in summary.summary(result.plan).items()},
+        **{re.sub("([A-Z])", r"_\1", key).lower(): value for key, value in counts.items()},
     )

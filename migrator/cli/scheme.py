@@ -3,28 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from migrator.cli import operators, output
-from migrator.hashing import layouts, schemes
-from migrator.operators import layout, schemefile
-from migrator.operators.schemefile import OperatorScheme
-from migrator.render.text import printable
+import click
+
+from migrator.cli.options import command, output
+from migrator.cli.output import write
+
+if TYPE_CHECKING:
+    from migrator.operators.schemefile import OperatorScheme
 
 
-def main(*, source: str, image: str | None, form: str) -> None:
-    """Describe an operator, or print its scheme.json."""
-    found = operators.read(source, image=image)
-    if form == "json":
-        output.write(schemefile.encode(found))
+@command(
+    "scheme",
+    "Read the hash scheme from an operator's program file.",
+    """
+    crane export "$IMAGE" - | tar -xO grove-operator > operator
+    grove-migrator scheme operator
+    grove-migrator scheme operator -o json > scheme.json
+    grove-migrator plan --to-binary scheme.json
+    """,
+)
+@click.argument("binary")
+@output(["table", "json"], "A text for people, or the scheme.json that --to-binary and --from-binary take.")
+def scheme(*, binary: str, output: str) -> None:
+    """Read from BINARY, an operator's program file, which hashes the operator computes.
+
+    The layout of the structs is read exactly; the algorithm is recognised by its functions.
+    """
+    from migrator.cli import operator_source
+    from migrator.operators import schemefile
+    from migrator.render.text import printable
+
+    found = operator_source.read(binary)
+    if output == "json":
+        write(schemefile.encode(found))
         return
     for title, text in _rows(found):
-        output.write(f"{title:<12}  {printable(text)}\n")
+        write(f"{title:<12}  {printable(text)}\n")
 
 
 def _rows(found: OperatorScheme) -> Iterator[tuple[str, str]]:
+    from migrator.hashing import layouts, schemes
+    from migrator.operators import layout
+
     scheme = found.scheme
     releases = ", ".join(release.name for release in schemes.speakers(scheme))
-    yield "scheme", f"{scheme} (spoken by {releases})" if releases else f"{scheme}, spoken by no release in the table"
+    yield "scheme", f"{scheme} (used by {releases})" if releases else f"{scheme}, used by no release in the table"
     if scheme.minor in layouts.minors():
         yield "layout", f"that of {layouts.title(scheme.minor)}, {layouts.digest(found.layout)}"
     else:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from migrator.cli import wiring
+from migrator.cli import connect
 
 #: The variable that names the file of the summary; empty for no file.
 VARIABLE: Final = "GROVE_MIGRATOR_TERMINATION_LOG"
@@ -31,7 +31,7 @@ def write(summary: Mapping[str, Any]) -> None:
 
     An error of the file is ignored, because the run is over.
     """
-    path = os.environ.get(VARIABLE, DEFAULT_PATH if wiring.own_namespace() is not None else "")
+    path = os.environ.get(VARIABLE, DEFAULT_PATH if connect.own_namespace() is not None else "")
     if path:
         with suppress(OSError):
             Path(path).write_bytes(encode(summary))

@@ -5,84 +5,152 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from migrator.cli import operators, output, progress, wiring
-from migrator.cli.options import ClusterFlags, session
-from migrator.errors import LostRace, UsageError, VerificationFailed
-from migrator.planning.options import PlanOptions, direction
-from migrator.render.summary import count, object_json
-from migrator.render.text import printable
-from migrator.run import verify as core
-from migrator.run.context import Context
-from migrator.run.operator import OperatorFlags
-from migrator.run.problems import Problem
-from migrator.run.verify import VerifyOptions, VerifyResult
-from migrator.store import DryRun, Store
+from migrator.cli.options import CLUSTER, OPERATOR, TO_BINARY, command, duration, option, output, refuse_flags, target
+from migrator.cli.output import as_json, write
+from migrator.errors import Declined, UsageError, VerificationFailed
+
+if TYPE_CHECKING:
+    from migrator.cli.connect import ClusterFlags
+    from migrator.run.problems import Problem
+    from migrator.run.verify import VerifyOptions, VerifyResult
+
+#: Parameters that have no effect on a dump.
+_OF_A_CLUSTER: Final = (
+    *("kubeconfig", "context", "after_upgrade", "close", "yes", "settle", "interval"),
+    *("operator_namespace", "operator_deployment", "lease_name", "target_image"),
+)
 
 
-def main(
+@command(
+    "verify",
+    "Check that every stored hash matches the target.",
+    """
+    grove-migrator verify --to v0.1.0-alpha.11
+    grove-migrator verify --to v0.1.0-alpha.11 --after-upgrade --settle 5m
+    grove-migrator verify -f migrated.json --to v0.1.0-alpha.11
+    """,
+)
+@option("-f, --filename DUMP", "Check the output of kubectl get instead of a cluster (see plan --help).")
+@target("What every stored hash must match.")
+@TO_BINARY
+@option(
+    "--after-upgrade",
+    "Once the new operator runs: also check by the record of the run that no update has begun and no pod is missing. "
+    "Then remove the record.",
+)
+@duration("--settle", "Retry for up to this long before reporting problems.", "0")
+@duration("--interval", "How long to wait between two readings.", "2s")
+@option("--close", "Remove the record of the run, and print what you lose with it.", allow_from_autoenv=False)
+@option("--yes", "With --close: do not ask.", allow_from_autoenv=False)
+@OPERATOR
+@output(["table", "json"])
+@CLUSTER
+def verify(
     *,
-    dump: str | None,
+    filename: str | None,
+    to: str | None,
+    to_binary: str | None,
+    after_upgrade: bool,
+    settle: float,
+    interval: float,
     close: bool,
     yes: bool,
-    form: str,
-    operator: OperatorFlags,
-    cluster: ClusterFlags,
-    **given: Any,  # noqa: ANN401 - those of directions and VerifyOptions
+    operator_namespace: str | None,
+    operator_deployment: str | None,
+    lease_name: str | None,
+    target_image: str | None,
+    output: str,
+    kubeconfig: str | None,
+    context: str | None,
 ) -> None:
-    """Verify, or remove the record with ``--close``."""
-    source, found, digests = operators.directions(given, None if dump else cluster, required=True)
-    plan = PlanOptions(source=source, target=str(found), selection=wiring.selection(cluster))
-    options = VerifyOptions(plan, flags=operator, target_digests=digests, **given)
-    if dump is not None and (close or options.after_upgrade):
-        raise UsageError("--close and --after-upgrade need a cluster: a file has no record")
-    if close and options.after_upgrade:
-        raise UsageError("--close gives up the record that --after-upgrade compares with: leave one of them out")
-    direction(plan)  # a mistyped release is reported before a cluster is asked
-    shown = progress.shown(sys.stderr, quiet=session().quiet)
-    with wiring.stop_on(signal.SIGTERM) as stop:
-        context = wiring.context(shown.stream, stop)
-        namespace = context.namespace or wiring.DEFAULT_NAMESPACE
-        result: VerifyResult | None = None
-        failure: VerificationFailed | None = None
-        with shown:
-            with shown.stage("reading"):
-                writes = DryRun.NONE if options.after_upgrade or close else DryRun.CLIENT
-                store = shown.watch(wiring.open_store(cluster, *filter(None, [dump]), dry_run=writes))
-            with shown.stage("verifying"):
-                if close:
-                    home, gives_up = core.closing(store, options, namespace=namespace)
-                else:
-                    try:
-                        result = core.verify(store, options, context, namespace=namespace)
-                    except VerificationFailed as error:
-                        failure = error
-        if close:
-            _close(store, home, gives_up, context, form, yes=yes)
-            return
+    """Check that every stored hash is the target's; exit with 7 if one is not.
+
+    With the update strategy OnDelete, hashes of older templates may remain where Grove keeps them on purpose.
+    """
+    from migrator.cli import connect, operator_source
+    from migrator.planning.options import AUTO, PlanOptions, direction
+    from migrator.run.operator import OperatorFlags
+    from migrator.run.verify import VerifyOptions
+
+    if filename is not None:
+        reason = "needs a cluster, and -f reads a file: leave one of them out."
+        refuse_flags(dict.fromkeys(_OF_A_CLUSTER, reason))
+    if close and after_upgrade:
+        raise UsageError("--close removes the record that --after-upgrade compares with: leave one of them out.")
+    operator_source.require_target(to, to_binary)
+    cluster = connect.ClusterFlags(kubeconfig, context)
+    names = operator_source.choose_schemes(
+        AUTO, to, None, to_binary, cluster=None if filename else cluster, target_image=target_image
+    )
+    options = VerifyOptions(
+        PlanOptions(AUTO, str(names.target)),
+        flags=OperatorFlags(operator_namespace, operator_deployment, lease_name),
+        target_image=target_image,
+        target_digests=names.digests,
+        interval=interval,
+        settle=settle,
+        after_upgrade=after_upgrade,
+    )
+    direction(options.plan)  # a mistyped release is reported before a cluster is asked
+    if close:
+        _remove_record(options, cluster, output, yes=yes)
+        return
+    result, failure = _verified(options, cluster, filename)
     problems = failure.problems if failure else ()
-    if form == "json":
-        output.write(output.as_json(_json(options.plan.target, result, problems)))
+    if output == "json":
+        write(as_json(_json(options.plan.target, result, problems)))
     else:
-        output.write(_text(options, result, problems))
+        write(_text(options, result, problems))
     if failure is not None:
         raise failure
 
 
-def _close(store: Store, home: str, gives_up: Sequence[str], context: Context, form: str, *, yes: bool) -> None:
-    lines = "".join(f"gives up {what}\n" for what in gives_up)
-    output.write(output.as_json({"givesUp": list(gives_up)}) if form == "json" else lines)
-    if not yes and sys.stdin.isatty() and not click.confirm("Remove the record?", err=True):
-        raise LostRace("declined: the record stays, and nothing was touched")
-    core.close(store, home, context)
-    if form != "json":
-        output.write("the record is removed\n")
+def _verified(
+    options: VerifyOptions, cluster: ClusterFlags, dump: str | None
+) -> tuple[VerifyResult | None, VerificationFailed | None]:
+    from migrator.cli import connect, progress
+    from migrator.run import verify as core
+    from migrator.store import DryRun
+
+    with connect.stop_on(signal.SIGTERM) as stop, progress.shown(sys.stderr) as shown:
+        context = connect.context(shown.stream, stop)
+        writes = DryRun.NONE if options.after_upgrade else DryRun.CLIENT
+        with shown.stage("reading"):
+            store = shown.watch(connect.open_store(cluster, *filter(None, [dump]), dry_run=writes))
+        with shown.stage("verifying"):
+            try:
+                return core.verify(
+                    store, options, context, namespace=context.namespace or connect.GROVE_NAMESPACE
+                ), None
+            except VerificationFailed as error:
+                return None, error
+
+
+def _remove_record(options: VerifyOptions, cluster: ClusterFlags, output_format: str, *, yes: bool) -> None:
+    from migrator.cli import connect
+    from migrator.run import verify as core
+    from migrator.store import DryRun
+
+    with connect.stop_on(signal.SIGTERM) as stop:
+        context = connect.context(sys.stderr, stop)
+        store = connect.connect(cluster, dry_run=DryRun.NONE)
+        home, loss = core.closing(store, options, namespace=context.namespace or connect.GROVE_NAMESPACE)
+        lines = "".join(f"gives up {what}\n" for what in loss)
+        write(as_json({"givesUp": list(loss)}) if output_format == "json" else lines)
+        if not yes and sys.stdin.isatty() and not click.confirm("Remove the record?", err=True):
+            raise Declined("Cancelled. The record stays.")
+        core.close(store, home, context)
+    if output_format != "json":
+        write("The record is removed.\n")
 
 
 def _json(target: str, result: VerifyResult | None, problems: Sequence[Problem]) -> dict[str, Any]:
+    from migrator.render.summary import object_json
+
     return {
         "to": target,
         "podCliqueSets": result.trees if result else None,
@@ -93,6 +161,9 @@ def _json(target: str, result: VerifyResult | None, problems: Sequence[Problem])
 
 
 def _text(options: VerifyOptions, result: VerifyResult | None, problems: Sequence[Problem]) -> str:
+    from migrator.render.summary import count
+    from migrator.render.text import printable
+
     lines = []
     if result is not None:
         stored, sets = count(result.stored, "stored hash", "stored hashes"), count(result.trees, "set")

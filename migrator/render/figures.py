@@ -13,6 +13,9 @@ from migrator.planning.patches import patches_of
 #: The patches that a run is assumed to write in a second, if nobody has measured it; docs/performance.md has figures.
 PATCHES_PER_SECOND: Final = 100
 
+#: How long a recreated pod is assumed to be away, in seconds: the loading of its model included.
+RELOAD_SECONDS: Final = 600
+
 #: The name of the share of sets without the label.
 UNLABELLED: Final = "(without it)"
 
@@ -70,9 +73,9 @@ def patches(plan: Plan) -> int:
     return sum(1 for tree in plan.trees if tree.state is TreeState.MIGRATE for _ in patches_of(tree.changes))
 
 
-def gpu_hours(blast: BlastRadius, reload_seconds: float) -> str:
-    """The GPU-hours that are lost if each recreated pod is away for ``reload_seconds``."""
-    return f"{blast.gpus * reload_seconds / 3600:,.1f}"
+def gpu_hours(blast: BlastRadius) -> str:
+    """The GPU-hours that are lost if each recreated pod is away for :data:`RELOAD_SECONDS`."""
+    return f"{blast.gpus * RELOAD_SECONDS / 3600:,.1f}"
 
 
 def duration_text(seconds: float) -> str:

@@ -7,7 +7,6 @@ or dark setting. Jinja2 escapes every value; the page shows names and hashes, ne
 from __future__ import annotations
 
 import re
-from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,7 +21,6 @@ from migrator.planning.model import Plan, TreePlan, TreeState
 from migrator.render import figures
 from migrator.render import summary as report
 from migrator.render.findings import advice_groups, change_groups, consequences, grouped
-from migrator.render.text import csv_text
 
 _STATES: Final = {
     TreeState.REFUSED: "refused",
@@ -35,18 +33,15 @@ _STATES: Final = {
 SHOWN, SHOWN_SHARES = 50, 10
 
 
-def render(plan: Plan, origin: report.Origin, *, reload_seconds: float, group_by: str | None = None) -> str:
+def render(plan: Plan, origin: report.Origin, *, group_by: str | None = None) -> str:
     """The whole document, as text.
 
-    ``reload_seconds`` is how long a recreated pod is assumed to be away. ``group_by`` is a label of the PodCliqueSets
-    that gets totals of its own.
+    ``group_by`` is a label of the PodCliqueSets that gets totals of its own.
     """
     why = _explained(plan)
     patches = figures.patches(plan)
-    sheet = csv_text(report.CSV_COLUMNS, report.csv_rows(plan))
     return _rendered(
         "page.html",
-        reload_seconds,
         plan=plan,
         headline=report.headline(plan),
         many=len(plan.trees) > SHOWN,
@@ -70,16 +65,14 @@ def render(plan: Plan, origin: report.Origin, *, reload_seconds: float, group_by
         trees=sorted(plan.trees, key=_weight),
         why=why,
         notes=report.notes(plan),
-        sheet=b64encode(sheet.encode("utf-8", "surrogatepass")).decode(),
     )
 
 
-def render_targets(rows: Sequence[report.TargetRow], origin: report.Origin, *, reload_seconds: float) -> str:
+def render_targets(rows: Sequence[report.TargetRow], origin: report.Origin) -> str:
     """The page without a named target: a line for each scheme that a release speaks."""
     some = any(row.sets for row in rows)
     return _rendered(
         "targets.html",
-        reload_seconds,
         rows=rows,
         some=some,
         build_range=build_range,
@@ -94,7 +87,7 @@ def render_targets(rows: Sequence[report.TargetRow], origin: report.Origin, *, r
     )
 
 
-def _rendered(name: str, reload_seconds: float, **values: Any) -> str:  # noqa: ANN401 - what a template takes
+def _rendered(name: str, **values: Any) -> str:  # noqa: ANN401 - what a template takes
     from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - one form of six needs it
 
     environment = Environment(
@@ -110,8 +103,8 @@ def _rendered(name: str, reload_seconds: float, **values: Any) -> str:  # noqa: 
         as_text=as_text,
         change_groups=change_groups,
         count=report.count,
-        hours=lambda blast: figures.gpu_hours(blast, reload_seconds),
-        reload_time=figures.duration_text(reload_seconds),
+        hours=figures.gpu_hours,
+        reload_time=figures.duration_text(figures.RELOAD_SECONDS),
         speakers=schemes.speakers,
         title=layouts.title,
         number=lambda value: f"{value:,}",

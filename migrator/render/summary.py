@@ -6,7 +6,7 @@ values are null.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -99,27 +99,6 @@ def target_row(target: Target) -> TargetRow:
 def in_order(trees: Iterable[TreePlan]) -> list[TreePlan]:
     """Sets by namespace and name."""
     return sorted(trees, key=lambda tree: (tree.tree.ref.namespace, tree.tree.ref.name))
-
-
-#: The columns of ``plan -o csv``: one row for each set; codes are separated by spaces.
-CSV_COLUMNS: Final[Mapping[str, Callable[[TreePlan], str | int]]] = {
-    "namespace": lambda tree: tree.tree.ref.namespace,
-    "name": lambda tree: tree.tree.ref.name,
-    "from": lambda tree: tree.source or "",
-    "to": lambda tree: tree.target,
-    "state": lambda tree: tree.state.value,
-    "changes": lambda tree: len(tree.changes),
-    "pods": lambda tree: tree.blast.pods,
-    "runningPods": lambda tree: tree.blast.running,
-    "gpus": lambda tree: tree.blast.gpus,
-    "refusals": lambda tree: " ".join(codes(tree.refusals)),
-    "warnings": lambda tree: " ".join(codes(tree.warnings)),
-}
-
-
-def csv_rows(plan: Plan) -> Iterator[tuple[str | int, ...]]:
-    """A row for each set, under :data:`CSV_COLUMNS`."""
-    return (tuple(cell(tree) for cell in CSV_COLUMNS.values()) for tree in in_order(plan.trees))
 
 
 def object_json(ref: Ref | None) -> dict[str, str | None]:

@@ -1,9 +1,7 @@
-"""Text for terminals, logs and sheets: aligned columns, CSV, and escaped control characters."""
+"""Text for terminals and logs: aligned columns, and escaped control characters."""
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Sequence
 
 
@@ -13,15 +11,6 @@ def columns(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     widths = [max(len(row[index]) for row in table) for index in range(len(header))]
     lines = ("   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table)
     return "\n".join(lines) + "\n"
-
-
-def csv_text(header: Iterable[str], rows: Iterable[Sequence[str | int]]) -> str:
-    """A table as CSV, with line feeds."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
-    return text.getvalue()
 
 
 def printable(text: str) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from migrator import cli
-from migrator.cli import wiring
+from migrator.cli import connect
 from tests.repo.pages import all_blocks, blocks, text_of
 from tests.support import operator_files
 from tests.support.memory_site import EXAMPLE, NEW, OLD, Site
@@ -64,7 +64,7 @@ class Typist(Site):
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Typist:
     """A site that the command line finds."""
     made = Typist(tmp_path)
-    monkeypatch.setattr(wiring, "connect", lambda *_, dry_run, **__: made.store.in_dry_run(dry_run))
+    monkeypatch.setattr(connect, "connect", lambda *_, dry_run, **__: made.store.in_dry_run(dry_run))
     return made
 
 

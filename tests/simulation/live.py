@@ -22,10 +22,10 @@ from tests.support.paths import ROOT
 
 #: Seconds. A process that is starved of a busy machine's time for two thirds of the first loses its Lease.
 LEASE_SECONDS: Final = 2
-REQUEST_TIMEOUT: Final = 2
+REQUEST_TIMEOUT: Final = 15
 
 LINE: Final = "alpha.9"
-_ARGUMENTS: Final = ("--to", cluster.TARGET, "--stop-operator", f"--request-timeout={REQUEST_TIMEOUT}s")
+_ARGUMENTS: Final = ("--to", cluster.TARGET, "--stop-operator")
 _LONGEST_RUN: Final = 180
 _PATIENCE: Final = 4
 _TAIL: Final = 2500

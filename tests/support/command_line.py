@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from migrator import cli
-from migrator.cli import wiring
+from migrator.cli import connect
 from testbed.trees import as_list
 from tests.support.memory_store import MemoryStore
 from tests.support.paths import ROOT
@@ -102,7 +102,7 @@ class Invoke:
 
     def on(self, store: MemoryStore) -> MemoryStore:
         """Let the command line find this cluster from now on."""
-        self._monkeypatch.setattr(wiring, "connect", lambda *_, dry_run, **__: store.in_dry_run(dry_run))
+        self._monkeypatch.setattr(connect, "connect", lambda *_, dry_run, **__: store.in_dry_run(dry_run))
         return store
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from migrator import cli
-from migrator.cli import wiring
+from migrator.cli import connect
 from migrator.resources import DEPLOYMENTS, POD_CLIQUE_SETS, PODS
 from testbed import operator_installation as installation
 from tests.support.memory_store import MemoryStore, Request
@@ -75,8 +75,8 @@ class Site:
 def main() -> int:
     """Run the command line."""
     site = Site()
-    wiring.connect = lambda *_, dry_run, **__: site.store.in_dry_run(dry_run)  # type: ignore[assignment]
-    wiring.context_of = lambda _: "lab"
+    connect.connect = lambda *_, dry_run, **__: site.store.in_dry_run(dry_run)  # type: ignore[assignment]
+    connect.ClusterFlags.chosen = property(lambda _: "lab")  # type: ignore[assignment]
     MemoryStore.name = "https://lab.test"  # type: ignore[attr-defined]
     code = cli.invoke()
     if "LEFT" in os.environ:

@@ -141,7 +141,7 @@ def test_a_run_that_is_killed_is_finished_by_the_jobs_next_pod(
     hooked: Cluster, kubelet: Kubelet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SIGKILL in the middle of its writes: Helm goes on waiting, another pod finishes, the upgrade goes through."""
-    hooked_chart(hooked.chart, "--concurrency=1", "--request-timeout=5s")
+    hooked_chart(hooked.chart, "--concurrency=1")
     monkeypatch.setenv("PATCH_DELAY", "0.05")
     site = hooked.site
     before = hooked.install(OLD)

@@ -17,7 +17,7 @@ import pytest
 import yaml
 from kubernetes.config import incluster_config
 
-from migrator.cli import termination, wiring
+from migrator.cli import connect, termination
 from migrator.hashing import podcliqueset, schemes
 from testbed import operator_installation as installation
 from testbed import workloads
@@ -338,7 +338,7 @@ class Pod:
         monkeypatch.delenv(termination.VARIABLE, raising=False)
         monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(files / "token"))
         monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(files / "ca.crt"))
-        monkeypatch.setattr(wiring, "_OWN_NAMESPACE", files / "namespace")
+        monkeypatch.setattr(connect, "_OWN_NAMESPACE", files / "namespace")
         monkeypatch.setattr(termination, "DEFAULT_PATH", str(self.termination_log))
         monkeypatch.setattr(sys, "dont_write_bytecode", True)  # the image's is written when it is built
 

@@ -42,17 +42,16 @@ class Person:
         token = site.admin.service_account_token(WORKLOADS, name)
         self._kubeconfig = kubeconfig_of(site.server, token, directory / name)
 
-    def bound(self, objects: list[Object], *, to: str) -> None:
+    def bound(self, objects: list[Object], *arguments: str) -> None:
         """Apply roles and bindings with this account in place of whom they name, and wait for their effect."""
         subject = {"kind": "ServiceAccount", "name": self.name, "namespace": WORKLOADS}
         for item in objects:
             self.site.admin.apply({**item, "subjects": [subject]} if "subjects" in item else item)
-        words = to.split()
-        eventually(lambda: self._may_all(*words), what=f"{self.name} has not yet the rights of `{to}`")
+        eventually(lambda: self._may_plan(*arguments), what=f"{self.name} may not plan yet")
 
-    def _may_all(self, *arguments: str) -> bool:
-        rights = self.type(*arguments, "-o", "json", code=(0, 1)).json["rights"]
-        return all(right["allowed"] for right in rights if right["needed"] or "-n" not in arguments)
+    def _may_plan(self, *arguments: str) -> bool:
+        out = self.type("plan", *TO, *arguments, code=(0, 1)).out
+        return bool(out) and (bool(arguments) or "not checked" not in out)
 
     def type(self, *arguments: str, code: int | tuple[int, ...] = 0) -> Printed:
         """Run a command, which must exit with this code."""
@@ -70,7 +69,7 @@ def planner(site: Site, tmp_path: Path, invoke: Invoke) -> Iterator[Person]:
     """Somebody with the roles of manifests/planner and nothing else."""
     site.fill()
     found = Person(site, tmp_path, "planner", invoke)
-    found.bound(documents(PLANNER), to="check plan")
+    found.bound(documents(PLANNER))
     yield found
     for item in documents(PLANNER):
         site.admin.delete(item)
@@ -84,7 +83,7 @@ def tenant(site: Site, tmp_path: Path, invoke: Invoke) -> Iterator[Person]:
     [role] = of_kind(documents(PLANNER), "ClusterRole")
     named = {"apiGroup": RBAC, "kind": "ClusterRole", "name": role["metadata"]["name"]}
     binding = made(f"{RBAC}/v1", "RoleBinding", "tenant", WORKLOADS, roleRef=named, subjects=[])
-    found.bound([role, binding], to=f"check plan -n {WORKLOADS}")
+    found.bound([role, binding], "-n", WORKLOADS)
     yield found
     site.admin.delete(binding)
     site.admin.delete(role)
@@ -107,8 +106,6 @@ def test_a_planner_needs_every_right_and_can_do_nothing_else(site: Site, planner
     audit = Audit(site, planner.user)
     planner.plan()
     assert used(audit.requests(), granted) == set(granted)
-    rights = planner.type("check", "run", "-o", "json", code=1).json["rights"]
-    assert {right["verb"] for right in rights if right["allowed"]} == {"list", "get"}
     before = site.objects()
     planner.type("run", *TO, "--stop-operator", code=1)
     assert (site.objects(), site.replicas(), site.names("Lease")) == (before, 1, [])
@@ -126,7 +123,7 @@ def test_one_namespace_is_enough_to_plan_it(tenant: Person) -> None:
     assert {unchecked["code"] for unchecked in found["notChecked"]} == {"GM-122", "GM-201", "GM-202", "GM-205"}
     refused = tenant.type("plan", *TO, code=1)
     assert refused.out == ""
-    assert "-n plans one namespace with the rights in it" in refused.message
+    assert "plan that one with -n" in refused.message
 
 
 def test_sets_elsewhere_do_not_change_the_plan_of_a_namespace(site: Site, tenant: Person) -> None:
@@ -139,26 +136,8 @@ def test_sets_elsewhere_do_not_change_the_plan_of_a_namespace(site: Site, tenant
     assert before == after
 
 
-def test_check_names_what_is_lacking(tenant: Person) -> None:
-    """To plan one namespace nothing that is needed is lacking; for the cluster, and for a run, it is: exit 1."""
-    out = tenant.type("check", "plan", "-n", WORKLOADS).out
-    assert f"yes       list pods in namespace {WORKLOADS}\n" in out
-    assert "NO        list deployments.apps\n" in out
-    assert out.endswith("`plan` works without the missing rights\n")
-    for arguments in (("check", "plan"), ("check", "run"), ("check",)):
-        assert "does not work without" in tenant.type(*arguments, code=1).out
-
-
 def test_a_namespace_without_sets_is_said(site: Site, invoke: Invoke) -> None:
     """A mistyped namespace is not a plan of nothing: stderr says that no set is there."""
     site.fill()
     [event] = invoke("plan", *TO, "-n", NAMESPACE, "--kubeconfig", site.server.kubeconfig).events
     assert event["event"] == "empty_selection"
-
-
-@pytest.mark.parametrize("what", ["plan", "run"])
-def test_who_may_do_everything_lacks_nothing(site: Site, what: str, invoke: Invoke) -> None:
-    """The administrator may plan and run, beside an operator of the old release."""
-    site.fill()
-    out = invoke("check", what, "--kubeconfig", site.server.kubeconfig).out
-    assert out.endswith(f"you have every right that `{what}` needs\n")

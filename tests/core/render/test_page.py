@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import re
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -18,7 +17,6 @@ from migrator.render import figures
 from migrator.render import page as page_module
 from migrator.render import summary as report
 from migrator.render.page import render_targets
-from migrator.render.text import csv_text
 from tests.core.render.test_terminal import many, plan, tree, tree_plan
 from tests.support.builders import World, clique
 from tests.support.fleet import LONG, fleet
@@ -69,9 +67,9 @@ class Page(HTMLParser):
         return " ".join("".join(self.words).split())
 
 
-def render(made: Plan, origin: report.Origin = ORIGIN, *, reload_seconds: float = 600, **more: Any) -> str:
-    """The page of a plan, which the command line makes with ten minutes too."""
-    return page_module.render(made, origin, reload_seconds=reload_seconds, **more)
+def render(made: Plan, origin: report.Origin = ORIGIN, **more: Any) -> str:
+    """The page of a plan."""
+    return page_module.render(made, origin, **more)
 
 
 @cache
@@ -81,16 +79,12 @@ def bad_night() -> Plan:
 
 
 def test_the_page_loads_nothing_and_runs_nothing() -> None:
-    """No script, no handler, no address: the page is the same in ten years and without a network.
-
-    Its one link holds what it leads to.
-    """
+    """No script, no handler, no address: the page is the same in ten years and without a network."""
     html = render(bad_night())
     page = Page(html)
     assert {"script", "link", "img", "iframe", "object", "embed", "base", "form", "svg"}.isdisjoint(page.tags)
     assert not [name for _, name, _ in page.attributes if name in {"src", "srcset"} or name.startswith("on")]
-    links = [(tag, value[:32]) for tag, name, value in page.attributes if name == "href"]
-    assert links == [("a", "data:text/csv;charset=utf-8;base")]
+    assert not [value for _, name, value in page.attributes if name == "href"]
     assert "://" not in html
     style = re.search(r"<style>(.*?)</style>", html, re.DOTALL)
     assert style
@@ -238,18 +232,18 @@ def test_refused_sets_are_counted_as_sets_everywhere() -> None:
 
 
 def test_costs_are_counted_and_their_assumptions_stated() -> None:
-    """GPU-hours for the reload time that was given, the pause for the patches of what can be migrated."""
+    """GPU-hours for a reload of ten minutes, the pause for the patches of what can be migrated."""
     made = plan(
         tree_plan("fine", blast=BlastRadius(3, 24, 2)),
         tree_plan("odd", TreeState.REFUSED, findings=many(1, "GM-106", Severity.REFUSAL)),
     )
-    text = Page(render(made, reload_seconds=1500)).text
+    text = Page(render(made)).text
     assert "pods recreated 5 2" in text
     assert "running pods among them 2 0" in text
     assert "GPUs of these pods 40 16" in text
-    assert "GPU-hours lost * 16.7 6.7" in text
+    assert "GPU-hours lost * 6.7 2.7" in text
     assert "operator away for the writing ** - about 1 s" in text
-    assert "a recreated pod is away for 25 min" in text
+    assert "a recreated pod is away for 10 min" in text
     assert "4 patches at an assumed 100 a second" in text
 
 
@@ -279,13 +273,6 @@ def test_beyond_fifty_sets_the_rest_is_folded_away() -> None:
     assert 'class="more"' not in render(plan(*fine[:50]))
 
 
-def test_the_sheet_in_the_page_is_that_of_the_command() -> None:
-    """The link holds what `-o csv` prints, byte for byte."""
-    made = bad_night()
-    (link,) = re.findall(r'href="data:text/csv;charset=utf-8;base64,([^"]+)"', render(made))
-    assert base64.b64decode(link).decode() == csv_text(report.CSV_COLUMNS, report.csv_rows(made))
-
-
 def test_times_are_rounded_up() -> None:
     """Nobody reads seconds of an hour, and nobody is promised less than what it takes."""
     texts = {0.02: "1 s", 90: "90 s", 600: "10 min", 601: "11 min", 10800: "3 h"}
@@ -302,12 +289,12 @@ def test_without_a_target_each_release_has_its_line() -> None:
     """Pods, GPUs, GPU-hours, what a migration leaves, and refused sets of each scheme; the running one is marked."""
     world = World().grow()
     rows = [report.target_row(target) for target in outlook(world.snapshot(), PlanOptions(), running="v0.1.0-alpha.9")]
-    page = Page(render_targets(rows, replace(ORIGIN, cluster="dump.yaml"), reload_seconds=60))
+    page = Page(render_targets(rows, replace(ORIGIN, cluster="dump.yaml")))
     assert [row.running for row in rows] == [False, True, False]
     pods = rows[2].without.pods
     assert pods > 0
     assert f"v0.1.0-alpha.10 to v0.1.0-alpha.12-rc1 legacy-1.35 {pods} 0 0.0 0 0" in page.text
     assert "v0.1.0-alpha.4 to v0.1.0-alpha.9 legacy-1.34, the operator that runs now 0 0 0.0 0 0" in page.text
     assert "Cluster dump.yaml" in page.text
-    assert "is away for 60 s" in page.text
-    assert "Nothing to do: no PodCliqueSets" in Page(render_targets([], ORIGIN, reload_seconds=60)).text
+    assert "is away for 10 min" in page.text
+    assert "Nothing to do: no PodCliqueSets" in Page(render_targets([], ORIGIN)).text

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import inspect
 import json
 import os
 import pty
@@ -22,11 +20,9 @@ import yaml
 from click.shell_completion import ShellComplete
 
 from migrator import cli
-from migrator.cli import wiring
-from migrator.cli.completion import KUBECTL as COMPLETER
-from migrator.cli.options import Seconds, arguments
+from migrator.cli import connect
+from migrator.cli.options import Seconds
 from migrator.errors import NotReverted
-from migrator.hashing.layouts import minors
 from tests.support.command_line import DUMP, TO, Invoke
 from tests.support.paths import ROOT
 
@@ -66,24 +62,19 @@ def test_every_command_has_help_for_every_option_and_examples() -> None:
 
 def test_the_commands_and_flags_are_those_of_the_contract() -> None:
     """Flags are an interface: none appears or disappears without this list being changed on purpose."""
-    log = "verbose quiet log-level log-format"
+    log = "verbose log-format"
     common = f"{log} output"
-    cluster = f"{common} kubeconfig context namespace all-namespaces selector request-timeout"
+    cluster = f"{common} kubeconfig context filename to to-binary"
     operator = "operator-namespace operator-deployment lease-name target-image"
-    two = "from to from-binary to-binary filename"
     expected = {
-        "hash": f"{common} from-binary to-binary filename scheme",
-        "plan": f"{cluster} {two} detailed-exitcode group-by reload-time",
-        "run": f"{cluster} {two} {operator} write dry-run stop-operator skip-refused allow wait-for-idle max-downtime "
-        "on-conflict timeout concurrency revert yes",
-        "verify": f"{cluster} {two} {operator} settle interval after-upgrade close yes",
-        "explain": f"{cluster} {two}",
+        "plan": f"{cluster} from from-binary detailed-exitcode group-by namespace selector",
+        "run": f"{cluster} from from-binary {operator} write dry-run stop-operator skip-refused allow wait-for-idle "
+        "max-downtime on-conflict timeout concurrency revert yes",
+        "verify": f"{cluster} {operator} settle interval after-upgrade close yes",
+        "hash": f"{common} filename scheme",
+        "scheme": common,
         "releases": common,
-        "scheme": f"{common} image",
         "guards": log,
-        "check": f"{cluster} {operator}",
-        "version": common,
-        "completion": log,
     }
     flags = {
         name: {option for parameter in command.params for option in parameter.opts if option.startswith("--")}
@@ -92,25 +83,14 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
     assert flags == {name: {f"--{flag}" for flag in named.split()} for name, named in expected.items()}
 
 
-@pytest.mark.parametrize("name", sorted(cli.cli.commands))
-def test_a_command_has_a_body_that_takes_its_flags(name: str) -> None:
-    """Declaration and body stand in two modules: the body of each command accepts every declared parameter."""
-    command = cli.cli.commands[name]
-    context = click.Context(command)
-    context.params = {str(parameter.name): None for parameter in command.params if parameter.expose_value}
-    body = importlib.import_module(f"migrator.cli.{name}").main
-    inspect.signature(body).bind(**arguments(context))
-
-
 @pytest.mark.parametrize(
     ("args", "code", "said"),
     [
         (["plan", "--no-such-flag"], "usage", "--no-such-flag"),
         (["run"], "usage", "--to"),
         (["run", "--to", "legacy-1.35", "--dry-run=maybe"], "usage", "maybe"),
-        (["explain", "", "-f", "x.yaml"], "usage", "PCS is empty"),
         (["verify", "--to", "legacy-1.35", "--settle", "soon"], "usage", "'soon' is not a duration"),
-        ([], "usage", "a command is missing"),
+        ([], "usage", "A command is missing"),
         (["migrate"], "usage", "migrate"),
         (["plna"], "usage", "Did you mean 'plan'?"),
         (["plan", "--targte", "x"], "usage", "No such option '--targte'"),
@@ -127,29 +107,30 @@ def test_a_command_has_a_body_that_takes_its_flags(name: str) -> None:
         (["run", "--to", "legacy-1.35", "--write", "x.yaml"], "usage", "-f DUMP"),
         (["run", "--to", "legacy-1.35", "--allow", "GM-101"], "usage", "cannot be overridden"),
         (["plan", "-l", "a=b=c"], "usage", "not a valid label selector"),
-        (["plan", "-o", "jsn"], "usage", "Did you mean json?"),
-        (["run", "--to", "legacy-1.35", "--dry-run=clinet"], "usage", "Did you mean client?"),
+        (["plan", "-o", "jsn"], "usage", "'jsn' is not one of 'table', 'json'"),
+        (["run", "--to", "legacy-1.35", "--timeout", "99999h"], "usage", "'99999h' is longer than 24h."),
         (["run", "--to", "legacy-1.35", "--allow", "GM-2O1"], "usage", "Did you mean GM-201?"),
         (["guards", "GM-1111"], "usage", "Did you mean GM-111?"),
-        (["check", "pla"], "usage", "Did you mean plan?"),
-        (["plan", "-v", "-q"], "usage", "-v and -q contradict each other"),
         (["plan", "-f", "x.yaml", "--context", "prod"], "usage", "--context names a cluster"),
-        (["explain", "-f", "x.yaml", "--kubeconfig", "k"], "usage", "--kubeconfig names a cluster"),
+        (["run", "--to", "legacy-1.35", "-f", "x", "--dry-run=server"], "usage", "--dry-run=server sends patches to"),
+        *(
+            (["run", "--to", "legacy-1.35", "-f", "x", "--dry-run", *flag], "usage", f"{flag[0]} has no effect with -f")
+            for flag in (["--stop-operator"], ["--timeout", "5"], ["--concurrency", "9"], ["--yes"], ["--context", "c"])
+        ),
+        (["verify", "--to", "legacy-1.35", "-f", "x", "--after-upgrade"], "usage", "--after-upgrade needs a cluster"),
         (["verify", "--to", "legacy-1.35", "--close", "--after-upgrade"], "usage", "leave one of them out"),
-        (["plan", "-f", ""], "usage", "--filename is empty"),
-        (["hash", "-f", "x.yaml", "--to-binary", ""], "usage", "--to-binary is empty"),
-        (["scheme", ""], "usage", "SOURCE is empty"),
-        (["verify", "--to", "legacy-1.35", "-n", ""], "usage", "--namespace is empty"),
+        (["plan", "-f", ""], "usage", "The value is empty"),
+        (["plan", "-f", "x.yaml", "--to-binary", ""], "usage", "'--to-binary': The value is empty"),
+        (["scheme", ""], "usage", "'BINARY': The value is empty"),
         (["hash", "-f", "x.yaml", "--scheme", "canonical"], "unknown-scheme", "`canonical` is for --to"),
         (["plan", "-f", "x.yaml", "--to", "legacy-1.35", "--group-by", "a"], "usage", "--group-by goes with -o html"),
         (["plan", "-f", "x.yaml", "-o", "html", "--group-by", "team"], "usage", "--group-by needs a target: give --to"),
         (["run", "--to", "legacy-1.35", "--allow", "gm-109"], "usage", "Did you mean GM-109?"),
-        (["plan", "-f", "x.yaml", "-o", "csv", "--reload-time", "5m"], "usage", "--reload-time goes with -o html"),
         (["plan", "-f", "-", "-f", "-"], "usage", "stdin can be read once"),
         (["verify", "--to", "legacy-1.35", "-f", "x", "--filename=y"], "usage", "-f is given more than once"),
         (["plan", "-f", "x.yaml", "--detailed-exitcode"], "usage", "needs a target: give --to"),  # of which?
         (["plan", "-f", "x.yaml", "--detailed-exitcode", "--to", ""], "unknown-scheme", "neither"),  # an unset variable
-        (["run", "-f", "x.yaml", "--to", "legacy-1.35", "--write", "-", "-o", "json"], "usage", "both go to stdout"),
+        (["run", "-f", "x.yaml", "--to", "legacy-1.35", "--write", "-", "-o", "json"], "usage", "both write to stdout"),
     ],
 )
 def test_wrong_usage_is_one_json_object_and_exit_2(args: list[str], code: str, said: str, invoke: Invoke) -> None:
@@ -203,30 +184,6 @@ def test_completion_knows_the_contexts_of_the_kubeconfig(tmp_path: Path) -> None
         assert [item.value for item in completed] == expected
 
 
-def test_kubectl_completes_the_plugin_by_the_script_of_the_reference(tmp_path: Path) -> None:
-    """What docs/cli.md tells kubectl's users to put on PATH prints candidates, then kubectl's directive."""
-    for name, text in (
-        ("grove-migrator", f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -m migrator "$@"\n'),
-        ("kubectl_complete-grove_migrate", COMPLETER),
-    ):
-        (tmp_path / name).write_text(text)
-        (tmp_path / name).chmod(0o755)
-
-    def offered(*words: str) -> list[str]:
-        done = subprocess.run(
-            ["kubectl_complete-grove_migrate", *words],
-            env={**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return done.stdout.splitlines()
-
-    assert offered("pl") == ["plan", ":4"]
-    assert offered("plan", "--to", "canonical-1.3") == [*(f"canonical-{minor}" for minor in minors()), ":4"]
-    assert "v0.1.0-alpha.11" in offered("plan", "--to", "")
-
-
 def failing(error: BaseException) -> Callable[..., None]:
     """A function that raises this, whatever it is called with."""
 
@@ -256,7 +213,7 @@ def test_an_error_is_one_object_and_its_exit_code(
     error: BaseException, code: int, reason: str, said: str, *, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever goes wrong, stderr has one object, and no traceback and no value of a template."""
-    monkeypatch.setattr(wiring, "context", failing(error))
+    monkeypatch.setattr(connect, "context", failing(error))
     event = invoke("plan", code=code).failure
     assert (event["code"], event["exit_code"]) == (reason, code)
     assert said in event["message"]
@@ -265,7 +222,7 @@ def test_an_error_is_one_object_and_its_exit_code(
 
 def test_verbose_shows_the_traceback_of_a_bug(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     """With -v the traceback of an unexpected error is printed."""
-    monkeypatch.setattr(wiring, "context", failing(KeyError("key")))
+    monkeypatch.setattr(connect, "context", failing(KeyError("key")))
     assert "Traceback" in invoke("plan", "-v", code=1).err
 
 
@@ -282,7 +239,7 @@ def test_a_reader_that_leaves_is_no_traceback(tmp_path: Path) -> None:
 
 
 def test_durations_are_those_of_kubectl() -> None:
-    """Kubectl's --request-timeout takes Go durations and plain seconds."""
+    """Kubectl's durations are Go durations and plain seconds."""
     seconds = {"0": 0.0, "15": 15.0, "1.5": 1.5, "15s": 15.0, "1m": 60.0, "1m30s": 90.0, "500ms": 0.5, "2h": 7200.0}
     assert {text: Seconds().convert(text, None, None) for text in seconds} == seconds
 
@@ -294,32 +251,17 @@ def test_other_durations_are_refused(text: str) -> None:
         Seconds().convert(text, None, None)
 
 
-def test_all_namespaces_wins_over_namespace(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in kubectl, -A makes -n irrelevant; a timeout of 0 means that there is none."""
-    seen: list[Any] = []
-
-    def remember(flags: Any, **_: object) -> None:
-        seen.append(flags)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(wiring, "connect", remember)
-    invoke("plan", "-n", "x", "-A", "-l", "app=web", "--request-timeout", "0", "--context", "c", code=1)
-    invoke("plan", "-n", "x", program="kubectl-grove_migrate", code=1)
-    found = [(flags.namespace, flags.selector, flags.request_timeout, flags.context) for flags in seen]
-    assert found == [(None, "app=web", None, "c"), ("x", None, 15.0, None)]
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_asks_a_run_to_stop_and_a_second_one_ends_it(
     monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
     """The first SIGTERM, or closed terminal, sets the stop event; afterwards the handler of before is back."""
-    monkeypatch.setattr(wiring, "_HANGUP", signal.SIG_DFL)  # these tests may run under nohup
+    monkeypatch.setattr(connect, "_HANGUP", signal.SIG_DFL)  # these tests may run under nohup
     before = signal.getsignal(number)
     received = []
     signal.signal(number, lambda *_: received.append("default"))
     try:
-        with wiring.stop_on(number) as stop:
+        with connect.stop_on(number) as stop:
             os.kill(os.getpid(), number)
             assert stop.wait(5)
             assert received == []
@@ -334,9 +276,9 @@ def test_a_signal_asks_a_run_to_stop_and_a_second_one_ends_it(
 def test_a_run_under_nohup_survives_its_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """A SIGHUP that was ignored when the process began stays ignored."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    monkeypatch.setattr(wiring, "_HANGUP", signal.SIG_IGN)
+    monkeypatch.setattr(connect, "_HANGUP", signal.SIG_IGN)
     try:
-        with wiring.stop_on(signal.SIGTERM, signal.SIGHUP) as stop:
+        with connect.stop_on(signal.SIGTERM, signal.SIGHUP) as stop:
             os.kill(os.getpid(), signal.SIGHUP)
             assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
             assert not stop.is_set()
@@ -347,10 +289,10 @@ def test_a_run_under_nohup_survives_its_terminal(monkeypatch: pytest.MonkeyPatch
 def test_every_process_has_an_identity_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Two runs on one machine are told apart; the pod's namespace is read where Kubernetes puts it."""
     stop = threading.Event()
-    monkeypatch.setattr(wiring, "_OWN_NAMESPACE", tmp_path / "namespace")
-    first = wiring.context(sys.stderr, stop)
+    monkeypatch.setattr(connect, "_OWN_NAMESPACE", tmp_path / "namespace")
+    first = connect.context(sys.stderr, stop)
     (tmp_path / "namespace").write_text("grove-system\n")
-    second = wiring.context(sys.stderr, stop)
+    second = connect.context(sys.stderr, stop)
     assert first.identity != second.identity
     assert (first.namespace, second.namespace) == (None, "grove-system")
 
@@ -359,7 +301,7 @@ def test_a_stop_ends_a_sleep_and_not_a_rest() -> None:
     """SIGTERM need not wait for a sleep; a write in doubt may still land, and is waited for all the same."""
     stop = threading.Event()
     stop.set()
-    context = wiring.context(sys.stderr, stop)
+    context = connect.context(sys.stderr, stop)
     started = time.monotonic()
     context.sleep(60.0)
     context.rest(0.05)

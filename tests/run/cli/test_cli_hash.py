@@ -1,4 +1,4 @@
-"""``hash``, ``releases`` and ``explain``: commands that need nothing but a file."""
+"""``hash`` and ``releases``: commands that need nothing but a file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from migrator.hashing import schemes
 from migrator.hashing.podcliqueset import hash_pod_clique_set
 from testbed.trees import as_list
-from tests.support.command_line import DUMP, MANIFESTS, TO, Invoke
+from tests.support.command_line import DUMP, Invoke
 
 BACKSLASH = chr(92)
 
@@ -45,13 +45,6 @@ def test_a_file_without_a_set_is_noticed(tmp_path: Path, invoke: Invoke) -> None
     printed = invoke("hash", "-f", path)
     assert (printed.out, printed.last["event"]) == ("", "no_pod_clique_set")
     assert str(path) in printed.message
-
-
-def test_a_set_whose_status_is_not_an_object_stores_no_hash(tmp_path: Path, invoke: Invoke) -> None:
-    """A broken set is a usage error of `explain`, not a bug."""
-    path = tmp_path / "set.json"
-    path.write_text(json.dumps(pcs("demo", status="x")))
-    assert "stores no generation hash" in invoke("explain", "-f", path, code=2).message
 
 
 def write(path: Path, *documents: dict[str, Any]) -> Path:
@@ -126,7 +119,7 @@ def test_standard_input_takes_what_kubectl_prints(
     assert printed.column("name") == ["llama-70b", "embedder", "nightly-eval"]
 
 
-@pytest.mark.parametrize("command", ["hash", "explain", "plan"])
+@pytest.mark.parametrize("command", ["hash", "plan"])
 def test_a_file_that_cannot_be_read_is_one_sentence(command: str, tmp_path: Path, invoke: Invoke) -> None:
     """Missing, a directory, or no YAML: exit 2 and the file's name, never a traceback."""
     broken = tmp_path / "broken.yaml"
@@ -135,15 +128,6 @@ def test_a_file_that_cannot_be_read_is_one_sentence(command: str, tmp_path: Path
         event = invoke(command, "-f", path, code=2).failure
         assert (event["code"], event["exit_code"]) == ("unreadable-input", 2)
         assert str(path) in event["message"]
-
-
-def test_the_table_of_hashes_is_for_people(tmp_path: Path, invoke: Invoke) -> None:
-    """-o table has one line per hash, and spells out what a terminal would obey."""
-    path = write(tmp_path / "sets.jsonl", pcs("a\x1b[2J", "c"))
-    header, generation, clique = invoke("hash", "-f", path, "--scheme", "legacy-1.34", "-o", "table").out.splitlines()
-    assert header.split() == ["NAMESPACE", "NAME", "SCHEME", "HASH", "OF", "HASH"]
-    assert generation.split()[:4] == ["prod", "a\\x1b[2J", "legacy-1.34", "generation"]
-    assert clique.split()[3:5] == ["clique", "c"]
 
 
 def test_releases_are_the_table(invoke: Invoke) -> None:
@@ -156,50 +140,6 @@ def test_releases_are_the_table(invoke: Invoke) -> None:
         assert release["release"] in spoken[release["scheme"]]
     text = invoke("releases").out
     assert all(release.name in text for release in schemes.releases())
-
-
-def test_explain_finds_the_source_by_what_the_set_stores(invoke: Invoke) -> None:
-    """`explain -f dump NAME --to RELEASE` is a small diff; without them, all sets and schemes are explained."""
-    text = invoke("explain", "-f", DUMP, "embedder", *TO).out
-    assert text.startswith("PodCliqueSet search/embedder: legacy-1.34 → legacy-1.35\n")
-    assert "+ WorkloadRef:(*v1.WorkloadReference)<nil>" in text
-    assert [(line["name"], line["from"], line["to"]) for line in invoke("explain", "-f", DUMP, "-o", "json").lines] == [
-        (name, "legacy-1.34", target)
-        for name in ("llama-70b", "embedder", "nightly-eval")
-        for target in ("legacy-1.33", "legacy-1.35")
-    ]
-
-
-def test_explain_takes_the_selection_flags(invoke: Invoke) -> None:
-    """-n and -l choose sets as everywhere else; namespace/name names one."""
-
-    def explained(*args: str) -> list[str]:
-        return invoke("explain", "-f", DUMP, "-o", "json", *TO, *args).column("name")
-
-    assert explained("-n", "search") == ["embedder"]
-    assert explained("-l", "team=inference") == ["llama-70b"]
-    assert explained("training/nightly-eval") == ["nightly-eval"]
-
-
-@pytest.mark.parametrize(
-    ("args", "said"),
-    [
-        (["nobody"], "PodCliqueSet nobody does not exist"),
-        (["-n", "nowhere"], "found no PodCliqueSet to explain"),
-        (["--from", "legacy-1.99"], "neither a scheme nor a release"),
-        (["--to", "alpha"], "neither a scheme nor a release"),
-    ],
-)
-def test_explain_refuses_what_does_not_exist(args: list[str], said: str, invoke: Invoke) -> None:
-    """A name, scheme or release that does not exist is exit 2."""
-    assert said in invoke("explain", "-f", DUMP, *args, code=2).message
-
-
-def test_explain_of_a_manifest_needs_from(invoke: Invoke) -> None:
-    """A manifest stores no hash, so the source must be said."""
-    assert "--from" in invoke("explain", "-f", MANIFESTS, code=2).message
-    ends = ("--from", "v0.1.0-alpha.3", "--to", "v0.1.0-alpha.4")
-    assert "RestartPolicyRules" in invoke("explain", "-f", MANIFESTS, *ends).out
 
 
 def test_what_is_nested_too_deep_to_be_a_field_keeps_no_set_from_being_printed(tmp_path: Path, invoke: Invoke) -> None:

@@ -1,81 +1,81 @@
-"""Flags from the environment, and the small commands: version, completion."""
+"""Flags from the environment, as Click reads them, and what Click brings: the version and completion."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
 
-import click
 import pytest
 
-from migrator import __version__, cli
-from migrator.cli.options import variables
+from migrator import __version__
 from tests.support.command_line import DUMP, TO, Invoke, objects
 from tests.support.memory_store import MemoryStore
 
 
-def test_a_flag_can_be_a_variable(monkeypatch: pytest.MonkeyPatch, invoke: Invoke) -> None:
-    """The target for every command, the format for one; a flag on the command line wins."""
-    monkeypatch.setenv("GROVE_MIGRATOR_TO", "v0.1.0-alpha.11")
+def test_a_flag_can_be_a_variable_of_its_command(monkeypatch: pytest.MonkeyPatch, invoke: Invoke) -> None:
+    """A flag on the command line wins; a variable that names a cluster does not contradict a file."""
+    monkeypatch.setenv("GROVE_MIGRATOR_CONTEXT", "prod")
+    monkeypatch.setenv("GROVE_MIGRATOR_PLAN_TO", "v0.1.0-alpha.11")
+    monkeypatch.setenv("GROVE_MIGRATOR_PLAN_FROM", "legacy-1.34")
     monkeypatch.setenv("GROVE_MIGRATOR_PLAN_OUTPUT", "json")
-    assert invoke("plan", "-f", DUMP).json["to"] == "v0.1.0-alpha.11"
+    document = invoke("plan", "-f", DUMP).json
+    assert (document["from"], document["to"]) == ("legacy-1.34", "v0.1.0-alpha.11")
     assert invoke("plan", "-f", DUMP, "--to", "legacy-1.36").json["to"] == "legacy-1.36"
-    assert invoke("verify", "-f", DUMP, code=7).out.startswith("problem: ")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("GROVE_MIGRATOR_PLAN_TO", "nope"),
+        ("GROVE_MIGRATOR_PLAN_FROM", "nope"),
+        ("GROVE_MIGRATOR_PLAN_OUTPUT", "xml"),
+        ("GROVE_MIGRATOR_LOG_FORMAT", "jsn"),
+    ],
+)
+def test_a_wrong_value_names_its_variable(
+    variable: str, value: str, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
+) -> None:
+    """In a Job nobody would look for a flag that is not on the command line."""
+    monkeypatch.setenv(variable, value)
+    message = invoke("plan", "-f", DUMP, code=2).failure["message"]
+    assert variable in message
+    assert value in message
+
+
+def test_what_is_asked_for_once_has_no_variable(monkeypatch: pytest.MonkeyPatch, invoke: Invoke) -> None:
+    """Left over in a shell, a variable for --revert would turn the next run into its opposite."""
+    monkeypatch.setenv("GROVE_MIGRATOR_RUN_REVERT", "1")
+    monkeypatch.setenv("GROVE_MIGRATOR_RUN_YES", "1")
+    monkeypatch.setenv("GROVE_MIGRATOR_VERSION", "1.2.3")
+    assert "Migrated 3 sets" in invoke("run", "-f", DUMP, "--write", "/dev/null", *TO).out
 
 
 def test_the_next_command_repeats_the_flags_of_the_command_line_only(
     monkeypatch: pytest.MonkeyPatch, invoke: Invoke
 ) -> None:
     """A variable holds for the command after a run too, which is printed without it."""
-    monkeypatch.setenv("GROVE_MIGRATOR_OPERATOR_NAMESPACE", "grove-system")
-    invoke.on(MemoryStore(*objects()))
-    commands = invoke("run", *TO, "-o", "json").json["next"]
-    assert commands[-1] == f"grove-migrator verify --to {TO[1]} --after-upgrade --settle 5m"
-
-
-def test_the_commands_own_variable_comes_first(monkeypatch: pytest.MonkeyPatch, invoke: Invoke) -> None:
-    """GROVE_MIGRATOR_PLAN_TO is for plan, whatever GROVE_MIGRATOR_TO says; a context there contradicts no file."""
     monkeypatch.setenv("GROVE_MIGRATOR_CONTEXT", "prod")
-    monkeypatch.setenv("GROVE_MIGRATOR_TO", "v0.1.0-alpha.9")
-    monkeypatch.setenv("GROVE_MIGRATOR_PLAN_TO", "v0.1.0-alpha.11")
-    assert invoke("plan", "-f", DUMP, "-o", "json").json["to"] == "v0.1.0-alpha.11"
-
-
-def test_a_wrong_value_names_its_variable(monkeypatch: pytest.MonkeyPatch, invoke: Invoke) -> None:
-    """A mistyped value in the environment is a usage error like any other."""
-    monkeypatch.setenv("GROVE_MIGRATOR_LOG_FORMAT", "jsn")
-    assert "Did you mean json?" in invoke("version", code=2).err
-
-
-def test_what_is_asked_for_once_has_no_variable() -> None:
-    """Left over in a shell, these would turn the next run into its opposite; others are never for every command."""
-    of_run = {next(o for o in p.opts if o.startswith("--")): p for p in cli.cli.commands["run"].params}
-    found = {flag: variables("run", p) for flag, p in of_run.items() if isinstance(p, click.Option)}
-    assert found["--revert"] == []
-    assert found["--yes"] == ["GROVE_MIGRATOR_RUN_YES"]
-    assert found["--lease-name"] == ["GROVE_MIGRATOR_RUN_LEASE_NAME", "GROVE_MIGRATOR_LEASE_NAME"]
-    assert all(option.envvar == found[flag] for flag, option in of_run.items() if isinstance(option, click.Option))
+    invoke.on(MemoryStore(*objects()))
+    home = ("--operator-namespace", "grove-system")
+    commands = invoke("run", *TO, *home, "-o", "json").json["next"]
+    assert commands[-1] == f"grove-migrator verify --to {TO[1]} {' '.join(home)} --after-upgrade --settle 5m"
 
 
 def test_the_version_is_printed(invoke: Invoke) -> None:
-    """As a line, as JSON, and as `--version` has it."""
-    assert invoke("version").out.startswith(f"grove-migrator {__version__} (Python 3.")
-    assert invoke("version", "-o", "json").json["version"] == __version__
+    """As Click prints it."""
+    assert invoke("--version").out == f"grove-migrator, version {__version__}\n"
 
 
-@pytest.mark.parametrize(
-    ("shell", "marks"),
-    [
-        ("bash", ["_GROVE_MIGRATOR_COMPLETE=bash_complete", "complete -o nosort -F"]),
-        ("zsh", ["#compdef grove-migrator", "_GROVE_MIGRATOR_COMPLETE=zsh_complete"]),
-        ("fish", ["_GROVE_MIGRATOR_COMPLETE=fish_complete"]),
-        ("kubectl", ["COMP_CWORD=$#", "echo :4"]),
-    ],
-)
-def test_completion_prints_what_the_shell_reads(shell: str, marks: list[str], invoke: Invoke) -> None:
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_clicks(
+    shell: str, invoke: Invoke, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The script asks our program by the variable that it answers to; a shell that is here takes the script."""
-    script = invoke("completion", shell).out
-    assert all(mark in script for mark in marks), script
-    program = shutil.which("sh" if shell == "kubectl" else shell)
+    monkeypatch.setenv("_GROVE_MIGRATOR_COMPLETE", f"{shell}_source")
+    with pytest.raises(SystemExit):
+        invoke()
+    script = capsys.readouterr().out
+    assert f"_GROVE_MIGRATOR_COMPLETE={shell}_complete" in script
+    program = shutil.which(shell)
     if program is not None:
         subprocess.run([program, "-n"], input=script, text=True, check=True)

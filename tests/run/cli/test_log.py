@@ -150,7 +150,7 @@ def test_people_read_a_few_lines_whatever_the_number_of_pods() -> None:
         logger.info("summary", outcome="done")
     lines = person.getvalue().splitlines()
     assert len(lines) == 4
-    assert "more findings have this code; `plan` lists them" in lines[-1]
+    assert "More findings have this code: see `plan`." in lines[-1]
     assert len(machine.getvalue().splitlines()) == 15002
 
 
@@ -167,7 +167,7 @@ def test_at_debug_people_read_everything() -> None:
 def test_what_was_shown_is_not_shown_again() -> None:
     """A finding that stood above the question is not repeated; another one of the same code is new."""
     stream = Terminal()
-    logger = log.configure(stream, run_id="r", known={("GM-121", "Pod a/b", None, "old")})
+    logger = log.configure(stream, run_id="r", shown={("GM-121", "Pod a/b", None, "old")})
     logger.warning("warning", code="GM-121", object="Pod a/b", field=None, message="old")
     logger.warning("warning", code="GM-121", object="Pod a/b", field=None, message="new")
     assert [line.count("new") for line in stream.getvalue().splitlines()] == [1]
@@ -180,8 +180,8 @@ def test_what_was_shown_is_not_shown_again() -> None:
 def test_the_format_can_be_chosen(form: str, terminal: bool, console: bool) -> None:  # noqa: FBT001
     """Auto goes by the stream; console and json are what they say, wherever that goes."""
     stream = Terminal() if terminal else io.StringIO()
-    log.configure(stream, run_id="r", form=form).warning("odd")
-    log.write_failure("refused", 3, "GM-101: no", stream=stream, form=form)
+    log.configure(stream, run_id="r", log_format=form).warning("odd")
+    log.write_failure("refused", 3, "GM-101: no", stream=stream, log_format=form)
     assert [line.startswith("{") for line in stream.getvalue().splitlines()] == [not console] * 2
     assert "\x1b" not in stream.getvalue() or terminal
 

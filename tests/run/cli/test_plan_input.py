@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from importlib import resources
 from pathlib import Path
@@ -133,21 +132,6 @@ def test_an_unread_release_is_exit_0_with_its_hazards(invoke: Invoke) -> None:
     invoke("plan", *unread)
     invoke("plan", *unread, "--detailed-exitcode", code=3)  # 0 would read as: nothing to do, upgrade
     assert invoke("run", "--dry-run=client", *unread, code=2).failure["code"] == "unread-release"
-
-
-def test_a_sheet_has_one_row_for_each_set(invoke: Invoke) -> None:
-    """-o csv is for sheets: the columns of the contract, a row for each set, and for each target without --to."""
-    rows = list(csv.DictReader(invoke("plan", "-f", DUMP, *TO, "-o", "csv").out.splitlines()))
-    assert ",".join(rows[0]) == "namespace,name,from,to,state,changes,pods,runningPods,gpus,refusals,warnings"
-    found = [(row["name"], row["pods"], row["gpus"]) for row in rows]
-    assert found == [("llama-70b", "14", "96"), ("embedder", "6", "6"), ("nightly-eval", "5", "32")]
-    assert len(invoke("plan", "-f", DUMP, "-o", "csv").out.splitlines()) == 1 + 3 * 3
-
-
-def test_wide_is_the_table_with_more_columns(invoke: Invoke) -> None:
-    """-o table is the table even on a terminal; -o wide adds running pods and warnings."""
-    for form, columns in (("table", "CHANGES   PODS   GPUS"), ("wide", "CHANGES   PODS   RUNNING   GPUS")):
-        assert columns in invoke("plan", "-f", DUMP, *TO, "-o", form).out
 
 
 def test_every_code_is_explained_offline(invoke: Invoke) -> None:

@@ -116,14 +116,6 @@ def test_a_bar_needs_a_number() -> None:
     assert drawn == [False, True]
 
 
-def test_quiet_draws_nothing() -> None:
-    """On a terminal that is watched, too."""
-    stream = Terminal()
-    with progress.shown(stream, WATCHED, quiet=True) as shown, shown.stage("reading"):
-        pass
-    assert stream.getvalue() == ""
-
-
 def test_the_watched_store_is_the_store() -> None:
     """Everything else passes through, both ways."""
     store = pods(1)

@@ -81,7 +81,7 @@ def test_a_stdout_that_is_closed_or_full_is_an_error(
 def test_a_closed_stderr_costs_only_the_log(tmp_path: Path) -> None:
     """The result is printed and written without a log."""
     done = without("2>&-", "run", "-f", DUMP, *TO, "--write", tmp_path / "out")
-    assert (done.returncode, done.stdout) == (0, "migrated 3 sets with 51 patches\n")
+    assert (done.returncode, done.stdout) == (0, "Migrated 3 sets with 51 patches.\n")
 
 
 @pytest.mark.parametrize("command", ["run", "verify"])

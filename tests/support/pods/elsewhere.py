@@ -8,11 +8,11 @@ from pathlib import Path
 from kubernetes.config import incluster_config
 
 from migrator import cli
-from migrator.cli import wiring
+from migrator.cli import connect
 
 if __name__ == "__main__":
     files = Path(sys.argv[1])
     incluster_config.SERVICE_TOKEN_FILENAME = str(files / "token")
     incluster_config.SERVICE_CERT_FILENAME = str(files / "ca.crt")
-    wiring._OWN_NAMESPACE = files / "namespace"  # type: ignore[misc]
+    connect._OWN_NAMESPACE = files / "namespace"  # type: ignore[misc]
     sys.exit(cli.invoke(sys.argv[2:]))

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 
 from migrator.cli import log
-from migrator.cli.options import ClusterFlags
+from migrator.cli.connect import ClusterFlags
 from migrator.errors import InputError, Refused, UsageError
 from migrator.hashing import layouts, schemes
 from migrator.planning.images import is_target, release_in
@@ -26,7 +26,7 @@ _READ_ELSEWHERE: Final = re.compile(r"(?:legacy|canonical)-x[0-9a-f]{12}")
 _LARGEST_FILE: Final = 1 << 22
 
 
-class Directions(NamedTuple):
+class NamedSchemes(NamedTuple):
     """The names of both schemes, and the digests of the next operator's image if its binary was read."""
 
     source: str
@@ -34,48 +34,55 @@ class Directions(NamedTuple):
     digests: frozenset[str]
 
 
-def directions(
-    given: dict[str, Any], cluster: ClusterFlags | None, *, required: bool = False, migrates: bool = True
-) -> Directions:
-    """Take ``--from``, ``--to`` and both binaries out of a command's parameters, and read the binaries.
+def choose_schemes(
+    source: str,
+    target: str | None,
+    from_binary: str | None = None,
+    to_binary: str | None = None,
+    *,
+    cluster: ClusterFlags | None,
+    target_image: str | None = None,
+) -> NamedSchemes:
+    """Resolve ``--from``, ``--to`` and both binaries, which are read.
 
     A layout that is not shipped is looked up in the record of the ``cluster``, if there is one. Raises ``UsageError``
-    for a name or an image that contradicts its binary, for an image that contradicts ``--to``, and for a missing target
-    that is ``required``; and ``Refused``, if the command ``migrates``, for an operator that cannot be migrated.
+    for a name or an image that contradicts its binary, and for an image that contradicts ``--to``; and ``Refused`` for
+    an operator that cannot be migrated.
     """
-    names = ("source", "target", "from_binary", "to_binary")
-    source, target, from_binary, to_binary = (given.pop(name) for name in names)
-    target_image = given.get("target_image") or ""
     digests: frozenset[str] = frozenset()
     if to_binary is not None:
-        found = _agreed("--to", target, to_binary, migrates=migrates)
+        found = _agreed("--to", target, to_binary)
         target, digests = found.scheme.name, found.digests
-        named = target_image.partition("@")[2]
+        named = (target_image or "").partition("@")[2]
         if named and digests and named not in digests:
             raise UsageError(
                 f"--target-image {target_image} names another image than --to-binary {to_binary}, which is "
                 f"{', '.join(sorted(digests))}: they are two different operators; leave one out"
             )
     if from_binary is not None:
-        source = _agreed("--from", None if source == AUTO else source, from_binary, migrates=migrates).scheme.name
-    if required and target is None:
-        raise UsageError("Missing option '--to': give it, or the next operator's binary with --to-binary")
+        source = _agreed("--from", None if source == AUTO else source, from_binary).scheme.name
     known_names = {scheme.name for scheme in schemes.all_schemes()}
     if cluster and any(_READ_ELSEWHERE.fullmatch(name) for name in {source, target or ""} - known_names):
-        from migrator.cli import wiring  # noqa: PLC0415 - no other name needs a cluster
+        from migrator.cli import connect
 
-        wiring.adopt_recorded(cluster)
-    release = release_in(target_image) if to_binary is None and target not in {None, schemes.CANONICAL} else None
+        connect.adopt_recorded(cluster)
+    release = release_in(target_image or "") if to_binary is None and target not in {None, schemes.CANONICAL} else None
     # A run that took the old operator for the next one would start it again on the new hashes.
-    if release is not None and not is_target(target_image, schemes.resolve(str(target)), None):
+    if release is not None and not is_target(str(target_image), schemes.resolve(str(target)), None):
         raise UsageError(
             f"--target-image {target_image} is {release.name} ({release.scheme.name}), not of --to {target}: "
             "give the image of the next operator, or leave it out"
         )
-    return Directions(source, target, digests)
+    return NamedSchemes(source, target, digests)
 
 
-def _agreed(flag: str, name: str | None, path: str, *, migrates: bool) -> OperatorScheme:
+def require_target(target: str | None, to_binary: str | None) -> None:
+    """Raise ``UsageError`` if no target is named."""
+    if target is None and to_binary is None:
+        raise UsageError("--to is missing: name the next release, or give its program file with --to-binary.")
+
+
+def _agreed(flag: str, name: str | None, path: str) -> OperatorScheme:
     found = known(path)
     # A name without a known scheme cannot contradict the binary.
     if name is not None and schemes.unread_release(name) is None:
@@ -85,10 +92,10 @@ def _agreed(flag: str, name: str | None, path: str, *, migrates: bool) -> Operat
                 f"{flag} {name} is {named}, but {flag}-binary {path} is {found.scheme.name}: they are two different "
                 "operators; leave one out"
             )
-    if migrates and found.recognised.hash_in_names:
+    if found.recognised.hash_in_names:
         raise Refused(
             f"{flag}-binary {path}: this operator puts the hash into object names, so it cannot be migrated; "
-            "only `hash` and `explain` accept it"
+            "only `hash` accepts it"
         )
     return found
 
@@ -108,7 +115,7 @@ def read(path: str, *, image: str | None = None) -> OperatorScheme:
     Raises ``InputError`` for an unreadable file, and ``Refused`` for an operator that is understood but cannot be
     migrated to; both name the path.
     """
-    from migrator.operators import images, schemefile  # noqa: PLC0415 - only a binary needs them
+    from migrator.operators import images, schemefile
 
     try:
         if Path(path).is_dir():
@@ -129,9 +136,9 @@ def read(path: str, *, image: str | None = None) -> OperatorScheme:
 
 def _hint(error: OSError) -> str:
     """The likely cause in a pod: an API server without image volumes drops them from a Job silently (seen in 1.34)."""
-    from migrator.cli import wiring  # noqa: PLC0415 - only an error needs it
+    from migrator.cli import connect
 
-    if not isinstance(error, FileNotFoundError) or wiring.own_namespace() is None:
+    if not isinstance(error, FileNotFoundError) or connect.own_namespace() is None:
         return ""
     return (
         "; if the Job mounts an image volume there, the API server dropped it: image volumes need Kubernetes 1.35, or "

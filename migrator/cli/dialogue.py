@@ -14,8 +14,8 @@ from typing import Any, Final
 import click
 from click.core import ParameterSource
 
-from migrator.cli import wiring
-from migrator.errors import LostRace, MigratorError
+from migrator.cli import connect
+from migrator.errors import Declined, MigratorError
 from migrator.render import summary
 from migrator.render.findings import grouped, line
 from migrator.render.text import printable
@@ -27,7 +27,7 @@ from migrator.store import DryRun, Store
 
 #: Flags that the next command needs too, if they were given on the command line.
 _HANDED_ON: Final = (
-    *("--to", "--to-binary", "--kubeconfig", "--context", "--request-timeout"),
+    *("--to", "--to-binary", "--kubeconfig", "--context"),
     *("--operator-namespace", "--operator-deployment", "--lease-name", "--target-image"),
 )
 _WIDTH: Final = 80
@@ -41,16 +41,16 @@ def can_ask(*, in_a_pod: bool) -> bool:
     return not in_a_pod and not os.environ.get("CI") and sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def describe(ahead: Observation, options: RunOptions, mode: DryRun, where: tuple[str | None, str | None]) -> str:
-    """What the run will do, to what, and its findings; ``where`` is the cluster's address and the context."""
+def describe(preview: Observation, options: RunOptions, mode: DryRun, where: tuple[str | None, str | None]) -> str:
+    """What the run does, to what, and its findings; ``where`` is the cluster's address and the context."""
     cluster, context = where
     parts: dict[str, Iterable[str]] = {
         "cluster": [f"{cluster or 'unknown'}{f' (context {context})' if context else ''}"],
-        "operator": [_described(ahead.operator)],
-        "sets": _sets(ahead, options),
-        "will": _will(ahead, options, mode),
-        "refused": map(line, grouped(summary.refusals_of(ahead.plan))),
-        "warning": map(line, grouped(summary.warnings_of(ahead.plan))),
+        "operator": [_described(preview.operator)],
+        "sets": _scope(preview, options),
+        "steps": _actions(preview, options, mode),
+        "refused": map(line, grouped(summary.refusals_of(preview.plan))),
+        "warning": map(line, grouped(summary.warnings_of(preview.plan))),
     }
     rows = ((label, number, text) for label, texts in parts.items() for number, text in enumerate(texts))
     return "".join(_row("" if number else label, printable(text)) for label, number, text in rows)
@@ -63,15 +63,15 @@ def findings_in(ahead: Observation) -> set[tuple[object, ...]]:
 
 
 def ask(question: str) -> None:
-    """Ask on stderr; meanwhile a signal ends us at once. The answer no raises ``LostRace``."""
-    with wiring.default_signals():
+    """Ask on stderr; meanwhile a signal ends us at once. The answer no raises ``Declined``."""
+    with connect.default_signals():
         try:
             answer = click.confirm(question, err=True)
         except click.Abort:
             click.echo(err=True)
             raise
     if not answer:
-        raise LostRace("declined: nothing was touched")
+        raise Declined("Cancelled. Nothing was changed.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Ending:
         """The text for people; commands are not wrapped."""
         lines = [_row("operator", printable(self.operator))]
         if self.commands and self.commands[0].startswith("helm upgrade"):
-            text = f"install the operator of {printable(target)}; its replicas come back with it. Then verify."
+            text = f"Install the operator of {printable(target)}; Helm restores its replicas. Then verify."
             lines.append(_row("next", text))
         elif self.commands:
             lines.append(f"{'next':<{_LABEL}}\n")
@@ -96,7 +96,7 @@ def ending(store: Store, result: RunResult, options: RunOptions) -> Ending:
     """The ending of a run on a cluster."""
     found = result.operator
     up = found is not None and found.live
-    state = _described(found) + ("" if up else "; nothing is reconciled until an operator runs again")
+    state = _described(found) + ("." if up else ". Nothing is reconciled until an operator runs again.")
     release, namespace = _release(store, found)
     where = f"-n {namespace}"
     if options.revert:
@@ -112,8 +112,8 @@ def _described(found: Operator | None) -> str:
     return found.description if found is not None else "none was found"
 
 
-def _sets(ahead: Observation, options: RunOptions) -> Iterator[str]:
-    plan = ahead.plan
+def _scope(preview: Observation, options: RunOptions) -> Iterator[str]:
+    plan = preview.plan
     if not options.revert:
         yield summary.headline(plan)
     trees = pending(plan)
@@ -122,22 +122,23 @@ def _sets(ahead: Observation, options: RunOptions) -> Iterator[str]:
         yield f"{len(trees):,} of {summary.count(len(plan.trees), 'set')}: {', '.join(schemes)}"
 
 
-def _will(ahead: Observation, options: RunOptions, mode: DryRun) -> Iterator[str]:
+def _actions(preview: Observation, options: RunOptions, mode: DryRun) -> Iterator[str]:
+    """What the run does, each line a sentence of its own: no line may read as if pods were deleted."""
     if mode is not DryRun.NONE:
-        sent = ": every patch is sent with dryRun=All" if mode is DryRun.SERVER else ""
-        yield f"write nothing, because this is a dry run{sent}"
+        sent = " Every patch is sent with dryRun=All." if mode is DryRun.SERVER else ""
+        yield f"This is a dry run: nothing is written.{sent}"
         return
-    if not ahead.writes:
-        yield "write nothing"
+    if not preview.writes:
+        yield "Nothing is written."
         return
-    if ahead.continues:
-        yield "go on with an earlier run that did not end"
-    if options.stop_operator and ahead.operator is not None and ahead.operator.live:
-        yield "stop the operator, and leave it at zero replicas"
-    changes = sum(len(tree.changes) for tree in ahead.plan.trees)
-    patches = summary.count(ahead.patch_count, "patch", "patches")
-    yield f"{'put back' if options.revert else 'rewrite'} {summary.count(changes, 'hash', 'hashes')} with {patches}"
-    yield "delete and restart no pod"
+    if preview.continues:
+        yield "Resume an earlier run that did not end."
+    if options.stop_operator and preview.operator is not None and preview.operator.live:
+        yield "Stop the operator, and leave it at zero replicas."
+    changes = sum(len(tree.changes) for tree in preview.plan.trees)
+    patches = summary.count(preview.patch_count, "patch", "patches")
+    yield f"{'Restore' if options.revert else 'Replace'} {summary.count(changes, 'hash', 'hashes')} with {patches}."
+    yield "Pods keep running: grove-migrator does not delete or restart any pod."
 
 
 def _row(label: str, text: str) -> str:

@@ -12,42 +12,44 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final, TextIO
+from typing import Any, Final, NamedTuple, TextIO
 
 from migrator.cli import log
-from migrator.cli.options import ClusterFlags, session
+from migrator.cli.options import session
 from migrator.errors import UsageError
-from migrator.gc_paused import importing
 from migrator.grove.trees import DUMP_COMMAND
-from migrator.planning.options import Selection
 from migrator.resources import POD_CLIQUE_SETS
 from migrator.run import operator, record
 from migrator.run.context import Context
 from migrator.run.leases import monotonic
-from migrator.selectors import matches_labels
 from migrator.store import CONCURRENCY, Deadline, DryRun, Store
 from migrator.stores.dump.store import DumpStore
 from migrator.stores.kube import kubeconfig
 
 #: The operator's namespace in Grove's documentation. The record is looked for there if no operator is found.
-DEFAULT_NAMESPACE: Final = "grove-system"
+GROVE_NAMESPACE: Final = "grove-system"
 
 #: Where a pod finds the namespace that it runs in (kubernetes.io/docs/tasks/run-application/access-api-from-pod).
 _OWN_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
+class ClusterFlags(NamedTuple):
+    """``--kubeconfig`` and ``--context``."""
+
+    kubeconfig: str | None = None
+    context: str | None = None
+
+    @property
+    def chosen(self) -> str | None:
+        """The kubeconfig context that is used; ``None`` without a kubeconfig, as in a pod."""
+        return kubeconfig.chosen(self.kubeconfig, self.context)
+
+
 def connect(cluster: ClusterFlags, **options: Any) -> Store:  # noqa: ANN401 - those of stores.kube.store.connect
     """The cluster that the flags name, or the one that we run in."""
-    with importing():
-        from migrator.stores.kube import store  # noqa: PLC0415 - the client costs 0.2 s, and a dump does not need it
+    from migrator.stores.kube import store  # the client costs 0.2 s, and a dump does not need it
 
-    timeout = cluster.request_timeout
-    return store.connect(kubeconfig=cluster.kubeconfig, context=cluster.context, request_timeout=timeout, **options)
-
-
-def context_of(cluster: ClusterFlags) -> str | None:
-    """The kubeconfig context that is used; ``None`` without a kubeconfig, as in a pod."""
-    return kubeconfig.chosen(cluster.kubeconfig, cluster.context)
+    return store.connect(kubeconfig=cluster.kubeconfig, context=cluster.context, **options)
 
 
 def open_store(cluster: ClusterFlags, *dumps: str, dry_run: DryRun) -> Store:
@@ -81,7 +83,7 @@ def context(
         rest=time.sleep,
         identity=f"{socket.gethostname()}_{run_id}",
         run_id=run_id,
-        log=log.configure(stream, run_id=run_id, level=asked.level, form=asked.log_format, known=asked.shown),
+        log=log.configure(stream, run_id=run_id, level=asked.level, log_format=asked.log_format, shown=asked.shown),
         stop=stop,
         deadline=Deadline(monotonic, timeout),
         concurrency=concurrency or CONCURRENCY,
@@ -89,17 +91,11 @@ def context(
     )
 
 
-def selection(cluster: ClusterFlags) -> Selection:
-    """The PodCliqueSets that ``-n`` and ``-l`` mean; raises ``UsageError`` for a bad selector."""
-    matches_labels(cluster.selector, {})  # a bad selector is an error even where there is nothing to match
-    return Selection(cluster.namespace, cluster.selector)
-
-
 def adopt_recorded(cluster: ClusterFlags) -> None:
     """Make the layouts in the cluster's record known, if it has any."""
     store = connect(cluster, dry_run=DryRun.CLIENT)
     found = operator.find(store, operator.OperatorFlags(), everywhere=False)
-    record.Recorder(store, found.home or own_namespace() or DEFAULT_NAMESPACE).load()
+    record.Recorder(store, found.home or own_namespace() or GROVE_NAMESPACE).load()
 
 
 def own_namespace() -> str | None:
