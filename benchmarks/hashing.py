@@ -2,7 +2,7 @@
 
 Fresh processes of ours and runs of the oracle take turns, mix by mix; the round with the middle ratio counts, because
 on a busy machine single figures of either are better or worse by a half. Both are CPU time, and decoding is left out
-on both sides. Every mix starts cold: our start, and whatever is remembered between templates, is part of the figure.
+on both sides. Every mix starts cold: our start, and the tables of texts that recur, are part of the figure.
 """
 
 from __future__ import annotations
@@ -34,9 +34,8 @@ _MICROSECONDS: Final = 1e6
 #: Go remembers nothing, so as many templates of a mix are enough for it.
 _ASKED: Final = 1_000
 
-#: The mix in which templates are most alike; its goal is another.
+#: The mix that is hashed under all schemes too.
 _ALIKE: Final = next(iter(MIXES))
-_GOALS: Final[Mapping[str, str]] = {name: ">= 1.0" if name == _ALIKE else ">= 0.33" for name in MIXES}
 
 
 def measure() -> list[Row]:
@@ -52,19 +51,19 @@ def measure() -> list[Row]:
             found[name], reference = sorted(rounds, key=lambda pair: (pair[1] or 1) / pair[0]["cold"])[ROUNDS // 2]
             against = None if reference is None else 1 / reference
             rate = 1 / found[name]["cold"]
-            rows.append(Row(f"hash in a fresh process: {name}", rate, against, "templates/s", _GOALS[name]))
+            rows.append(Row(f"hash in a fresh process: {name}", rate, against, "templates/s", ""))
             if name == _ALIKE:
                 all_of_them = min(_fresh(path, every)["cold"] for _ in range(ROUNDS))
     worst = min(rows, key=lambda row: row.ratio or row.ours)
     return [
-        Row(f"hashing, the worst of {len(MIXES)} mixes", worst.ours, worst.reference, worst.unit, ">= 0.33"),
+        Row(f"hashing, the worst of {len(MIXES)} mixes", worst.ours, worst.reference, worst.unit, ">= 0.4"),
         *rows,
         Row(
             f"all schemes beside one: {_ALIKE}",
             all_of_them * _MICROSECONDS,
             found[_ALIKE]["cold"] * _MICROSECONDS,
             "µs/template",
-            "<= 2",
+            "",
         ),
         Row("start a process and hash its first template", found[_ALIKE]["start"] * 1000, None, "ms", ""),
     ]

@@ -5,7 +5,7 @@ with ``rand.SafeEncodeString`` of k8s.io/apimachinery.
 
 One step is ``h = (h ^ byte) * p mod 2^64``. The exclusive or with an ASCII character touches the low seven bits only,
 so over an ASCII text of n bytes ``h_out = p^n * h + f(low)`` where ``low`` are the low seven bits of ``h``. For a text
-that recurs, each of the 128 values of ``f`` is computed once at most, and the whole text costs one multiplication.
+that recurs, the 128 values of ``f`` are computed once, and from then on the whole text costs one multiplication.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import struct
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final, TypeAlias
 
@@ -26,67 +26,42 @@ _DIGITS: Final = b"0123456789"
 _ENCODING: Final = bytes.maketrans(_DIGITS, "".join(_ALPHABET[digit % len(_ALPHABET)] for digit in _DIGITS).encode())
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
-_ASCII: Final = 0x7F
-_ONE_BY_ONE: Final = 4  # so many values of f are computed one by one, then all that are left
-_JOINED_ONE_BY_ONE: Final = 24  # of a text in several parts
-_LONGEST: Final = 1 << 15  # the longest text that is held as recurring though it is no part of a struct
-
-# All 128 values at once: one integer with a lane of 16 bytes for each. 64 bits times p never reach the next lane.
-_COUNT: Final = _ASCII + 1
-_LANE: Final = 16
-_LANES: Final = int.from_bytes((b"\1" + bytes(_LANE - 1)) * _COUNT, "little")
-_LANE_MASK: Final = _LANES * MASK
-_IN_ALL_LANES: Final = [_LANES * byte for byte in range(_COUNT)]
-_WORDS: Final = f"<{2 * _COUNT}Q"
-_NONE_KNOWN: Final = array("Q", bytes(8 * _COUNT))
+# The 128 states of the low seven bits in one integer, 16 bytes for each: 64 bits times p never reach the next state.
+_LOW_BITS: Final = 0x7F
+_STATES: Final = _LOW_BITS + 1
+_WIDTH: Final = 16
+_IN_EVERY_STATE: Final = sum(1 << 8 * _WIDTH * low for low in range(_STATES))
+_FIRST_STATES: Final = sum(low << 8 * _WIDTH * low for low in range(_STATES))
+_WORDS: Final = struct.Struct(f"<{2 * _STATES}Q")
 
 
 class Fixed:
-    """An ASCII text that recurs, by its parts.
+    """An ASCII text that recurs: ``power`` is p^n mod 2^64, and ``sums`` has f(low) for each low."""
 
-    ``power`` is p^n mod 2^64, and ``sums`` is f(low) by low, 0 where it is not known yet.
-    """
+    __slots__ = ("power", "sums", "text")
 
-    __slots__ = ("_left", "_parts", "power", "sums", "text")
-
-    def __init__(self, *parts: Piece) -> None:
-        self.text = plain(parts)
-        self.power = _power(len(self.text))
-        self.sums = _NONE_KNOWN[:]
-        self._parts = parts
-        self._left = _ONE_BY_ONE if len(parts) == 1 else _JOINED_ONE_BY_ONE
-
-    def fill(self, low: int) -> int:
-        """Compute and keep f(low); in the end, all of them."""
-        if self._left <= 0:
-            return self.table()[low]
-        self._left -= 1
-        added = self.sums[low] = (fold(low, self._parts) - low * self.power) & MASK
-        return added
-
-    def table(self) -> array[int]:
-        """All values of f."""
-        if self._left >= 0:
-            self._left = -1
-            after: Sequence[int] = range(_COUNT)
-            for part in self._parts:
-                after = _fold_each(after, part)
-            self.sums = array("Q", [(total - low * self.power) & MASK for low, total in enumerate(after)])
-        return self.sums
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.power = pow(PRIME, len(text), 1 << 64)
+        states = _FIRST_STATES
+        for byte in text.encode("ascii"):
+            states = (states ^ _IN_EVERY_STATE * byte) * PRIME & _IN_EVERY_STATE * MASK
+        after = _WORDS.unpack(states.to_bytes(_STATES * _WIDTH, "little"))[::2]
+        self.sums = array("Q", [(total - low * self.power) & MASK for low, total in enumerate(after)])
 
 
-Piece: TypeAlias = Fixed | str  # a text that recurs, or one that nothing is known of
+Piece: TypeAlias = Fixed | str
 
 
-@lru_cache(maxsize=1 << 9)
+@lru_cache(maxsize=1 << 10)
 def recurring(text: str) -> Piece:
-    """A text that is likely to recur, such as the key of a label, or costs much if it does."""
-    return Fixed(text) if text.isascii() and len(text) <= _LONGEST else text
+    """A text that is likely to recur, such as the key of a label."""
+    return Fixed(text) if text.isascii() else text
 
 
 def fold(state: int, pieces: Iterable[Piece]) -> int:
     """The sum after ``pieces`` when it was ``state`` before."""
-    prime, mask, low = PRIME, MASK, _ASCII
+    prime, mask, low = PRIME, MASK, _LOW_BITS
     for piece in pieces:
         if isinstance(piece, str):
             try:
@@ -96,21 +71,8 @@ def fold(state: int, pieces: Iterable[Piece]) -> int:
             for byte in data:
                 state = (state ^ byte) * prime & mask
         else:
-            state = state * piece.power + (piece.sums[state & low] or piece.fill(state & low)) & mask
+            state = state * piece.power + piece.sums[state & low] & mask
     return state
-
-
-def _fold_each(states: Sequence[int], piece: Piece) -> Sequence[int]:
-    """:func:`fold` of one ASCII piece for 128 states at once."""
-    if isinstance(piece, Fixed):
-        sums, power = piece.table(), piece.power
-        return [(state * power + sums[state & _ASCII]) & MASK for state in states]
-    lanes = [0] * (2 * _COUNT)
-    lanes[::2] = states
-    together = int.from_bytes(struct.pack(_WORDS, *lanes), "little")
-    for byte in piece.encode():
-        together = (together ^ _IN_ALL_LANES[byte]) * PRIME & _LANE_MASK
-    return struct.unpack(_WORDS, together.to_bytes(_COUNT * _LANE, "little"))[::2]
 
 
 def plain(pieces: Iterable[Piece]) -> str:
@@ -126,8 +88,3 @@ def encode(total: int) -> str:
 def clean(text: str) -> str:
     """A JSON string as Go holds it: lone surrogates are U+FFFD."""
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
-
-
-@lru_cache(maxsize=1 << 12)
-def _power(size: int) -> int:
-    return pow(PRIME, size, 1 << 64)

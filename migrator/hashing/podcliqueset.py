@@ -18,7 +18,7 @@ from migrator.exact_json import JSONObject
 from migrator.hashing.canonical import canonicalize
 from migrator.hashing.fnv import OFFSET, Fixed, Piece, clean, encode, fold, plain
 from migrator.hashing.schemes import CANONICAL, Scheme
-from migrator.hashing.spew import Struct, root
+from migrator.hashing.spew import ROOT, types_of
 
 #: The startup types under which the order of cliques has a meaning (Grove: ``operator/api/core/v1alpha1``).
 IN_ORDER: Final = "CliqueStartupTypeInOrder"
@@ -40,8 +40,8 @@ class TemplateHasher:
 
     def __init__(self, template: Mapping[str, Any]) -> None:
         self._template = template
-        self._printed: dict[tuple[Struct, bool], Sequence[Piece]] = {}
-        self._sums: dict[tuple[Struct, bool, int], int] = {}
+        self._printed: dict[tuple[str, bool], Sequence[Piece]] = {}
+        self._sums: dict[tuple[str, bool, int], int] = {}
 
     def under(self, scheme: Scheme) -> str:
         """The hash; raises :class:`~migrator.errors.DecodeError` with the path of a value that Go would not decode."""
@@ -56,14 +56,14 @@ class TemplateHasher:
 
     def pieces(self, scheme: Scheme) -> Sequence[Piece]:
         """What is hashed. Raises as :meth:`under` does."""
-        printer, moved = text = self._text(scheme)
+        minor, moved = text = self._text(scheme)
         if text not in self._printed:
-            self._printed[text] = _printed(self._template, self._canonical if moved else self._pod_spec, printer)
+            self._printed[text] = _printed(self._template, self._canonical if moved else self._pod_spec, minor)
         return self._printed[text]
 
-    def _text(self, scheme: Scheme) -> tuple[Struct, bool]:
-        """What tells texts apart: minors may share a layout, and the canonical order may be the stored one."""
-        return root(scheme.minor), scheme.algorithm == CANONICAL and self._canonical is not self._pod_spec
+    def _text(self, scheme: Scheme) -> tuple[str, bool]:
+        """What tells texts apart: the canonical order may be the stored one."""
+        return scheme.minor, scheme.algorithm == CANONICAL and self._canonical is not self._pod_spec
 
     @cached_property
     def _pod_spec(self) -> JSONObject:
@@ -143,11 +143,11 @@ def hash_pod_clique_set(pcs: Mapping[str, Any], scheme: Scheme) -> PodCliqueSetH
     return SetHasher(pcs).under(scheme)
 
 
-def _printed(template: Mapping[str, Any], pod_spec: JSONObject, printer: Struct) -> Sequence[Piece]:
+def _printed(template: Mapping[str, Any], pod_spec: JSONObject, minor: str) -> Sequence[Piece]:
     value = {"metadata": {key: template.get(key) for key in ("labels", "annotations")}, "spec": pod_spec}
     out: list[Piece] = [_POINTER]
     try:
-        printer.emit(value, out)
+        types_of(minor).printer(ROOT).emit(value, out)
     except DecodeError as error:
         path = error.path.removeprefix(".metadata.")
         path = f"podSpec{path.removeprefix('.spec')}" if path.startswith(".spec") else path

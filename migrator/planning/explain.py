@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from migrator.errors import UsageError
 from migrator.grove.model import pod_spec_of
-from migrator.hashing import schemes
+from migrator.hashing import layouts, schemes
 from migrator.hashing.canonical import canonicalize
 from migrator.hashing.layouts import Field
 from migrator.hashing.podcliqueset import IN_ORDER, PodCliqueSetHashes, hash_pod_clique_set
@@ -186,12 +186,11 @@ def _differences(
 @cache
 def _compared(older: str, newer: str, struct: str) -> tuple[Sequence[tuple[bool, Field]], Sequence[tuple[str, str]]]:
     """The fields of a struct that only one minor has, and the keys and types below which the two minors differ."""
-    before, after = types_of(older), types_of(newer)
-    old, new = before.layout.get(struct, ""), after.layout.get(struct, "")
+    old, new = layouts.load(older).get(struct, ""), layouts.load(newer).get(struct, "")
     if isinstance(old, str):
         return (), ()
     typed = [(key, child) for _, key, child in old if key is not None]
-    inner = [(key, child) for key, child in typed if before.signature(child) != after.signature(child)]
+    inner = [(key, child) for key, child in typed if not layouts.alike(older, newer, child)]
     if isinstance(new, str):  # a struct that only one minor has stands below a field that only that minor has
         return (), inner
     removed, added = [field for field in old if field not in new], [field for field in new if field not in old]
@@ -230,7 +229,7 @@ def _field_change(types: Types, struct: str, name: str, places: list[tuple[str, 
         struct=struct,
         field=name,
         after=fields[number - 1][0] if number else "",
-        text=f"{name}:({kind}){types.printer(kind).zero if unset else '…'}",
+        text=f"{name}:({kind}){types.zero(kind) if unset else '…'}",
         places=tuple(path for path, _ in places),
         set_in=tuple(path for path, is_set in places if is_set),
     )

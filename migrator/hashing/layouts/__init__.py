@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import pkgutil
+import re
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final, TypeAlias
@@ -84,6 +85,16 @@ def parse(types: Mapping[str, Any]) -> Layout:
 def load(minor: str) -> Layout:
     """Every type reachable from ``v1.PodTemplateSpec``, by the name that Go's reflection prints."""
     return _adopted.get(minor) or _shipped(minor)
+
+
+@cache
+def alike(older: str, newer: str, kind: str) -> bool:
+    """Whether a Go type prints the same under two minors, all the way down. No type of a pod template has itself."""
+    element = re.sub(r"^(\*|\[\]|map\[[^\]]*\])+", "", kind)
+    before, after = load(older).get(element, ()), load(newer).get(element, ())
+    if isinstance(before, str) or before != after:
+        return before == after and alike(older, newer, before)
+    return all(alike(older, newer, child) for _, _, child in before)
 
 
 @cache
