@@ -13,8 +13,15 @@ PARALLEL := -n auto --dist loadfile
 # The first build takes minutes, which no test should be charged for.
 BUILD_PROGRAMS = @$(BIN)/python -m testbed.go_programs
 
+# Any Helm will do: make manifests HELM=helm. The files that are committed are by this one.
+HELM      ?= $(BIN)/python -m testbed.helm
+MANIFESTS ?= manifests
+TEMPLATE  := template grove-migrator charts/grove-migrator -n grove-system --set mode=manifest,target=v0.1.0-alpha.11
+RUN_PARTS := $(foreach part,serviceaccount policy rbac jobs,-s templates/$(part).yaml)
+PLANNERS  := planner.subjects=[{"kind":"Group","name":"grove-planners","apiGroup":"rbac.authorization.k8s.io"}]
+
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test test-all test-upgrade test-wheel node-test node-upgrade coverage lint audit format e2e bench lock clean
+.PHONY: help demo quick test test-all test-upgrade test-wheel node-test node-upgrade coverage lint audit format e2e bench manifests lock clean
 
 help: ## show this
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -77,6 +84,11 @@ format: $(VENV)/.dev ## let ruff format and fix
 
 bench: $(VENV)/.dev ## the figures of docs/performance.md
 	$(BIN)/python -m benchmarks
+
+manifests: $(VENV)/.dev ## manifests/*.yaml from the chart, after a change of it; a test compares
+	$(HELM) $(TEMPLATE) $(RUN_PARTS) > $(MANIFESTS)/job.yaml
+	$(HELM) $(TEMPLATE) $(RUN_PARTS) --set from=v0.1.0-alpha.11,target=v0.1.0-alpha.9 > $(MANIFESTS)/revert.yaml
+	$(HELM) $(TEMPLATE) -s templates/planner.yaml --set-json '$(PLANNERS)' > $(MANIFESTS)/planner.yaml
 
 lock: $(VENV)/.dev ## requirements/*.txt anew, with the newest versions that pyproject.toml allows
 	$(BIN)/python scripts/lock.py --upgrade

@@ -20,9 +20,7 @@ FILES: Final = (
     "examples/argo-cd/application.yaml",
     "examples/helm/dynamo/Chart.yaml",
     "examples/helm/grove/Chart.yaml",
-    "manifests/base/job.yaml",
     "manifests/job.yaml",
-    "manifests/overlay/kustomization.yaml",
     "manifests/revert.yaml",
 )
 _NUMBER: Final = re.compile(r"\d+\.\d+\.\d+")

@@ -142,7 +142,7 @@ def _unchecked(asked: Store, pods: Iterable[Patch]) -> str | None:
                 return None
             return f"{probe} was denied, and not by a policy of ours ({error})"
         return (
-            f"{probe} was accepted: the policies of manifests/base are not enforced, so this ServiceAccount may change "
+            f"{probe} was accepted: the policies of manifests/job.yaml are not enforced, so this account may change "
             "more than hashes"
         )
     return None

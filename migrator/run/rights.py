@@ -131,7 +131,7 @@ def check(store: Store, rights: Sequence[Right], log: structlog.typing.Filtering
         return
     if missing:
         raise NotAuthorised(
-            f"nothing was begun, because we may not {first_of(missing, _NAMED)}: grant it (manifests/base/rbac.yaml "
+            f"nothing was begun, because we may not {first_of(missing, _NAMED)}: grant it (manifests/job.yaml "
             "has all that a run needs), then run again"
         )
 

@@ -15,13 +15,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from scripts.render_manifests import IMAGE
+from migrator import __version__
 from testbed.go_programs import cache_directory
 from tests.support.paths import ROOT
 
 #: What a pod of a workload, and the sandbox of any pod, runs: it ends as soon as it is asked to.
 IDLE: Final = ("/bin/busybox", "sh", "-c", "trap 'exit 0' TERM; /bin/busybox sleep infinity & wait")
-OURS: Final = IMAGE
+OURS: Final = f"grove-migrator:{__version__}"
 #: Names the archive of our image in the environment of everything that runs in namespaces.
 VARIABLE: Final = "GROVE_NODE_IMAGE"
 _BASE: Final = "grove-migrator-base:bookworm"

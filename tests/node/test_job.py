@@ -9,15 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from testbed.controlplane.client import MERGE_PATCH, eventually
-from tests.cluster.manifests.site import ACCOUNT, NAMESPACE, WORKLOADS, documents, made
+from testbed.controlplane.client import eventually
+from tests.cluster.manifests.site import NAMESPACE, made
 from tests.node.cluster import SLOW, Ended, Scene
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(600)]
 
 SECONDS = 120
 MEMORY_STEP = 8  # MiB
-FENCE = "grove-migrator-fence"
 
 
 def finish(scene: Scene) -> list[Ended]:
@@ -209,33 +208,6 @@ def test_the_job_passes_pod_security_restricted(scene: Scene) -> None:
     finally:
         scene.client.patch(namespace, {"metadata": {"labels": {label: None}}})
     assert pod.code == 0
-
-
-def test_the_fence_knows_a_pod_by_its_token(scene: Scene) -> None:
-    """With the server-side fence: the kubelet's token lets the run write, and the same account's in another pod not."""
-    fence = documents("fence/fence.yaml")
-    account = scene.site.job_pod("another")
-    other = scene.machine.server.client(token=scene.client.service_account_token(NAMESPACE, ACCOUNT, pod=account))
-    pod = scene.pods_of_sets()[0]
-    body = {"metadata": {"labels": {"grove.io/pod-template-hash": "4b5c6d7f89"}}}
-    path, query = scene.client.kind_of(pod).path(WORKLOADS, pod["metadata"]["name"]), {"dryRun": "All"}
-
-    def denied() -> bool:
-        answer = other.request("PATCH", path, body, query=query, content_type=MERGE_PATCH)
-        return answer.status == 403 and FENCE in answer.body["message"]
-
-    try:
-        for item in fence:
-            scene.client.apply(item)
-        with scene.in_mid_write():
-            eventually(denied, what="another pod of the account may write", seconds=SECONDS)
-            [job] = finish(scene)
-    finally:
-        for item in reversed(fence):
-            scene.client.delete(item)
-        scene.client.delete(account)
-        other.close()
-    assert job.code == 0
 
 
 def container_id(scene: Scene) -> str:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from migrator import __version__
 from migrator.hashing import podcliqueset, schemes
-from scripts.render_manifests import IMAGE
 from testbed.controlplane import crds
 from testbed.controlplane.client import Object
 from tests.support.paths import ROOT
@@ -123,7 +123,7 @@ def test_the_job_is_the_manifest_with_another_image_and_target() -> None:
     after = manifest("grove-migrator:e2e-1", "v0.1.0-alpha.9").splitlines()
     changed = [line for line in difflib.ndiff(before, after) if line[0] in "+-"]
     assert [f"{line[0]} {line[2:].strip()}" for line in changed] == [
-        f"- image: {IMAGE}",
+        f"- image: grove-migrator:{__version__}",
         "+ image: grove-migrator:e2e-1",
         "- - --to=v0.1.0-alpha.11",
         "+ - --to=v0.1.0-alpha.9",

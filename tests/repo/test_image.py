@@ -54,7 +54,9 @@ def test_nothing_but_bases_and_packages_is_fetched() -> None:
 def test_it_runs_without_rights() -> None:
     """The last stage ends as a numeric user that is not root, the very one of the Job, and starts the tool itself."""
     users = [line.split()[1] for line in LAST if line.startswith("USER ")]
-    job = yaml.safe_load((ROOT / "manifests" / "base" / "job.yaml").read_text())
+    [job] = [
+        item for item in yaml.safe_load_all((ROOT / "manifests" / "job.yaml").read_text()) if item["kind"] == "Job"
+    ]
     context = job["spec"]["template"]["spec"]["securityContext"]
     assert users == [f"{context['runAsUser']}:{context['runAsGroup']}"]
     assert context["runAsUser"] != 0
@@ -74,7 +76,7 @@ def test_it_says_what_it_is() -> None:
     for label in ("title", "description", "licenses", "version", "revision", "source"):
         assert f"org.opencontainers.image.{label}=" in text
     assert f"ARG VERSION={VERSION}\n" in DOCKERFILE
-    assert f"image: grove-migrator:{VERSION}\n" in (ROOT / "manifests" / "base" / "job.yaml").read_text()
+    assert f"image: grove-migrator:{VERSION}\n" in (ROOT / "manifests" / "job.yaml").read_text()
 
 
 def test_only_what_is_needed_is_sent_to_the_engine() -> None:

@@ -22,9 +22,8 @@ from tests.repo.pages import all_blocks, blocks, text_of
 from tests.support import operator_files
 from tests.support.memory_site import EXAMPLE, NEW, OLD, Site
 from tests.support.operator_files import OciLayout, binary, tar
-from tests.support.paths import ROOT
 
-#: The files that the pages name, and the ConfigMap that the Job of manifests/components/target-scheme mounts.
+#: The files that the pages name, and the ConfigMap that the chart mounts.
 FILES = {"dump.yaml", "operator", "scheme.json"}
 CONFIG_MAP = "grove-operator-scheme"
 
@@ -124,8 +123,6 @@ def test_a_release_that_is_not_in_the_table(site: Typist, monkeypatch: pytest.Mo
         site.type(line)
     assert not set(old) & set(site.generations)
     site.type("grove-migrator plan --to-binary scheme.json --detailed-exitcode")
-    component = ROOT / "manifests" / "components" / "target-scheme" / "kustomization.yaml"
-    assert f"name: {CONFIG_MAP}" in component.read_text(encoding="utf-8")
 
 
 #: The blocks of each section, and which of them a test runs: here, in tests/cluster/helm (test_ways.py and

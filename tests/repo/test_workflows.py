@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import pytest
 import yaml
 
 from migrator import __version__
-from scripts import set_version, stamp_chart
+from scripts import set_version
 from tests.support.paths import ROOT
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -155,18 +154,3 @@ def test_a_new_version_reaches_every_file_that_names_it() -> None:
         new = set_version.renamed(texts[name], __version__, "7.8.9")
         assert not pattern.search(new)
         assert new.replace("7.8.9", __version__) == texts[name]
-
-
-def test_the_files_of_a_release_can_be_made_here(tmp_path: Path) -> None:
-    """The commands of the workflow that need no registry: the stamped chart and manifests name the image by digest."""
-    image = f"registry.example/owner/grove-migrator@sha256:{'0' * 64}"
-    for script in ("render_manifests", "stamp_chart"):
-        (tmp_path / script).mkdir()
-        command = [sys.executable, "-m", f"scripts.{script}", "--image", image, "--into", str(tmp_path / script)]
-        subprocess.run(command, cwd=ROOT, check=True)
-    for name in ("job.yaml", "revert.yaml"):
-        assert f"image: {image}\n" in (tmp_path / "render_manifests" / name).read_text(encoding="utf-8")
-    values = yaml.safe_load((tmp_path / "stamp_chart" / "grove-migrator" / "values.yaml").read_text(encoding="utf-8"))
-    assert "@".join((values["image"]["repository"], values["image"]["digest"])) == image
-    with pytest.raises(ValueError, match="by its digest"):
-        stamp_chart.stamped("", "registry.example/owner/grove-migrator:latest")

@@ -192,7 +192,7 @@ def test_all_that_is_missing_is_named_up_to_eight() -> None:
         rights.check(store, wanted, LOG)
     named = "; ".join(f"patch pods in namespace n{number}" for number in range(8))
     assert str(caught.value) == (
-        f"nothing was begun, because we may not {named}; and 2 more: grant it (manifests/base/rbac.yaml has all that a "
+        f"nothing was begun, because we may not {named}; and 2 more: grant it (manifests/job.yaml has all that a "
         "run needs), then run again"
     )
 
@@ -276,8 +276,8 @@ def key_of(right: Right) -> Granted:
 
 @table(
     "needs file",
-    ("The run's account.", (rights.of_run(KINDS, HOME, OPERATOR, OperatorFlags()), "base/rbac.yaml")),
-    ("The planner's account.", (rights.of_plan(KINDS, HOME), "planner/planner.yaml")),
+    ("The run's account.", (rights.of_run(KINDS, HOME, OPERATOR, OperatorFlags()), "job.yaml")),
+    ("The planner's account.", (rights.of_plan(KINDS, HOME), "planner.yaml")),
 )
 def test_the_manifests_grant_what_is_needed_and_no_more(needs: tuple[Right, ...], file: str) -> None:
     """A manifest against the list that `check run` or `check plan` asks for, in both directions."""

@@ -106,11 +106,11 @@ grace of 300 s to end, and Helm needs a while to see it: 60 s.
 {{- fail (printf "helmTimeout is %q: mode hook needs the --timeout that Helm is given, at least 20m" .Values.helmTimeout) }}
 {{- end }}
 {{- sub $seconds 360 }}
-{{- else }}{{ include "grove-migrator.attempts" . }}{{ end }}
+{{- else }}6000{{ end }}
 {{- end }}
 
-{{- /* How long a run waits for others: ten minutes, or what the deadline leaves beside ten for putting things back. */}}
-{{- define "grove-migrator.wait" -}}
+{{- /* The --timeout of a run: ten minutes, or what the deadline leaves after ten minutes for restoring. */}}
+{{- define "grove-migrator.timeout" -}}
 {{- $left := sub (include "grove-migrator.deadline" . | int) 600 }}
 {{- if ge $left 600 }}10m{{ else }}{{ $left }}s{{ end }}
 {{- end }}
@@ -127,8 +127,79 @@ migrates to must be that.
 {{- end }}
 {{- end }}
 
-{{- define "grove-migrator.annotations.own" -}}
-helm.sh/hook: post-install,post-upgrade
-helm.sh/hook-delete-policy: before-hook-creation
-helm.sh/hook-output-log-policy: hook-failed
+{{- /*
+The annotations of an object that is not the Job, and its weight: the policies apply before there are rights that they
+limit. Outside of modes hook and argocd there are none: Helm and kubectl apply everything else before the Job.
+
+Helm runs the hook of the revision that it rolls back to, so a rollback has the right direction. Not hook-succeeded or
+hook-failed: at its timeout Helm deletes what has one of these while the Job lives on; after.yaml deletes it instead.
+Argo CD deletes what has HookSucceeded at the end of a sync that succeeded, so when the new operator is installed
+(gitops-engine, pkg/sync/sync_context.go: Sync); after a failed sync it stays.
+*/}}
+{{- define "grove-migrator.annotations" }}
+{{- $mode := (first .).Values.mode }}
+{{- if eq $mode "hook" }}
+  annotations:
+    helm.sh/hook: pre-upgrade,pre-rollback
+    helm.sh/hook-weight: "{{ last . }}"
+    helm.sh/hook-delete-policy: before-hook-creation
+{{- else if eq $mode "argocd" }}
+  annotations:
+    argocd.argoproj.io/hook: PreSync
+    argocd.argoproj.io/sync-wave: "{{ last . }}"
+    argocd.argoproj.io/hook-delete-policy: BeforeHookCreation,HookSucceeded
+{{- end }}
+{{- end }}
+
+{{- /* The annotations of a Job, from when it runs ("pre" or "post") and its weight. Its pods stay as evidence. */}}
+{{- define "grove-migrator.jobAnnotations" }}
+{{- $mode := (first .).Values.mode }}
+{{- $when := index . 1 }}
+{{- if eq $mode "argocd" }}
+  annotations:
+    argocd.argoproj.io/hook: {{ ternary "PreSync" "PostSync" (eq $when "pre") }}
+    argocd.argoproj.io/sync-wave: "{{ last . }}"
+    argocd.argoproj.io/hook-delete-policy: BeforeHookCreation
+{{- else if ne $mode "manifest" }}
+  annotations:
+    helm.sh/hook: {{ ternary (printf "%s-upgrade,%s-rollback" $when $when) "post-install,post-upgrade" (eq $mode "hook") }}
+    helm.sh/hook-weight: "{{ last . }}"
+    helm.sh/hook-delete-policy: before-hook-creation
+    helm.sh/hook-output-log-policy: hook-failed
+{{- end }}
+{{- end }}
+
+{{- /* The Leases that the account may write: the operator's, of its configuration and by default, and its own. */}}
+{{- define "grove-migrator.leases" -}}
+grove-operator-leader-election{{ with .Values.operator.lease }}, {{ . }}{{ end }}, grove-migrator
+{{- end }}
+
+{{- /* A policy applies to requests of the account only. */}}
+{{- define "grove-migrator.account" }}
+  matchConditions:
+    - name: account
+      expression: request.userInfo.username.matches('^system:serviceaccount:[^:]+:grove-migrator$')
+{{- end }}
+
+{{- /* The head of an empty twin for after.yaml: kind, name, namespace and weight of the hook. */}}
+{{- define "grove-migrator.twin" }}
+{{- $kind := first . }}
+---
+{{- if eq $kind "ServiceAccount" }}
+apiVersion: v1
+{{- else }}
+apiVersion: {{ ternary "admissionregistration" "rbac.authorization" (hasPrefix "Validating" $kind) }}.k8s.io/v1
+{{- end }}
+kind: {{ $kind }}
+metadata:
+  name: {{ index . 1 }}
+  {{- with index . 2 }}
+  namespace: {{ . }}
+  {{- end }}
+  annotations:
+    helm.sh/hook: post-upgrade,post-rollback
+    helm.sh/hook-weight: "{{ last . }}"
+    helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+  labels:
+    app.kubernetes.io/name: grove-migrator
 {{- end }}

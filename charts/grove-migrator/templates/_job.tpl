@@ -1,30 +1,35 @@
-{{- /* Made by `python -m scripts.render_chart` from manifests/base: change it there. */}}
+{{- /*
+One Job. Values: root; command: run or verify; name; when: pre or post; weight of the hook; deadline and timeout in
+seconds or as a duration.
+*/}}
 {{- define "grove-migrator.job" }}
-# The run itself. Its exit codes say in what state the cluster is: docs/upgrade.md.
+# The exit code of the run tells the state of the cluster: docs/upgrade.md.
 apiVersion: batch/v1
 kind: Job
 metadata:
-  {{- with .annotations }}
-  annotations:
-    {{- . | nindent 4 }}
-  {{- end }}
   name: {{ .name }}
   namespace: {{ .root.Release.Namespace }}
+  {{- include "grove-migrator.jobAnnotations" (list .root .when .weight) }}
   labels:
     app.kubernetes.io/name: grove-migrator
 spec:
-  # One pod at a time, and a new one only when the old one has ended. What really keeps two runs apart is the Lease.
+  # One pod at a time. A new one starts only when the old one has ended; the Lease is what keeps two runs apart.
   completions: 1
   parallelism: 1
   podReplacementPolicy: Failed
   backoffLimit: 3
-  # For all attempts together; _helpers.tpl has the sum.
+  {{- if eq .root.Values.mode "hook" }}
+  # Helm's timeout, less the grace period (5m) and a minute for Helm to see the end.
+  {{- else }}
+  # Each of 4 attempts may run for --timeout (10m), restore for 10m, and take the grace period (5m). A Job that is cut
+  # off earlier leaves the operator at zero replicas. Give Helm more: --timeout 105m.
+  {{- end }}
   activeDeadlineSeconds: {{ .deadline }}
   # No ttlSecondsAfterFinished: the Job and its pods stay as evidence, until the next upgrade or until you delete them.
   podFailurePolicy:
     rules:
-      # Drained, preempted, evicted: not the run's fault, so it does not count, however the run ended. The next pod
-      # finishes what was begun. This rule is first: the first one that fits decides.
+      # Drained, preempted or evicted: this does not count as an attempt. The next pod finishes the run. The first rule
+      # that matches decides.
       - action: Ignore
         onPodConditions:
           - type: DisruptionTarget
@@ -46,7 +51,7 @@ spec:
     metadata:
       labels:
         app.kubernetes.io/name: grove-migrator
-        # Meshes: a sidecar would outlive the run, or delay its first request.
+        # A sidecar of a service mesh would outlive the run, or delay its first request.
         sidecar.istio.io/inject: "false"
       annotations:
         sidecar.istio.io/inject: "false"
@@ -81,7 +86,7 @@ spec:
       volumes:
         {{- . | nindent 8 }}
       {{- end }}
-      # Asked to stop, the run finishes the sets that it has begun, and ends between two of them.
+      # After SIGTERM the run finishes the sets that it has begun, and ends between two sets.
       terminationGracePeriodSeconds: 300
       securityContext:
         runAsNonRoot: true
@@ -103,7 +108,7 @@ spec:
             - run
             {{- include "grove-migrator.direction" .root | nindent 12 }}
             - --stop-operator
-            - --timeout={{ .wait }}
+            - --timeout={{ .timeout }}
             - --max-downtime=10m
             {{- range .root.Values.extraArguments }}
             - {{ . | quote }}
@@ -119,7 +124,7 @@ spec:
             readOnlyRootFilesystem: true
             capabilities:
               drop: [ALL]
-          # A summary of the run, as JSON: kubectl describe pod shows it. If it could not be written, the last log lines.
+          # A summary of the run, as JSON: kubectl describe pod shows it. Without it, the last log lines.
           terminationMessagePath: /dev/termination-log
           terminationMessagePolicy: FallbackToLogsOnError
           {{- with include "grove-migrator.mounts" .root }}
@@ -127,4 +132,3 @@ spec:
             {{- . | nindent 12 }}
           {{- end }}
 {{- end }}
-{{- define "grove-migrator.attempts" }}6000{{ end }}

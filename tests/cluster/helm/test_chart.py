@@ -11,7 +11,6 @@ import yaml
 
 from migrator import __version__
 from migrator.cli import cli
-from scripts import render_chart
 from testbed.controlplane.client import Object
 from tests.cluster.helm.wrapper import EXAMPLES, OURS, packed, template, wrapper
 from tests.cluster.manifests.site import NAMESPACE, arguments, by_name, documents, of_kind
@@ -35,14 +34,6 @@ def hook(item: Object) -> str:
 def place(item: Object) -> tuple[str, str, str]:
     """Kind, name and namespace of an object."""
     return item["kind"], item["metadata"]["name"], item["metadata"].get("namespace", "")
-
-
-def test_the_templates_are_those_that_the_base_renders() -> None:
-    """Nobody has edited a made template, or the base without rendering it; and the others are known."""
-    made = set(render_chart.templates())
-    assert {path.name for path in render_chart.TEMPLATES.iterdir()} == made | {"_helpers.tpl", "jobs.yaml", "NOTES.txt"}
-    for name, text in render_chart.templates().items():
-        assert (render_chart.TEMPLATES / name).read_text(encoding="utf-8") == text, "python -m scripts.render_chart"
 
 
 @helms
@@ -111,14 +102,14 @@ def test_helm_deletes_no_right_or_policy_while_the_job_may_live() -> None:
 
 @helms
 def test_planners_get_their_roles_where_they_are_named(helm: str) -> None:
-    """By default nobody gets any; for the subjects of the values the chart has what manifests/planner has."""
+    """By default nobody gets any; for the subjects of the values the chart has what manifests/planner.yaml has."""
     values = ("mode=job", f"target={NEW}")
     name = "grove-migrator-planner"
     assert name not in {item["metadata"]["name"] for item in template(helm, OURS, *values)}
     subject = {"kind": "Group", "name": "grove-planners", "apiGroup": "rbac.authorization.k8s.io"}
     named = [f"planner.subjects[0].{key}={value}" for key, value in subject.items()]
     found = [item for item in template(helm, OURS, *values, *named) if item["metadata"]["name"] == name]
-    assert by_name(found) == by_name(documents("planner/planner.yaml"))
+    assert by_name(found) == by_name(documents("planner.yaml"))
     moved = template(helm, OURS, *values, *named, "operator.namespace=elsewhere")
     [role] = [item for item in of_kind(moved, "Role") if item["metadata"]["name"] == name]
     assert role["metadata"]["namespace"] == "elsewhere"
@@ -173,8 +164,8 @@ def test_every_value_arrives(helm: str, tmp_path: Path) -> None:
     assert {"their-lease", "grove-operator-leader-election"} <= set(named["leases"])
     for binding in of_kind(objects, "RoleBinding", "ClusterRoleBinding"):
         assert [subject["namespace"] for subject in binding["subjects"]] == ["tools"]
-    own = by_name(objects)["ValidatingAdmissionPolicy", "grove-migrator-own"]
-    assert "'their-lease'" in str(own["spec"]["variables"])
+    records = by_name(objects)["ValidatingAdmissionPolicy", "grove-migrator-records"]
+    assert "'grove-operator-leader-election, their-lease, grove-migrator'" in str(records["spec"]["validations"])
     assert NAMESPACE not in yaml.safe_dump_all(objects)
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.cluster.helm.cluster import RIGHTS, Cluster
 from tests.cluster.helm.wrapper import OURS, packed, template, wrapper
 from tests.cluster.manifests.site import NEW, OLD
-from tests.cluster.manifests.test_rendered import assert_taken
+from tests.cluster.manifests.test_rendered import apply_strictly
 
 pytestmark = pytest.mark.controlplane
 
@@ -126,4 +126,5 @@ def test_a_pod_that_never_starts_is_over_before_helm_gives_up(cluster: Cluster) 
 def test_the_server_knows_every_field(cluster: Cluster, values: tuple[str, ...]) -> None:
     """A server-side apply with strict validation takes whatever the values make of the chart, and warns of nothing."""
     for item in template("helm4", OURS, *values, namespace=cluster.site.namespace):
-        assert_taken(cluster.site, item)
+        taken = apply_strictly(cluster.site, item)
+        assert (taken.status in {200, 201}, taken.headers.get("Warning")) == (True, None), taken.body

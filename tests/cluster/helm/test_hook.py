@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Final
 
 import pytest
 
-from testbed.controlplane.client import MERGE_PATCH, Object, eventually
+from testbed.controlplane.client import Object, eventually
 from tests.cluster.helm.cluster import Cluster
 from tests.cluster.helm.wrapper import hooked_chart
 from tests.cluster.manifests.audit import Audit, used
-from tests.cluster.manifests.site import GROVE, NAMESPACE, NEW, OLD, WORKLOADS, Site, documents, grants, made, rights
+from tests.cluster.manifests.site import GROVE, NAMESPACE, NEW, OLD, WORKLOADS, documents, grants, made, rights
 from tests.support.pods.kubelet import Kubelet
 
 pytestmark = pytest.mark.controlplane
 
-GRANTS: Final = grants(documents("base/rbac.yaml"))
+GRANTS: Final = grants(documents("job.yaml"))
 
 helms = pytest.mark.parametrize("helm", ["helm3", "helm4"])
 mostly_helm4 = pytest.mark.parametrize("helm", [pytest.param("helm3", marks=pytest.mark.slow), "helm4"])
@@ -36,21 +33,6 @@ def hooked(cluster: Cluster) -> Cluster:
     """The cluster with a chart of the operator that has our chart's hook."""
     cluster.chart = hooked_chart(cluster.directory / "chart")
     return cluster
-
-
-@contextmanager
-def frozen(site: Site) -> Iterator[None]:
-    """In the block nobody can write the generation hash of one set, in the middle of a run's writes."""
-    policies = _freezing("frozen")
-    try:
-        for item in policies:
-            site.admin.create(item)
-        eventually(lambda: _write_generation_hash(site) == 403, what="the policy is not in force")
-        yield
-    finally:
-        for item in policies:
-            site.admin.delete(item)
-    eventually(lambda: _write_generation_hash(site) == 200, what="the policy is still in force")
 
 
 def kept(release: Cluster) -> set[str]:
@@ -137,57 +119,6 @@ def test_a_refused_run_stops_helm_and_never_disturbs_the_operator(hooked: Cluste
     assert [code for code, _ in attempts(hooked)] == [0]
 
 
-def test_a_run_that_is_killed_is_finished_by_the_jobs_next_pod(
-    hooked: Cluster, kubelet: Kubelet, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """SIGKILL in the middle of its writes: Helm goes on waiting, another pod finishes, the upgrade goes through."""
-    hooked_chart(hooked.chart, "--concurrency=1")
-    monkeypatch.setenv("PATCH_DELAY", "0.05")
-    site = hooked.site
-    before = hooked.install(OLD)
-    after = site.expected(before, OLD, NEW)
-    with ThreadPoolExecutor(1) as pool:
-        upgrade = pool.submit(hooked.upgrade, NEW)
-        eventually(lambda: site.objects() != before, what="nothing was written", seconds=180)
-        kubelet.containers[0].kill()
-        eventually(lambda: [code for code, _ in attempts(hooked)] == [137], what="the pod was not killed", seconds=180)
-        site.expire()
-        halfway = site.objects()
-        assert halfway not in (before, after)
-        assert site.replicas() == 0
-        upgraded = upgrade.result()
-    assert upgraded.returncode == 0, upgraded.stderr
-    assert site.objects() == after
-    killed, *others, last = (code for code, _ in attempts(hooked))
-    assert (killed, last) == (137, 0)
-    assert set(others) <= {1, 4, 6}, "on a slow machine an attempt may lose the Lease, and is repeated too"
-    status = site.job()["status"]
-    assert (site.ended(), status["failed"], status["succeeded"]) == ("Complete", 1 + len(others), 1)
-    assert site.replicas() == 2
-
-
-def test_a_failure_after_the_first_write_puts_everything_back(hooked: Cluster) -> None:
-    """Exit 5, no attempt after it: every hash is the old one, the old operator runs, and no field of it is ours.
-
-    When the cause is gone, the same command upgrades.
-    """
-    site = hooked.site
-    before = hooked.install(OLD)
-    with frozen(site):
-        failed = hooked.upgrade(NEW)
-    assert failed.returncode != 0
-    *others, (code, summary) = attempts(hooked)
-    assert (code, site.ended()) == (5, "Failed"), summary
-    assert {other for other, _ in others} <= {1, 4, 6}, "on a slow machine an attempt may lose the Lease"
-    assert site.objects() == before
-    hooked.running(2)
-    assert (site.replicas(), hooked.tag()) == (2, OLD)
-    assert "grove-migrator" not in hooked.managers()
-    hooked.upgrade_to(NEW)
-    assert site.objects() == site.expected(before, OLD, NEW)
-    assert site.replicas() == 2
-
-
 @helms
 def test_a_job_that_outlives_helms_patience_keeps_its_rights_and_policies(
     hooked: Cluster, helm: str, monkeypatch: pytest.MonkeyPatch
@@ -213,37 +144,6 @@ def test_a_job_that_outlives_helms_patience_keeps_its_rights_and_policies(
     assert (site.replicas(), kept(hooked)) == (2, set())
 
 
-@mostly_helm4
-def test_a_second_upgrade_replaces_the_job_in_the_middle_of_its_writes(
-    hooked: Cluster, kubelet: Kubelet, helm: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """While the first upgrade waits, Helm refuses the second; later it makes Job, account and rights anew.
-
-    The first pod's token is void then: it can neither write nor give its Lease back, and ends with 6. The second pod
-    waits until the Lease has expired, finishes what was begun, and the upgrade goes through.
-    """
-    hooked_chart(hooked.chart, "--concurrency=1")
-    monkeypatch.setenv("PATCH_DELAY", "10")
-    hooked.program, site = helm, hooked.site
-    before = hooked.install(OLD)
-    with ThreadPoolExecutor(1) as pool:
-        gives_up = pool.submit(hooked.upgrade, NEW, "--timeout=8s")
-        eventually(lambda: kubelet.containers, what="the Job has no pod")
-        assert "another operation" in hooked.upgrade(NEW).stderr
-        assert gives_up.result().returncode != 0
-    eventually(lambda: site.objects() != before, what="nothing was written", seconds=180)
-    assert site.ended() == "", "the Job was faster than Helm"
-    hooked_chart(hooked.chart)
-    monkeypatch.delenv("PATCH_DELAY")
-    hooked.upgrade_to(NEW)
-    [first, _] = kubelet.containers
-    assert [code for code, _ in attempts(hooked)] == [0]
-    assert "HTTP 401 Unauthorized" in first.log
-    assert json.loads(first.log.splitlines()[-1])["exit_code"] == 6
-    assert site.objects() == site.expected(before, OLD, NEW)
-    assert site.replicas() == 2
-
-
 def _set_update_end(release: Cluster, value: str | None) -> None:
     pcs = made(GROVE, "PodCliqueSet", "web", WORKLOADS)
     body = {"status": {"updateProgress": {"updateEndedAt": value}}}
@@ -256,30 +156,3 @@ def _set_pods_hash(release: Cluster, value: str) -> str:
     before = str(pod["metadata"]["labels"]["grove.io/pod-template-hash"])
     assert release.site.admin.patch(pod, {"metadata": {"labels": {"grove.io/pod-template-hash": value}}}).status == 200
     return before
-
-
-def _write_generation_hash(site: Site) -> int:
-    path = site.admin.kind(GROVE, "PodCliqueSet").path(WORKLOADS, "disagg", "status")
-    body = {"status": {"currentGenerationHash": "4b5c6d"}}
-    return site.admin.request("PATCH", path, body, query={"dryRun": "All"}, content_type=MERGE_PATCH).status
-
-
-def _freezing(name: str) -> list[Object]:
-    """A policy by which nobody changes the generation hash of one set, and its binding."""
-    rule = {
-        "apiGroups": ["grove.io"],
-        "apiVersions": ["*"],
-        "operations": ["UPDATE"],
-        "resources": ["podcliquesets/status"],
-        "resourceNames": ["disagg"],
-    }
-    unchanged = "object.status.currentGenerationHash == oldObject.status.currentGenerationHash"
-    specs = {
-        "ValidatingAdmissionPolicy": {
-            "matchConstraints": {"resourceRules": [rule]},
-            "validations": [{"expression": unchanged, "reason": "Forbidden"}],
-        },
-        "ValidatingAdmissionPolicyBinding": {"policyName": name, "validationActions": ["Deny"]},
-    }
-    about = {"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": name}}
-    return [{**about, "kind": kind, "spec": spec} for kind, spec in specs.items()]

@@ -106,7 +106,7 @@ def add_namespace(admin: Client, name: str, *, labels: Mapping[str, str] | None 
     metadata = {"name": name, "labels": dict(labels or {})}
     admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
     if account:
-        [item] = documents("base/serviceaccount.yaml")
+        [item] = of_kind(documents("job.yaml"), "ServiceAccount")
         admin.apply({**item, "metadata": {**item["metadata"], "namespace": name}})
 
 

@@ -27,7 +27,7 @@ from tests.support.command_line import Invoke, Printed
 
 pytestmark = pytest.mark.controlplane
 
-PLANNER: Final = "planner/planner.yaml"
+PLANNER: Final = "planner.yaml"
 RBAC: Final = "rbac.authorization.k8s.io"
 TO: Final = ("--to", NEW)
 
@@ -66,7 +66,7 @@ class Person:
 
 @pytest.fixture
 def planner(site: Site, tmp_path: Path, invoke: Invoke) -> Iterator[Person]:
-    """Somebody with the roles of manifests/planner and nothing else."""
+    """Somebody with the roles of manifests/planner.yaml and nothing else."""
     site.fill()
     found = Person(site, tmp_path, "planner", invoke)
     found.bound(documents(PLANNER))

@@ -16,7 +16,7 @@ from tests.cluster.manifests.site import NEW, OLD, Grant, Pod, Site, arguments, 
 
 pytestmark = pytest.mark.controlplane
 
-RIGHTS: Final = documents("base/rbac.yaml")
+RIGHTS: Final = documents("job.yaml")
 GRANTS: Final = grants(RIGHTS)
 COMMAND: Final = arguments(job_of())
 

@@ -12,7 +12,7 @@ from typing import Final
 
 import yaml
 
-from scripts import render_manifests
+from migrator import __version__
 from testbed import operator_installation as installation
 from testbed.controlplane import crds
 from testbed.controlplane.client import Object, eventually, job_end
@@ -29,6 +29,7 @@ _NAMESPACE: Final = installation.NAMESPACE
 _RELEASE: Final = "grove"
 _JOB: Final = "grove-migrator"
 _TO: Final = "- --to=v0.1.0-alpha.11\n"
+_IMAGE: Final = f"image: grove-migrator:{__version__}\n"
 _PUBLISHED: Final = Charts()
 _JOB_SECONDS: Final = 1900  # a little more than its activeDeadlineSeconds
 _LOOK_SECONDS: Final = 0.5
@@ -49,11 +50,12 @@ def manifest(image: str, to: str, *more: str) -> str:
 
     Raises ValueError where one of these is not there exactly once.
     """
-    text = render_manifests.files(image)["job.yaml"]
-    if text.count(_TO) != 1:
-        raise ValueError(f"manifests/job.yaml: {_TO!r} is there {text.count(_TO)} times")
+    text = (ROOT / "manifests" / "job.yaml").read_text(encoding="utf-8")
+    for piece in (_TO, _IMAGE):
+        if text.count(piece) != 1:
+            raise ValueError(f"manifests/job.yaml: {piece!r} is there {text.count(piece)} times")
     arguments = "".join(f"{' ' * 12}- {argument}\n" for argument in more)
-    return text.replace(_TO, f"- --to={to}\n{arguments}")
+    return text.replace(_IMAGE, f"image: {image}\n").replace(_TO, f"- --to={to}\n{arguments}")
 
 
 class KindCluster(Cluster):
