@@ -22,7 +22,6 @@ from migrator import resources
 from migrator import store as seam
 from migrator.errors import NotFound
 from migrator.exact_json import JSONObject
-from migrator.gc_paused import gc_paused
 from migrator.planning.options import PlanOptions
 from migrator.planning.patches import forward
 from migrator.planning.planner import make_plan
@@ -138,12 +137,11 @@ def main(pods: int) -> None:
     """Take a snapshot, make the plan and the patches; print seconds of CPU and the peak of memory."""
     store = _Lists(pods)
     began = process_time()
-    with gc_paused():  # as the store on a cluster does for its lists, and a run for its plan
-        snapshot = take(store)  # type: ignore[arg-type]
-        seen = process_time()
-        plan = make_plan(snapshot, PlanOptions(source=SOURCE, target=TARGET))
-        ranks = (rank for tree in pending(plan) for rank in groupby(forward(tree).patches, key=lambda one: one.rank))
-        patches = sum(1 for _, found in ranks for _ in found)  # one at a time, as a run sends them
+    snapshot = take(store)  # type: ignore[arg-type]
+    seen = process_time()
+    plan = make_plan(snapshot, PlanOptions(source=SOURCE, target=TARGET))
+    ranks = (rank for tree in pending(plan) for rank in groupby(forward(tree).patches, key=lambda one: one.rank))
+    patches = sum(1 for _, found in ranks for _ in found)  # one at a time, as a run sends them
     planned = process_time()
     found = {
         "pods": pods,

@@ -6,7 +6,7 @@ cd "$(dirname "$0")/dynamo"
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-migrated="$scratch/migrated.yaml"
+migrated="$scratch/migrated.json"
 
 show() {
     printf '\n$ %s\n' "${*//$scratch\//}"
@@ -14,18 +14,18 @@ show() {
 }
 
 printf '# Dynamo 1.3 to 1.4 is Grove v0.1.0-alpha.8 to v0.1.0-alpha.12-rc1: what would the new operator recreate?\n'
-show grove-migrator plan -f cluster.yaml --to v0.1.0-alpha.12-rc1
+show grove-migrator plan -f cluster.json --to v0.1.0-alpha.12-rc1
 
 printf '\n# Migrate. On a cluster the flags -f and --write are left out.\n'
-show grove-migrator run -f cluster.yaml --write "$migrated" --to v0.1.0-alpha.12-rc1
+show grove-migrator run -f cluster.json --write "$migrated" --to v0.1.0-alpha.12-rc1
 
 printf '\n# What would it recreate now?\n'
 show grove-migrator plan -f "$migrated" --to v0.1.0-alpha.12-rc1
 
 printf '\n# What has changed? Hashes, and nothing else.\n'
 # diff exits with 1 for files that differ, which is what they should do.
-printf "\n$ diff cluster.yaml migrated.yaml | sed -n 's/^> *\\\\(.*\\\\):.*/\\\\1/p' | sort | uniq -c\n"
-{ diff cluster.yaml "$migrated" || [ $? -eq 1 ]; } | sed -n 's/^> *\(.*\):.*/\1/p' | sort | uniq -c
+printf "\n$ diff cluster.json migrated.json | sed -n 's/^> *\"\\\\(.*\\\\)\":.*/\\\\1/p' | sort | uniq -c\n"
+{ diff cluster.json "$migrated" || [ $? -eq 1 ]; } | sed -n 's/^> *"\(.*\)":.*/\1/p' | sort | uniq -c
 
 printf '\n# A build that is in no table? What it hashes is read from its own binary, or from a file that was made of it.\n'
-show grove-migrator plan -f cluster.yaml --to-binary ../scheme.json
+show grove-migrator plan -f cluster.json --to-binary ../scheme.json

@@ -7,27 +7,25 @@ values only.
 from __future__ import annotations
 
 import json
-from contextlib import suppress
+import re
+import secrets
 from dataclasses import dataclass
-from json.encoder import encode_basestring
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    import simplejson
+from typing import Any, Final
 
 JSONObject = dict[str, Any]
-
-#: They print what has no :class:`JSONNumber`, in a quarter of the time.
-_COMPACT, _SORTED = (
-    json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=order)
-    for order in (False, True)
-)
 
 #: The version of marshal in which equal values have equal bytes, whether or not other objects share parts of them.
 #: With it, a :class:`JSONNumber` raises ``ValueError``.
 WITHOUT_REFERENCES: Final = 2
 
 _MAX_INT_DIGITS: Final = 4000  # below CPython's own limit for str to int
+
+#: What ``encoding/json`` escapes and JSON need not; these characters occur in strings only.
+_GO_ESCAPES: Final = {character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
+
+#: What stands before a number in the string that ``json`` prints in its place: no text of a user has it.
+_MARK: Final = f"number {secrets.token_hex(8)} "
+_MARKED: Final = re.compile(rf'"{_MARK}([^"]*)"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,31 +44,30 @@ def loads(text: str | bytes) -> Any:  # noqa: ANN401 - any JSON value
     return json.loads(decoded, parse_float=JSONNumber, parse_int=_integer, parse_constant=_refuse)
 
 
-def decoder(*, repeated: bool = False) -> json.JSONDecoder:
-    """The parser of :func:`loads`. A repeated key is an error, because Go merges its values; an API server has none."""
-    pairs = None if repeated else _object
-    return json.JSONDecoder(object_pairs_hook=pairs, parse_float=JSONNumber, parse_int=_integer, parse_constant=_refuse)
+def dumps(value: Any, *, sort_keys: bool = False, indent: int | None = None) -> str:  # noqa: ANN401
+    """Print JSON with every :class:`JSONNumber` as it was spelt; compact, unless ``indent`` is given."""
+    text = json.dumps(
+        value,
+        default=_marked,
+        ensure_ascii=False,
+        allow_nan=False,
+        indent=indent,
+        separators=None if indent else (",", ":"),
+        sort_keys=sort_keys,
+    )
+    return _MARKED.sub(r"\1", text) if _MARK in text else text
+
+
+def as_go(text: str) -> str:
+    """JSON in the spelling of Go's ``encoding/json``."""
+    for character, escape in _GO_ESCAPES.items():
+        text = text.replace(character, escape)
+    return text
 
 
 def integer(value: object, default: int = 0) -> int:
     """The value if it is an integer, else ``default``."""
     return value if isinstance(value, int) else default
-
-
-def dumps(value: Any, *, sort_keys: bool = False) -> str:  # noqa: ANN401
-    """Print compact JSON with every :class:`JSONNumber` as it was spelt."""
-    if isinstance(value, str):
-        return encode_basestring(value)
-    with suppress(TypeError):
-        return (_SORTED if sort_keys else _COMPACT).encode(value)
-    import simplejson  # noqa: PLC0415 - only a JSONNumber needs it
-
-    compact = (",", ":")
-    return str(
-        simplejson.dumps(
-            value, default=_raw, ensure_ascii=False, separators=compact, sort_keys=sort_keys, allow_nan=False
-        )
-    )
 
 
 def _object(pairs: list[tuple[str, Any]]) -> JSONObject:
@@ -89,9 +86,13 @@ def _refuse(token: str) -> None:
     raise ValueError(f"{token} is not JSON")
 
 
-def _raw(value: object) -> simplejson.RawJSON:
-    import simplejson  # noqa: PLC0415
-
+def _marked(value: object) -> str:
     if isinstance(value, JSONNumber):
-        return simplejson.RawJSON(value.text)
+        return f"{_MARK}{value.text}"
     raise TypeError(f"{type(value).__name__} is not a JSON value")
+
+
+#: The parser of :func:`loads`. A repeated key is an error, because Go merges its values; an API server has none.
+DECODER: Final = json.JSONDecoder(
+    object_pairs_hook=_object, parse_float=JSONNumber, parse_int=_integer, parse_constant=_refuse
+)

@@ -18,7 +18,6 @@ import structlog
 
 from migrator import resources
 from migrator.errors import Conflict, LostRace, LostReply, MigratorError, NotFound, TestFailed
-from migrator.gc_paused import gc_paused
 from migrator.grove.model import PodCliqueSet
 from migrator.planning.patches import RESOURCES, Batch, Patch, value_at
 from migrator.store import Store, Write
@@ -107,7 +106,7 @@ class Executor:
         """
         self._waiting, self._keep_going = deque(batches), keep_going
         try:
-            with gc_paused(), closing(self._store.patches(self._next, concurrency=self._concurrency)) as answers:
+            with closing(self._store.patches(self._next, concurrency=self._concurrency)) as answers:
                 for sending, answer in answers:
                     self._under_way -= 1
                     self._answered(sending, answer)

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Final
 
 from migrator.errors import Refused, UsageError
-from migrator.gc_paused import gc_paused
 from migrator.grove.model import Snapshot, Tree
 from migrator.grove.places import stored_hashes
 from migrator.hashing import schemes
@@ -274,21 +273,20 @@ def read_sets(store: Store, seen: Observation, context: Context) -> Observation:
     options, recorded, way = seen.options, seen.recorded, seen.options.way
     snapshot = take(store)
     plan, remains = Plan(options.plan.source, options.plan.target, ()), False
-    with gc_paused():
-        tables = {uid: table for uid, table in recorded.of_open_run().items() if is_of(table, way)}
-        trees = tuple(tree for tree in snapshot.trees if tree.ref.uid in tables)
-        undo = make_revert(Snapshot(trees), options.plan, tables=tables).trees
-        back = tuple(tree for tree in undo if tree.changes)
-        left = {tree.ref.uid for tree in trees if not tree.pcs.terminating and left_of(tree, tables[tree.ref.uid])}
-        if options.revert and not _before_its_tables(seen):
-            _check_recorded(seen)
-            undo = make_revert(snapshot, options.plan, tables=recorded.origins(way).by_set()).trees
-            plan = replace(plan, trees=tuple(tree for tree in undo if options.plan.selection.matches(tree.tree.pcs)))
-            remains = any(tree.changes and not options.plan.selection.matches(tree.tree.pcs) for tree in undo)
-        elif not options.revert and seen.phase is Phase.WRITTEN and trees and not left:
-            context.log.info("written_values_verified")
-        elif not options.revert:
-            plan = make_plan(snapshot, options.plan, tables=recorded.by_set(), now=context.now(), running=seen.release)
+    tables = {uid: table for uid, table in recorded.of_open_run().items() if is_of(table, way)}
+    trees = tuple(tree for tree in snapshot.trees if tree.ref.uid in tables)
+    undo = make_revert(Snapshot(trees), options.plan, tables=tables).trees
+    back = tuple(tree for tree in undo if tree.changes)
+    left = {tree.ref.uid for tree in trees if not tree.pcs.terminating and left_of(tree, tables[tree.ref.uid])}
+    if options.revert and not _before_its_tables(seen):
+        _check_recorded(seen)
+        undo = make_revert(snapshot, options.plan, tables=recorded.origins(way).by_set()).trees
+        plan = replace(plan, trees=tuple(tree for tree in undo if options.plan.selection.matches(tree.tree.pcs)))
+        remains = any(tree.changes and not options.plan.selection.matches(tree.tree.pcs) for tree in undo)
+    elif not options.revert and seen.phase is Phase.WRITTEN and trees and not left:
+        context.log.info("written_values_verified")
+    elif not options.revert:
+        plan = make_plan(snapshot, options.plan, tables=recorded.by_set(), now=context.now(), running=seen.release)
     if any(tree.changes for tree in plan.trees):
         plan = replace(plan, findings=(*plan.findings, *seen.findings()))
     half = tuple(tree for tree in back if tree.tree.ref.uid in left)

@@ -26,7 +26,7 @@ _VIOLATIONS: Final = (
     ("core", "run/decisions.py", "import time"),
     ("core", "operators/elf.py", "import subprocess"),
     ("seam", "run/record.py", "import kubernetes"),
-    ("seam", "render/page.py", "import migrator.stores.dump.file"),
+    ("seam", "render/page.py", "import migrator.stores.dump.reader"),
     ("drawing", "render/summary.py", "import migrator.run.loop"),
     ("guards", "planning/guards/gangs.py", "import migrator.planning.guards.values"),
 )

@@ -26,7 +26,6 @@ from migrator.run.tables import RunRecord
 from migrator.store import DryRun
 from migrator.stores.dump import store as dump_store
 from migrator.stores.dump.store import DumpStore
-from migrator.stores.json_stream import Path as JSONPath
 from testbed.trees import Object
 from tests.support.builders import World
 from tests.support.memory_site import NEW, Site
@@ -152,7 +151,7 @@ def test_a_file_that_loses_a_value_is_not_verified(tmp_path: Path, monkeypatch: 
     """A value that reads as neither the old hash nor the new one fails the run, which names object and field."""
     right = dump_store.replaced_strings
 
-    def loses(document: Object, ops: Sequence[Op], *, subresource: str) -> dict[JSONPath, str]:
+    def loses(document: Object, ops: Sequence[Op], *, subresource: str) -> dict[dump_store.Path, str]:
         found = right(document, ops, subresource=subresource)
         return dict.fromkeys(found, lost) if document["metadata"]["name"] == "web-0-front-0" else found
 

@@ -14,7 +14,7 @@ from typing import Final, TypeVar, cast
 from migrator import resources
 from migrator.exact_json import JSONObject
 from migrator.resources import Resource
-from migrator.stores.dump.patching import same
+from migrator.stores.dump.store import same
 
 T = TypeVar("T")
 

@@ -13,8 +13,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from migrator import cli
 from migrator.cli import connect
 from migrator.resources import DEPLOYMENTS, POD_CLIQUE_SETS, PODS
@@ -22,7 +20,7 @@ from testbed import operator_installation as installation
 from tests.support.memory_store import MemoryStore, Request
 from tests.support.paths import ROOT
 
-EXAMPLE = ROOT / "examples" / "dynamo" / "cluster.yaml"
+EXAMPLE = ROOT / "examples" / "dynamo" / "cluster.json"
 OLD, NEW = "v0.1.0-alpha.8", "v0.1.0-alpha.12-rc1"
 RELEASE = {"meta.helm.sh/release-name": "my-grove", "meta.helm.sh/release-namespace": "grove-system"}
 
@@ -32,7 +30,7 @@ class Site:
 
     def __init__(self) -> None:
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "grove-system"}}
-        items: list[dict[str, Any]] = yaml.safe_load(EXAMPLE.read_text())["items"]
+        items: list[dict[str, Any]] = json.loads(EXAMPLE.read_text())["items"]
         self.store = MemoryStore(namespace, installation.config_map(), *items)
         self.store.after.append(self._follow)
         self.install(OLD, 1)

@@ -18,7 +18,7 @@ from jsonpointer import EndOfList, JsonPointerException
 from migrator.errors import ApiError, Rejected, TestFailed
 from migrator.exact_json import JSONObject, loads
 from migrator.resources import CONFIG_MAPS, EVENTS, LEASES, Op, Resource
-from migrator.stores.dump.patching import same
+from migrator.stores.dump.store import same
 from tests.support.memory_objects import copied
 
 _UNPROCESSABLE: Final = 422

@@ -1,6 +1,6 @@
-"""Record examples/dynamo/cluster.yaml: what kubectl prints of the sets in podcliquesets.yaml beside it, once they run.
+"""Record examples/dynamo/cluster.json: what kubectl prints of the sets in podcliquesets.yaml beside it, once they run.
 
-    GROVE_OPERATORS_DIR=... python -m tests.upgrade.dynamo_cluster > examples/dynamo/cluster.yaml
+    GROVE_OPERATORS_DIR=... python -m tests.upgrade.dynamo_cluster > examples/dynamo/cluster.json
 
 A real operator of v0.1.0-alpha.8 makes everything of them, on a real API server with imitated nodes; kubectl, which
 must be on PATH, reads it back. One set has had a rolling update, so that its progress is recorded too.
@@ -59,7 +59,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as directory, Lab(Path(directory)) as lab:
         fill(lab)
         lab.stop_operator()
-        command = ["kubectl", "--kubeconfig", str(lab.kubeconfig), "get", KINDS, "-A", "-o", "yaml"]
+        command = ["kubectl", "--kubeconfig", str(lab.kubeconfig), "get", KINDS, "-A", "-o", "json"]
         return subprocess.run(command, check=False).returncode
 
 

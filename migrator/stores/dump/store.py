@@ -6,56 +6,49 @@ Patches apply as on a cluster. Requests that only a cluster can answer raise :cl
 from __future__ import annotations
 
 import copy
-import marshal
 import sys
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final, TypeVar
+from http import HTTPStatus
+from typing import Any, ClassVar, Final, TypeAlias, TypeVar
 
-from migrator.errors import ApiError, InputError, MigratorError, NotFound, OutputError, UsageError
+from migrator import exact_json
+from migrator.errors import ApiError, InputError, MigratorError, NotFound, OutputError, TestFailed, UsageError
 from migrator.exact_json import JSONObject
 from migrator.grove.sweep import hashes_in
-from migrator.resources import DEFAULT_NAMESPACE, HOLDERS, POD_CLIQUES, PODS, Op, Resource
+from migrator.resources import DEFAULT_NAMESPACE, HOLDERS, POD_CLIQUES, PODS, Op, Resource, steps
 from migrator.selectors import matches_labels
 from migrator.store import DryRun, Look, Write, in_turn
-from migrator.stores.dump.file import STDIO, DumpFile
-from migrator.stores.dump.patching import replaced_strings
-from migrator.stores.json_stream import Path
+from migrator.stores.dump import writer
+from migrator.stores.dump.reader import STDIO, DumpFile
 
 K = TypeVar("K")
 T = TypeVar("T")
+Path: TypeAlias = tuple[str | int, ...]
 
 _HELD: Final = {(resource.group, resource.kind): resource for resource in HOLDERS}
 _GROUPS: Final = frozenset(resource.group for resource in HOLDERS if resource.group)
-_NOT_FOUND: Final = 404
 
 
 class _Entry:
-    """One object: its needed parts in few bytes, its place in the file, and its changed strings."""
+    """One object: its needed parts in few bytes, and its changed strings."""
 
-    __slots__ = ("_packed", "changes", "document", "path")
+    __slots__ = ("_packed", "changes")
 
-    def __init__(self, value: JSONObject, document: int, path: Path) -> None:
-        try:
-            self._packed: bytes | JSONObject = marshal.dumps(value)
-        except ValueError:  # a number that keeps its spelling
-            self._packed = value
-        self.document = document
-        self.path = path
-        self.changes: tuple[tuple[Path, str], ...] = ()
+    def __init__(self, value: JSONObject) -> None:
+        self._packed = exact_json.dumps(value).encode()
+        self.changes: dict[Path, str] = {}
 
     @property
     def current(self) -> JSONObject:
         """The object with its changes, which must not be changed."""
-        packed = self._packed
-        value: JSONObject = marshal.loads(packed) if isinstance(packed, bytes) else packed  # noqa: S302 - our own bytes
-        return _replaced(value, self.changes)
+        return _replaced(exact_json.loads(self._packed), self.changes)
 
 
-def _replaced(value: JSONObject, changes: Iterable[tuple[Path, str]]) -> JSONObject:
+def _replaced(value: JSONObject, changes: Mapping[Path, str]) -> JSONObject:
     """The object with other strings; the given one stays as it is."""
-    for (*way, last), new in changes:
+    for (*way, last), new in changes.items():
         holder: Any = copy.copy(value)
         value = holder
         for step in way:
@@ -107,23 +100,23 @@ class DumpStore:
         found: Counter[str] = Counter()
         owners: dict[str, _Entry] = {}  # by uid, and gone before the plan needs the memory
         for file in files:
-            for placed in file.objects(whole=True):
-                found[str(placed.value["kind"])] += 1
-                resource = _resource_of(placed.value)
+            for value in file.objects():
+                found[str(value["kind"])] += 1
+                resource = _resource_of(value)
                 if resource is None:
                     continue
-                namespace, name = key = _key(file.name, placed.value)
+                namespace, name = key = _key(file.name, value)
                 held = entries.setdefault(resource, {})
                 if key in held:
                     what = f"{resource.kind} {namespace}/{name}"
                     raise InputError(f"{file.name}: {what} is in it twice; dump every kind once, with one command")
-                entry = held[key] = _Entry(_needed(placed.value), placed.document, placed.path)
-                uid = placed.value["metadata"].get("uid")
+                entry = held[key] = _Entry(_needed(value))
+                uid = value["metadata"].get("uid")
                 if uid and isinstance(uid, str) and (other := owners.setdefault(uid, entry)) is not entry:
                     of = f"{other.current['kind']} {'/'.join(_key(file.name, other.current))}"
                     message = f"{resource.kind} {namespace}/{name} has the uid {uid} of {of}; no two objects share one"
                     raise InputError(f"{file.name}: {message}: dump again")
-            if not file.first:
+            if file.is_empty:
                 raise InputError(f"{file.name}: is empty: dump again, and see what kubectl printed on stderr")
         return cls(files, entries, found, dry_run)
 
@@ -136,18 +129,27 @@ class DumpStore:
         return self
 
     def write(self, path: str) -> None:
-        """Write the file as it was read, except for the replaced values; ``-`` is stdout.
+        """Write every object of the file, with the replaced values, as ``kubectl get -o json`` prints them.
 
-        Raises ``OutputError``, and leaves an existing file as it is then.
+        ``-`` is stdout. Raises ``OutputError``, and leaves an existing file as it is then.
         """
         if len(self.files) != 1:
             raise OutputError("a dump of several files cannot be written: give one file with -f")
-        changes: dict[tuple[int, Path], list[tuple[Path, str]]] = {}
-        for entry in (entry for held in self.entries.values() for entry in held.values() if entry.changes):
-            holder, inner = entry.path[:2], entry.path[2:]  # an item of a List, which may be a List
-            news = changes.setdefault((entry.document, holder), [])
-            news += (((*inner, *path), new) for path, new in entry.changes)
-        self.files[0].write(path, changes)
+        (file,) = self.files
+        self._check_unchanged(file)  # before anything is printed
+        writer.write(path, self._written(file), file.mode)
+
+    def _written(self, file: DumpFile) -> Iterator[JSONObject]:
+        for value in file.objects():
+            resource = _resource_of(value)
+            entry = self.entries[resource][_key(file.name, value)] if resource is not None else None
+            yield _replaced(value, entry.changes) if entry is not None else value
+        self._check_unchanged(file)
+
+    @staticmethod
+    def _check_unchanged(file: DumpFile) -> None:
+        if file.changed():
+            raise OutputError(f"{file.name}: it was changed while it was read; nothing is written, so run again")
 
     def list(
         self,
@@ -196,8 +198,8 @@ class DumpStore:
         before = entry.current
         changes = replaced_strings(before, ops, subresource=subresource)
         if self.dry_run is DryRun.NONE:
-            entry.changes = tuple((dict(entry.changes) | changes).items())
-        return _replaced(before, changes.items())
+            entry.changes |= changes
+        return _replaced(before, changes)
 
     def patches(
         self,
@@ -226,8 +228,57 @@ class DumpStore:
 
 
 def read_documents(path: str) -> Iterator[JSONObject]:
-    """Every object of a file, Lists opened; ``-`` is stdin. Raises ``InputError`` at the first unreadable place."""
-    return (placed.value for placed in DumpFile.read(path).objects())
+    """Every object of a file, Lists opened, with numbers as they are spelt; ``-`` is stdin.
+
+    Raises ``InputError`` at the first unreadable place.
+    """
+    return DumpFile.read(path).documents()
+
+
+def replaced_strings(document: JSONObject, ops: Sequence[Op], *, subresource: str = "") -> dict[Path, str]:
+    """The strings that a patch puts into an object, by their paths.
+
+    As on the API server (``evanphx/json-patch``, ``v4/patch.go``), ``test`` with null holds for an absent key, and
+    changes of ``status`` by the main resource, and others by ``status``, are dropped without an error; a ``test`` sees
+    the whole object. Raises ``TestFailed`` for an operation that cannot be applied, and ``OutputError`` for one that a
+    dump cannot take: a plan has only ``test``, and ``replace`` of one string by another.
+    """
+    found: dict[Path, str] = {}
+    for op in ops:
+        path, before = _lookup(document, op)
+        if op.op == "test":
+            if not same(found.get(path, before), op.value):
+                raise _failed(op, "has another value")
+        elif op.op != "replace" or not isinstance(before, str) or not isinstance(op.value, str):
+            raise OutputError(f"only strings can be replaced in a dump, and {op.path} is changed otherwise")
+        elif (path[0] == "status") == (subresource == "status"):
+            found[path] = op.value
+    return found
+
+
+def same(one: Any, other: Any) -> bool:  # noqa: ANN401 - any JSON values
+    """Whether two JSON values are equal in type and spelling: ``1``, ``1.0``, ``"1"`` and ``true`` all differ."""
+    return exact_json.dumps(one, sort_keys=True) == exact_json.dumps(other, sort_keys=True)
+
+
+def _lookup(document: JSONObject, op: Op) -> tuple[Path, Any]:
+    """The path of an operation and the value there, ``None`` for an absent key."""
+    value: Any = document
+    path: Path = ()
+    keys = steps(op.path)
+    for number, step in enumerate(keys, start=1):
+        if isinstance(value, dict) and (step in value or number == len(keys)):
+            value, path = value.get(step), (*path, step)
+        elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+            value, path = value[int(step)], (*path, int(step))
+        else:
+            raise _failed(op, "does not exist")
+    return path, value
+
+
+def _failed(op: Op, what: str) -> TestFailed:
+    message = f"a test of the patch does not hold: {op.path} {what}"
+    return TestFailed(message, status=HTTPStatus.UNPROCESSABLE_ENTITY, reason="Invalid")
 
 
 def _resource_of(value: JSONObject) -> Resource | None:
@@ -252,4 +303,4 @@ def _labels(value: JSONObject) -> dict[str, str]:
 
 
 def _missing(message: str) -> ApiError:
-    return NotFound(message, status=_NOT_FOUND, reason="NotFound")
+    return NotFound(message, status=HTTPStatus.NOT_FOUND, reason="NotFound")

@@ -10,16 +10,16 @@ import base64
 import binascii
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import yaml
 from yaml.reader import ReaderError
 
 from migrator import exact_json
-from migrator.stores.json_stream import Path, line_of
+from migrator.exact_json import JSONNumber
 
 try:
     from yaml import CSafeLoader as _Parser
@@ -45,41 +45,37 @@ _FRACTION: Final = re.compile(r"\.[0-9]+(?:_[0-9]+)*(?:[eE][-+]?[0-9]+(?:_[0-9]+
 _FIRST_OF_NUMBERS: Final = frozenset("+-0123456789")
 _MISSING: Final = object()
 _UNFINISHED: Final = object()
-_INLINE: Final = frozenset({None, "", "'", '"'})
+
+#: Aliases of a few lines can stand for billions of values, and kubectl prints none.
+_MOST_ALIASED: Final = 100_000
 
 
 class YAMLValueError(ValueError):
     """The text is not YAML, or holds what JSON cannot hold; the message names the line."""
 
 
-def documents(text: str) -> Iterator[Any]:
+def documents(source: str | IO[bytes]) -> Iterator[Any]:
     """The value of every document, one after the other; raises :class:`YAMLValueError`."""
-    events = yaml.parse(text, _Parser)
+    events = yaml.parse(source, _Parser)
     try:
         for event in events:
             if isinstance(event, yaml.DocumentStartEvent):
-                yield _document(events)
-    except UnicodeEncodeError as error:
-        raise YAMLValueError(f"line {line_of(text, error.start)}: it is not UTF-8") from error
+                yield _Document().read(events)
     except ReaderError as error:
-        raise YAMLValueError(f"line {line_of(text, error.position)}: {error.reason}") from error
+        raise YAMLValueError(f"byte {error.position}: {error.reason}") from error
     except yaml.YAMLError as error:
         raise YAMLValueError(_explain(error)) from error
 
 
-def plain_or_quoted(value: str) -> str:
-    """A string as a YAML scalar: plain if it stays a string, else in double quotes (JSON's are YAML's)."""
-    if re.fullmatch(r"[A-Za-z0-9]+", value) and _resolve(value, "")[0] == _STR:
-        return value
-    return exact_json.dumps(value)
-
-
-def spans(text: str, wanted: Mapping[int, Collection[Path]]) -> Iterator[tuple[int, Path, tuple[int, int]]]:
-    """The spans of scalars by document and path; a scalar with an alias, a tag or a block style has none."""
-    events: Iterator[Any] = yaml.parse(text, _Parser)
-    starts = (event for event in events if isinstance(event, yaml.DocumentStartEvent))
-    for number, _ in enumerate(starts):
-        yield from ((number, *found) for found in _spans(events, wanted.get(number, ())))
+def printed(value: float) -> JSONNumber:
+    """A number as Go prints it (``encoding/json/encode.go:floatEncoder``)."""
+    if not math.isfinite(value):
+        raise ValueError("infinity and NaN are not JSON numbers")
+    size = abs(value)
+    if size == 0 or 1e-6 <= size < 1e21:  # noqa: PLR2004 - Go's own bounds
+        return JSONNumber(format(Decimal(repr(value)), "f").removesuffix(".0"))
+    mantissa, _, exponent = repr(value).partition("e")
+    return JSONNumber(f"{mantissa.removesuffix('.0')}e{exponent.replace('-0', '-')}")
 
 
 class _Open:
@@ -109,46 +105,61 @@ class _Open:
         return self.holder
 
 
-def _document(events: Iterator[Any]) -> Any:  # noqa: ANN401 - any JSON value
-    """The value of the document that has begun, built without recursion: a file may be nested to any depth."""
-    stack: list[_Open] = []
-    anchors: dict[str | None, Any] = {}
-    value: Any = None
-    while type(event := next(events)) is not yaml.DocumentEndEvent:
-        kind = type(event)
-        key_is_next = bool(stack) and stack[-1].key is _MISSING
-        if kind is yaml.ScalarEvent or kind is yaml.AliasEvent:
-            if kind is yaml.AliasEvent:
-                value = _aliased(event, anchors)
-            elif key_is_next and event.value == "<<" and (event.implicit[0] or event.tag == _MERGE):
-                stack[-1].key = _MERGE
+class _Document:
+    """One document, built without recursion: a file may be nested to any depth."""
+
+    def __init__(self) -> None:
+        self._anchors: dict[str | None, tuple[Any, int]] = {}  # the value, and how many values are in it
+        self._aliased = 0  # how many values aliases stand for
+        self._size = 0  # how many values there are so far, with those
+
+    def read(self, events: Iterator[Any]) -> Any:  # noqa: ANN401 - any JSON value
+        """The value of the document that has begun."""
+        stack: list[_Open] = []
+        sizes: list[int] = []
+        value: Any = None
+        while type(event := next(events)) is not yaml.DocumentEndEvent:
+            kind = type(event)
+            self._size += 1
+            key_is_next = bool(stack) and stack[-1].key is _MISSING
+            if kind is yaml.ScalarEvent or kind is yaml.AliasEvent:
+                if kind is yaml.AliasEvent:
+                    value = self._alias(event)
+                elif key_is_next and event.value == "<<" and (event.implicit[0] or event.tag == _MERGE):
+                    stack[-1].key = _MERGE
+                    continue
+                else:
+                    value = _scalar(event)
+                    self._anchors[event.anchor] = value, 1
+                if key_is_next:
+                    stack[-1].key = _key(event, value, stack[-1].holder)
+                    continue
+            elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
+                if key_is_next:
+                    raise _at(event, "a key is a mapping or a list")
+                stack.append(_Open(event))
+                sizes.append(self._size)
+                self._anchors[event.anchor] = _UNFINISHED, 0
                 continue
             else:
-                value = anchors[event.anchor] = _scalar(event)
-            if key_is_next:
-                stack[-1].key = _key(event, value, stack[-1].holder)
-                continue
-        elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
-            if key_is_next:
-                raise _at(event, "a key is a mapping or a list")
-            stack.append(_Open(event))
-            anchors[event.anchor] = _UNFINISHED
-            continue
-        else:
-            ended = stack.pop()
-            value = anchors[ended.anchor] = ended.closed()
-        if stack:
-            stack[-1].add(event, value)
-    return value
+                ended = stack.pop()
+                value = ended.closed()
+                self._anchors[ended.anchor] = value, self._size - sizes.pop()
+            if stack:
+                stack[-1].add(event, value)
+        return value
 
-
-def _aliased(event: Any, anchors: Mapping[str | None, Any]) -> Any:  # noqa: ANN401 - PyYAML's events
-    value = anchors.get(event.anchor, _MISSING)
-    if value is _MISSING:
-        raise _at(event, "this alias has no anchor")
-    if value is _UNFINISHED:
-        raise _at(event, "the alias is within its own anchor")
-    return value
+    def _alias(self, event: Any) -> Any:  # noqa: ANN401 - PyYAML's events
+        value, size = self._anchors.get(event.anchor, (_MISSING, 0))
+        if value is _MISSING:
+            raise _at(event, "this alias has no anchor")
+        if value is _UNFINISHED:
+            raise _at(event, "the alias is within its own anchor")
+        self._size += size
+        self._aliased += size
+        if self._aliased > _MOST_ALIASED:
+            raise _at(event, f"aliases stand for more than {_MOST_ALIASED} values")
+        return value
 
 
 def _merge(event: Any, value: Any) -> dict[str, Any]:  # noqa: ANN401 - PyYAML's events
@@ -180,7 +191,7 @@ def _scalar(event: Any) -> Any:  # noqa: ANN401 - PyYAML's events
         if tag == _BINARY:
             return base64.b64decode("".join(event.value.split()), validate=True).decode()
         found, value = _resolve(event.value, tag)
-        return exact_json.loads(_go_float(value)) if found == _FLOAT else value
+        return exact_json.loads(printed(value).text) if found == _FLOAT else value
     except (ValueError, binascii.Error) as error:
         raise _at(event, str(error)) from error
 
@@ -218,44 +229,6 @@ def _guess(text: str) -> tuple[str, Any]:
 def _floating(text: str) -> tuple[str, Any]:
     value = float(text.replace("_", ""))
     return (_STR, text) if math.isinf(value) else (_FLOAT, value)
-
-
-def _go_float(value: float) -> str:
-    """A number as Go prints it (``encoding/json/encode.go:floatEncoder``)."""
-    if not math.isfinite(value):
-        raise ValueError("infinity and NaN are not JSON numbers")
-    size = abs(value)
-    if size == 0 or 1e-6 <= size < 1e21:  # noqa: PLR2004 - Go's own bounds
-        text = format(Decimal(repr(value)), "f")
-        return text.removesuffix(".0")
-    mantissa, _, exponent = repr(value).partition("e")
-    return f"{mantissa.removesuffix('.0')}e{exponent.replace('-0', '-')}"
-
-
-def _spans(events: Iterator[Any], wanted: Collection[Path]) -> Iterator[tuple[Path, tuple[int, int]]]:
-    """The spans in the document that has begun; subtrees that hold no wanted path are skipped."""
-    inner = {path[:length] for path in wanted for length in range(len(path))}
-    path: list[str | int | None] = []  # None: the key of the open mapping comes next
-    while type(event := next(events)) is not yaml.DocumentEndEvent:
-        if isinstance(event, yaml.CollectionEndEvent):
-            path.pop()
-        elif path and path[-1] is None:
-            path[-1] = str(getattr(event, "value", ""))
-            continue
-        elif isinstance(event, yaml.CollectionStartEvent):
-            if tuple(path) in inner:
-                path.append(None if isinstance(event, yaml.MappingStartEvent) else 0)
-                continue
-            depth = 1
-            while depth:
-                event = next(events)
-                depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        elif type(event) is yaml.ScalarEvent and event.anchor is event.tag is None and event.style in _INLINE:
-            here = tuple(part for part in path if part is not None)
-            if here in wanted:
-                yield here, (event.start_mark.index, event.end_mark.index)  # type: ignore[union-attr] # a parser marks all
-        if path:
-            path[-1] = path[-1] + 1 if isinstance(path[-1], int) else None
 
 
 def _at(event: Any, message: str) -> YAMLValueError:  # noqa: ANN401 - PyYAML's events

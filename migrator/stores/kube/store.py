@@ -27,9 +27,6 @@ T = TypeVar("T")
 #: The request timeout, in seconds, where the user asks for none: the API server's own (``--request-timeout``).
 LONGEST_REQUEST: Final = 60.0
 
-#: What ``encoding/json`` escapes and JSON need not; these characters occur in strings only.
-_GO_ESCAPES: Final = {character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
-
 #: How many times a list is started before it is given up, because its snapshot expired or moved.
 MAX_LIST_STARTS: Final = 5
 
@@ -318,6 +315,4 @@ def _go(text: str) -> bytes:
     ``patch.go:lazyNode.equal``), and its own side has these characters escaped: without it no template with ``&&``
     in a command would ever equal itself.
     """
-    for character, escape in _GO_ESCAPES.items():
-        text = text.replace(character, escape)
-    return text.encode("utf-8", "surrogateescape")
+    return exact_json.as_go(text).encode("utf-8", "surrogateescape")

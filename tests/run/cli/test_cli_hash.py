@@ -14,7 +14,6 @@ import pytest
 
 from migrator.hashing import schemes
 from migrator.hashing.podcliqueset import hash_pod_clique_set
-from testbed.trees import as_list
 from tests.support.command_line import DUMP, Invoke
 
 BACKSLASH = chr(92)
@@ -140,18 +139,6 @@ def test_releases_are_the_table(invoke: Invoke) -> None:
         assert release["release"] in spoken[release["scheme"]]
     text = invoke("releases").out
     assert all(release.name in text for release in schemes.releases())
-
-
-def test_what_is_nested_too_deep_to_be_a_field_keeps_no_set_from_being_printed(tmp_path: Path, invoke: Invoke) -> None:
-    """An unknown field may hold whatever nests: Go ignores it up to 10,000 levels, alone or in a List."""
-    items = [pcs("a"), holding("deep", {"unknown": "HERE"}), holding("known", {"containers": "HERE"}), pcs("z")]
-    nested = "[" * 5000 + json.dumps(']"\\') + "]" * 5000
-    for text in ("".join(json.dumps(item) + "\n" for item in items), json.dumps(as_list(items))):
-        (tmp_path / "sets.json").write_text(text.replace('"HERE"', nested))
-        captured = invoke("hash", "-f", tmp_path / "sets.json", "--scheme", "legacy-1.34", code=2)
-        assert captured.column("name") == ["a", "deep", "z"]
-        assert len(set(captured.column("generationHash"))) == 1
-        assert "containers[0]" in captured.err
 
 
 @pytest.mark.parametrize(

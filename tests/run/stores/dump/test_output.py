@@ -1,21 +1,21 @@
-"""Files that are written: whole or not at all, and only what can be changed in place."""
+"""Files that are written: whole or not at all."""
 
 from __future__ import annotations
 
-import gzip
+import io
 import json
 import os
 import stat
-from collections.abc import Callable
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from migrator.errors import OutputError
 from migrator.resources import PODS, Op
-from migrator.stores.dump import file as dumpfile
 from migrator.stores.dump.store import DumpStore
-from tests.support.dumps import LABEL, POD, as_yaml, dump, read, relabel, swap
+from tests.support.dumps import LABEL, POD, as_yaml, dump, read, relabel, swap, written
 
 
 @pytest.fixture
@@ -35,44 +35,13 @@ def is_refused(store: DumpStore, folder: Path, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        as_yaml(POD).replace("'5678'", "&x '5678'"),
-        as_yaml(POD).replace("'5678'", "!!str 5678"),
-        as_yaml(POD).replace("'5678'", "|-\n        5678"),
-        as_yaml(POD)
-        .replace("hash: '5678'", "hash: *x")
-        .replace("  labels:", "  annotations: {x: &x '5678'}\n  labels:"),
-    ],
-)
-def test_what_cannot_be_changed_in_place_is_not_written(tmp_path: Path, text: str) -> None:
-    """A value that is shared, tagged or a block is refused rather than guessed at, and OUT stays as it was."""
-    store = read(tmp_path, text)
-    relabel(store)
-    is_refused(store, tmp_path, "cannot be changed in place")
-
-
-@pytest.mark.parametrize("compress", [bytes, gzip.compress])
-def test_nothing_is_printed_of_what_cannot_be_changed_in_place(
-    tmp_path: Path, compress: Callable[[bytes], bytes], capsysbinary: pytest.CaptureFixture[bytes]
-) -> None:
-    """Neither a part of it nor an empty gzip file, which would look like a whole one."""
-    store = read(tmp_path, compress(as_yaml(POD).replace("'5678'", "!!str 5678").encode()))
-    relabel(store)
-    with pytest.raises(OutputError, match="cannot be changed in place"):
-        store.write("-")
-    assert capsysbinary.readouterr().out == b""
-
-
-@pytest.mark.parametrize(
     "op", [Op("replace", "/metadata/labels/new", "x"), Op("replace", "/spec", 5), Op("replace", LABEL, None)]
 )
 def test_only_strings_are_replaced(tmp_path: Path, store: DumpStore, op: Op) -> None:
     """A change that no plan makes cannot be made in a file, and the others of its patch are not made."""
     with pytest.raises(OutputError, match="only strings can be replaced"):
         store.patch(PODS, "a", "p", [*swap(LABEL, "5678", "bcd"), op])
-    store.write(str(tmp_path / "out"))
-    assert (tmp_path / "out").read_text() == json.dumps(POD)
+    assert json.loads(written(tmp_path, store))["items"] == [POD]
 
 
 def test_a_file_that_changes_while_it_is_read_is_not_written(tmp_path: Path, store: DumpStore) -> None:
@@ -82,51 +51,61 @@ def test_a_file_that_changes_while_it_is_read_is_not_written(tmp_path: Path, sto
     is_refused(store, tmp_path, "changed while it was read")
 
 
-def test_an_existing_file_is_replaced_with_its_permissions(tmp_path: Path, store: DumpStore) -> None:
-    """The name leads to the new content, links are followed, permissions stay, and nothing is left beside it."""
+def test_an_existing_file_is_replaced(tmp_path: Path, store: DumpStore) -> None:
+    """The name leads to the new content, links are followed, and nothing is left beside it."""
     real, link = tmp_path / "real", tmp_path / "link"
     real.write_text("old")
-    real.chmod(0o640)
     link.symlink_to(real)
     store.write(str(link))
     assert link.is_symlink()
-    assert json.loads(real.read_text()) == POD
-    assert stat.S_IMODE(real.stat().st_mode) == 0o640
+    assert json.loads(real.read_text())["items"] == [POD]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["dump", "link", "real"]
 
 
-def test_nobody_else_may_open_the_new_file_before_it_has_the_permissions_of_the_old(
-    tmp_path: Path, store: DumpStore, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("mode", [0o600, 0o640])
+def test_the_new_file_has_the_permissions_of_the_dump_from_its_first_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int
 ) -> None:
-    """A dump holds secrets: who opens it early would read what is written later."""
-    (tmp_path / "out").touch(0o600)
+    """A dump holds secrets: nobody reads what is written who could not read the dump, not even who opens it early."""
+    Path(dump(tmp_path, json.dumps(POD))).chmod(mode)
     early: list[int] = []
-    monkeypatch.setattr(os, "fchmod", lambda number, _mode: early.append(stat.S_IMODE(os.fstat(number).st_mode)))
+    change = os.fchmod
+    monkeypatch.setattr(
+        os, "fchmod", lambda file, new: (early.append(stat.S_IMODE(os.fstat(file).st_mode)), change(file, new))
+    )
     mask = os.umask(0)
     try:
-        store.write(str(tmp_path / "out"))
+        DumpStore.read(str(tmp_path / "dump")).write(str(tmp_path / "out"))
     finally:
         os.umask(mask)
-    assert early == [0o600]
+    assert (early, stat.S_IMODE((tmp_path / "out").stat().st_mode)) == ([0o600], mode)
 
 
-def test_a_new_file_has_the_usual_permissions(tmp_path: Path, store: DumpStore) -> None:
-    """Not those of a temporary file."""
+@pytest.mark.parametrize(("before", "mode"), [(None, 0o640), (0o604, 0o604)])
+def test_what_came_from_stdin_has_the_permissions_of_the_file_that_it_replaces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int | None, mode: int
+) -> None:
+    """Or those of any new file."""
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(json.dumps(POD).encode())))
+    if before is not None:
+        (tmp_path / "out").touch()
+        (tmp_path / "out").chmod(before)
     mask = os.umask(0o027)
     try:
-        store.write(str(tmp_path / "out"))
+        DumpStore.read("-").write(str(tmp_path / "out"))
     finally:
         os.umask(mask)
-    assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o640
+    assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == mode
 
 
 def test_input_and_output_may_be_the_same_file(tmp_path: Path) -> None:
-    """In place, atomically."""
+    """In place, atomically; the next look at it finds what was written."""
     path = dump(tmp_path, as_yaml(POD))
     store = DumpStore.read(path)
     relabel(store)
     store.write(path)
-    assert Path(path).read_text() == as_yaml(POD).replace("'5678'", "bcd")
+    (found,) = DumpStore.read(path).list(PODS, dict)
+    assert found["metadata"]["labels"] == {"grove.io/pod-template-hash": "bcd"}
 
 
 @pytest.mark.parametrize("place", ["missing/out", "dump/out", "."])
@@ -145,7 +124,7 @@ def test_a_failure_on_the_way_leaves_the_old_file(
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(dumpfile.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     is_refused(store, tmp_path, "No space left")
 
 
@@ -155,6 +134,6 @@ def test_a_device_is_written_to_as_it_is(tmp_path: Path, store: DumpStore) -> No
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     store.write(str(pipe))
-    assert json.loads(os.read(reader, 65536)) == POD
+    assert json.loads(os.read(reader, 65536))["items"] == [POD]
     os.close(reader)
     assert stat.S_ISFIFO(pipe.stat().st_mode)

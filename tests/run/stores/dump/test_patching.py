@@ -12,7 +12,7 @@ from migrator.errors import OutputError
 from migrator.errors import TestFailed as FailedTest
 from migrator.exact_json import JSONNumber, JSONObject
 from migrator.resources import Op, pointer
-from migrator.stores.dump.patching import replaced_strings, same
+from migrator.stores.dump.store import replaced_strings, same
 from tests.support import server_patch
 from tests.support.server_patch import apply_ops
 

@@ -129,11 +129,11 @@ def test_structures(text: str, value: Any) -> None:
         ("a: b: c\n", "line 1: mapping values are not allowed"),
         ("\ta: b\n", "line 1: found character"),
         ("a: @b\n", "line 1: found character"),
-        ("a: \udcff\n", "line 1: it is not UTF-8"),
-        ("a: b\nc: \x07\n", "line 2: control characters are not allowed"),
+        (b"a: \xff\n", "byte 3: invalid leading UTF-8 octet"),
+        (b"a: b\nc: \x07\n", "byte 8: control characters are not allowed"),
     ],
 )
-def test_what_kubectl_would_refuse(text: str, message: str) -> None:
+def test_what_kubectl_would_refuse(text: str | bytes, message: str) -> None:
     """Text that is not YAML, or that has no JSON form, is refused with its line."""
     with pytest.raises(yaml_text.YAMLValueError) as caught:
         list(yaml_text.documents(text))
@@ -162,16 +162,3 @@ def test_json_is_yaml(value: Any) -> None:
     """Any JSON text means the same when it is read as the YAML that it also is."""
     text = json.dumps(value, ensure_ascii=False)
     assert list(yaml_text.documents(text)) == [exact_json.loads(text)]
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.text(st.sampled_from("0123456789abcdefxonyYES.+-_:~"), min_size=1, max_size=8))
-def test_a_string_written_is_the_string_read(value: str) -> None:
-    """What we write in place of a hash is read back as that very string, quoted where it must be."""
-    assert read(f"a: {yaml_text.plain_or_quoted(value)}\n") == {"a": value}
-
-
-@pytest.mark.parametrize(("value", "text"), [("5bc9", "5bc9"), ("8764", '"8764"'), ("n", '"n"'), ("a b", '"a b"')])
-def test_quotes_only_where_they_are_needed(value: str, text: str) -> None:
-    """As kubectl prints them, hashes stay plain unless they would be numbers."""
-    assert yaml_text.plain_or_quoted(value) == text
