@@ -30,9 +30,9 @@ def guards(*, code: str | None) -> None:
     Without a code: all codes with their titles, and which of them `run --allow` accepts.
     """
     if code is None:
-        rows = [(g.code, g.title, "yes" if g.overridable else "") for g in CATALOGUE.values()]
-        rows += [(hazard, title, "") for hazard, title in HAZARDS.items()]
-        write(columns(("CODE", "WHAT IT IS ABOUT", "--allow"), sorted(rows)))
+        rows = [(g.code, g.name, g.title, "yes" if g.overridable else "") for g in CATALOGUE.values()]
+        rows += [(issue, "", title, "") for issue, title in HAZARDS.items()]
+        write(columns(("CODE", "NAME", "WHAT IT IS ABOUT", "--allow"), sorted(rows)))
         return
     wanted = code.upper() if code.upper().startswith("GM-") else f"GM-{code}"
     known = sections()

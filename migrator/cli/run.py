@@ -163,11 +163,10 @@ def run(
 
 
 def _plan_options(names: NamedSchemes, allow: tuple[str, ...], *, skip_refused: bool) -> Any:  # noqa: ANN401
-    from migrator.planning.guards import check_allowed
+    from migrator.planning.guards import allowed_codes
     from migrator.planning.options import PlanOptions, direction
 
-    options = PlanOptions(names.source, str(names.target), frozenset(allow), skip_refused=skip_refused)
-    check_allowed(allow)
+    options = PlanOptions(names.source, str(names.target), allowed_codes(allow), skip_refused=skip_refused)
     direction(options)  # a mistyped release is reported before a cluster is asked
     return options
 

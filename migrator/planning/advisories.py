@@ -16,7 +16,7 @@ from migrator.grove.model import Pod, PodClique, PodCliqueScalingGroup, Snapshot
 from migrator.hashing import schemes
 from migrator.planning import hazards
 from migrator.planning.detect import hashes_of
-from migrator.planning.guards.base import warn
+from migrator.planning.guards.base import report
 from migrator.planning.lineage import builds, builds_of, is_before, speakers
 from migrator.planning.model import Advice, Plan
 from migrator.planning.options import AUTO, PlanOptions
@@ -90,7 +90,7 @@ def unknown_target(snapshot: Snapshot, options: PlanOptions, release: str, runni
     """The plan for a release whose hashes are not known: its hazards."""
     selected = (tree for tree in snapshot.trees if options.selection.matches(tree.pcs))
     message = f"the hashes of {release} are not known, because its source could not be read"
-    finding = warn("GM-310", None, None, message, schemes.WAY_OUT)
+    finding = report("GM-310", None, None, message, schemes.WAY_OUT)
     advisories = (advice for tree in selected for advice in advise(tree, options, running))
     return Plan(options.source, options.target, (), findings=(finding,), advisories=tuple(advisories), known=False)
 

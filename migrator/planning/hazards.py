@@ -53,6 +53,18 @@ def left_alone(item: PodClique | PodCliqueScalingGroup) -> bool:
     return ended or (age is not None and age <= INITIAL_SCHEDULE_GRACE)
 
 
+def partly_scheduled(tree: Tree) -> Iterator[PodClique | PodCliqueScalingGroup]:
+    """Members of which some pods or replicas are scheduled, but fewer than ``minAvailable``, without a breach.
+
+    Operators before alpha.9 report none (Grove PR 561); one that they report is judged by GM-116.
+    """
+    for item in tree.children:
+        least, scheduled = integer(item.spec.get("minAvailable"), 1), integer(item.status.get("scheduledReplicas"))
+        breached = condition(item, "MinAvailableBreached").get("status") in {"True", "Unknown"}
+        if item.spec.get("replicas") and 0 < scheduled < least and not breached:
+            yield item
+
+
 def cliques_at_zero(tree: Tree) -> Iterator[Tree]:
     """A set without scaling groups that has a replica whose PodCliques are all at zero (Grove issue 808)."""
     if not tree.pcs.group_configs and _has_replica_at_zero(tree):

@@ -21,8 +21,7 @@ class Finding:
     """A guard's finding: a stable code, the object, its field (JSON Pointer), the fact, and what to do about it.
 
     ``ref`` is ``None`` for a finding about the cluster or the run. ``message`` names the object and does not contain
-    the ``remedy``, which is empty if there is nothing to do. ``follows`` is the code of the finding of the same set
-    that causes this one.
+    the ``remedy``, which is empty if there is nothing to do. ``overridable``: ``--allow`` accepts this refusal.
     """
 
     code: str
@@ -31,7 +30,7 @@ class Finding:
     field: str | None
     message: str
     remedy: str = ""
-    follows: str | None = None
+    overridable: bool = False
 
     def __str__(self) -> str:
         """The fact and the remedy, for a log line or an error."""

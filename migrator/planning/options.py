@@ -16,9 +16,6 @@ AUTO: Final = "auto"
 
 NOTHING_SELECTED: Final = "no PodCliqueSet matches the selection (-n, -l)"
 
-#: How long the operator is expected to be away by default, in seconds: the Job's own deadline.
-DEFAULT_DOWNTIME: Final = 600.0
-
 
 @dataclass(frozen=True, slots=True)
 class Selection:
@@ -36,7 +33,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """The user's options; ``downtime`` is in seconds.
+    """The user's options.
 
     ``source`` is ``auto``, a scheme or a release; ``target`` is ``canonical``, a scheme or a release. With
     ``describes``, for ``plan``, a rule that forbids a run but not the migration of a set only warns.
@@ -47,7 +44,6 @@ class PlanOptions:
     allow: frozenset[str] = frozenset()
     skip_refused: bool = False
     selection: Selection = field(default_factory=Selection)
-    downtime: float = DEFAULT_DOWNTIME
     describes: bool = False
 
 

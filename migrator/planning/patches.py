@@ -12,6 +12,9 @@ from migrator.grove.model import PodCliqueSet, Ref
 from migrator.planning.model import Change, TreePlan
 from migrator.resources import HOLDERS, Op, Resource, steps
 
+#: The patches that a run is assumed to write in a second, if nobody has measured it.
+PATCHES_PER_SECOND: Final = 100
+
 #: The order of writing within a tree, by kind and subresource.
 RANKS: Final = {
     ("Pod", ""): 0,
@@ -94,6 +97,11 @@ def patches_of(changes: Iterable[Change], *, top_down: bool = False) -> Iterator
     for _, found in groupby(ordered, key=lambda change: (change.ref.name, change.ref.uid, change.subresource)):
         group = tuple(found)[:: -1 if top_down else 1]
         yield Patch(group[0].ref, group[0].subresource, group)
+
+
+def seconds_of(changes: Iterable[Change]) -> float:
+    """How long a run is assumed to take for these changes of whole sets, in seconds."""
+    return sum(1 for _ in patches_of(changes)) / PATCHES_PER_SECOND
 
 
 def value_at(document: JSONObject, pointer: str) -> Any:  # noqa: ANN401 - any JSON value

@@ -7,9 +7,10 @@ value stays as it is, or is a reason to refuse.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Final
 
 from migrator.exact_json import dumps
 from migrator.grove.model import PodCliqueSet, Sighting, Snapshot, StoredHash, Tree
@@ -19,13 +20,17 @@ from migrator.hashing.schemes import Scheme
 from migrator.planning import guards
 from migrator.planning.advisories import advise, unknown_target
 from migrator.planning.blast import stakes
-from migrator.planning.cluster_findings import cluster_findings, not_checked
 from migrator.planning.detect import Detection, HashesUnder, Pair, Verdict, detect, hashes_of
-from migrator.planning.guards.base import refuse, warn
+from migrator.planning.guards.base import as_warning, report
 from migrator.planning.lag import lagging
 from migrator.planning.lineage import build_range, builds_of, speakers
 from migrator.planning.model import BlastRadius, Change, Finding, Plan, Severity, Table, TreePlan, TreeState
 from migrator.planning.options import AUTO, Direction, PlanOptions, direction
+from migrator.planning.patches import seconds_of
+
+#: The time from the last write until the next operator works, in seconds; the time of the writes comes on top. GM-116
+#: refuses a set whose gang termination would happen meanwhile.
+OPERATOR_UPGRADE: Final = 300.0
 
 
 def make_plan(
@@ -41,14 +46,14 @@ def make_plan(
     ``tables`` are those of earlier runs, by PodCliqueSet uid; ``now`` and ``running`` (the running operator's release)
     are ``None`` if unknown. Raises :class:`~migrator.errors.InputError` for a PodCliqueSet that Go could not decode.
     """
-    guards.check_allowed(options.allow)
+    options = replace(options, allow=guards.allowed_codes(options.allow))
     unread = schemes.unread_release(options.target)
     if unread is not None and options.describes:
         return unknown_target(snapshot, options, unread, running)
     way = direction(options)
     now = now if snapshot.is_cluster else None
     planner = _Planner(options, way, tables or {}, now, snapshot.sightings)
-    plans = [planner.plan_tree(tree) for tree in snapshot.trees]
+    plans = planner.with_gang_terminations([planner.plan_tree(tree) for tree in snapshot.trees])
     selected = tuple(p for p in plans if options.selection.matches(p.tree.pcs))
     if options.skip_refused:
         selected = tuple(_skipped(p) if p.state is TreeState.REFUSED else p for p in selected)
@@ -56,8 +61,8 @@ def make_plan(
         requested_source=options.source,
         requested_target=options.target,
         trees=selected,
-        findings=tuple(cluster_findings(snapshot, plans, options)),
-        not_checked=tuple(not_checked(snapshot)),
+        findings=tuple(_of_cluster(f, options) for f in guards.cluster_findings(snapshot, plans, options)),
+        not_checked=tuple(guards.not_checked(snapshot)),
         cluster_blast=sum((p.blast for p in plans), BlastRadius()),
         advisories=tuple(found for p in selected for found in advise(p.tree, options, running, p.source, p.target)),
     )
@@ -105,10 +110,9 @@ class _Planner:
 
     def plan_tree(self, tree: Tree) -> TreePlan:
         """Decide one tree."""
-        hashes, skipped = hashes_of(tree.pcs), _why_skipped(tree)
-        if skipped is not None:
-            target = self.way.target_of(self.way.candidates[-1])
-            return TreePlan(tree, None, target.name, TreeState.SKIPPED, findings=(skipped,))
+        hashes = hashes_of(tree.pcs)
+        if _is_skipped(tree):
+            return TreePlan(tree, None, self.way.target_of(self.way.candidates[-1]).name, TreeState.SKIPPED)
         table, on_delete = self.tables.get(tree.ref.uid), tree.pcs.on_delete
         if table is not None and not is_of(table, self.way):
             table = None
@@ -136,7 +140,7 @@ class _Planner:
         # A refused tree shows the changes that it would have if nothing refused, even if no scheme explains all of it.
         others = {verdict: list[StoredHash]() for verdict in Verdict}
         changes = changes_of(stored_hashes(tree), pair, rest=lambda item: others[pair.verdict(item)].append(item))
-        foreign, builds = others[Verdict.FOREIGN], builds_of(self.options.target, found.target)
+        foreign = others[Verdict.FOREIGN]
         certain = self.options.source != AUTO or tree.pcs.generation_hash == pair.target.generation
         case = guards.Case(
             tree=tree,
@@ -151,15 +155,13 @@ class _Planner:
             unchanged=found.done or (pair.source == pair.target and certain),
             recorded=table.source if table is not None else None,
             sightings=self.sightings,
-            builds=builds,
-            now=self.now,
-            downtime=self.options.downtime,
         )
-        findings = guards.check_tree(case, allow=allow)
+        findings = guards.check_set(case, allow=allow)
         refused = any(f.severity is Severity.REFUSAL for f in findings)
         source = found.source
-        if source is None and foreign and not refused:
+        if source is None and foreign and (not refused or len(case.lagging) == len(foreign)):
             source = found.closest  # every foreign value lags behind or was allowed, and stays
+        builds = builds_of(self.options.target, found.target)
         blast, rest = stakes(tree, pair, source=found.closest, target=found.target, builds=builds)
         return TreePlan(
             tree=tree,
@@ -174,15 +176,31 @@ class _Planner:
             target_hashes=pair.target,
         )
 
+    def with_gang_terminations(self, plans: Sequence[TreePlan]) -> list[TreePlan]:
+        """The plans with GM-116, which needs the downtime that all of them cause together."""
+        writing = sum(seconds_of(plan.changes) for plan in plans if plan.state is TreeState.MIGRATE)
+        return [self._with_gang_termination(plan, writing + OPERATOR_UPGRADE) for plan in plans]
 
-def _why_skipped(tree: Tree) -> Finding | None:
-    if tree.pcs.terminating:
-        message = f"{tree.ref} is being deleted; it is left alone"
-        return warn("GM-106", tree.ref, "/metadata/deletionTimestamp", message)
-    if not tree.pod_cliques and not tree.scaling_groups and next(stored_hashes(tree), None) is None:
-        message = f"{tree.ref} was never reconciled and stores no hash; the next operator starts with its own"
-        return warn("GM-104", tree.ref, POINTER_SET_GENERATION, message)
-    return None
+    def _with_gang_termination(self, plan: TreePlan, downtime: float) -> TreePlan:
+        if plan.state is TreeState.SKIPPED:
+            return plan
+        builds = builds_of(self.options.target, schemes.by_name(plan.target))
+        found = guards.gang_termination(plan.tree, builds=builds, now=self.now, downtime=downtime)
+        new = guards.judged(found, allow=self.options.allow, unchanged=not plan.changes)
+        refused = any(finding.severity is Severity.REFUSAL for finding in new)
+        state = TreeState.REFUSED if refused else plan.state
+        return replace(plan, state=state, findings=(*plan.findings, *new)) if new else plan
+
+
+def _of_cluster(finding: Finding, options: PlanOptions) -> Finding:
+    """A finding about the cluster, which forbids a run, but not a plan."""
+    return as_warning(finding) if options.describes or finding.code in options.allow else finding
+
+
+def _is_skipped(tree: Tree) -> bool:
+    """Whether a set is left alone: it is being deleted, or an operator has never reconciled it."""
+    children = tree.pod_cliques or tree.scaling_groups
+    return tree.pcs.terminating or (not children and next(stored_hashes(tree), None) is None)
 
 
 def _misnamed(decided: TreePlan, other: Scheme, requested: str) -> TreePlan:
@@ -192,7 +210,7 @@ def _misnamed(decided: TreePlan, other: Scheme, requested: str) -> TreePlan:
         f"{ref} holds the hashes of {other.name} ({build_range(speakers(other))}), not those of --from {requested}"
     )
     remedy = f"leave out --from, or give --from {other.name}"
-    finding = refuse("GM-135", ref, POINTER_SET_GENERATION, message, remedy)
+    finding = report("GM-101", ref, POINTER_SET_GENERATION, message, remedy)
     return replace(decided, source=None, state=TreeState.REFUSED, changes=(), findings=(finding,), rest=decided.blast)
 
 
@@ -211,7 +229,7 @@ def _restore(decided: TreePlan, table: Table) -> TreePlan:
         target=table.source,
         state=TreeState.REFUSED,
         changes=written_by(table, changes_of(stored_hashes(tree), pair)),
-        findings=(refuse("GM-130", tree.ref, "/spec/template", message, remedy),),
+        findings=(report("GM-130", tree.ref, "/spec/template", message, remedy),),
         rest=decided.blast,
         source_hashes=table.target_hashes,
         target_hashes=table.source_hashes,

@@ -11,9 +11,8 @@ from migrator.errors import UsageError
 from migrator.grove.model import Snapshot, StoredHash, Tree
 from migrator.grove.places import stored_hashes
 from migrator.hashing import schemes
-from migrator.planning import guards
 from migrator.planning.detect import Pair, Verdict, hashes_of
-from migrator.planning.guards.base import warn
+from migrator.planning.guards.base import report
 from migrator.planning.model import Finding, Plan, Table, TreePlan
 from migrator.planning.options import AUTO, Direction, PlanOptions, direction
 from migrator.planning.planner import changes_of, to_do, written_by
@@ -24,12 +23,13 @@ def make_revert(snapshot: Snapshot, options: PlanOptions, *, tables: Mapping[str
 
     ``--from`` and ``--to`` must be those of the run that is undone, and ``tables`` its tables, by PodCliqueSet uid. A
     table has the hashes from before any later edit. If there is none, ``--from`` must name the source. Values of
-    neither scheme stay as they are.
+    neither scheme stay as they are, and so does a set that is being deleted.
     """
     way = direction(options)
     if not tables and options.source == AUTO and snapshot.trees:
         raise UsageError("--revert found no record of that run: name the scheme or release to return to with --from")
-    trees = (tree for tree in snapshot.trees if options.source != AUTO or tree.ref.uid in tables)
+    present = (tree for tree in snapshot.trees if not tree.pcs.terminating)
+    trees = (tree for tree in present if options.source != AUTO or tree.ref.uid in tables)
     back = tuple(_turn_back(tree, way, tables.get(tree.ref.uid)) for tree in trees)
     return Plan(options.source, options.target, back)
 
@@ -44,11 +44,9 @@ def _turn_back(tree: Tree, way: Direction, table: Table | None) -> TreePlan:
     findings = list[Finding]()
 
     def judge(item: StoredHash) -> None:
-        verdicts = [pair.verdict(item) for pair in pairs]
-        if not {Verdict.SOURCE, Verdict.TARGET}.intersection(verdicts):
-            code = "GM-112" if verdicts[0] is Verdict.LEFTOVER else guards.FOREIGN_CODES[item.place]
+        if not {Verdict.SOURCE, Verdict.TARGET}.intersection(pair.verdict(item) for pair in pairs):
             which = f"which is neither {old.name}'s nor {new.name}'s; it is left alone"
-            findings.append(warn(code, item.ref, item.field, f"{item.ref} holds {item.value}, {which}"))
+            findings.append(report("GM-112", item.ref, item.field, f"{item.ref} holds {item.value}, {which}"))
 
     changes = changes_of(stored_hashes(tree), *pairs, rest=judge)
     if table is not None:

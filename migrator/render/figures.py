@@ -10,9 +10,6 @@ from typing import Final
 from migrator.planning.model import BlastRadius, Plan, TreePlan, TreeState
 from migrator.planning.patches import patches_of
 
-#: The patches that a run is assumed to write in a second, if nobody has measured it; docs/performance.md has figures.
-PATCHES_PER_SECOND: Final = 100
-
 #: How long a recreated pod is assumed to be away, in seconds: the loading of its model included.
 RELOAD_SECONDS: Final = 600
 

@@ -7,8 +7,9 @@ pods; the JSON of a plan has them all.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Final
 
 from migrator.grove.model import Ref
@@ -30,34 +31,26 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class FindingGroup:
-    """All findings of one code that refuse, or that warn; ``title`` is the guard's.
+    """All findings of one code that refuse, or that warn; ``name`` and ``title`` are the guard's.
 
-    ``remedies`` has each remedy once. ``consequences`` counts, by code, the findings that follow from this one in the
-    same sets.
+    ``remedies`` has each remedy once.
     """
 
     code: str
     refuses: bool
+    name: str
     title: str
     findings: tuple[Finding, ...]
     statements: tuple[Statement, ...]
     remedies: tuple[str, ...]
-    consequences: tuple[tuple[str, int], ...]
 
 
 def grouped(findings: Iterable[Finding]) -> list[FindingGroup]:
-    """Findings by code, refusals first; one that follows from another is only counted there."""
+    """Findings by code, refusals first."""
     by_code: dict[tuple[bool, str], list[Finding]] = {}
-    follow: dict[str, Counter[str]] = {}
     for finding in findings:
-        if finding.follows is None:
-            by_code.setdefault((finding.severity is Severity.WARNING, finding.code), []).append(finding)
-        else:
-            follow.setdefault(finding.follows, Counter())[finding.code] += 1
-    # Only a refusal has consequences, not a warning of the same code in other sets.
-    return [
-        _group(members, {} if warns else follow.get(code, {})) for (warns, code), members in sorted(by_code.items())
-    ]
+        by_code.setdefault((finding.severity is Severity.WARNING, finding.code), []).append(finding)
+    return [_group(members) for _, members in sorted(by_code.items(), key=itemgetter(0))]
 
 
 def advice_groups(advisories: Iterable[Advice]) -> list[tuple[str, str, Advice, tuple[Ref, ...]]]:
@@ -69,11 +62,6 @@ def advice_groups(advisories: Iterable[Advice]) -> list[tuple[str, str, Advice, 
         (code, HAZARDS[code], members[0], tuple(dict.fromkeys(a.ref for a in members if a.ref is not None)))
         for code, members in sorted(by_id.items())
     ]
-
-
-def consequences(group: FindingGroup) -> str:
-    """``GM-109 (12x), GM-111 (30x)``; empty for none."""
-    return ", ".join(f"{code} ({number:,}x)" for code, number in group.consequences)
 
 
 def sentence(finding: Finding) -> str:
@@ -91,8 +79,6 @@ def line(group: FindingGroup) -> str:
         refs = tuple(dict.fromkeys(finding.ref for finding in others if finding.ref is not None))
         where = f": {names(refs)}" if refs else ""
         text += f" ({len(others):,} more like it{where})"
-    if group.consequences:
-        text += f"; it also explains {consequences(group)}"
     return f"{text}. {first.remedy[:1].upper()}{first.remedy[1:]}" if first.remedy else text
 
 
@@ -142,7 +128,7 @@ def _cliques(tree: TreePlan, new: str) -> str:
     return f"pod template of {', '.join(names)}" if names else "pod template"
 
 
-def _group(findings: list[Finding], consequences: Mapping[str, int]) -> FindingGroup:
+def _group(findings: list[Finding]) -> FindingGroup:
     statements: dict[str, dict[Ref, None]] = {}
     remedies: dict[str, None] = {}
     for finding in findings:
@@ -160,9 +146,9 @@ def _group(findings: list[Finding], consequences: Mapping[str, int]) -> FindingG
     return FindingGroup(
         code=first.code,
         refuses=first.severity is Severity.REFUSAL,
+        name=CATALOGUE[first.code].name,
         title=CATALOGUE[first.code].title,
         findings=tuple(findings),
         statements=tuple(Statement(text, tuple(refs)) for text, refs in statements.items()),
         remedies=tuple(remedies),
-        consequences=tuple(sorted(consequences.items())),
     )

@@ -18,9 +18,10 @@ from migrator.hashing.schemes import Scheme
 from migrator.planning.explain import Explanation, FieldChange, as_text, explain
 from migrator.planning.lineage import build_range
 from migrator.planning.model import Plan, TreePlan, TreeState
+from migrator.planning.patches import PATCHES_PER_SECOND
 from migrator.render import figures
 from migrator.render import summary as report
-from migrator.render.findings import advice_groups, change_groups, consequences, grouped
+from migrator.render.findings import advice_groups, change_groups, grouped
 
 _STATES: Final = {
     TreeState.REFUSED: "refused",
@@ -52,15 +53,14 @@ def render(plan: Plan, origin: report.Origin, *, group_by: str | None = None) ->
         refused=report.number(plan, TreeState.REFUSED),
         rest=figures.recreated_with_migration(plan),
         patches=patches,
-        rate=figures.PATCHES_PER_SECOND,
-        pause=figures.duration_text(patches / figures.PATCHES_PER_SECOND),
+        rate=PATCHES_PER_SECOND,
+        pause=figures.duration_text(patches / PATCHES_PER_SECOND),
         refusals=grouped(report.refusals_of(plan)),
         next_steps=report.next_steps(plan),
         states=_STATES,
         warnings=grouped(report.shown_warnings(plan)),
         hazards=advice_groups(plan.advisories),
         shares=_shares(plan, group_by),
-        consequences=consequences,
         reasons=list(_reasons(why.values())),
         trees=sorted(plan.trees, key=_weight),
         why=why,

@@ -267,9 +267,8 @@ def _advice(advice: Advice) -> dict[str, Any]:
 
 
 def _finding(finding: Finding) -> dict[str, Any]:
-    follows = {"follows": finding.follows} if finding.follows else {}
     where = {**object_json(finding.ref), "field": finding.field}
-    return {"code": finding.code, **where, "message": finding.message, "remedy": finding.remedy or None, **follows}
+    return {"code": finding.code, **where, "message": finding.message, "remedy": finding.remedy or None}
 
 
 def _findings(plan: Plan, severity: Severity) -> list[Finding]:

@@ -10,9 +10,9 @@ from typing import Any
 from migrator.errors import Interrupted, NotAuthorised, UsageError, VerificationFailed
 from migrator.grove.model import Snapshot
 from migrator.grove.places import stored_hashes
-from migrator.planning.cluster_findings import operator_unseen, record_unseen
-from migrator.planning.guards.base import warn
-from migrator.planning.model import Change, Finding, NotChecked, Plan, Severity
+from migrator.planning.guards.base import as_warning, warn
+from migrator.planning.guards.cluster import operator_unseen, record_unseen
+from migrator.planning.model import Change, Finding, NotChecked, Plan
 from migrator.planning.options import PlanOptions
 from migrator.planning.outlook import Target, outlook
 from migrator.planning.planner import make_plan
@@ -144,14 +144,9 @@ def _read(store: Store, options: PlanOptions, now: Callable[[], datetime], names
     except NotAuthorised as error:
         unseen.append(record_unseen(str(error)))
     known = {"tables": seen.recorded.by_set(), "now": now(), "running": seen.release}
-    found, installed = [*map(_as_warning, seen.findings())], seen.operator
+    found, installed = [*map(as_warning, seen.findings())], seen.operator
     if installed is not None and not installed.gone:
         ref = installed.pods[0].ref if installed.pods else None
         remedy = "the run needs it stopped, with --stop-operator or by hand"
         found.append(warn("GM-122", ref, None, f"{installed} is running ({installed.image})", remedy))
     return _Read(snapshot, known, tuple(found), tuple(unseen), installed.description if installed else None)
-
-
-def _as_warning(finding: Finding) -> Finding:
-    """A finding as ``plan`` shows it: a run can stop a live operator."""
-    return finding if finding.code in {"GM-203", "GM-205"} else replace(finding, severity=Severity.WARNING)

@@ -49,7 +49,7 @@ PLAN = Plan(
     (
         tree_plan("a", TreeState.MIGRATE),
         tree_plan("b", TreeState.DONE),
-        tree_plan("c", TreeState.REFUSED, finding("GM-111"), finding("GM-102"), finding("GM-114", Severity.WARNING)),
+        tree_plan("c", TreeState.REFUSED, finding("GM-101"), finding("GM-102"), finding("GM-112", Severity.WARNING)),
         tree_plan("d", TreeState.SKIPPED),
         tree_plan("e", TreeState.MIGRATE),
     ),
@@ -74,7 +74,7 @@ def test_every_refused_set_gets_its_codes(context: Context) -> None:
     events.refused(cluster, PLAN, context)
     (event,) = cluster.list(EVENTS, lambda raw: raw)
     assert (event["type"], event["reason"]) == ("Warning", "MigrationRefused")
-    assert event["note"] == "not migrated to legacy-1.35 (GM-102, GM-111): message of GM-111"
+    assert event["note"] == "not migrated to legacy-1.35 (GM-101, GM-102): message of GM-101"
 
 
 def test_an_event_has_what_the_api_requires(context: Context) -> None:

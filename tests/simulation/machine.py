@@ -97,7 +97,7 @@ class Machine(RuleBasedStateMachine):
         """A run with one or two mishaps."""
         more: dict[str, Any] = {"on_conflict": conflict, "skip_refused": skip_refused}
         if allowed:
-            more["allow"] = frozenset({"GM-111"})
+            more["allow"] = frozenset({"GM-101"})
         self._run(found, **more)
 
     @precondition(lambda self: self.twins.pending)

@@ -14,7 +14,7 @@ from tests.support.builders import ENDED, HASH_LABEL, OLD, World, clique
 SOURCE, TARGET = "legacy-1.34", "legacy-1.35"
 #: What a place may hold: a hash of a scheme, one of an older template, or nothing.
 _VALUES: Final = (SOURCE, TARGET, OLD, None)
-_OVERRIDES: Final = ("GM-109", "GM-111")
+_OVERRIDES: Final = ("GM-101", "GM-102")
 
 
 @pytest.mark.parametrize(

@@ -209,7 +209,6 @@ class World:
         selection: Selection | None = None,
         tables: dict[str, Table] | None = None,
         now: datetime | None = NOW,
-        downtime: float = 600.0,
         is_cluster: bool = True,
     ) -> Plan:
         """What a run would do."""
@@ -219,7 +218,6 @@ class World:
             allow=frozenset(allow),
             skip_refused=skip_refused,
             selection=selection or Selection(),
-            downtime=downtime,
         )
         return make_plan(self.snapshot(is_cluster=is_cluster), options, tables=tables, now=now)
 

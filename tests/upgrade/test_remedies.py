@@ -46,9 +46,13 @@ def accepts(lab: Lab, name: str, patch: list[Object]) -> bool:
 
 
 def test_the_way_out_of_the_suffix_trap_is_the_one_that_the_webhook_leaves(lab: Lab) -> None:
-    """Cliques are reordered under AnyOrder only, and never renamed: GM-123 advises nothing else."""
+    """Cliques are reordered under AnyOrder only, and never renamed: GM-101 advises nothing else."""
     planned = json.loads(lab.tool("plan", "--to", "v0.1.0-alpha.11", "-o", "json").out)
-    advice = {r["name"].partition("-0-")[0]: r["message"] for r in planned["refusals"] if r["code"] == "GM-123"}
+    advice = {
+        r["name"].partition("-0-")[0]: r["remedy"]
+        for r in planned["refusals"]
+        if "made from the template" in r["message"]
+    }
     swapped = [{"op": "move", "from": "/spec/template/cliques/1", "path": "/spec/template/cliques/0"}]
     renamed = [{"op": "replace", "path": "/spec/template/cliques/1/name", "value": "prefill"}]
     assert "put prefill-worker before worker" in advice["anyorder"]

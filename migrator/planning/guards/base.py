@@ -1,88 +1,92 @@
-"""The catalogue of guards, and the case that every guard gets."""
+"""The catalogue of guards, and the case that every guard of a set gets."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Final
 
-from migrator.grove.model import CLIQUE_STATUS_PLACES, GROUP_PLACES, Place, Ref, Sighting, StoredHash, Tree
+from migrator.errors import UsageError, suggestion
+from migrator.grove.model import Place, Ref, Sighting, StoredHash, Tree
 from migrator.hashing.schemes import Scheme
 from migrator.planning.detect import Verdict
 from migrator.planning.lag import unlabelled
 from migrator.planning.model import Finding, SetHashes, Severity
 
+_REFUSES, _WARNS = Severity.REFUSAL, Severity.WARNING
+
+#: How much a mistyped code must resemble a real one to be suggested, from 0 to 1.
+ALIKE: Final = 0.82
+
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """A rule: its code, a short title, and whether ``--allow`` may turn its refusal into a warning."""
+    """A rule: its code, its name, a short title, its severity, and whether ``--allow`` accepts some of its refusals."""
 
     code: str
+    name: str
     title: str
+    severity: Severity
     overridable: bool = False
 
 
+#: Every guard by its code; codes that are not here any more are never used again.
 CATALOGUE: Final = {
     guard.code: guard
     for guard in (
-        Guard("GM-101", "The set's generation hash is not the one of its current spec"),
-        Guard("GM-102", "A rolling update of the set is in flight"),
-        Guard("GM-103", "A replica of the set is being updated"),
-        Guard("GM-104", "The set was never reconciled"),
-        Guard("GM-105", "The operator has not seen the newest generation"),
-        Guard("GM-106", "An object is being deleted"),
-        Guard("GM-107", "An update of a PodClique is in flight"),
-        Guard("GM-108", "An update of a scaling group is in flight"),
-        Guard("GM-109", "A PodClique holds a hash of neither scheme", overridable=True),
-        Guard("GM-110", "A scaling group holds a hash of neither scheme", overridable=True),
-        Guard("GM-111", "A pod holds a hash of neither scheme", overridable=True),
-        Guard("GM-112", "OnDelete: older hashes are left alone"),
-        Guard("GM-113", "Pods are being deleted"),
-        Guard("GM-114", "Pods wait behind a scheduling gate"),
-        Guard("GM-115", "A scale-out or scale-in is pending"),
-        Guard("GM-116", "Gang termination would happen during the downtime", overridable=True),
-        Guard("GM-117", "A PodClique or scaling group reports an update in progress"),
-        Guard("GM-118", "Gang termination is in progress"),
-        Guard("GM-119", "The operator's own PodGang migration is in progress"),
-        Guard("GM-120", "ControllerRevisions manage the set"),
-        Guard("GM-121", "The operator reported errors"),
-        Guard("GM-122", "An operator is running"),
-        Guard("GM-123", "A clique's name is a suffix of another's"),
-        Guard("GM-124", "An object belongs to no PodCliqueSet"),
-        Guard("GM-125", "The template has fields that the source operator does not know"),
-        Guard("GM-126", "The hash may be polluted by automatic MNNVL"),
-        Guard("GM-127", "Later operators count a member below its minimum as a breach"),
-        Guard("GM-128", "A PodGangMap or PodGang holds a hash of neither scheme"),
-        Guard("GM-129", "Target hashes were found without a record"),
-        Guard("GM-130", "The spec changed after the migration had begun"),
-        Guard("GM-131", "The hash is part of object names"),
-        Guard("GM-132", "Labels and owner of an object disagree"),
-        Guard("GM-133", "A PodGangMap has no entries"),
-        Guard("GM-134", "The template has fields that the target operator does not know"),
-        Guard("GM-135", "The hashes are not those of the operator in --from"),
-        Guard("GM-136", "A hash is stored in an unknown place"),
-        Guard("GM-137", "A kind of Grove's objects may not be listed", overridable=True),
-        Guard("GM-138", "The dump lacks kinds that the cluster must have"),
-        Guard("GM-201", "Other sets still need this migration", overridable=True),
-        Guard("GM-202", "The authorizer webhook refuses label changes"),
-        Guard("GM-203", "More than one operator installation"),
-        Guard("GM-204", "The downtime does not fit"),
-        Guard("GM-205", "A record of another migration stands"),
-        Guard("GM-206", "Our own policies are not enforced", overridable=True),
-        Guard("GM-310", "The target's hashes are not known"),
+        Guard(
+            "GM-101",
+            "foreign-value",
+            "A stored hash is neither the source's nor the target's",
+            _REFUSES,
+            overridable=True,
+        ),
+        Guard("GM-102", "update-in-flight", "An update of the set is in flight", _REFUSES, overridable=True),
+        Guard("GM-104", "never-reconciled", "The set stores no generation hash", _REFUSES),
+        Guard("GM-105", "unseen-generation", "The operator has not seen the newest generation", _REFUSES),
+        Guard("GM-107", "idle-update", "An update is recorded that waits for nothing", _WARNS),
+        Guard("GM-112", "left-alone", "Hashes of older templates are left alone", _WARNS),
+        Guard(
+            "GM-116",
+            "gang-termination",
+            "Gang termination would happen during the downtime",
+            _REFUSES,
+            overridable=True,
+        ),
+        Guard("GM-120", "controller-revisions", "ControllerRevisions manage the set", _REFUSES),
+        Guard("GM-122", "operator-running", "An operator is running", _REFUSES),
+        Guard("GM-125", "field-of-target", "The template has fields that only the target operator knows", _REFUSES),
+        Guard("GM-130", "edited-half-way", "The spec changed after the migration had begun", _REFUSES),
+        Guard("GM-131", "hash-in-names", "The hash is part of object names", _REFUSES),
+        Guard("GM-134", "field-of-source", "The template has fields that the target operator does not know", _WARNS),
+        Guard("GM-136", "unknown-place", "A hash is stored in an unknown place", _REFUSES),
+        Guard("GM-137", "kind-not-listed", "You may not list a kind of Grove's objects", _REFUSES, overridable=True),
+        Guard("GM-138", "kinds-missing", "The dump lacks kinds that the cluster must have", _WARNS),
+        Guard("GM-201", "other-sets", "Other sets need this migration too", _REFUSES, overridable=True),
+        Guard("GM-202", "authorizer", "The authorizer webhook rejects label changes", _REFUSES),
+        Guard("GM-203", "operator-unclear", "The operator's installation is not clear", _REFUSES),
+        Guard("GM-205", "open-record", "Another migration has not ended", _REFUSES),
+        Guard("GM-207", "no-election", "No Lease keeps the operator out", _WARNS),
+        Guard("GM-310", "unknown-hashes", "The target's hashes are not known", _WARNS),
     )
 }
+_BY_NAME: Final = {guard.name: guard.code for guard in CATALOGUE.values()}
 
 
-#: The code of a stored value of neither scheme, by its place.
-FOREIGN_CODES: Final = {
-    Place.SET_GENERATION: "GM-101",
-    **dict.fromkeys((Place.CLIQUE_LABEL, *CLIQUE_STATUS_PLACES), "GM-109"),
-    **dict.fromkeys(GROUP_PLACES, "GM-110"),
-    Place.POD_LABEL: "GM-111",
-    **dict.fromkeys((Place.GANG_MAP_ENTRY, Place.GANG_LABEL), "GM-128"),
-}
+def allowed_codes(given: Iterable[str]) -> frozenset[str]:
+    """The codes that ``--allow`` names, by code or by name.
+
+    Raises :class:`~migrator.errors.UsageError` for one that does not exist or cannot be overridden.
+    """
+    found = {text: _BY_NAME.get(text.lower(), text.upper()) for text in given}
+    for text, code in found.items():
+        if code not in CATALOGUE:
+            hint = suggestion(code, CATALOGUE, alike=ALIKE)
+            raise UsageError(f"--allow {text}: a guard with this code does not exist; `guards` lists them.{hint}")
+        if not CATALOGUE[code].overridable:
+            accepted = ", ".join(guard.code for guard in CATALOGUE.values() if guard.overridable)
+            raise UsageError(f"--allow {text}: this guard cannot be overridden; --allow accepts {accepted}")
+    return frozenset(found.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +103,10 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """The input of a guard: one tree, its hashes and what its stored values are."""
+    """The input of a guard: one set, its hashes and what its stored values are."""
 
     tree: Tree
-    source: Scheme  # explains the tree; if not `explained`, most of it
+    source: Scheme  # explains the set; if not `explained`, most of it
     target: Scheme
     explained: bool
     source_hashes: SetHashes
@@ -112,16 +116,18 @@ class Case:
     lagging: frozenset[tuple[str, str]] = frozenset()  # foreign values on which no pod depends, by uid and field
     causes: Mapping[str, Cause] = field(default_factory=dict)  # of foreign template hashes, by uid of the PodClique
     unchanged: bool = False  # nothing is written to the set
-    recorded: str | None = None  # the source of the run that left a table of the tree
+    recorded: str | None = None  # the source of the run that left a table of the set
     sightings: tuple[Sighting, ...] = ()  # in all of the cluster
-    builds: Sequence[str] = ()  # that the next operator may be, if they are known
-    now: datetime | None = None  # unknown for a dump
-    downtime: float = 600.0  # expected, in seconds
 
     @property
     def foreign(self) -> Sequence[StoredHash]:
         """The values of neither scheme that OnDelete does not permit."""
         return self.others[Verdict.FOREIGN]
+
+    @property
+    def old_cliques(self) -> frozenset[str]:
+        """The PodCliques whose label is of neither scheme, by uid."""
+        return frozenset(stored.ref.uid for stored in self.foreign if stored.place is Place.CLIQUE_LABEL)
 
     @property
     def old_is_left(self) -> bool:
@@ -130,24 +136,28 @@ class Case:
 
 
 def refuse(code: str, ref: Ref | None, field: str | None, message: str, remedy: str = "") -> Finding:
-    """A finding that forbids the migration."""
-    return judge(code, ref, field, message, remedy, refuses=True)
+    """A finding that forbids a run. Raises ``KeyError`` for a code that is not in the catalogue."""
+    return Finding(CATALOGUE[code].code, Severity.REFUSAL, ref, field, message, remedy)
 
 
 def warn(code: str, ref: Ref | None, field: str | None, message: str, remedy: str = "") -> Finding:
-    """A finding that is worth knowing."""
-    return judge(code, ref, field, message, remedy, refuses=False)
+    """A finding that does not forbid a run. Raises ``KeyError`` for a code that is not in the catalogue."""
+    return as_warning(refuse(code, ref, field, message, remedy))
 
 
-def judge(code: str, ref: Ref | None, field: str | None, message: str, remedy: str = "", *, refuses: bool) -> Finding:
-    """A refusal if it ``refuses``, else a warning. Raises ``KeyError`` for a code that is not in the catalogue."""
-    severity = Severity.REFUSAL if refuses else Severity.WARNING
-    return Finding(CATALOGUE[code].code, severity, ref, field, message, remedy)
+def as_warning(finding: Finding) -> Finding:
+    """The finding as a warning: ``plan`` shows so what forbids a run, but not the migration of a set."""
+    return replace(finding, severity=Severity.WARNING)
 
 
-def harmless(finding: Finding) -> Finding:
-    """The finding as a warning without a remedy, for a set to which nothing is written: nothing can be hidden there."""
-    if finding.severity is Severity.WARNING:
-        return finding
-    message = f"{finding.message}; nothing is written to this set, so this only warns"
-    return replace(finding, severity=Severity.WARNING, message=message, remedy="")
+def report(
+    code: str, ref: Ref | None, field: str | None, message: str, remedy: str = "", *, overridable: bool = False
+) -> Finding:
+    """A finding of a guard, with the severity of its code; see :class:`~migrator.planning.model.Finding`.
+
+    ``overridable``: ``--allow`` accepts this refusal, and the remedy says so. Raises ``KeyError`` for a code that is
+    not in the catalogue.
+    """
+    if overridable:
+        remedy = f"{remedy}, or run with --allow {code}" if remedy else f"run with --allow {code}"
+    return Finding(code, CATALOGUE[code].severity, ref, field, message, remedy, overridable=overridable)

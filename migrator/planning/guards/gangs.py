@@ -1,17 +1,27 @@
-"""Guards on PodGangMaps and PodGangs (alpha.12 and later, and their draft in alpha.10-rc1)."""
+"""Guards on gangs: their termination while no operator runs, and names that contain a hash."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import Final
 
-from migrator.planning.guards.base import Case, refuse, warn
+from migrator import durations
+from migrator.grove.model import Tree
+from migrator.planning.guards.base import Case, report
+from migrator.planning.hazards import condition, kubernetes_time, left_alone
+from migrator.planning.lineage import RC1, is_before
 from migrator.planning.model import Finding
 from migrator.resources import pointer
 
+#: Grove's default from alpha.2 on, which its webhook stores in every set (alpha.1's: 30 seconds);
+#: ``operator/internal/webhook/admission/pcs/defaulting``.
+DEFAULT_TERMINATION_DELAY: Final = "4h0m0s"
+
 _MINIMUM_VIABLE_UNIT: Final = "grove.io/minimum-viable-unit"
 _IN_NAMES: Final = "alpha.10-rc1 put the hash into object names, which cannot be migrated"
-_REMEDY: Final = "upgrade without the migrator, and accept that the pods are replaced"
+_REMEDY: Final = "upgrade without grove-migrator, and accept that the pods are replaced"
 
 
 def hash_in_names(case: Case) -> Iterator[Finding]:
@@ -19,23 +29,48 @@ def hash_in_names(case: Case) -> Iterator[Finding]:
     for gang_map in case.tree.pod_gang_maps:
         if any(not entry.get("epoch") for entry in gang_map.spec.get("entries") or ()):
             message = f"{gang_map.ref} has entries without an epoch: {_IN_NAMES}"
-            yield refuse("GM-131", gang_map.ref, "/spec/entries", message, _REMEDY)
+            yield report("GM-131", gang_map.ref, "/spec/entries", message, _REMEDY)
     for gang in case.tree.pod_gangs:
         if _MINIMUM_VIABLE_UNIT in gang.labels:
             message = f"{gang.ref} has the label {_MINIMUM_VIABLE_UNIT}: {_IN_NAMES}"
             field = pointer("metadata", "labels", _MINIMUM_VIABLE_UNIT)
-            yield refuse("GM-131", gang.ref, field, message, _REMEDY)
+            yield report("GM-131", gang.ref, field, message, _REMEDY)
 
 
-def empty_maps(case: Case) -> Iterator[Finding]:
-    """A PodGangMap without entries holds no hash: alpha.12 leaves such maps (Grove issue 808)."""
-    for gang_map in case.tree.pod_gang_maps:
-        if not gang_map.spec.get("entries"):
-            message = (
-                f"{gang_map.ref} has no entries, so it stores no hash; alpha.12 leaves such maps when all members were "
-                "scaled to zero, and new pods stay gated until a later release repairs them"
-            )
-            yield warn("GM-133", gang_map.ref, "/spec/entries", message)
+def gang_termination(tree: Tree, *, builds: Sequence[str], now: datetime | None, downtime: float) -> Iterator[Finding]:
+    """Gangs that the next operator would delete at its start: it judges by the stored condition, and downtime counts.
+
+    ``builds`` are those that it may be, if they are known; ``downtime`` is in seconds; ``now`` is ``None`` for a dump,
+    of which nothing is said. Grove: ``podcliqueset/components/podcliquesetreplica/gangterminate.go`` ends a gang once
+    ``terminationDelay - (now - lastTransitionTime)`` is not above zero. From alpha.12-rc1 on it leaves some alone.
+    """
+    if now is None:
+        return
+    ends_all = not builds or any(is_before(build, RC1) for build in builds)
+    delay = tree.pcs.template.get("terminationDelay") or DEFAULT_TERMINATION_DELAY
+    for item in tree.children:
+        breached = condition(item, "MinAvailableBreached")
+        if breached.get("status") != "True" or (left_alone(item) and not ends_all):
+            continue
+        since = breached.get("lastTransitionTime")
+        if _seconds_left(delay, since, now) > downtime:
+            continue
+        message = (
+            f"{item.ref}: MinAvailableBreached is True since {since}, and its termination delay of {delay} ends within "
+            f"the expected downtime of {downtime:.0f} s: the next operator would delete the gang"
+        )
+        remedy = "bring its pods back first, or raise spec.template.terminationDelay"
+        yield report("GM-116", item.ref, "/status/conditions", message, remedy, overridable=True)
 
 
-CHECKS: Final = (hash_in_names, empty_maps)
+def _seconds_left(delay: object, since: object, now: datetime) -> float:
+    """The seconds until gang termination; ``-inf`` if the operator cannot know them: it acts at once."""
+    began = kubernetes_time(since)
+    try:
+        seconds = durations.parse(str(delay))
+    except ValueError:
+        return -math.inf
+    return -math.inf if began is None else seconds - (now - began).total_seconds()
+
+
+CHECKS: Final = (hash_in_names,)

@@ -10,7 +10,7 @@ from migrator.hashing.podcliqueset import EXPLICIT, IN_ORDER
 from migrator.hashing.schemes import LEGACY
 from migrator.planning.blast import whole_units
 from migrator.planning.explain import newer_fields
-from migrator.planning.guards.base import Case, Cause, refuse, warn
+from migrator.planning.guards.base import Case, Cause, report
 from migrator.planning.model import Finding
 
 _ANNOTATION_AUTO_MNNVL: Final = "grove.io/auto-mnnvl"
@@ -33,13 +33,13 @@ def fields(case: Case) -> Iterator[Finding]:
             f"({target}) knows it, so the upgrade really changes the pods and a migration would hide that"
         )
         remedy = "remove the field before the upgrade and add it again afterwards"
-        yield refuse("GM-125", pcs.ref, pointer, message, remedy)
+        yield report("GM-125", pcs.ref, pointer, message, remedy)
     for pointer in newer_fields(pcs.spec, target, source):
         message = (
             f"{pcs.ref} sets {pointer}, which the next operator (Kubernetes {target}) ignores: its pods keep the "
             "effect of the field until they are recreated, and new pods lack it"
         )
-        yield warn("GM-134", pcs.ref, pointer, message)
+        yield report("GM-134", pcs.ref, pointer, message)
 
 
 def causes(case: Case) -> Mapping[str, Cause]:
@@ -64,7 +64,7 @@ def _not_in_template(case: Case, pod_clique: PodClique) -> Cause | None:
         "recomputed: the operator is still removing it, or did not make it"
     )
     remedy = "let the operator finish, or delete it"
-    return Cause(refuse("GM-109", pod_clique.ref, POINTER_TEMPLATE_HASH_LABEL, message, remedy))
+    return Cause(report("GM-101", pod_clique.ref, POINTER_TEMPLATE_HASH_LABEL, message, remedy, overridable=True))
 
 
 def _suffix_trap(case: Case, pod_clique: PodClique) -> Cause | None:
@@ -86,7 +86,7 @@ def _suffix_trap(case: Case, pod_clique: PodClique) -> Cause | None:
         f"compares name endings and {match} comes first"
     )
     remedy = _way_out(case, clique, match)
-    finding = refuse("GM-123", pod_clique.ref, POINTER_TEMPLATE_HASH_LABEL, message, remedy)
+    finding = report("GM-101", pod_clique.ref, POINTER_TEMPLATE_HASH_LABEL, message, remedy)
     return Cause(finding, frozenset({templates[match], targets[match]}))
 
 
@@ -128,7 +128,7 @@ def _mnnvl(case: Case, pod_clique: PodClique) -> Cause | None:
         "upgrade to alpha.8 first, which hashes as alpha.7 does and still injects the claims, and replace the pods "
         "that keep such a hash (alpha.9 and later ignore the annotation: GM-305)"
     )
-    finding = refuse("GM-126", pod_clique.ref, POINTER_TEMPLATE_HASH_LABEL, message, remedy)
+    finding = report("GM-101", pod_clique.ref, POINTER_TEMPLATE_HASH_LABEL, message, remedy)
     return Cause(finding, frozenset({pod_clique.template_hash or ""}))
 
 

@@ -1,100 +1,47 @@
 """Guards on updates in flight, in every form of every release line.
 
+An update is in flight if Grove records it as unfinished, and a pod or PodClique that it waits for is missing or not
+ready, but can still become ready. There are three cases:
+
+A. Something old is left to replace: a migration would hide that. GM-102, without an override.
+B. Nothing old is left, but something that the update waits for is not there yet: GM-102, ``--allow`` accepts it.
+C. It waits for nothing, or its end is impossible by Grove's own rule: GM-107, a warning.
+
 ``rollingUpdateProgress`` (alpha.1 to alpha.8) and ``updateProgress`` (alpha.7 and later) are both read; the installed
 CRDs decide which of them is visible. An update in both fields is reported once, by the newer field.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator, Mapping
+from itertools import product
+from typing import Any, Final, TypeAlias
 
-from migrator.grove.model import Place, PodClique, PodCliqueScalingGroup, PodCliqueSet, Ref
+from migrator.exact_json import integer
+from migrator.grove.model import PodClique, PodCliqueScalingGroup, PodCliqueSet
 from migrator.grove.places import PROGRESS_FIELDS
 from migrator.hashing.schemes import CANONICAL
-from migrator.planning.guards.base import Case, judge, refuse, warn
+from migrator.planning.guards.base import Case, report
 from migrator.planning.hazards import condition
 from migrator.planning.model import Finding
 
-_WAIT: Final = "let the running operator finish (or run with --wait-for-idle)"
+_WAIT: Final = "let the running operator finish, or run with --wait 10m"
+_LOST_NODE: Final = "if its node is lost, delete its pods with --force"
 _DELETION: Final = "/metadata/deletionTimestamp"
 
-Progress = Mapping[str, Any]
+Item: TypeAlias = PodCliqueSet | PodCliqueScalingGroup | PodClique
 
 
-def set_update(case: Case) -> Iterator[Finding]:
-    """A rolling update of the PodCliqueSet.
-
-    ``currentlyUpdating`` is an object up to alpha.6 and a list afterwards. An entry that has ended stays until the
-    operator goes on to the next replica. The update ends only when every clique has ``minAvailable`` ready pods, which
-    may never happen (Grove: ``podcliqueset/components/podcliquesetreplica/rollingupdate.go:isPCLQUpdateComplete``).
-    """
-    pcs = case.tree.pcs
-    if name := _first(pcs.status, _unended):
-        yield _in_flight(case, "GM-102", pcs.ref, f"/status/{name}", f"status.{name} has no updateEndedAt")
-    if name := _first(pcs.status, lambda progress: progress.get("currentlyUpdating") not in (None, [])):
-        updating = pcs.status[name]["currentlyUpdating"]
-        entries = updating if isinstance(updating, list) else [updating]
-        replicas = ", ".join(str(entry.get("replicaIndex", 0)) for entry in entries)
-        what = f"status.{name}.currentlyUpdating names replica {replicas}"
-        yield _in_flight(case, "GM-103", pcs.ref, f"/status/{name}/currentlyUpdating", what)
+def in_flight(case: Case) -> Iterator[Finding]:
+    """Updates that are recorded as unfinished, and objects that are being deleted; see the cases of this module."""
+    if case.old_is_left:
+        yield from _old(case)
+        return
+    awaited = list(_outstanding(case))
+    yield from awaited or _idle(case)
 
 
-def child_update(case: Case) -> Iterator[Finding]:
-    """An update of a PodClique or scaling group (Grove: ``IsPCLQUpdateInProgress``, ``IsPCSGUpdateInProgress``)."""
-    for pod_clique in case.tree.pod_cliques:
-        yield from _update(case, "GM-107", pod_clique, "readyPodsSelectedToUpdate")
-    for group in case.tree.scaling_groups:
-        yield from _update(case, "GM-108", group, "readyReplicaIndicesSelectedToUpdate")
-
-
-def terminating(case: Case) -> Iterator[Finding]:
-    """Objects that are being deleted: by an update while old values are left, else by a scale-in or on a lost node."""
-    tree = case.tree
-    for item in (*tree.children, *tree.pod_gang_maps):
-        if item.terminating:
-            message = f"{item.ref} is being deleted, by an update, a scale-in or gang termination"
-            remedy = "if its node is lost, delete its pods with --force, so that the deletion can end"
-            if case.old_is_left:
-                remedy = f"{_WAIT}; {remedy}"
-            else:
-                message += "; nothing old is left to replace, so it does not block the migration"
-            yield judge("GM-106", item.ref, _DELETION, message, remedy, refuses=case.old_is_left)
-    for pod_clique in tree.pod_cliques:
-        for pod in pod_clique.pods:
-            if pod.terminating:
-                yield warn("GM-113", pod.ref, _DELETION, f"{pod.ref} is being deleted; it is left alone")
-
-
-def observed_generation(case: Case) -> Iterator[Finding]:
-    """The operator has not reconciled the newest generation; GM-101 refuses if that matters.
-
-    For a canonical source it may matter even without GM-101: the legacy hash of a template whose lists are in canonical
-    order is the canonical hash of that template in any order. So a set that was reordered under a legacy operator would
-    look like one of a canonical operator.
-    """
-    tree = case.tree
-    ambiguous = case.source.algorithm == CANONICAL and case.recorded != case.source.name
-    meaning = "no hash is affected: the edit changed replicas, for example"
-    if any(stored.place is Place.SET_GENERATION for stored in case.foreign):
-        meaning = "see GM-101"
-    elif case.foreign or _first(tree.pcs.status, _unended):
-        meaning = "an edit is being rolled out"
-    for item in (tree.pcs, *tree.children):
-        observed = item.status.get("observedGeneration")
-        if item.generation and (not isinstance(observed, int) or observed < item.generation):
-            seen = f"generation {observed}" if isinstance(observed, int) else "no generation"
-            lag = f"{item.ref}: the operator has seen {seen}, the newest generation is {item.generation}"
-            refuses = ambiguous and item.ref == tree.ref
-            why = (
-                "its hash may be a canonical operator's, or that of a legacy operator which has not seen a reordered "
-                "list yet"
-            )
-            message, remedy = f"{lag}; {why if refuses else meaning}", _WAIT if refuses else ""
-            yield judge("GM-105", item.ref, "/status/observedGeneration", message, remedy, refuses=refuses)
-
-
-def conditions(case: Case) -> Iterator[Finding]:
+def reported(case: Case) -> Iterator[Finding]:
     """Actions that the operator itself reports as under way; none of them deletes a pod because of a hash.
 
     GangTerminationInProgress stays as long as GPUs are missing
@@ -102,50 +49,148 @@ def conditions(case: Case) -> Iterator[Finding]:
     PodGangMigrationInProgress may stay for ever (Grove issue 808).
     """
     tree = case.tree
-    for item in tree.children:
-        breached = condition(item, "MinAvailableBreached")
-        if (breached.get("status"), breached.get("reason")) == ("Unknown", "UpdateInProgress"):
-            what = "condition MinAvailableBreached is Unknown, reason UpdateInProgress"
-            yield _in_flight(case, "GM-117", item.ref, "/status/conditions", what)
-    for group in tree.scaling_groups:
-        yield from _reported(case, "GM-118", group, "GangTerminationInProgress")
-    yield from _reported(case, "GM-119", tree.pcs, "PodGangMigrationInProgress")
+    holders: Iterator[Item] = iter((*tree.scaling_groups, tree.pcs))
+    for item in holders:
+        name = "PodGangMigrationInProgress" if item is tree.pcs else "GangTerminationInProgress"
+        if condition(item, name).get("status") == "True":
+            message = f"{item.ref}: condition {name} is True; it replaces no pod because of a hash"
+            yield report("GM-107", item.ref, "/status/conditions", message)
     if tree.pcs.status.get("currentRevision"):
         message = (
             f"{tree.ref} is managed by ControllerRevisions (status.currentRevision): such an operator adopts old "
             "hashes by itself"
         )
-        yield refuse("GM-120", tree.ref, "/status/currentRevision", message, "upgrade without the migrator")
+        yield report("GM-120", tree.ref, "/status/currentRevision", message, "upgrade without grove-migrator")
 
 
-def _reported(case: Case, code: str, item: PodCliqueSet | PodCliqueScalingGroup, name: str) -> Iterator[Finding]:
-    if condition(item, name).get("status") == "True":
-        yield _in_flight(case, code, item.ref, "/status/conditions", f"condition {name} is True")
+def observed_generation(case: Case) -> Iterator[Finding]:
+    """The operator has not reconciled the newest generation, and the source is canonical.
+
+    The legacy hash of a template whose lists are in canonical order is the canonical hash of that template in any
+    order. So a set that was reordered under a legacy operator would look like one of a canonical operator. Under any
+    other source an unseen edit shows in the generation hash: GM-101.
+    """
+    pcs = case.tree.pcs
+    observed = pcs.status.get("observedGeneration")
+    is_seen = isinstance(observed, int) and observed >= pcs.generation
+    if is_seen or case.source.algorithm != CANONICAL or case.recorded == case.source.name:
+        return
+    seen = f"generation {observed}" if isinstance(observed, int) else "no generation"
+    message = (
+        f"{pcs.ref}: the operator has seen {seen}, the newest generation is {pcs.generation}; its hash may be a "
+        "canonical operator's, or that of a legacy operator which has not seen a reordered list yet"
+    )
+    yield report("GM-105", pcs.ref, "/status/observedGeneration", message, _WAIT)
 
 
-def _update(case: Case, code: str, item: PodClique | PodCliqueScalingGroup, selected: str) -> Iterator[Finding]:
-    if name := _first(item.status, _unended):
-        yield _in_flight(case, code, item.ref, f"/status/{name}", f"status.{name} has no updateEndedAt")
-    elif name := _first(item.status, lambda progress: progress.get(selected) is not None):
-        yield _in_flight(case, code, item.ref, f"/status/{name}/{selected}", f"status.{name}.{selected} is set")
+def open_progress(item: Item) -> str | None:
+    """The field with an update of this object that has not ended, newest form first; ``None`` if there is none."""
+    progresses = ((name, item.status.get(name)) for name in PROGRESS_FIELDS)
+    return next((name for name, found in progresses if found is not None and not found.get("updateEndedAt")), None)
 
 
-def _in_flight(case: Case, code: str, ref: Ref, field: str, what: str) -> Finding:
-    """An update in flight. It refuses while something old is left to replace, because a migration would hide that."""
-    if case.old_is_left:
-        return refuse(code, ref, field, f"{ref}: {what}", _WAIT)
-    on_delete = "updateStrategy is OnDelete, so it replaces no pod"
-    why = on_delete if case.tree.pcs.on_delete else "nothing old is left to replace"
-    return warn(code, ref, field, f"{ref}: {what}; {why}, and it does not block the migration")
+def _old(case: Case) -> Iterator[Finding]:
+    """Case A."""
+    for item in (case.tree.pcs, *case.tree.children):
+        if name := open_progress(item):
+            remedy = _WAIT
+            if isinstance(item, PodCliqueScalingGroup) and (stuck := _selected_but_old(case, item, name)):
+                remedy += f"; if it does not, delete {', '.join(stuck)}, which it has selected and left behind"
+            message = f"{item.ref}: an update has not ended, and something old is left to replace"
+            yield report("GM-102", item.ref, f"/status/{name}", message, remedy)
+    for child in (*case.tree.children, *case.tree.pod_gang_maps):
+        if child.terminating:
+            message = f"{child.ref} is being deleted, and something old is left to replace"
+            yield report("GM-102", child.ref, _DELETION, message, f"{_WAIT}; {_LOST_NODE}")
 
 
-def _first(status: Mapping[str, Any], holds: Callable[[Progress], bool]) -> str | None:
-    """The first progress field, newest form first, for which a condition holds."""
-    return next((name for name in PROGRESS_FIELDS if status.get(name) is not None and holds(status[name])), None)
+def _selected_but_old(case: Case, group: PodCliqueScalingGroup, name: str) -> list[str]:
+    """The PodCliques of a group's selected replica that are still old: the operator does not delete them again."""
+    selected = group.status[name].get("readyReplicaIndicesSelectedToUpdate") or {}
+    index = str(selected.get("current", 0)) if selected else None
+    old = case.old_cliques
+    members = (clique for clique in case.tree.pod_cliques if clique.owner_uid == group.ref.uid)
+    return [str(clique.ref) for clique in members if clique.group_index == index and clique.ref.uid in old]
 
 
-def _unended(progress: Progress) -> bool:
-    return not progress.get("updateEndedAt")
+def _outstanding(case: Case) -> Iterator[Finding]:
+    """Case B: whatever an open update waits for, and whatever is being deleted."""
+    tree, waits = case.tree, not case.tree.pcs.on_delete  # under OnDelete no release orchestrates an update
+    for item in (*tree.children, *tree.pod_gang_maps):
+        if item.terminating:
+            message = f"{item.ref} is being deleted, with the pods that it has"
+            yield report("GM-102", item.ref, _DELETION, message, f"{_WAIT}; {_LOST_NODE}", overridable=True)
+    for clique in _awaited(case) if waits else ():
+        if (lacks := _lacks(clique)) and not clique.terminating:
+            message = f"{clique.ref} {lacks}, and an update waits for it"
+            yield report("GM-102", clique.ref, "/status/readyReplicas", message, _WAIT, overridable=True)
+    for owner, name in _missing(case) if waits else ():
+        message = f"{owner.ref} lacks {name}, and an update waits for it"
+        yield report("GM-102", owner.ref, None, message, _WAIT, overridable=True)
 
 
-CHECKS: Final = (set_update, child_update, terminating, observed_generation, conditions)
+def _lacks(clique: PodClique) -> str | None:
+    """What a PodClique lacks and can still get; Grove never ends an update of one that is scaled below its minimum."""
+    live = sum(not pod.terminating for pod in clique.pods)
+    replicas = integer(clique.spec.get("replicas"), 1)
+    if live < replicas:
+        return f"has {live} of its {replicas} pods"
+    ready, least = integer(clique.status.get("readyReplicas")), integer(clique.spec.get("minAvailable"), 1)
+    if ready < least <= replicas:
+        return f"has {ready} of at least {least} ready pods"
+    return None
+
+
+def _awaited(case: Case) -> Iterator[PodClique]:
+    """The PodCliques for which an open update waits: the set's, their scaling group's or their own."""
+    tree, replicas = case.tree, _updating(case.tree.pcs)
+    groups = {group.ref.uid for group in tree.scaling_groups if open_progress(group)}
+    for clique in tree.pod_cliques:
+        of_set = clique.standalone and clique.set_index in replicas
+        if of_set or clique.owner_uid in groups or open_progress(clique):
+            yield clique
+
+
+def _missing(case: Case) -> Iterator[tuple[Item, str]]:
+    """The PodCliques for which an open update waits and that do not exist, with their owners."""
+    tree = case.tree
+    standalone = {(clique.set_index, clique.clique) for clique in tree.pod_cliques if clique.standalone}
+    for index, clique in product(sorted(_updating(tree.pcs)), tree.pcs.standalone):
+        if (index, clique.get("name")) not in standalone:
+            yield tree.pcs, f"PodClique {clique.get('name')} of replica {index}"
+    members = {(clique.owner_uid, clique.group_index, clique.clique) for clique in tree.pod_cliques}
+    for group in filter(open_progress, tree.scaling_groups):
+        names = group.spec.get("cliqueNames") or ()
+        for index, name in product(range(integer(group.spec.get("replicas"))), names):
+            if (group.ref.uid, str(index), name) not in members:
+                yield group, f"PodClique {name} of its replica {index}"
+
+
+def _updating(pcs: PodCliqueSet) -> frozenset[str]:
+    """The indices of the replicas that an open update of the set works on: those that it names, or else all.
+
+    ``currentlyUpdating`` is an object up to alpha.6 and a list afterwards. An entry that has ended stays until the
+    operator goes on to the next replica.
+    """
+    name = open_progress(pcs)
+    if name is None:
+        return frozenset()
+    updating: Any = pcs.status[name].get("currentlyUpdating") or []
+    entries: list[Mapping[str, Any]] = updating if isinstance(updating, list) else [updating]
+    named = {str(entry.get("replicaIndex", 0)) for entry in entries if not entry.get("updateEndedAt")}
+    replicas = frozenset(map(str, range(integer(pcs.spec.get("replicas")))))
+    return replicas & named if named else replicas
+
+
+def _idle(case: Case) -> Iterator[Finding]:
+    """Case C."""
+    why = "nothing old is left to replace, and nothing that it waits for can still come"
+    if case.tree.pcs.on_delete:
+        why = "updateStrategy is OnDelete, so it replaces no pod"
+    for item in (case.tree.pcs, *case.tree.children):
+        if name := open_progress(item):
+            message = f"{item.ref}: an update has not ended; {why}"
+            yield report("GM-107", item.ref, f"/status/{name}", message)
+
+
+CHECKS: Final = (in_flight, reported, observed_generation)

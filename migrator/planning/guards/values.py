@@ -5,40 +5,58 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from migrator.grove.model import LABEL_POD_TEMPLATE_HASH, POINTER_TEMPLATE_HASH_LABEL, StoredHash
+from migrator.grove.model import (
+    CLIQUE_STATUS_PLACES,
+    GROUP_PLACES,
+    LABEL_POD_CLIQUE,
+    LABEL_POD_TEMPLATE_HASH,
+    POINTER_TEMPLATE_HASH_LABEL,
+    Place,
+    StoredHash,
+)
 from migrator.grove.places import POINTER_SET_GENERATION
 from migrator.planning.detect import Verdict
-from migrator.planning.guards.base import FOREIGN_CODES, Case, judge, refuse, warn
+from migrator.planning.guards.base import Case, report
 from migrator.planning.model import Finding
+from migrator.resources import pointer
 
-_STUCK: Final = "an update is in flight or stuck: let the running operator finish it"
-_REMEDY: Final = {
-    "GM-101": "if the spec was edited, let the running operator roll that out; if another operator wrote this value, "
-    "name its release with --from",
-    "GM-109": _STUCK,
-    "GM-110": _STUCK,
-    "GM-111": "an update is in flight or stuck (Grove issue 400): let the operator finish it; if it never does, delete "
-    "the pod",
-    "GM-128": "the operator has not finished moving its PodGangs: let it finish",
+_EDITED: Final = (
+    "if the spec was edited, let the running operator roll that out; if another operator wrote this value, name its "
+    "release with --from"
+)
+_STUCK: Final = "let the running operator finish the update that left it"
+_DELETE: Final = f"{_STUCK}; if it never does (Grove issue 400), delete the pod"
+_GANGS: Final = "let the running operator finish moving its PodGangs"
+_OF_CLIQUES_AND_GROUPS: Final = (Place.CLIQUE_LABEL, *CLIQUE_STATUS_PLACES, *GROUP_PLACES)
+#: What to do about a foreign value, by its place.
+_REMEDIES: Final = {
+    Place.SET_GENERATION: _EDITED,
+    **dict.fromkeys(_OF_CLIQUES_AND_GROUPS, _STUCK),
+    Place.POD_LABEL: _DELETE,
+    **dict.fromkeys((Place.GANG_MAP_ENTRY, Place.GANG_LABEL), _GANGS),
 }
+#: Where ``--allow`` accepts that a foreign value stays: the operator treats the object as before.
+_OVERRIDABLE: Final = frozenset({*_OF_CLIQUES_AND_GROUPS, Place.POD_LABEL})
 
 
 def never_reconciled(case: Case) -> Iterator[Finding]:
-    """Children under a set without a generation hash.
+    """Children under a set without a generation hash, where one of them holds a foreign value.
 
-    An operator that finds none stores its own hash and replaces no pod
+    An operator that finds no generation hash stores its own and replaces no pod
     (``podcliqueset/reconcilespec.go:processGenerationHashChange``). The next one does so too, and by then
     the children have its hashes.
     """
     pcs = case.tree.pcs
-    if pcs.generation_hash is None:
+    if pcs.generation_hash is None and (case.old_is_left or not case.explained):
         message = f"{pcs.ref} has children, but no status.currentGenerationHash"
-        remedy, refuses = "let the running operator reconcile it", case.old_is_left or not case.explained
-        yield judge("GM-104", pcs.ref, POINTER_SET_GENERATION, message, remedy, refuses=refuses)
+        yield report("GM-104", pcs.ref, POINTER_SET_GENERATION, message, "let the running operator reconcile it")
 
 
 def foreign(case: Case) -> Iterator[Finding]:
-    """A stored value that neither scheme gives for the current spec, unless a cause is reported for it."""
+    """A stored value that neither scheme gives for the current spec, unless a cause is reported for it.
+
+    GM-107 if no pod depends on it: it only shows how far the operator has come.
+    """
     if not case.foreign:
         return
     owners = {pod.ref.uid: clique.ref.uid for clique in case.tree.pod_cliques for pod in clique.pods}
@@ -46,12 +64,12 @@ def foreign(case: Case) -> Iterator[Finding]:
         cause = case.causes.get(owners.get(stored.ref.uid, stored.ref.uid))
         if cause is not None and cause.explains(stored):
             continue
-        code, holds = FOREIGN_CODES[stored.place], _holds(case, stored)
         if (stored.ref.uid, stored.field) in case.lagging:
-            message = f"{holds}; no pod depends on it, so it stays as it is; the operator may correct it later"
-            yield warn(code, stored.ref, stored.field, message)
+            message = f"{_holds(case, stored)}; no pod depends on it, so it stays as it is"
+            yield report("GM-107", stored.ref, stored.field, message)
         else:
-            yield refuse(code, stored.ref, stored.field, holds, _REMEDY[code])
+            remedy, overridable = _REMEDIES[stored.place], stored.place in _OVERRIDABLE
+            yield report("GM-101", stored.ref, stored.field, _holds(case, stored), remedy, overridable=overridable)
 
 
 def unknown_places(case: Case) -> Iterator[Finding]:
@@ -64,15 +82,17 @@ def unknown_places(case: Case) -> Iterator[Finding]:
         if seen.value in moving and near and not of_others:
             message = (
                 f"{seen.ref} holds {seen.value}, a hash of {tree.ref} under {case.source.name}, at {seen.field}, which "
-                "is not a known place: the migrator does not know where this operator keeps its hashes"
+                "is not a known place: grove-migrator does not know where this operator keeps its hashes"
             )
-            yield refuse(
-                "GM-136", seen.ref, seen.field, message, "report it, and upgrade this set without the migrator"
-            )
+            remedy = "report it, and upgrade this set without grove-migrator"
+            yield report("GM-136", seen.ref, seen.field, message, remedy)
 
 
 def missing(case: Case) -> Iterator[Finding]:
-    """A PodClique or pod without the hash label; a new PodClique's status has no hashes until all its pods are up."""
+    """A PodClique or pod without the hash label; a new PodClique's status has no hashes until all its pods are up.
+
+    A pod without the label that names its PodClique is found by its controller alone, as Grove does from alpha.9 on.
+    """
     for pod_clique in case.tree.pod_cliques:
         if pod_clique.terminating:
             continue
@@ -81,19 +101,21 @@ def missing(case: Case) -> Iterator[Finding]:
                 f"{pod_clique.ref} has no label {LABEL_POD_TEMPLATE_HASH}",
                 "let the operator reconcile it",
             )
-            yield refuse("GM-109", pod_clique.ref, POINTER_TEMPLATE_HASH_LABEL, message, remedy)
+            yield report("GM-101", pod_clique.ref, POINTER_TEMPLATE_HASH_LABEL, message, remedy, overridable=True)
         for pod in pod_clique.pods:
-            if pod.template_hash or pod.terminating:
+            if pod.terminating:
                 continue
-            lacks = f"{pod.ref} has no label {LABEL_POD_TEMPLATE_HASH}"
-            if case.tree.pcs.on_delete:
-                yield warn("GM-112", pod.ref, POINTER_TEMPLATE_HASH_LABEL, f"{lacks}; it is left alone")
-            else:
-                why, remedy = (
-                    "it is not a pod of this operator, or the label was removed",
-                    "delete the pod or restore the label",
-                )
-                yield refuse("GM-111", pod.ref, POINTER_TEMPLATE_HASH_LABEL, f"{lacks}: {why}", remedy)
+            if pod.pod_clique_label is None:
+                message = f"{pod.ref} has no label {LABEL_POD_CLIQUE}, though its controller is {pod_clique.ref}"
+                remedy = f"restore the label ({LABEL_POD_CLIQUE}={pod_clique.ref.name}), or delete the pod"
+                yield report("GM-101", pod.ref, pointer("metadata", "labels", LABEL_POD_CLIQUE), message, remedy)
+            if not pod.template_hash and case.tree.pcs.on_delete:
+                message = f"{pod.ref} has no label {LABEL_POD_TEMPLATE_HASH}; it is left alone"
+                yield report("GM-112", pod.ref, POINTER_TEMPLATE_HASH_LABEL, message)
+            elif not pod.template_hash:
+                message = f"{pod.ref} has no label {LABEL_POD_TEMPLATE_HASH}"
+                remedy = "delete the pod, or restore the label if it was removed"
+                yield report("GM-101", pod.ref, POINTER_TEMPLATE_HASH_LABEL, message, remedy, overridable=True)
 
 
 def leftovers(case: Case) -> Iterator[Finding]:
@@ -103,21 +125,7 @@ def leftovers(case: Case) -> Iterator[Finding]:
             f"{stored.ref} holds {stored.value}, the hash of an older template; updateStrategy is OnDelete, so it is "
             "left alone and counts as outdated after the upgrade as it does now"
         )
-        yield warn("GM-112", stored.ref, stored.field, message)
-
-
-def unrecorded(case: Case) -> Iterator[Finding]:
-    """Target values in a tree without a record of who wrote them."""
-    number = sum(stored.value != case.source_hashes.of(stored) for stored in case.others[Verdict.TARGET])
-    if case.explained and number and case.recorded is None:
-        holds, them = "1 field already holds a hash", "it"
-        if number > 1:
-            holds, them = f"{number} fields already hold hashes", "them"
-        message = (
-            f"{case.tree.ref}: {holds} of {case.target.name}, and no record shows who wrote {them}; a run and its "
-            f"revert leave {them} unchanged"
-        )
-        yield warn("GM-129", case.tree.ref, None, message)
+        yield report("GM-112", stored.ref, stored.field, message)
 
 
 def _holds(case: Case, stored: StoredHash) -> str:
@@ -129,4 +137,4 @@ def _holds(case: Case, stored: StoredHash) -> str:
     return f"{text}, which is not {target}" if source == target else f"{text}, which is neither {source} nor {target}"
 
 
-CHECKS: Final = (never_reconciled, foreign, unknown_places, missing, leftovers, unrecorded)
+CHECKS: Final = (never_reconciled, foreign, unknown_places, missing, leftovers)

@@ -66,14 +66,13 @@ def scaled_out(objects: list[Object]) -> None:
 
 
 def never_ready(objects: list[Object]) -> None:
-    """Pods that wait for GPUs: no current hashes yet, and an update that does not end."""
+    """Pods that wait for GPUs since the set was made: no current hashes yet."""
     for clique in of_kind(objects, "PodClique"):
         clique["status"]["readyReplicas"] = 0
         clique["status"].pop("currentPodTemplateHash")
         clique["status"].pop("currentPodCliqueSetGenerationHash")
     for pod in of_kind(objects, "Pod"):
         pod["status"] = {"phase": "Pending"}
-    _open(of_kind(objects, "PodCliqueSet"))
 
 
 def failed_pods(objects: list[Object]) -> None:

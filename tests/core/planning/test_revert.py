@@ -6,7 +6,7 @@ import pytest
 
 from migrator.errors import UsageError
 from migrator.planning.model import TreeState
-from tests.support.builders import LABEL, World, warnings
+from tests.support.builders import DELETION, LABEL, LATER, World, warnings
 
 
 @pytest.mark.parametrize("recorded", [True, False])
@@ -45,12 +45,18 @@ def test_a_revert_leaves_what_was_the_targets_before() -> None:
 
 
 def test_a_revert_leaves_values_of_neither_scheme_and_says_so() -> None:
-    """Stray values and leftovers stay, each with a warning of its own code; nothing refuses a revert."""
+    """Stray values and leftovers stay, each with a warning; nothing refuses a revert."""
     world = World().grow(on_delete=True, scheme="legacy-1.35").put("Pod", "web-0-front-0", LABEL)
     world.put("PodClique", "web-0-front", LABEL)
     (back,) = world.revert("legacy-1.34").trees
-    assert warnings(back.findings) == [("GM-112", "web-0-front-0", LABEL), ("GM-109", "web-0-front", LABEL)]
+    assert warnings(back.findings) == [("GM-112", "web-0-front-0", LABEL), ("GM-112", "web-0-front", LABEL)]
     assert not {("web-0-front-0", LABEL), ("web-0-front", LABEL)} & {(c.ref.name, c.field) for c in back.changes}
+
+
+def test_a_revert_leaves_a_set_that_is_being_deleted_alone() -> None:
+    """Its pods go whatever its hashes are."""
+    world = World().grow(scheme="legacy-1.35").put("PodCliqueSet", "web", DELETION, LATER)
+    assert world.revert("legacy-1.34").trees == ()
 
 
 def test_a_revert_translates_an_older_template_by_the_record() -> None:

@@ -96,7 +96,7 @@ def test_the_page_loads_nothing_and_runs_nothing() -> None:
 def test_hostile_names_are_only_text() -> None:
     """Whatever a dump calls objects and cliques, and whatever a guard quotes, no element or attribute comes of it."""
     ref = Ref("Pod", HOSTILE, HOSTILE)
-    told = Finding("GM-113", Severity.WARNING, ref, "/x", f"{ref} is {HOSTILE}; do {HOSTILE}")
+    told = Finding("GM-112", Severity.WARNING, ref, "/x", f"{ref} is {HOSTILE}; do {HOSTILE}")
     refuses = Finding("GM-101", Severity.REFUSAL, None, None, HOSTILE)
     evil = plan(
         tree_plan("x", TreeState.REFUSED, tree=tree(HOSTILE, namespace=HOSTILE), findings=(told, refuses)),
@@ -141,10 +141,10 @@ def test_the_numbers_are_those_of_the_json() -> None:
 def test_everything_that_refuses_is_told_with_its_reason_and_what_to_do() -> None:
     """Each code has its title, its objects and its remedy; a refused set is named among all sets with its codes."""
     text = Page(render(bad_night())).text
-    assert "GM-102 A rolling update of the set is in flight" in text
-    assert "PodCliqueSet evaluation/reranker-03: status.updateProgress has no updateEndedAt" in text
-    assert "let the running operator finish (or run with --wait-for-idle)" in text
-    assert "evaluation/reranker-03 refused by GM-102, GM-107, GM-111" in text
+    assert "GM-102 An update of the set is in flight" in text
+    assert "an update has not ended, and something old is left to replace" in text
+    assert "let the running operator finish, or run with --wait 10m" in text
+    assert "evaluation/reranker-03 refused by GM-101, GM-102" in text
     assert f"PodClique inference/{LONG}-0-leader" in text
 
 
@@ -179,14 +179,14 @@ def test_a_plan_without_anything_at_stake_has_no_bars() -> None:
 def test_many_objects_of_one_warning_are_a_few_names_and_a_number() -> None:
     """A page that people send around does not list four hundred pods."""
     text = Page(render(plan(tree_plan("demo", findings=many(400))))).text
-    assert "GM-113 Pods are being deleted (400x)" in text
+    assert "GM-112 Hashes of older templates are left alone (400x)" in text
     assert "Pod default/pod-003 and 396 more" in text
     assert "pod-004" not in text
 
 
 def test_the_two_bars_tell_what_the_migration_saves() -> None:
     """Without the migration everything at stake; with it nothing, or what is refused."""
-    refused = tree_plan("odd", TreeState.REFUSED, findings=many(1, "GM-106", Severity.REFUSAL))
+    refused = tree_plan("odd", TreeState.REFUSED, findings=many(1, "GM-101", Severity.REFUSAL))
     for odd, second in (
         (tree_plan("odd"), "With it: 0 pods, 0 GPUs recreated"),
         (refused, "which leaves out refused sets: 2 pods, 16 GPUs recreated"),
@@ -235,7 +235,7 @@ def test_costs_are_counted_and_their_assumptions_stated() -> None:
     """GPU-hours for a reload of ten minutes, the pause for the patches of what can be migrated."""
     made = plan(
         tree_plan("fine", blast=BlastRadius(3, 24, 2)),
-        tree_plan("odd", TreeState.REFUSED, findings=many(1, "GM-106", Severity.REFUSAL)),
+        tree_plan("odd", TreeState.REFUSED, findings=many(1, "GM-101", Severity.REFUSAL)),
     )
     text = Page(render(made)).text
     assert "pods recreated 5 2" in text
@@ -263,7 +263,7 @@ def test_totals_by_namespace_and_by_label_add_up() -> None:
 def test_beyond_fifty_sets_the_rest_is_folded_away() -> None:
     """What is refused, then what has most GPUs, stays in sight; the rest is one click away, and all of it is there."""
     fine = [tree_plan(f"s{number:02}", blast=BlastRadius(1, number)) for number in range(60)]
-    odd = tree_plan("odd", TreeState.REFUSED, findings=many(1, "GM-106", Severity.REFUSAL))
+    odd = tree_plan("odd", TreeState.REFUSED, findings=many(1, "GM-101", Severity.REFUSAL))
     html = render(plan(*fine, odd))
     seen, _, folded = html.partition('<details class="more">')
     assert "11 more sets" in folded

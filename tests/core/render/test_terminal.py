@@ -203,7 +203,7 @@ def test_no_file_can_make_a_terminal_obey() -> None:
     assert "a\\x1b[2J" in text
 
 
-def many(number: int, code: str = "GM-113", severity: Severity = Severity.WARNING) -> tuple[Finding, ...]:
+def many(number: int, code: str = "GM-112", severity: Severity = Severity.WARNING) -> tuple[Finding, ...]:
     """The same finding of that many pods."""
     field, what = "/metadata/deletionTimestamp", "is being deleted; it is left alone"
     refs = (Ref("Pod", "default", f"pod-{index:03}") for index in range(number))
@@ -215,7 +215,7 @@ def test_findings_of_one_code_are_one_line_with_a_count_and_a_few_names() -> Non
     made = plan(tree_plan("demo", findings=many(400)))
     (line,) = (line for line in plan_text(made).splitlines() if line.startswith("warning: "))
     assert line == (
-        "warning: GM-113 /metadata/deletionTimestamp: Pod default/pod-000 is being deleted; it is left alone "
+        "warning: GM-112 /metadata/deletionTimestamp: Pod default/pod-000 is being deleted; it is left alone "
         "(399 more like it: Pod default/pod-001, default/pod-002, default/pod-003 and 396 more)"
     )
 
@@ -224,7 +224,7 @@ def test_different_statements_of_one_code_keep_their_own_words_and_the_remedy_is
     """Values differ from object to object: the first few are shown each in its words, what to do stands once."""
     refs = [Ref("PodClique", "default", f"c-{index}") for index in range(6)]
     (group,) = grouped(
-        Finding("GM-109", Severity.REFUSAL, ref, "/metadata/labels/x", f"{ref} holds {ref.name}", "wait for it")
+        Finding("GM-101", Severity.REFUSAL, ref, "/metadata/labels/x", f"{ref} holds {ref.name}", "wait for it")
         for ref in refs
     )
     assert group.refuses

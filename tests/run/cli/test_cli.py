@@ -105,12 +105,12 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
         (["run", "--to", "v0.1.0-alpha.10-rc1"], "usage", "object names"),
         (["run", "--to", "legacy-1.35", "-f", "x.yaml"], "usage", "--write OUT"),
         (["run", "--to", "legacy-1.35", "--write", "x.yaml"], "usage", "-f DUMP"),
-        (["run", "--to", "legacy-1.35", "--allow", "GM-101"], "usage", "cannot be overridden"),
+        (["run", "--to", "legacy-1.35", "--allow", "GM-120"], "usage", "cannot be overridden"),
         (["plan", "-l", "a=b=c"], "usage", "not a valid label selector"),
         (["plan", "-o", "jsn"], "usage", "'jsn' is not one of 'table', 'json'"),
         (["run", "--to", "legacy-1.35", "--timeout", "99999h"], "usage", "'99999h' is longer than 24h."),
         (["run", "--to", "legacy-1.35", "--allow", "GM-2O1"], "usage", "Did you mean GM-201?"),
-        (["guards", "GM-1111"], "usage", "Did you mean GM-111?"),
+        (["guards", "GM-1011"], "usage", "Did you mean GM-101?"),
         (["plan", "-f", "x.yaml", "--context", "prod"], "usage", "--context names a cluster"),
         (["run", "--to", "legacy-1.35", "-f", "x", "--dry-run=server"], "usage", "--dry-run=server sends patches to"),
         *(
@@ -125,7 +125,7 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
         (["hash", "-f", "x.yaml", "--scheme", "canonical"], "unknown-scheme", "`canonical` is for --to"),
         (["plan", "-f", "x.yaml", "--to", "legacy-1.35", "--group-by", "a"], "usage", "--group-by goes with -o html"),
         (["plan", "-f", "x.yaml", "-o", "html", "--group-by", "team"], "usage", "--group-by needs a target: give --to"),
-        (["run", "--to", "legacy-1.35", "--allow", "gm-109"], "usage", "Did you mean GM-109?"),
+        (["run", "--to", "legacy-1.35", "--allow", "gm-1011"], "usage", "Did you mean GM-101?"),
         (["plan", "-f", "-", "-f", "-"], "usage", "stdin can be read once"),
         (["verify", "--to", "legacy-1.35", "-f", "x", "--filename=y"], "usage", "-f is given more than once"),
         (["plan", "-f", "x.yaml", "--detailed-exitcode"], "usage", "needs a target: give --to"),  # of which?

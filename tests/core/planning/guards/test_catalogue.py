@@ -8,7 +8,8 @@ import pytest
 
 from migrator.planning import guards
 from migrator.planning.advisories import HAZARDS
-from migrator.planning.guards.base import warn
+from migrator.planning.guards import report
+from migrator.planning.model import Severity
 from tests.support.paths import ROOT
 
 
@@ -21,22 +22,29 @@ def sections() -> dict[str, str]:
 
 
 def test_every_code_has_an_anchor_of_its_own() -> None:
-    """Each guard and each hazard is explained once, and nothing else is."""
+    """Each guard and each known issue is explained once, and nothing else is."""
     assert set(sections()) == set(guards.CATALOGUE) | set(HAZARDS)
 
 
+def test_every_guard_has_a_name_of_its_own() -> None:
+    """``--allow`` takes it."""
+    names = {guard.name for guard in guards.CATALOGUE.values()}
+    assert len(names) == len(guards.CATALOGUE) == 22
+    assert all(re.fullmatch("[a-z]+(-[a-z]+)*", name) for name in names)
+
+
 @pytest.mark.parametrize("code", guards.CATALOGUE)
-def test_the_catalogue_says_why_and_what_may_be_overridden(code: str) -> None:
-    """Each section says how to see it, what to do, why it refuses, and whether --allow accepts the code, truthfully."""
+def test_the_page_says_what_it_means_what_to_do_and_how_to_see_it(code: str) -> None:
+    """In this order, with the guard's name and title, and --allow where it is accepted."""
     text, guard = sections()[code], guards.CATALOGUE[code]
-    assert "**Judged:**" in text
-    assert "kubectl" in text
-    assert ("**Override:** `--allow" in text) is guard.overridable
-    assert ("**Override:** no" in text) is not guard.overridable
-    assert guard.title in text
+    verb = "Refuses" if guard.severity is Severity.REFUSAL else "Warns"
+    assert text.startswith(f"\n**{guard.title}** (`{guard.name}`). {verb}")
+    assert text.index("**Do:**") < text.index("**See it:**")
+    assert "kubectl" in text or "grove-migrator" in text
+    assert (f"`--allow {code}" in text) is guard.overridable
 
 
 def test_an_unknown_code_is_nobodys() -> None:
     """A finding cannot have a code that does not exist."""
     with pytest.raises(KeyError):
-        warn("GM-999", None, None, "")
+        report("GM-999", None, None, "")

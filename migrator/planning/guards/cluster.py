@@ -1,4 +1,4 @@
-"""Findings about the cluster as a whole: the selection, and what could not be read. Pure."""
+"""Findings about the cluster as a whole: the selection, and what was not read or not checked."""
 
 from __future__ import annotations
 
@@ -8,24 +8,18 @@ from typing import Final
 from migrator.grove.model import Snapshot
 from migrator.grove.sweep import GROUPS
 from migrator.grove.trees import DUMP_COMMAND
-from migrator.planning.guards.base import judge, warn
+from migrator.planning.guards.base import report
 from migrator.planning.model import Finding, NotChecked, TreePlan, TreeState
 from migrator.planning.options import PlanOptions
 
 _RUNNING: Final = "whether an operator is running"
-_AUTHORIZER: Final = "whether the authorizer webhook refuses label changes"
+_AUTHORIZER: Final = "whether the authorizer webhook rejects label changes"
 _RECORD: Final = "whether an earlier run left a record, which decides about half-written sets"
+_OTHERS: Final = "whether other sets need this migration too"
 
 
 def cluster_findings(snapshot: Snapshot, plans: Sequence[TreePlan], options: PlanOptions) -> Iterator[Finding]:
-    """Orphans, sets outside the selection, and kinds, namespaces and checks that were left out."""
-
-    def forbids(code: str) -> bool:
-        return not options.describes and code not in options.allow
-
-    for orphan in snapshot.orphans:
-        message = f"{orphan.ref} is Grove's, but {orphan.reason}; it is left alone"
-        yield warn("GM-124", orphan.ref, None, message)
+    """Sets outside the selection, and kinds that were left out."""
     pending = [p for p in plans if p.state in {TreeState.MIGRATE, TreeState.REFUSED}]
     others = [p for p in pending if not options.selection.matches(p.tree.pcs)]
     if others:
@@ -36,15 +30,14 @@ def cluster_findings(snapshot: Snapshot, plans: Sequence[TreePlan], options: Pla
             f"{some} this migration, for instance {others[0].tree.ref}: the operator serves the whole cluster and "
             "would recreate their pods"
         )
-        remedy = "give `run` neither -n nor -l, or --allow GM-201"
-        yield judge("GM-201", others[0].tree.ref, None, message, remedy, refuses=forbids("GM-201"))
+        yield report("GM-201", others[0].tree.ref, None, message, "give `run` neither -n nor -l", overridable=True)
     for kind in snapshot.unlisted if any(p.changes for p in plans) else ():
         message = f"{kind} may not be listed, so it was not searched for hashes of an operator"
-        remedy = f"grant list on the API groups {' and '.join(GROUPS)}, or --allow GM-137"
-        yield judge("GM-137", None, None, message, remedy, refuses=forbids("GM-137"))
+        remedy = f"grant list on the API groups {' and '.join(GROUPS)}"
+        yield report("GM-137", None, None, message, remedy, overridable=True)
     if snapshot.lacking:
         message = f"the dump has pods, but no {' and no '.join(snapshot.lacking)}: hashes in such objects are not seen"
-        yield warn("GM-138", None, None, message, f"dump again with `{DUMP_COMMAND}`")
+        yield report("GM-138", None, None, message, f"dump again with `{DUMP_COMMAND}`")
 
 
 def not_checked(snapshot: Snapshot) -> Iterator[NotChecked]:
@@ -55,7 +48,7 @@ def not_checked(snapshot: Snapshot) -> Iterator[NotChecked]:
         yield NotChecked("GM-202", f"{_AUTHORIZER} (this is a dump)")
         yield NotChecked("GM-205", f"{_RECORD} (this is a dump)")
     if snapshot.only is not None:
-        yield NotChecked("GM-201", f"sets outside namespace {snapshot.only} (you may not list them)")
+        yield NotChecked("GM-201", f"{_OTHERS} (you may list those of namespace {snapshot.only} only)")
 
 
 def operator_unseen(why: str) -> tuple[NotChecked, ...]:
