@@ -138,14 +138,21 @@ class Cluster(ABC):
         selector = ",".join(f"{key}={value}" for key, value in installation.LABELS.items())
         return self.client.list("v1", "Pod", installation.NAMESPACE, selector=selector)
 
+    def start_operator(self) -> None:
+        """Scale the operator to one replica."""
+        self._scale_operator(1)
+
     def stop_operator(self) -> None:
         """Scale the operator to zero and wait until its process has ended."""
-        deployment = self.client.get("apps/v1", "Deployment", installation.NAME, installation.NAMESPACE)
-        answer = self.client.patch(deployment, {"spec": {"replicas": 0}}, subresource="scale")
-        if answer.status != 200:
-            raise RuntimeError(f"the operator cannot be scaled: {answer.body}")
+        self._scale_operator(0)
         what = "operator pods are still there"
         eventually(lambda: not self.operator_pods(), what=what, seconds=self.start_seconds)
+
+    def _scale_operator(self, replicas: int) -> None:
+        deployment = self.client.get("apps/v1", "Deployment", installation.NAME, installation.NAMESPACE)
+        answer = self.client.patch(deployment, {"spec": {"replicas": replicas}}, subresource="scale")
+        if answer.status != 200:
+            raise RuntimeError(f"the operator cannot be scaled: {answer.body}")
 
     def wait_for_operator(self, build: Build) -> None:
         """Wait until a build answers at its webhooks, and has reconciled everything that was there before it."""

@@ -59,15 +59,16 @@ class Lab(Cluster):
 
     Three things differ from other clusters, so that everything stays on the loopback interface: the Service that the
     API server calls webhooks at is an alias of ``localhost``, the operator binds to 127.0.0.1, and its ports are free
-    ones.
+    ones. Without ``elects`` leader election is switched off.
     """
 
-    def __init__(self, directory: Path, *, authorizer: bool = False) -> None:
+    def __init__(self, directory: Path, *, authorizer: bool = False, elects: bool = True) -> None:
         super().__init__()
         options = Options(controller_manager=True, apiserver_args=_ARGUMENTS)
         self.control_plane = ControlPlane(directory / "controlplane", options)
         self._directory = directory
         self._authorizer = authorizer
+        self._elects = elects
         self._ports = _free_ports(3)
 
     def _begin(self, ends: ExitStack) -> None:
@@ -100,6 +101,7 @@ class Lab(Cluster):
             "config.server.webhooks.port": webhooks,
             "config.server.healthProbes.port": health,
             "config.server.metrics.port": metrics,
+            "config.leaderElection.enabled": str(self._elects).lower(),
             "config.authorizer.enabled": str(self._authorizer).lower(),
             "config.authorizer.exemptServiceAccountUserNames": f"{{{_EXEMPT}}}",
         }

@@ -80,14 +80,14 @@ CANONICAL_TO_LEGACY: Final = Pair(
     ),
 )
 
-#: An old and a newer upgrade, where one of each kind is enough.
-TWO: Final = (Pair(_ALPHA_3, _ALPHA_3_NEWER), Pair(_ALPHA_9, _ALPHA_11))
+#: The upgrades of Dynamo 1.3 to 1.4 and of Grove alone, where two are enough.
+TWO: Final = (Pair("v0.1.0-alpha.8", _ALPHA_12, may_stall=True), Pair(_ALPHA_9, _ALPHA_11))
 PAIRS: Final = (
     Pair(_ALPHA_3, _ALPHA_3_NEWER),
     Pair(_ALPHA_3, _ALPHA_3_NEWER, crds_first=True),
     Pair(_ALPHA_3_NEWER, _ALPHA_3),
     Pair(_ALPHA_3, _ALPHA_9),
-    Pair(_ALPHA_9, _ALPHA_11),
+    *TWO,
     Pair(_ALPHA_9, _ALPHA_11, crds_first=True),
     Pair(_ALPHA_11, _ALPHA_9),
     Pair(_ALPHA_9, _ALPHA_12),

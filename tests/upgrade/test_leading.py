@@ -10,6 +10,8 @@ from testbed import operator_installation as installation
 from tests.upgrade import photo, samples
 from tests.upgrade.builds import BUILDS, Build, need
 from tests.upgrade.lab import Lab
+from tests.upgrade.matrix import Pair, prepare
+from tests.upgrade.mid_run import in_mid_run
 
 pytestmark = pytest.mark.upgrade
 
@@ -39,6 +41,44 @@ def test_later_releases_hold_the_lease_and_give_it_back(build: Build, tmp_path: 
         assert _holder(lab)
         lab.stop_operator()
         assert not _holder(lab)
+
+
+@pytest.mark.xfail(strict=True, raises=AssertionError, reason="N17: it is looked for every 5 s, and acts after 2")
+def test_without_leader_election_an_operator_that_is_started_in_mid_run_is_stopped_at_once(tmp_path: Path) -> None:
+    """alpha.9 to alpha.11: it is scaled up among the writes; no pod is recreated, and the run ends with 0."""
+    source, target = Pair("v0.1.0-alpha.9", "v0.1.0-alpha.11").need()
+    with Lab(tmp_path / "lab", elects=False) as lab:
+        before = prepare(lab, source)
+        with lab.diary() as diary:
+            with in_mid_run(lab, before, target) as run:
+                lab.start_operator()
+            log = (lab.control_plane.directory / "mid-run.txt").read_text(encoding="utf-8")
+            assert (run.returncode, diary.deleted) == (0, []), log[-3000:]
+            assert "leader election" in log
+            lab.install(target)
+            after = lab.settle()
+        assert (diary.deleted, after.pods()) == ([], before.pods())
+
+
+@pytest.mark.xfail(strict=True, raises=AssertionError, reason="N18: the rerun blames the pod that it has given back")
+def test_without_leader_election_a_rerun_beside_the_next_operator_ends_well(tmp_path: Path) -> None:
+    """alpha.9 to alpha.11: a run was killed, somebody upgraded; the rerun ends with 0, and deletes no pod."""
+    source, target = Pair("v0.1.0-alpha.9", "v0.1.0-alpha.11").need()
+    with Lab(tmp_path / "lab", elects=False) as lab:
+        lab.install(source)
+        lab.create_set(samples.busybox())
+        before = lab.settle(lambda now: now.of(photo.SET))
+        with lab.diary() as diary:
+            with in_mid_run(lab, before, target, pods=len(before.pods())) as run:
+                run.kill()
+            lab.install(target)
+            # alpha.11 does not end an update that replaces nothing (Grove #671), so there is something left to write.
+            lab.settle(unrest=None, quiet=10)
+            rerun = lab.tool("run", *target.target, "--stop-operator")
+            assert rerun.code == 0, rerun.err[-3000:]
+            lab.install(target)
+            after = lab.settle()
+        assert (diary.deleted, after.pods()) == ([], before.pods())
 
 
 def _holder(lab: Lab) -> str:
