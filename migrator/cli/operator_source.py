@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 
 from migrator.cli import log
@@ -22,6 +18,8 @@ if TYPE_CHECKING:
 
 #: The name of a scheme whose layout was read from a binary, see :func:`migrator.hashing.layouts.name_of`.
 _READ_ELSEWHERE: Final = re.compile(r"(?:legacy|canonical)-x[0-9a-f]{12}")
+#: An image by tag or digest, or in a registry that is named.
+_IMAGE_REFERENCE: Final = re.compile(r"[\w.:/-]+(?::[\w][\w.-]*|@sha256:[0-9a-f]{64})|[\w-]+\.[\w.:-]+/[\w./-]+")
 #: The largest scheme.json; one is about 40 kB.
 _LARGEST_FILE: Final = 1 << 22
 
@@ -51,14 +49,7 @@ def choose_schemes(
     """
     digests: frozenset[str] = frozenset()
     if to_binary is not None:
-        found = _agreed("--to", target, to_binary)
-        target, digests = found.scheme.name, found.digests
-        named = (target_image or "").partition("@")[2]
-        if named and digests and named not in digests:
-            raise UsageError(
-                f"--target-image {target_image} names another image than --to-binary {to_binary}, which is "
-                f"{', '.join(sorted(digests))}: they are two different operators; leave one out"
-            )
+        target = _agreed("--to", target, to_binary).scheme.name
     if from_binary is not None:
         source = _agreed("--from", None if source == AUTO else source, from_binary).scheme.name
     known_names = {scheme.name for scheme in schemes.all_schemes()}
@@ -109,29 +100,51 @@ def known(path: str) -> OperatorScheme:
     return found
 
 
-def read(path: str, *, image: str | None = None) -> OperatorScheme:
-    """Read an operator, or the scheme.json that was made from one.
+def read(path: str) -> OperatorScheme:
+    """Read an operator's program file, or the scheme.json that was made from one.
 
     Raises ``InputError`` for an unreadable file, and ``Refused`` for an operator that is understood but cannot be
     migrated to; both name the path.
     """
-    from migrator.operators import images, schemefile
-
     try:
-        if Path(path).is_dir():
-            with _Directory(Path(path)) as files:
-                return images.read_files(files, TemporaryFile, image=image)
         with Path(path).open("rb") as file:
-            if file.seekable() and file.read(1) == b"{":
-                file.seek(0)
-                return schemefile.decode(file.read(_LARGEST_FILE))
-            if file.seekable():
-                return images.read_file(file, TemporaryFile, image=image)
+            return _read(file, path)
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}{_hint(error)}") from error
+        raise InputError(_unreadable(path, error)) from error
     except (InputError, Refused) as error:
         raise type(error)(f"{path}: {error}") from error
-    raise InputError(f"{path} is a pipe, which cannot be read twice: save it to a file and give that")
+
+
+def _read(file: BinaryIO, path: str) -> OperatorScheme:
+    from migrator.operators import binary, elf, schemefile
+
+    if not file.seekable():
+        raise InputError("this is a pipe, which cannot be read twice. Save it to a file and name that.")
+    head = file.read(len(elf.MAGIC))
+    file.seek(0)
+    if head[:1] == b"{":
+        return schemefile.decode(file.read(_LARGEST_FILE))
+    if head != elf.MAGIC:
+        raise InputError(f"this is not a program file. If it is an image archive: {_from_image('-', path)}")
+    return binary.read(file)
+
+
+def _unreadable(path: str, error: OSError) -> str:
+    if isinstance(error, IsADirectoryError):
+        return f"{path} is a directory. Name the program in it: {Path(path) / 'grove-operator'}"
+    if isinstance(error, FileNotFoundError) and _IMAGE_REFERENCE.fullmatch(path):
+        return (
+            f"{path} is not a file. If it is an image, save its program first: {_from_image(path)}\n"
+            f'or: docker cp "$(docker create {path})":/grove-operator .\n'
+            "or mount the image as a volume, as manifests/components/target-image does."
+        )
+    return f"{path} cannot be read: {error.strerror or error}{_hint(error)}"
+
+
+def _from_image(image: str, archive: str | None = None) -> str:
+    """The command that takes the program out of an image (its path is in Grove's ``operator/Dockerfile``)."""
+    read_from = f" < {archive}" if archive else ""
+    return f"crane export {image} -{read_from} | tar -xO grove-operator > grove-operator"
 
 
 def _hint(error: OSError) -> str:
@@ -144,25 +157,3 @@ def _hint(error: OSError) -> str:
         "; if the Job mounts an image volume there, the API server dropped it: image volumes need Kubernetes 1.35, or "
         "1.33 with the feature gate ImageVolume; give the Job a scheme.json in a ConfigMap instead"
     )
-
-
-class _Directory(ExitStack):
-    """The regular files of a directory, closed at exit; links are followed only inside the directory."""
-
-    def __init__(self, root: Path) -> None:
-        super().__init__()
-        self._root = root.resolve()
-
-    def paths(self) -> Iterator[str]:
-        """Every regular file that is not a link."""
-        for folder, _, names in os.walk(self._root):
-            for path in (Path(folder, name) for name in names):
-                if path.is_file() and not path.is_symlink():
-                    yield str(path.relative_to(self._root))
-
-    def open(self, path: str) -> BinaryIO | None:
-        """One of them; ``None`` if the path has no file."""
-        wanted = (self._root / path).resolve()
-        if not wanted.is_relative_to(self._root) or not wanted.is_file():
-            return None
-        return self.enter_context(wanted.open("rb"))

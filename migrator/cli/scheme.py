@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     "scheme",
     "Read the hash scheme from an operator's program file.",
     """
-    crane export "$IMAGE" - | tar -xO grove-operator > operator
-    grove-migrator scheme operator
-    grove-migrator scheme operator -o json > scheme.json
+    crane export "$IMAGE" - | tar -xO grove-operator > grove-operator
+    grove-migrator scheme grove-operator
+    grove-migrator scheme grove-operator -o json > scheme.json
     grove-migrator plan --to-binary scheme.json
     """,
 )
@@ -67,11 +67,6 @@ def _rows(found: OperatorScheme) -> Iterator[tuple[str, str]]:
         "keeps PodGangMaps": shown.pod_gang_maps,
     }
     yield "flags", ", ".join(name for name, is_set in flags.items() if is_set) or "none"
-    for platform in found.platforms:
-        yield "platform", f"{platform.name}, binary {platform.binary}"
-        if platform.manifest is not None:
-            yield "", f"manifest {platform.manifest}"
-    yield "image", found.image_digest or "not known: only OCI forms keep the digest that a registry gives"
     for name, text in found.labels.items():
         yield name.removeprefix("github.com/davecgh/"), text
     commit = found.labels.get("commit", "")

@@ -60,15 +60,11 @@ _NAMES_OF_GANGS: Final = ("/api/common.GeneratePodGangName", "/api/common.Genera
 _WAY_OUT: Final = "it may hash in a way that is not known here, so do not migrate to it"
 
 
-class NotAnOperatorError(InputError):
-    """A Go program without the functions that make a hash, so not a Grove operator."""
-
-
 def recognise(functions: Functions, types: GoTypes) -> Recognised:
     """The algorithm of an operator.
 
-    Raises ``Refused`` for an operator with ControllerRevisions, :class:`NotAnOperatorError` for another program, and
-    ``InputError`` for an operator that is not recognised.
+    Raises ``Refused`` for an operator with ControllerRevisions, and ``InputError`` for an operator that is not
+    recognised and for another program.
     """
     own = _own(functions)
     found = {plain_name(name) for name in functions.names(own + _UTILS) if name.startswith(own)}
@@ -113,9 +109,9 @@ def _own(functions: Functions) -> str:
             "that it finds: a migration is neither needed nor possible"
         )
     if not found:
-        raise NotAnOperatorError(
+        raise InputError(
             "it is a Go program but not a Grove operator: it has no function ComputeHash in "
-            "internal/utils/kubernetes; give the image of grove-operator, or a build that is not obfuscated"
+            "internal/utils/kubernetes; give the program grove-operator, or a build that is not obfuscated"
         )
     if len(found) > 1:
         raise InputError(f"it holds more than one Grove operator: {', '.join(sorted(found))}; give one of them")

@@ -1,24 +1,21 @@
-"""ELF files of 64-bit little-endian machines, by address: segments, and the pointers that the loader would relocate."""
+"""ELF files of 64-bit little-endian machines, by address. Only programs at fixed addresses, as Grove has them."""
 
 from __future__ import annotations
 
 import struct
-from array import array
-from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, Final
 
 from migrator.errors import InputError
 
-#: ELF machine number to Go's name of the architecture, and the relocation that adds the load address.
-_MACHINES: Final = {62: ("amd64", 8), 183: ("arm64", 1027)}
+#: ELF machine number to Go's name of the architecture.
+_MACHINES: Final = {62: "amd64", 183: "arm64"}
 _HEADER: Final = struct.Struct("<16sHHIQQQIHHHHHH")
 _SEGMENT: Final = struct.Struct("<IIQQQQQQ")
-_RELA_SIZE: Final = 24  # a place, the kind of relocation, and a number
-_LOAD, _DYNAMIC = 1, 2
+_FIXED_ADDRESSES, _LOAD = 2, 1
 _WRITABLE = 2
-_DT_RELA, _DT_RELASZ = 7, 8
+MAGIC: Final = b"\x7fELF"
 _CHUNK: Final = 1 << 22
 _LONGEST_VARINT: Final = 5  # of 32 bits
 
@@ -45,12 +42,14 @@ class Elf:
         self._file = file
         length = file.seek(0, 2)
         head = self._at(0, _HEADER.size)
-        ident, _, machine, _, _, table, _, _, _, entry_size, count, *_ = _HEADER.unpack(head)
-        if ident[:4] != b"\x7fELF":
-            raise InputError("it is not an ELF file; give the operator's Linux binary, or its image")
+        ident, kind, machine, _, _, table, _, _, _, entry_size, count, *_ = _HEADER.unpack(head)
+        if ident[:4] != MAGIC:
+            raise InputError("it is not a Linux program (ELF); give the operator's program file")
         if ident[4:6] != b"\x02\x01" or machine not in _MACHINES or entry_size != _SEGMENT.size:
             raise InputError(f"it is an ELF file for machine {machine}; only amd64 and arm64 operators can be read")
-        self.architecture, self._relative = _MACHINES[machine]
+        if kind != _FIXED_ADDRESSES:
+            raise InputError("it is position-independent (PIE); give the build that Grove's Makefile makes")
+        self.architecture = _MACHINES[machine]
         rows = list(_SEGMENT.iter_unpack(self._at(table, count * _SEGMENT.size)))
         self.segments = tuple(
             Segment(row[3], row[2], row[5], bool(row[1] & _WRITABLE)) for row in rows if row[0] == _LOAD
@@ -59,7 +58,6 @@ class Elf:
             missing = segment.offset + segment.size - length
             if missing > 0:
                 raise InputError(f"the file is cut off: {missing} bytes are missing at its end; copy it again")
-        self._places, self._pointers = self._relocated([row for row in rows if row[0] == _DYNAMIC])
 
     def holds(self, address: int, size: int) -> bool:
         """Whether one segment of the file holds a whole range of addresses."""
@@ -73,10 +71,7 @@ class Elf:
         return self._at(segment.offset + address - segment.address, size)
 
     def pointer(self, address: int) -> int:
-        """The pointer at an address, with the loader's relocation applied for the program's own load address."""
-        at = bisect_left(self._places, address)
-        if at < len(self._places) and self._places[at] == address:
-            return self._pointers[at]
+        """The pointer at an address."""
         return int.from_bytes(self.read(address, 8), "little")
 
     def string(self, address: int, longest: int) -> tuple[bytes, int]:
@@ -105,7 +100,6 @@ class Elf:
         for segment in self.segments:
             if segment.writable:
                 yield from self.find(needle, segment.address, segment.end, step=8)
-        yield from (place for place, pointer in zip(self._places, self._pointers, strict=True) if pointer == target)
 
     def _segment(self, address: int, size: int) -> Segment | None:
         return next((one for one in self.segments if one.address <= address and address + size <= one.end), None)
@@ -116,18 +110,6 @@ class Elf:
         if len(data) != size:
             raise InputError("the file is cut off; copy it again")
         return data
-
-    def _relocated(self, dynamic: list[tuple[int, ...]]) -> tuple[array[int], array[int]]:
-        """The places that the loader relocates, sorted, and their pointers; none in a program at fixed addresses.
-
-        Packed ones (``DT_RELR``) are not needed: they keep the value where the pointer stands.
-        """
-        entries = dict(struct.iter_unpack("<QQ", self._at(dynamic[0][2], dynamic[0][5] // 16 * 16))) if dynamic else {}
-        size = entries.get(_DT_RELASZ, 0)
-        words = array("Q", self.read(entries[_DT_RELA], size // _RELA_SIZE * _RELA_SIZE) if size else b"")
-        relative = (at for at in range(0, len(words), 3) if words[at + 1] & 0xFFFFFFFF == self._relative)
-        rows = sorted(relative, key=words.__getitem__)
-        return array("Q", (words[at] for at in rows)), array("Q", (words[at + 2] for at in rows))
 
 
 def occurrences(needle: bytes, data: bytes) -> Iterator[int]:

@@ -13,16 +13,8 @@ from migrator.hashing.layouts import Layout
 from migrator.hashing.schemes import CANONICAL, LEGACY, Scheme
 
 FORMAT: Final = 1
+_AGAIN: Final = "Make it again with `scheme PROGRAM -o json`."
 _FLAGS: Final = ("canonical", "acceptsLegacy", "hashInNames", "podGangMaps")
-
-
-@dataclass(frozen=True, slots=True)
-class Platform:
-    """One platform: its name, its manifest's digest if known, and the digest of the binary's bytes."""
-
-    name: str
-    manifest: str | None
-    binary: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,28 +30,17 @@ class Recognised:
 
 @dataclass(frozen=True, slots=True)
 class OperatorScheme:
-    """The scheme of an operator; ``image_digest`` is the one of a reference by digest.
-
-    ``labels`` and ``warnings`` are only for people: no decision reads them.
-    """
+    """The scheme of an operator. ``labels`` and ``warnings`` are only for people: no decision reads them."""
 
     recognised: Recognised
     layout: Layout
-    platforms: tuple[Platform, ...]
     labels: Mapping[str, str]
     warnings: tuple[str, ...] = ()
-    image_digest: str | None = None
 
     @property
     def scheme(self) -> Scheme:
         """The scheme by name; :func:`~migrator.hashing.layouts.adopt` makes its layout known."""
         return Scheme(self.recognised.algorithm, layouts.name_of(self.layout))
-
-    @property
-    def digests(self) -> frozenset[str]:
-        """Every digest by which a reference or a pod's imageID may name the image; empty if none is known."""
-        known = {self.image_digest, *(platform.manifest for platform in self.platforms)}
-        return frozenset(digest for digest in known if digest is not None)
 
 
 def encode(found: OperatorScheme) -> str:
@@ -73,11 +54,6 @@ def encode(found: OperatorScheme) -> str:
         "layout": {},
         "layoutDigest": layouts.digest(found.layout),
         "flags": dict(zip(_FLAGS, flags, strict=True)),
-        "imageDigest": found.image_digest,
-        "platforms": [
-            {"platform": one.name, "manifestDigest": one.manifest, "binaryDigest": one.binary}
-            for one in found.platforms
-        ],
         "recognisedBy": list(shown.by),
         "labels": dict(found.labels),
         "warnings": list(found.warnings),
@@ -92,12 +68,16 @@ def decode(text: bytes) -> OperatorScheme:
         document = json.loads(text)
         if document["formatVersion"] != FORMAT:
             number = document["formatVersion"]
-            raise InputError(f"this scheme.json has format {number}, and format {FORMAT} can be read; write it again")
+            raise InputError(f"this scheme.json has format {number}, and format {FORMAT} can be read. {_AGAIN}")
         return _decoded(document)
     except KeyError as error:
-        raise InputError(f"this is not a scheme.json that can be read: it lacks {error}; write it again") from error
+        raise InputError(
+            f"this is not a scheme.json that can be read: it lacks {error}; make it again with `scheme PROGRAM -o json`"
+        ) from error
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise InputError(f"this is not a scheme.json that can be read: {error}; write it again") from error
+        raise InputError(
+            f"this is not a scheme.json that can be read: {error}; make it again with `scheme PROGRAM -o json`"
+        ) from error
 
 
 def _decoded(document: Mapping[str, Any]) -> OperatorScheme:
@@ -113,22 +93,13 @@ def _decoded(document: Mapping[str, Any]) -> OperatorScheme:
     found = OperatorScheme(
         recognised=Recognised(algorithm, flags["acceptsLegacy"], flags["hashInNames"], flags["podGangMaps"], by),
         layout=layout,
-        platforms=tuple(
-            Platform(_text(one["platform"]), _optional(one["manifestDigest"]), _text(one["binaryDigest"]))
-            for one in document["platforms"]
-        ),
         labels={name: _text(text) for name, text in document["labels"].items()},
         warnings=tuple(map(_text, document["warnings"])),
-        image_digest=_optional(document["imageDigest"]),
     )
     # An older version of ours may have given its own name to a layout that is shipped by now.
     if document["scheme"] not in {found.scheme.name, f"{algorithm}-{layouts.digest_name(layout)}"}:
         raise ValueError(f"it names the scheme {document['scheme']}, but its layout is that of {found.scheme.name}")
     return found
-
-
-def _optional(value: object) -> str | None:
-    return None if value is None else _text(value)
 
 
 def _text(value: object) -> str:

@@ -25,12 +25,11 @@ class Program:
     go: str = LOCAL
     machine: str = "amd64"
     stripped: bool = True
-    pie: bool = False
     external: bool = False
     tags: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        parts = (self.minor, self.go, self.machine, "stripped" * self.stripped, "pie" * self.pie, *self.tags)
+        parts = (self.minor, self.go, self.machine, "stripped" * self.stripped, *self.tags)
         return "-".join(part for part in (*parts, "external" * self.external) if part)
 
 
@@ -53,7 +52,6 @@ def built(program: Program) -> Path:
     unfinished = directory / f"unfinished.{os.getpid()}"
     command = [go(), "build", "-trimpath", f"-modfile={_requirements(program, directory)}", "-o", str(unfinished)]
     command += [f"-tags={','.join(program.tags)}", "-buildvcs=false"]
-    command += ["-buildmode=pie"] * program.pie
     flags = [*(["-s", "-w"] if program.stripped else []), *(["-linkmode=external"] if program.external else [])]
     command += [f"-ldflags={' '.join(flags)}", "."]
     done = subprocess.run(command, env=variables, cwd=SOURCE, capture_output=True, text=True, check=False)

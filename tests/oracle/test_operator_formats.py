@@ -22,7 +22,7 @@ from tests.oracle.operator_build import NEWEST_GO, Program, built
 
 pytestmark = pytest.mark.differential
 
-PROGRAMS = [Program(), Program("1.33", NEWEST_GO, "arm64", pie=True, tags=("canonical",))]
+PROGRAMS = [Program(), Program("1.33", NEWEST_GO, "arm64", tags=("canonical",))]
 #: Bits flipped in each program: in what the layout is read from, and in everything else that is read.
 BITS, OTHER_BITS = 200, 100
 
@@ -202,7 +202,7 @@ def test_a_damaged_bit_is_refused_or_shows(program: Program) -> None:
     """Of 200 single bits flipped in what is read, none gives another algorithm or another layout that we ship.
 
     A letter of a name, or a pointer to a type of the same size, can give a layout that is not one of ours: no check of
-    the types themselves sees that. Images are held to their digest, and a bare file is warned about.
+    the types themselves sees that, so such a file is warned about.
     """
     clean = image(program)
     spans = [(address, 48) for address in clean.types] + [(row, 24) for row in clean.fields]

@@ -21,10 +21,9 @@ from migrator.cli import connect
 from tests.repo.pages import all_blocks, blocks, text_of
 from tests.support import operator_files
 from tests.support.memory_site import EXAMPLE, NEW, OLD, Site
-from tests.support.operator_files import OciLayout, binary, tar
 
 #: The files that the pages name, and the ConfigMap that the chart mounts.
-FILES = {"dump.yaml", "operator", "scheme.json"}
+FILES = {"dump.yaml", "grove-operator", "scheme.json"}
 CONFIG_MAP = "grove-operator-scheme"
 
 
@@ -44,11 +43,8 @@ class Typist(Site):
                 assert cli.invoke(words) == 0, line
             if into:
                 (self.directory / into).write_text(printed.getvalue(), encoding="utf-8")
-        elif line.startswith("crane pull --format=oci ") and line.endswith(" operator"):
-            image = OciLayout()
-            for name, data in image.index(image.image(tar({"grove-operator": binary()}))).items():
-                (self.directory / "operator" / name).parent.mkdir(parents=True, exist_ok=True)
-                (self.directory / "operator" / name).write_bytes(data)
+        elif line.startswith("crane export ") and line.endswith(" - | tar -xO grove-operator > grove-operator"):
+            (self.directory / "grove-operator").write_bytes(operator_files.PROGRAM)
         elif line == f"kubectl -n grove-system create configmap {CONFIG_MAP} --from-file=scheme.json":
             assert "legacy-1.35" in (self.directory / "scheme.json").read_text(encoding="utf-8")
         elif line.startswith("kubectl get ") and line.endswith("> dump.yaml"):
@@ -112,7 +108,7 @@ def test_back_before_the_new_operator_has_run(site: Typist) -> None:
 
 
 def test_a_release_that_is_not_in_the_table(site: Typist, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The image that was pulled is read, and every command takes it; a file made of it gives the same answer elsewhere.
+    """The program of an image is read, and every command takes it; a file made of it gives the same answer elsewhere.
 
     What the file of an operator says is a stand-in here; tests/oracle reads real ones.
     """

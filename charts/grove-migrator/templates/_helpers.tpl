@@ -51,7 +51,7 @@
 - --to={{ . }}
 {{- end }}
 {{- if .Values.targetBinary.image }}
-- --to-binary=/target
+- --to-binary=/target/grove-operator
 {{- else if .Values.targetBinary.configMap }}
 - --to-binary=/target/{{ .Values.targetBinary.key }}
 {{- end }}

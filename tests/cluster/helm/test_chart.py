@@ -190,7 +190,7 @@ def test_a_target_without_a_name_is_read_from_its_binary() -> None:
     volume = {"name": "target", "image": {"reference": "example.test/op:x", "pullPolicy": "IfNotPresent"}}
     mount = {"name": "target", "mountPath": "/target", "readOnly": True}
     assert (spec["volumes"], spec["containers"][0]["volumeMounts"]) == ([volume], [mount])
-    assert arguments(mounted)[:2] == ["run", "--to-binary=/target"]
+    assert arguments(mounted)[:2] == ["run", "--to-binary=/target/grove-operator"]
     mounted = job(template("helm4", OURS, "targetBinary.configMap=next"))
     assert mounted["spec"]["template"]["spec"]["volumes"] == [{"name": "target", "configMap": {"name": "next"}}]
     assert arguments(mounted)[:2] == ["run", "--to-binary=/target/scheme.json"]

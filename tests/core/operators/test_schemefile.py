@@ -12,8 +12,7 @@ from migrator.errors import InputError
 from migrator.hashing import layouts, schemes
 from migrator.hashing.layouts import Layout
 from migrator.operators import schemefile
-from migrator.operators.images import of_platforms
-from tests.support.operator_files import changed_layout, described, operator
+from tests.support.operator_files import changed_layout, described
 
 
 @pytest.mark.parametrize("layout", [None, changed_layout()], ids=["shipped", "new"])
@@ -34,17 +33,6 @@ def test_a_new_layout_is_named_by_its_digest() -> None:
     assert schemes.by_name(found.scheme.name) == found.scheme
     assert layouts.load(found.scheme.minor) == found.layout
     assert described().scheme.name == "legacy-1.35"
-
-
-def test_every_digest_of_an_image_counts() -> None:
-    """A reference may name the index or a platform's manifest."""
-    assert described().digests == {f"sha256:{64 * 'a'}", "sha256:amd64", "sha256:arm64"}
-
-
-def test_a_bare_file_with_a_new_layout_is_warned_about() -> None:
-    """Where nothing vouches for the bytes and the layout is new, the reader is asked to compare the digest."""
-    assert "compare its sha256" in of_platforms([operator(changed_layout())]).warnings[0]
-    assert not of_platforms([operator()]).warnings
 
 
 def test_a_file_that_is_nested_without_end_is_refused() -> None:
@@ -75,13 +63,10 @@ def _set(*path: str | int, value: Any) -> Callable[[dict[str, Any]], None]:
         (_set("algorithm", value="newest"), "its algorithm is newest"),
         (_set("flags", "new", value=True), "its flags are"),
         (_set("flags", "podGangMaps", value="no"), "its flags are"),
-        (_set("imageDigest", value=["sha256:0"]), "is not text"),
-        (_set("platforms", 0, "manifestDigest", value=5), "5 is not text"),
-        (_set("platforms", 0, "platform", value=None), "None is not text"),
         (_set("labels", value={"go": 1}), "1 is not text"),
         (_set("labels", value=[]), "not a scheme"),
         (_set("warnings", value=[{}]), "is not text"),
-        (lambda document: document.pop("platforms"), "platforms"),
+        (lambda document: document.pop("recognisedBy"), "recognisedBy"),
         (lambda document: document.clear(), "formatVersion"),
     ],
 )

@@ -14,10 +14,12 @@ from migrator.operators.elf import Elf
 BASE = 0x400000
 
 
-def elf(content: bytes, *, machine: int = 62, kind: bytes = b"\x02\x01", segment: int = 1, cut: int = 0) -> bytes:
+def elf(
+    content: bytes, *, machine: int = 62, kind: bytes = b"\x02\x01", type_: int = 2, segment: int = 1, cut: int = 0
+) -> bytes:
     """An ELF file with one writable segment, or something else in its place."""
     offset = 120
-    head = struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF" + kind, 2, machine, 1, BASE, 64, 0, 0, 64, 56, 1, 0, 0, 0)
+    head = struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF" + kind, type_, machine, 1, BASE, 64, 0, 0, 64, 56, 1, 0, 0, 0)
     row = struct.pack("<IIQQQQQQ", segment, 6, offset, BASE, BASE, len(content), len(content), 16)
     data = head + row + content
     return data[: len(data) - cut]
@@ -54,14 +56,14 @@ def test_build_information_is_read() -> None:
     ("data", "refusal"),
     [
         (b"\x7fELF", "cut off"),
-        (b"MZ" + bytes(200), "not an ELF file"),
+        (b"MZ" + bytes(200), "not a Linux program"),
         (elf(b"", kind=b"\x01\x01"), "only amd64 and arm64"),
         (elf(b"", machine=243), "machine 243"),
         (elf(bytes(100), cut=30), "cut off: 30 bytes are missing"),
         (elf(bytes(100)), "no Go build information"),
         (elf(bytes(8) + b"UPX!" + bytes(100)), "packed with UPX: unpack it with .upx -d."),
         (elf(bytes(100), segment=0), "no Go build information"),
-        (elf(struct.pack("<QQ", 8, 24), segment=2), "cannot be understood"),
+        (elf(bytes(100), type_=3), "position-independent .PIE."),
         (elf(info("unknown")), "as garble does"),
         (elf(info("go1.23.4")), "built with 'go1.23.4'; only the formats of Go 1.24 to 1.27"),
         (elf(info("go1.28.0")), "built with 'go1.28.0'"),
