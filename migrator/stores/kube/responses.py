@@ -19,7 +19,6 @@ from migrator.errors import (
     AlreadyExists,
     ApiError,
     Conflict,
-    LeaseLost,
     MigratorError,
     NotAuthorised,
     NotFound,
@@ -29,9 +28,6 @@ from migrator.errors import (
 
 OK: Final = range(200, 300)
 SERVER_ERRORS: Final = range(500, 600)
-
-#: The policy that asks whose the Lease is: a denial by it means that the Lease is lost.
-FENCE_POLICY: Final = "grove-migrator-fence"
 
 _SHOWN_CAUSES: Final = 3
 _SHOWN_CHARACTERS: Final = 256
@@ -98,8 +94,6 @@ class Failure:
         """The error of a definite failure; ``what`` names the request in the message."""
         code, reason, text = self.code, str(self.status.get("reason") or ""), f"{what}: {self}"
         denied_by = self._failed_webhook or (self._denied_by if code not in SERVER_ERRORS else None)
-        if denied_by == FENCE_POLICY:
-            return LeaseLost(f"{text}: this run does not hold the Lease, or the API server does not know it yet")
         if denied_by:
             return Rejected(text, status=code, reason=reason, denied_by=denied_by)
         if code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):

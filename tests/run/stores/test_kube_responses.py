@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from urllib3 import HTTPHeaderDict
 
-from migrator.errors import AlreadyExists, ApiError, Conflict, LeaseLost, NotAuthorised, NotFound, Rejected, TestFailed
+from migrator.errors import AlreadyExists, ApiError, Conflict, NotAuthorised, NotFound, Rejected, TestFailed
 from migrator.stores.kube.responses import Failure
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -146,16 +146,6 @@ def test_causes_are_counted_beyond_three() -> None:
     """One line, however many there are."""
     body = {"reason": "Invalid", "details": {"causes": [{"field": f"spec.a{n}"} for n in range(5)]}}
     assert str(Failure(422, body)) == "HTTP 422 Invalid: spec.a0, spec.a1, spec.a2 (and 2 more)"
-
-
-@pytest.mark.parametrize("code", [403, 422])
-def test_a_denial_by_the_policy_of_the_fence_means_a_lost_lease(code: int) -> None:
-    """With its reason or, where the Lease is missing, with causes: never a refusal."""
-    message = (
-        "pods \"p\" is forbidden: ValidatingAdmissionPolicy 'grove-migrator-fence' with binding 'b' denied request"
-    )
-    body = {"message": message, "details": {"causes": [{"message": "no params found"}]}}
-    assert isinstance(Failure(code, body).error("patch Pod a/p", patching=True), LeaseLost)
 
 
 def test_a_denial_names_who_denied() -> None:

@@ -1,0 +1,58 @@
+"""A cluster that cannot be asked never looks like one that needs nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from migrator.cli import connect
+from tests.support.command_line import TO, Invoke
+from tests.support.fake_api import FakeApi, FakeTime, Hang, Step, closed_port, status, store_on
+
+COMMANDS = {
+    "plan": ("plan",),
+    "plan --to": ("plan", *TO),
+    "plan -n": ("plan", *TO, "-n", "search"),
+    "plan --detailed-exitcode": ("plan", *TO, "--detailed-exitcode"),
+    "run": ("run", *TO, "--stop-operator", "--yes"),
+    "run --dry-run": ("run", *TO, "--dry-run=client"),
+    "run --dry-run=server": ("run", *TO, "--stop-operator", "--dry-run=server"),
+    "run --revert": ("run", *TO, "--from", "v0.1.0-alpha.9", "--revert", "--yes"),
+    "verify": ("verify", *TO),
+    "verify --after-upgrade": ("verify", *TO, "--after-upgrade"),
+}
+TROUBLE: dict[str, tuple[Step | None, str]] = {
+    "refused": (None, "cannot reach the API server http://127.0.0.1:"),
+    "401": (status(401, "Unauthorized", reason="Unauthorized"), "the API server does not accept these credentials"),
+    "403": (status(403, 'User "x" cannot list', reason="Forbidden"), "this account lacks the permission"),
+    "404": (
+        status(404, "the server could not find the requested resource", reason="NotFound"),
+        "HTTP 404|is this the right cluster",
+    ),
+    "timeout": (Hang, "timed out"),
+}
+
+
+@pytest.fixture
+def trouble(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A cluster that answers nothing else, to every command; what an error says of it."""
+    step, said = TROUBLE[request.param]
+    with ExitStack() as stack:
+        url = closed_port() if step is None else stack.enter_context(FakeApi(step).running()).url
+
+        def store(_cluster: object, *, dry_run: Any, **_options: Any) -> object:
+            return store_on(url, time=FakeTime(), request_timeout=0.1, dry_run=dry_run)
+
+        monkeypatch.setattr(connect, "connect", store)
+        yield said
+
+
+@pytest.mark.parametrize("trouble", TROUBLE, indirect=True)
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+def test_no_command_ends_well_without_its_cluster(command: tuple[str, ...], trouble: str, invoke: Invoke) -> None:
+    """Whatever keeps it from reading, a command fails and names it: 0 would say that there is nothing to do."""
+    assert re.search(trouble, invoke(*command, code=(1, 2, 6)).failure["message"])
