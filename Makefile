@@ -82,7 +82,7 @@ format: $(VENV)/.dev ## let ruff format and fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(VENV)/.dev ## the figures of docs/performance.md
+bench: $(VENV)/.dev ## the figures of docs/how-it-works.md
 	$(BIN)/python -m benchmarks
 
 manifests: $(VENV)/.dev ## manifests/*.yaml from the chart, after a change of it; a test compares

@@ -1,183 +1,209 @@
-"""The run, beside a Go program that sends the very same patches to the same API server.
+"""The run, compared with a Go program that sends the very same patches to the same API server with client-go.
 
-API server and etcd have one core, the patching process has the other. The reference goes there and back once,
-uncounted, so that neither of the two is the first to write the objects. Then passes take turns: ours, the reference
-back, the reference there, the reference back. Where others use the machine too, the servers' CPU per patch and the
-client's tell more than the clock; the raw passes keep both.
+API server and etcd have one core, the process that is measured has the other. The reference goes there and back once,
+uncounted, because the first to write an object has more to do. Then passes take turns: ours, the reference back, the
+reference there, the reference back.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
-from itertools import islice
+from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from statistics import median
-from time import sleep
 from typing import Any, Final
 
-from benchmarks.cluster import Bench, Run, running
-from benchmarks.neighbour import percentile, reading
-from benchmarks.processes import Spent
-from benchmarks.rows import Row
-from benchmarks.shapes import SHAPES
+from benchmarks.processes import Row, Spent, spend
+from benchmarks.reference import PATCHER
+from benchmarks.shapes import LINE, SOURCE, TARGET, Object, scale_test
+from migrator.planning.model import TreePlan
+from migrator.planning.options import PlanOptions
+from migrator.planning.patches import RESOURCES, Batch, backward, forward
+from migrator.planning.planner import make_plan
+from migrator.resources import POD_CLIQUE_SETS
+from migrator.run.snapshot import take
+from migrator.stores.kube import store as kube_store
+from migrator.stores.kube.transport import Request
+from testbed.controlplane.client import Client
+from testbed.controlplane.crds import apply_crds
+from testbed.controlplane.server import ControlPlane
+from testbed.controlplane.trees import load
+from testbed.operator_installation import NAMESPACE, config_map, deployment, image
 
-Raw = dict[str, Any]
-
-CONCURRENCIES: Final = (4, 8, 16)
-_PROBE: Final = 300  # patches with which the best concurrency is found
-_IDLE_SECONDS: Final = 5.0
-_MANY: Final = 5_000  # pods; with so many a pass takes more than a minute
-_ROUNDS_OF_MANY: Final = 3
-_ROUNDS: Final = 5  # the same patches take the server 5 s or 9
-_PAIRS: Final = 3  # so often in a round lists and a run with nothing to do take turns
-_FEWEST: Final = 500  # pods; with fewer only the whole run has a goal
-_SMALL: Final = 1_000
-_FEW: Final = ("scale test", 100)
-
-
-def measure(pods: int) -> tuple[list[Row], list[Raw]]:
-    """The figures of a cluster with so many pods and of small ones of both shapes, and every pass as measured."""
-    rows: list[Row] = []
-    passes: list[Raw] = []
-    small = min(pods, _SMALL)
-    wanted = {(shape, small): None for shape in SHAPES} | {(next(iter(SHAPES)), pods): None, _FEW: None}
-    for shape, count in wanted:
-        with running() as bench:  # a server of its own: nothing that others left weighs on it
-            print(f"loading {count} pods as {shape}", flush=True)
-            bench.load(SHAPES[shape](count))
-            found = _Shape(bench, shape, count).measure()
-            rows += found.rows()
-            passes += found.passes
-    return rows, passes
+ROUNDS: Final = 3
+CONCURRENCY: Final = 16
+_OPERATOR: Final = deployment(image("v0.1.0-alpha.9"))
+_TIMEOUT: Final = 10.0
 
 
-class _Shape:
-    """One shape's passes, in turns."""
-
-    def __init__(self, bench: Bench, name: str, pods: int) -> None:
-        self._bench = bench
-        self._name = name
-        self._rounds = _ROUNDS_OF_MANY if pods >= _MANY else _ROUNDS
-        self._pods = pods
-        self._there, self._back = bench.record()
-        self._patches = sum(1 for _ in self._there.open(encoding="utf-8"))
-        self._runs: list[Run] = []
-        self._references: list[Spent] = []
-        self._idle: list[tuple[Run, Spent]] = []
-        self._reads: dict[str, list[float]] = {}
-        self.passes: list[Raw] = []
-
-    def measure(self) -> _Shape:
-        """Every pass; the cluster is left migrated."""
-        best = self._best_concurrency()
-        # Whoever is the first to write an object has more to do: its manager is new there.
-        self._note("reference, first there", self._bench.replay(self._there, best), concurrency=best)
-        self._note("reference, first back", self._bench.replay(self._back, best), concurrency=best)
-        with self._beside("nobody"):
-            sleep(_IDLE_SECONDS)
-        for _ in range(self._rounds):
-            self._bench.forget()
-            with self._beside("run"):
-                run = self._bench.migrate()
-            self._runs.append(run)
-            parts = {"stages": dict(run.stages), "downtime": run.downtime, "absence": dict(run.absence)}
-            self._note("run", run.spent, **parts, patches=run.patches)
-            self._note("reference, back", self._bench.replay(self._back, best), concurrency=best)
-            with self._beside("reference"):
-                there = self._bench.replay(self._there, best)
-            self._references.append(there)
-            self._note("reference", there, concurrency=best)
-            self._note("lists, not counted: the server still has to do with the patches", self._bench.lists())
-            for _ in range(_PAIRS):
-                lists = self._bench.lists()
-                self._note("lists", lists)
-                nothing = self._bench.migrate()
-                self._note("nothing to do", nothing.spent, stages=dict(nothing.stages))
-                self._idle.append((nothing, lists))
-            if len(self._runs) < self._rounds:
-                self._note("reference, back", self._bench.replay(self._back, best), concurrency=best)
-        for name, seconds in self._reads.items():
-            shares = {f"p{share:g}": percentile(seconds, share / 100) for share in (50, 90, 99)}
-            self.passes.append({"shape": self._name, "pass": f"reads beside {name}", **shares})
-        return self
-
-    def rows(self) -> list[Row]:
-        """What the passes say."""
-        at, large = f"{self._name}, {self._pods:,} pods", self._pods >= _FEWEST
-        runs, references = [run.spent for run in self._runs], self._references
-        executed = median(run.stages["execute"] for run in self._runs)
-        reference = median(spent.seconds for spent in references)
-        # For a small cluster the start of the process counts: half more than the reference and a second.
-        least = "<= 1.15" if large else f"<= {1.5 + 1 / reference:.2f}"
-        preflight = median(run.stages["preflight"] for run, _ in self._idle)
-        lists = median(spent.seconds for _, spent in self._idle)
-        p99 = {name: percentile(seconds, 0.99) * 1000 for name, seconds in self._reads.items()}
-
-        def row(figure: str, ours: float, theirs: float | None, unit: str, goal: str = "") -> Row:
-            return Row(f"{at}: {figure}", ours, theirs, unit, goal if large else "")
-
-        def of_a_patch(seconds: Iterable[float]) -> float:
-            return median(seconds) / self._patches * 1000
-
-        cpu = of_a_patch(spent.cpu for spent in runs)
-        their_cpu = of_a_patch(spent.cpu for spent in references)
-        servers = of_a_patch(spent.server_cpu for spent in runs)
-        their_servers = of_a_patch(spent.server_cpu for spent in references)
-        whole = median(spent.seconds for spent in runs)
-        away = median(run.downtime for run in self._runs)
-        memory = max(spent.peak_kib for spent in runs) / 1024
-        return [
-            row("patching", self._patches / executed, self._patches / reference, "patches/s", ">= 0.95"),
-            Row(f"{at}: the whole run, beside the reference's patching", whole, reference, "s", least),
-            row("operator away, beside the reference's patching", away, reference, "s", "<= 1.02"),
-            *(
-                row(f"operator away: {stage}", median(run.absence.get(stage, 0.0) for run in self._runs), None, "s")
-                for stage in self._runs[0].absence
-            ),
-            row("nothing to do, beside the lists alone", preflight, lists, "s", "<= 1.1"),
-            row("CPU of the client for a patch, the whole run included", cpu, their_cpu, "ms", "<= 1"),
-            row("CPU of the client for a patch", cpu, None, "ms", "<= 0.5"),
-            row("CPU of API server and etcd for a patch, the whole run included", servers, their_servers, "ms"),
-            row("peak memory of the run", memory, None, "MiB", "<= 100"),
-            *(
-                row(f"a GET of another client beside the run, p99; beside {other}", p99["run"], p99[name], "ms")
-                for name, other in (("nobody", "nobody"), ("reference", "the reference"))
-            ),
-        ]
-
-    def _best_concurrency(self) -> int:
-        """The concurrency at which the reference is fastest, on the first patches; they are taken back."""
-        there, back = _heads(self._there, self._back)
-        seconds: dict[int, float] = {}
-        for concurrency in CONCURRENCIES:
-            spent = self._bench.replay(there, concurrency)
-            seconds[concurrency] = spent.seconds
-            self._note("reference, a part of it", spent, concurrency=concurrency)
-            self._bench.replay(back, concurrency)
-        return min(seconds, key=seconds.__getitem__)
-
-    @contextmanager
-    def _beside(self, what: str) -> Iterator[None]:
-        with reading(self._bench.client) as seconds:
-            yield
-        self._reads.setdefault(what, []).extend(seconds)
-
-    def _note(self, what: str, spent: Spent, **more: object) -> None:
-        print(f"  {what}: {spent.seconds:.1f} s", flush=True)
-        self.passes.append({"shape": self._name, "pods": self._pods, "pass": what, **asdict(spent), **more})
+def measure(pods: int) -> list[Row]:
+    """The figures of a cluster with so many pods."""
+    with running() as bench:
+        bench.load(scale_test(pods))
+        there, back = bench.record()
+        bench.replay(there, CONCURRENCY)
+        bench.replay(back, CONCURRENCY)
+        rounds = []
+        for _ in range(ROUNDS):
+            bench.forget()
+            run = bench.migrate()
+            bench.replay(back, CONCURRENCY)
+            rounds.append((run, bench.replay(there, CONCURRENCY)))
+            bench.replay(back, CONCURRENCY)
+    patches = rounds[0][0].patches
+    seconds = median(spent.seconds for _, spent in rounds)
+    at, memory = f"{pods:,} pods", max(run.spent.peak_kib for run, _ in rounds) / 1024
+    rate = median(run.rate for run, _ in rounds)
+    return [
+        Row(f"{at}: patching", rate, patches / seconds, "patches/s", ">= 0.95"),
+        Row(f"{at}: the whole run", median(run.spent.seconds for run, _ in rounds), seconds, "s", "<= 1.2"),
+        Row(f"{at}: the operator's absence", median(run.absence for run, _ in rounds), seconds, "s", "<= 1.1"),
+        Row(f"{at}: memory", memory, None, "MiB", "<= 150"),
+        Row(f"{at}: CPU of a patch", median(run.spent.cpu for run, _ in rounds) / patches * 1000, None, "ms"),
+    ]
 
 
-def _heads(there: Path, back: Path) -> tuple[Path, Path]:
-    """The first patches of pods, and those that take the same back, which stand elsewhere in their file."""
-    with there.open(encoding="utf-8") as lines:
-        first = list(islice((line for line in lines if "/pods/" in line), _PROBE))
-    chosen = {json.loads(line)["path"] for line in first}
-    with back.open(encoding="utf-8") as lines:
-        undo = [line for line in lines if json.loads(line)["path"] in chosen]
-    parts = there.with_name("part-there.jsonl"), back.with_name("part-back.jsonl")
-    for part, some in zip(parts, (first, undo), strict=True):
-        part.write_text("".join(some), encoding="utf-8")
-    return parts
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run of ours: its events, as the log has them, and what it took."""
+
+    spent: Spent
+    events: Sequence[Mapping[str, Any]]
+
+    @property
+    def patches(self) -> int:
+        """How many patches were sent."""
+        return len(self._times("patched"))
+
+    @property
+    def rate(self) -> float:
+        """Patches a second, from the first answer to the last one."""
+        times = self._times("patched")
+        return (len(times) - 1) / (times[-1] - times[0]).total_seconds()
+
+    @property
+    def absence(self) -> float:
+        """Seconds from the operator's scale-down to the end of the run."""
+        [stopped] = self._times("operator_stopped")
+        return (datetime.fromisoformat(self.events[-1]["ts"]) - stopped).total_seconds()
+
+    def _times(self, name: str) -> list[datetime]:
+        return [datetime.fromisoformat(event["ts"]) for event in self.events if event["event"] == name]
+
+
+@dataclass(slots=True)
+class Bench:
+    """A running API server. On a machine with one core, that is the client's too."""
+
+    control_plane: ControlPlane
+    directory: Path
+    client_core: int
+    client: Client
+
+    def load(self, objects: Sequence[Object]) -> None:
+        """Put objects on the server."""
+        load(self.client, objects)
+
+    def forget(self) -> None:
+        """Remove what runs have recorded, and start the operator again, as before the first of them."""
+        for item in self.client.list("v1", "ConfigMap", NAMESPACE):
+            if item["metadata"]["name"].startswith("grove-migrator"):
+                self.client.delete(item)
+        self.client.delete(_OPERATOR)
+        self.client.create(_OPERATOR)
+
+    def migrate(self) -> Run:
+        """Run the migration as a user would, as a process of its own."""
+        log = self.directory / "log.jsonl"
+        command = [sys.executable, "-m", "migrator", "run", "--to", TARGET, "--stop-operator"]
+        cluster = ["--kubeconfig", str(self.control_plane.kubeconfig)]
+        with log.open("wb") as stderr:
+            spent = spend([*command, *cluster], core=self.client_core, stdout=subprocess.DEVNULL, stderr=stderr)
+        return Run(spent, [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()])
+
+    def replay(self, patches: Path, concurrency: int) -> Spent:
+        """Send recorded patches with the reference, its start not counted; raises RuntimeError if one fails."""
+        answer = self.directory / "answer.json"
+        flags = (f"-kubeconfig={self.control_plane.kubeconfig}", f"-file={patches}", f"-concurrency={concurrency}")
+        with answer.open("wb") as stdout:
+            spent = spend([str(PATCHER.binary()), *flags], core=self.client_core, stdout=stdout)
+        report = json.loads(answer.read_text(encoding="utf-8"))
+        if report["failed"]:
+            raise RuntimeError(f"{report['failed']} of {report['patches']} patches failed: {report['firstError']}")
+        return replace(spent, seconds=report["seconds"], cpu=report["cpuSeconds"])
+
+    def record(self) -> tuple[Path, Path]:
+        """The very patches that a run would send now, and those that take them back, as JSON Lines."""
+        store = kube_store.connect(kubeconfig=str(self.control_plane.kubeconfig))
+        plan = make_plan(take(store), PlanOptions(source=SOURCE, target=TARGET))
+        there, back = self.directory / "there.jsonl", self.directory / "back.jsonl"
+        record_patches(there, map(forward, plan.trees))
+        record_patches(back, (backward(_undone(tree)) for tree in plan.trees))
+        return there, back
+
+
+@contextmanager
+def running() -> Iterator[Bench]:
+    """An API server with Grove's CRDs and an operator's Deployment, for as long as the block lasts."""
+    cores = sorted(os.sched_getaffinity(0))
+    with tempfile.TemporaryDirectory(prefix="grove-migrator-bench-") as name:
+        directory = Path(name)
+        control_plane = ControlPlane(directory / "controlplane")
+        os.sched_setaffinity(0, {cores[0]})  # the server inherits it
+        try:
+            control_plane.start()
+        finally:
+            os.sched_setaffinity(0, set(cores))
+        try:
+            apply_crds(control_plane, LINE)
+            client = control_plane.client()
+            client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+            client.create(config_map())
+            client.create(_OPERATOR)
+            yield Bench(control_plane, directory, cores[-1], client)
+        finally:
+            control_plane.stop()
+
+
+class _Notebook:
+    """A transport that writes down what it is given to send."""
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+
+    def send(self, request: Request) -> bytes:
+        """Note a request, and answer it with nothing."""
+        self.requests.append(request)
+        return b"{}"
+
+
+def record_patches(path: Path, batches: Iterable[Batch]) -> None:
+    """Write down the patches of batches as the store would send them, for the reference."""
+    notebook = _Notebook()
+    store = kube_store.KubeStore(notebook)  # type: ignore[arg-type]
+    for batch in batches:
+        for patch in batch.patches:
+            resource = RESOURCES[patch.ref.kind]
+            ops = patch.ops(batch.pcs if resource == POD_CLIQUE_SETS else None)
+            store.patch(resource, patch.ref.namespace, patch.ref.name, ops, subresource=patch.subresource)
+    with path.open("w", encoding="utf-8") as file:
+        for request in notebook.requests:
+            line = {
+                "path": request.url(_TIMEOUT),
+                "accept": request.accept,
+                "contentType": request.content_type,
+                "body": request.body.decode(),
+            }
+            file.write(json.dumps(line) + "\n")
+
+
+def _undone(plan: TreePlan) -> TreePlan:
+    """The plan that takes another one back."""
+    return replace(plan, changes=tuple(replace(change, old=change.new, new=change.old) for change in plan.changes))
