@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from migrator.cli import log
 from migrator.cli.options import command, complete_scheme, option, output
 from migrator.cli.output import as_json, write
-from migrator.errors import DecodeError
+from migrator.errors import DecodeError, InputError
 
 if TYPE_CHECKING:
     from migrator.hashing.podcliqueset import PodCliqueSetHashes
@@ -102,4 +102,4 @@ def _hashed(path: str, schemes: tuple[Scheme, ...], failures: list[str]) -> Iter
             failures.append(f"{file}: {what}: {reason}")
             log.write_failure(DecodeError.code, DecodeError.exit_code, failures[-1])
     if not found:
-        log.write_warning("no_pod_clique_set", f"{file} has no PodCliqueSet")
+        raise InputError(f"{file} has no PodCliqueSet")

@@ -23,7 +23,7 @@ import ijson
 from migrator import exact_json
 from migrator.errors import InputError
 from migrator.exact_json import JSONNumber, JSONObject
-from migrator.resources import POD_CLIQUE_SETS, pointer
+from migrator.resources import DEFAULT_NAMESPACE, POD_CLIQUE_SETS, pointer
 from migrator.stores.dump import yaml_text
 
 _GZIP: Final = b"\x1f\x8b"
@@ -86,7 +86,7 @@ class DumpFile:
         for value, place in self._placed(self._json_events if self._is_json else self._yaml):
             if value["kind"] == POD_CLIQUE_SETS.kind and (path := _inexact(value)):
                 metadata = value.get("metadata") or {}
-                which = f"{value['kind']} {metadata.get('namespace')}/{metadata.get('name')}"
+                which = f"{value['kind']} {metadata.get('namespace') or DEFAULT_NAMESPACE}/{metadata.get('name')}"
                 raise InputError(
                     f"{self._place(place)}: {which}: {path} is a number that is not a plain integer; dump again with "
                     "kubectl, or write it as a string"
@@ -96,11 +96,6 @@ class DumpFile:
     def documents(self) -> Iterator[JSONObject]:
         """Every object of a file, Lists opened, with numbers as they are spelt; raises ``InputError``."""
         return (value for value, _ in self._placed(self._json if self._is_json else self._yaml, whole=False))
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether it holds nothing but white space."""
-        return not self._first
 
     @property
     def _first(self) -> bytes:
@@ -159,6 +154,8 @@ class DumpFile:
             yield from ((value, (number,)) for number, value in enumerate(values, 1) if value is not None)
 
     def _placed(self, read: Callable[[], Iterator[_Placed]], *, whole: bool = True) -> Iterator[_Placed]:
+        if not self._first:
+            raise InputError(f"{self.name}: is empty: dump again, and see what kubectl printed on stderr")
         try:
             for value, place in read():
                 yield from self._opened(value, place, whole=whole)

@@ -116,8 +116,6 @@ class DumpStore:
                     of = f"{other.current['kind']} {'/'.join(_key(file.name, other.current))}"
                     message = f"{resource.kind} {namespace}/{name} has the uid {uid} of {of}; no two objects share one"
                     raise InputError(f"{file.name}: {message}: dump again")
-            if file.is_empty:
-                raise InputError(f"{file.name}: is empty: dump again, and see what kubectl printed on stderr")
         return cls(files, entries, found, dry_run)
 
     def in_dry_run(self, mode: DryRun) -> DumpStore:

@@ -37,13 +37,12 @@ def holding(name: str, pod_spec: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-def test_a_file_without_a_set_is_noticed(tmp_path: Path, invoke: Invoke) -> None:
-    """A pipe of a kubectl that failed is empty: no hash is printed, and stderr names the file."""
+@pytest.mark.parametrize("text", ["", '{"apiVersion": "v1", "kind": "List", "items": []}'])
+def test_a_file_without_a_set_is_an_error(tmp_path: Path, invoke: Invoke, text: str) -> None:
+    """What a kubectl that failed prints is no success: exit 2, and stderr names the file."""
     path = tmp_path / "empty"
-    path.touch()
-    printed = invoke("hash", "-f", path)
-    assert (printed.out, printed.last["event"]) == ("", "no_pod_clique_set")
-    assert str(path) in printed.message
+    path.write_text(text)
+    assert str(path) in invoke("hash", "-f", path, code=2).failure["message"]
 
 
 def write(path: Path, *documents: dict[str, Any]) -> Path:

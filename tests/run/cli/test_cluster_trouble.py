@@ -45,7 +45,8 @@ def trouble(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         url = closed_port() if step is None else stack.enter_context(FakeApi(step).running()).url
 
         def store(_cluster: object, *, dry_run: Any, **_options: Any) -> object:
-            return store_on(url, time=FakeTime(), request_timeout=0.1, dry_run=dry_run)
+            seconds = 0.2 if step is Hang else 15.0
+            return store_on(url, time=FakeTime(), request_timeout=seconds, dry_run=dry_run)
 
         monkeypatch.setattr(connect, "connect", store)
         yield said

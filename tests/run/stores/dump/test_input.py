@@ -134,6 +134,12 @@ def test_a_gzipped_file_that_grows_without_end_is_refused(tmp_path: Path) -> Non
         DumpStore.read(dump(tmp_path, space * 8))
 
 
+def test_an_empty_file_is_refused_by_every_reader(tmp_path: Path) -> None:
+    """After a kubectl that failed, `hash -f -` does not end well."""
+    with pytest.raises(InputError, match="is empty"):
+        list(read_documents(dump(tmp_path, "")))
+
+
 def test_documents_before_a_bad_place_are_given(tmp_path: Path) -> None:
     """``hash`` prints what it can: the reader fails where the text does, not before."""
     documents = read_documents(dump(tmp_path, json.dumps(PCS) + "\n{oops\n"))
