@@ -16,7 +16,7 @@ BUILD_PROGRAMS = @$(BIN)/python -m testbed.go_programs
 # Any Helm will do: make manifests HELM=helm. The files that are committed are by this one.
 HELM      ?= $(BIN)/python -m testbed.helm
 MANIFESTS ?= manifests
-TEMPLATE  := template grove-migrator charts/grove-migrator -n grove-system --set mode=manifest,target=v0.1.0-alpha.11
+TEMPLATE  := template grove-migrator charts/grove-migrator -n grove-system --kube-version 1.34 --set mode=manifest,target=v0.1.0-alpha.11
 RUN_PARTS := $(foreach part,serviceaccount policy rbac jobs,-s templates/$(part).yaml)
 PLANNERS  := planner.subjects=[{"kind":"Group","name":"grove-planners","apiGroup":"rbac.authorization.k8s.io"}]
 
@@ -86,6 +86,7 @@ bench: $(VENV)/.dev ## the figures of docs/how-it-works.md
 	$(BIN)/python -m benchmarks
 
 manifests: $(VENV)/.dev ## manifests/*.yaml from the chart, after a change of it; a test compares
+	cp migrator/hashing/releases.json migrator/hashing/unread.json charts/grove-migrator/
 	$(HELM) $(TEMPLATE) $(RUN_PARTS) > $(MANIFESTS)/job.yaml
 	$(HELM) $(TEMPLATE) $(RUN_PARTS) --set from=v0.1.0-alpha.11,target=v0.1.0-alpha.9 > $(MANIFESTS)/revert.yaml
 	$(HELM) $(TEMPLATE) -s templates/planner.yaml --set-json '$(PLANNERS)' > $(MANIFESTS)/planner.yaml

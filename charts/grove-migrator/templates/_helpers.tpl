@@ -32,10 +32,31 @@
 {{- if and $tag .Values.target (not $said) (ne (trimPrefix "v" .Values.target) (trimPrefix "v" $tag)) }}
 {{- fail (printf "target is %s, but this upgrade installs %s. Name what it installs; if that image is %s under another tag, repeat it in targetImage" .Values.target $installed .Values.target) }}
 {{- end }}
+{{- if not $binary }}
+{{- include "grove-migrator.known" (list . "target" (or .Values.target $tag)) }}
+{{- end }}
 {{- if .Values.target }}{{ .Values.target }}
 {{- else if and $tag (not $binary) }}{{ $tag }}
 {{- else if not $binary }}
 {{- fail "target is missing: the release that the next operator is, for instance v0.1.0-alpha.12-rc1" }}
+{{- end }}
+{{- end }}
+
+{{- /*
+Fails for a name that this version cannot know: releases.json and unread.json are those of the program. Schemes and
+releases of Dynamo are left to the program. Values: root, the name of the value, and the value.
+*/}}
+{{- define "grove-migrator.known" }}
+{{- $value := index . 1 }}
+{{- $name := last . }}
+{{- $files := (first .).Files }}
+{{- $read := list }}
+{{- range $files.Lines "releases.json" }}{{- with . }}{{- $read = append $read (get (fromJson .) "release") }}{{- end }}{{- end }}
+{{- $full := printf "v%s" (trimPrefix "v" $name) }}
+{{- if has $full ($files.Get "unread.json" | fromJsonArray) }}
+{{- fail (printf "%s: the hashes of %s are not known to grove-migrator %s: set targetBinary" $value $full (first .).Chart.AppVersion) }}
+{{- else if and $name (not (has $name $read)) (not (has $full $read)) (not (regexMatch "^(auto|canonical|(legacy|canonical)-[0-9]+[.][0-9]+(-preview)?|dynamo-.+)$" $name)) }}
+{{- fail (printf "%s: %s is not a release that grove-migrator %s knows: correct it, or set targetBinary" $value $name (first .).Chart.AppVersion) }}
 {{- end }}
 {{- end }}
 
@@ -44,6 +65,7 @@
 {{- if and (eq .Values.mode "revert") (not .Values.from) }}
 {{- fail "from is missing: mode revert needs the release that runs now" }}
 {{- end }}
+{{- include "grove-migrator.known" (list . "from" .Values.from) }}
 {{- with .Values.from }}
 - --from={{ . }}
 {{- end }}
@@ -73,27 +95,6 @@
 {{- end }}
 {{- end }}
 
-{{- define "grove-migrator.volumes" -}}
-{{- if .Values.targetBinary.image }}
-- name: target
-  image:
-    reference: {{ .Values.targetBinary.image }}
-    pullPolicy: IfNotPresent
-{{- else if .Values.targetBinary.configMap }}
-- name: target
-  configMap:
-    name: {{ .Values.targetBinary.configMap }}
-{{- end }}
-{{- end }}
-
-{{- define "grove-migrator.mounts" -}}
-{{- if or .Values.targetBinary.image .Values.targetBinary.configMap }}
-- name: target
-  mountPath: /target
-  readOnly: true
-{{- end }}
-{{- end }}
-
 {{- /*
 When the Job must be over, in seconds after its start. Helm waits helmTimeout for each hook. Then the pod may take its
 grace of 300 s to end, and Helm needs a while to see it: 60 s.
@@ -106,13 +107,19 @@ grace of 300 s to end, and Helm needs a while to see it: 60 s.
 {{- fail (printf "helmTimeout is %q: mode hook needs the --timeout that Helm is given, at least 20m" .Values.helmTimeout) }}
 {{- end }}
 {{- sub $seconds 360 }}
-{{- else }}6000{{ end }}
+{{- else }}8400{{ end }}
 {{- end }}
 
-{{- /* The --timeout of a run: ten minutes, or what the deadline leaves after ten minutes for restoring. */}}
+{{- /* How long a run waits for an update in flight: what helmTimeout leaves after 20 minutes, at most 10m. */}}
+{{- define "grove-migrator.wait" -}}
+{{- $left := sub (include "grove-migrator.deadline" . | int) 840 }}
+{{- if ge $left 600 }}10m{{ else if gt $left 0 }}{{ $left }}s{{ end }}
+{{- end }}
+
+{{- /* The --timeout of a run: ten minutes, or what the deadline leaves after --wait and ten minutes to revert. */}}
 {{- define "grove-migrator.timeout" -}}
-{{- $left := sub (include "grove-migrator.deadline" . | int) 600 }}
-{{- if ge $left 600 }}10m{{ else }}{{ $left }}s{{ end }}
+{{- $left := sub (include "grove-migrator.deadline" . | int) 1200 }}
+{{- if ge $left 600 }}10m{{ else }}{{ max $left 240 }}s{{ end }}
 {{- end }}
 
 {{- /*
@@ -151,20 +158,24 @@ Argo CD deletes what has HookSucceeded at the end of a sync that succeeded, so w
 {{- end }}
 {{- end }}
 
-{{- /* The annotations of a Job, from when it runs ("pre" or "post") and its weight. Its pods stay as evidence. */}}
+{{- /*
+The annotations of a Job, from when it runs ("pre" or "post"), its weight, and whether it goes when it has succeeded.
+Otherwise it stays as evidence.
+*/}}
 {{- define "grove-migrator.jobAnnotations" }}
 {{- $mode := (first .).Values.mode }}
 {{- $when := index . 1 }}
+{{- $weight := index . 2 }}
 {{- if eq $mode "argocd" }}
   annotations:
     argocd.argoproj.io/hook: {{ ternary "PreSync" "PostSync" (eq $when "pre") }}
-    argocd.argoproj.io/sync-wave: "{{ last . }}"
-    argocd.argoproj.io/hook-delete-policy: BeforeHookCreation
+    argocd.argoproj.io/sync-wave: "{{ $weight }}"
+    argocd.argoproj.io/hook-delete-policy: BeforeHookCreation{{ if last . }},HookSucceeded{{ end }}
 {{- else if ne $mode "manifest" }}
   annotations:
     helm.sh/hook: {{ ternary (printf "%s-upgrade,%s-rollback" $when $when) "post-install,post-upgrade" (eq $mode "hook") }}
-    helm.sh/hook-weight: "{{ last . }}"
-    helm.sh/hook-delete-policy: before-hook-creation
+    helm.sh/hook-weight: "{{ $weight }}"
+    helm.sh/hook-delete-policy: before-hook-creation{{ if last . }},hook-succeeded{{ end }}
     helm.sh/hook-output-log-policy: hook-failed
 {{- end }}
 {{- end }}

@@ -1,6 +1,6 @@
 {{- /*
-One Job. Values: root; command: run or verify; name; when: pre or post; weight of the hook; deadline and timeout in
-seconds or as a duration.
+One Job. Values: root; command: run or verify; name; when: pre or post; weight of the hook; deadline in seconds; wait and
+timeout as durations.
 */}}
 {{- define "grove-migrator.job" }}
 # The exit code of the run tells the state of the cluster: docs/upgrade.md.
@@ -9,7 +9,7 @@ kind: Job
 metadata:
   name: {{ .name }}
   namespace: {{ .root.Release.Namespace }}
-  {{- include "grove-migrator.jobAnnotations" (list .root .when .weight) }}
+  {{- include "grove-migrator.jobAnnotations" (list .root .when .weight false) }}
   labels:
     app.kubernetes.io/name: grove-migrator
 spec:
@@ -21,8 +21,8 @@ spec:
   {{- if eq .root.Values.mode "hook" }}
   # Helm's timeout, less the grace period (5m) and a minute for Helm to see the end.
   {{- else }}
-  # Each of 4 attempts may run for --timeout (10m), restore for 10m, and take the grace period (5m). A Job that is cut
-  # off earlier leaves the operator at zero replicas. Give Helm more: --timeout 105m.
+  # Each of 4 attempts may take --wait (10m), --timeout (10m), 10m to revert, and the grace period (5m). A Job that is
+  # cut off earlier leaves the operator at zero replicas. Give Helm more: --timeout 145m.
   {{- end }}
   activeDeadlineSeconds: {{ .deadline }}
   # No ttlSecondsAfterFinished: the Job and its pods stay as evidence, until the next upgrade or until you delete them.
@@ -34,19 +34,18 @@ spec:
         onPodConditions:
           - type: DisruptionTarget
             status: "True"
-      # Wrong flags (2), refused (3), failed and put back (5): a person must look, another attempt would end alike.
-      # A run that was asked to stop ends with 1 or 6, never with one of these.
+      # Wrong flags (2), refused or reverted (3): another attempt would end alike, so a person must look.
       - action: FailJob
         onExitCodes:
           containerName: grove-migrator
           operator: In
-          values: [2, 3, 5{{ if eq .command "verify" }}, 7{{ end }}]
-      # API server away (1), race lost (4), interrupted while writing (6): a rerun finishes it. So it does after 137.
+          values: [2, 3{{ if eq .command "verify" }}, 7{{ end }}]
+      # API server away (1), interrupted while writing (6): the next attempt finishes the run, after 137 too.
       - action: Count
         onExitCodes:
           containerName: grove-migrator
           operator: In
-          values: [1, 4, 6]
+          values: [1, 6]
   template:
     metadata:
       labels:
@@ -63,37 +62,10 @@ spec:
       automountServiceAccountToken: true
       enableServiceLinks: false
       restartPolicy: Never
-      {{- with .root.Values.imagePullSecrets }}
-      imagePullSecrets:
-        {{- toYaml . | nindent 8 }}
-      {{- end }}
-      {{- with .root.Values.nodeSelector }}
-      nodeSelector:
-        {{- toYaml . | nindent 8 }}
-      {{- end }}
-      {{- with .root.Values.tolerations }}
-      tolerations:
-        {{- toYaml . | nindent 8 }}
-      {{- end }}
-      {{- with .root.Values.affinity }}
-      affinity:
-        {{- toYaml . | nindent 8 }}
-      {{- end }}
-      {{- with .root.Values.priorityClassName }}
-      priorityClassName: {{ . }}
-      {{- end }}
-      {{- with include "grove-migrator.volumes" .root }}
-      volumes:
-        {{- . | nindent 8 }}
-      {{- end }}
+      {{- include "grove-migrator.placement" .root }}
       # After SIGTERM the run finishes the sets that it has begun, and ends between two sets.
       terminationGracePeriodSeconds: 300
-      securityContext:
-        runAsNonRoot: true
-        runAsUser: 65532
-        runAsGroup: 65532
-        seccompProfile:
-          type: RuntimeDefault
+      {{- include "grove-migrator.podSecurity" . }}
       containers:
         - name: grove-migrator
           image: {{ include "grove-migrator.image" .root }}
@@ -101,15 +73,17 @@ spec:
           args:
             {{- if eq .command "verify" }}
             - verify
-            {{- include "grove-migrator.direction" .root | nindent 12 }}
+            {{- include "grove-migrator.direction" .root | trim | nindent 12 }}
             - --after-upgrade
             - --settle={{ .root.Values.verify.settle }}
             {{- else }}
             - run
-            {{- include "grove-migrator.direction" .root | nindent 12 }}
+            {{- include "grove-migrator.direction" .root | trim | nindent 12 }}
             - --stop-operator
+            {{- with .wait }}
+            - --wait-for-idle={{ . }}
+            {{- end }}
             - --timeout={{ .timeout }}
-            - --max-downtime=10m
             {{- range .root.Values.extraArguments }}
             - {{ . | quote }}
             {{- end }}
@@ -119,16 +93,112 @@ spec:
             {{- end }}
           resources:
             {{- toYaml .root.Values.resources | nindent 12 }}
+          {{- include "grove-migrator.containerSecurity" . }}
+          # A summary of the run, as JSON: kubectl describe pod shows it. Without it, the last log lines.
+          terminationMessagePath: /dev/termination-log
+          terminationMessagePolicy: FallbackToLogsOnError
+          {{- include "grove-migrator.mounts" .root }}
+{{- end }}
+
+{{- /*
+Before anything is applied: a Job that needs no permission proves that the images can be pulled. A pod whose image cannot
+be pulled stays Pending, so the run's own Job would end at its deadline, in an hour or more.
+*/}}
+{{- define "grove-migrator.imageJob" }}
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: grove-migrator-image
+  namespace: {{ .root.Release.Namespace }}
+  {{- include "grove-migrator.jobAnnotations" (list .root "pre" .weight true) }}
+  labels:
+    app.kubernetes.io/name: grove-migrator
+spec:
+  backoffLimit: 2
+  activeDeadlineSeconds: 300
+  template:
+    metadata:
+      labels:
+        app.kubernetes.io/name: grove-migrator
+        sidecar.istio.io/inject: "false"
+      annotations:
+        sidecar.istio.io/inject: "false"
+        linkerd.io/inject: disabled
+    spec:
+      automountServiceAccountToken: false
+      enableServiceLinks: false
+      restartPolicy: Never
+      {{- include "grove-migrator.placement" .root }}
+      {{- include "grove-migrator.podSecurity" . }}
+      containers:
+        - name: grove-migrator
+          image: {{ include "grove-migrator.image" .root }}
+          imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+          args: [--version]
+          resources:
+            requests: {cpu: 100m, memory: 128Mi}
+            limits: {memory: 256Mi}
+          {{- include "grove-migrator.containerSecurity" . }}
+          {{- include "grove-migrator.mounts" .root }}
+{{- end }}
+
+{{- /* Where a pod runs, and what it mounts. */}}
+{{- define "grove-migrator.placement" }}
+      {{- with .Values.imagePullSecrets }}
+      imagePullSecrets:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with .Values.nodeSelector }}
+      nodeSelector:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with .Values.tolerations }}
+      tolerations:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with .Values.affinity }}
+      affinity:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with .Values.priorityClassName }}
+      priorityClassName: {{ . }}
+      {{- end }}
+      {{- if .Values.targetBinary.image }}
+      volumes:
+        - name: target
+          image:
+            reference: {{ .Values.targetBinary.image }}
+            pullPolicy: IfNotPresent
+      {{- else if .Values.targetBinary.configMap }}
+      volumes:
+        - name: target
+          configMap:
+            name: {{ .Values.targetBinary.configMap }}
+      {{- end }}
+{{- end }}
+
+{{- define "grove-migrator.mounts" }}
+          {{- if or .Values.targetBinary.image .Values.targetBinary.configMap }}
+          volumeMounts:
+            - name: target
+              mountPath: /target
+              readOnly: true
+          {{- end }}
+{{- end }}
+
+{{- define "grove-migrator.podSecurity" }}
+      securityContext:
+        runAsNonRoot: true
+        runAsUser: 65532
+        runAsGroup: 65532
+        seccompProfile:
+          type: RuntimeDefault
+{{- end }}
+
+{{- define "grove-migrator.containerSecurity" }}
           securityContext:
             allowPrivilegeEscalation: false
             readOnlyRootFilesystem: true
             capabilities:
               drop: [ALL]
-          # A summary of the run, as JSON: kubectl describe pod shows it. Without it, the last log lines.
-          terminationMessagePath: /dev/termination-log
-          terminationMessagePolicy: FallbackToLogsOnError
-          {{- with include "grove-migrator.mounts" .root }}
-          volumeMounts:
-            {{- . | nindent 12 }}
-          {{- end }}
 {{- end }}

@@ -14,6 +14,7 @@ from migrator.cli import cli
 from testbed.controlplane.client import Object
 from tests.cluster.helm.wrapper import EXAMPLES, OURS, packed, template, wrapper
 from tests.cluster.manifests.site import NAMESPACE, arguments, by_name, documents, of_kind
+from tests.support.paths import ROOT
 
 OLD, NEW = "v0.1.0-alpha.8", "v0.1.0-alpha.12-rc1"
 HOOK: Final = ("mode=hook", "helmTimeout=35m", "operator.image.repository=example.test/grove-operator")
@@ -29,6 +30,11 @@ def job(objects: list[Object]) -> Object:
 def hook(item: Object) -> str:
     """When Helm applies an object, if it is a hook."""
     return str(item["metadata"].get("annotations", {}).get("helm.sh/hook", ""))
+
+
+def checks_image(item: Object) -> bool:
+    """Whether an object is the Job that only starts the image."""
+    return bool(item["metadata"]["name"] == "grove-migrator-image")
 
 
 def place(item: Object) -> tuple[str, str, str]:
@@ -55,23 +61,49 @@ def test_each_mode_is_the_manifest_and_annotations(helm: str, name: str, values:
     said = dict(word.split("=", 1) for word in arguments(expected) if "=" in word)
     said["deadline"] = str(expected["spec"]["activeDeadlineSeconds"] + 360)
     rendered = template(helm, OURS, *(re.sub(r"\{(\S+)\}", lambda match: said[match[1]], value) for value in values))
-    installed = [item for item in rendered if not hook(item).startswith("post-upgrade")]
+    installed = [item for item in rendered if not hook(item).startswith("post-upgrade") and not checks_image(item)]
     for item in installed:
         assert item["metadata"].pop("annotations", None) or values[0] in {"mode=job", "mode=revert"}
     assert by_name(installed) == by_name(manifest)
 
 
 def test_a_release_of_its_own_waits_for_its_job() -> None:
-    """The Job is a hook after its rights and policies, which are no hooks."""
+    """The Jobs are hooks after rights and policies, which are no hooks."""
     objects = template("helm4", OURS, f"target={NEW}")
+    assert {hook(item) for item in objects if item["kind"] == "Job"} == {"post-install,post-upgrade"}
     assert {item["kind"] for item in objects if hook(item)} == {"Job"}
-    assert hook(job(objects)) == "post-install,post-upgrade"
+
+
+@pytest.mark.parametrize(
+    "values", [(f"target={NEW}",), (*HOOK, f"operator.image.tag={NEW}"), ("mode=argocd", f"target={NEW}")]
+)
+def test_an_image_that_cannot_be_pulled_ends_the_hook_in_minutes(values: tuple[str, ...]) -> None:
+    """Before all else a Job without any permission starts the image, for five minutes at most."""
+    objects = template("helm4", OURS, *values, "targetBinary.image=example.test/grove-operator:v0.1.0-alpha.12-rc1")
+    first, run = sorted(of_kind(objects, "Job"), key=checks_image, reverse=True)
+    weights = [int(value) for value in _weights(first) + _weights(run)]
+    assert weights == [-30, 0]
+    spec, pod = first["spec"], first["spec"]["template"]["spec"]
+    assert (spec["activeDeadlineSeconds"], pod["automountServiceAccountToken"], "serviceAccountName" in pod) == (
+        300,
+        False,
+        False,
+    )
+    theirs = run["spec"]["template"]["spec"]
+    assert (pod["containers"][0]["image"], pod["volumes"]) == (theirs["containers"][0]["image"], theirs["volumes"])
+
+
+def test_the_program_and_the_chart_know_the_same_releases() -> None:
+    """The chart has copies of the program's tables, by which it refuses a target when it renders."""
+    for name in ("releases.json", "unread.json"):
+        assert (OURS / name).read_bytes() == (ROOT / "migrator" / "hashing" / name).read_bytes(), "make manifests"
 
 
 def test_policies_come_before_the_rights_that_they_limit() -> None:
     """By hooks' weights: policies, then roles and bindings, then the Job."""
     for values in ((*HOOK, f"operator.image.tag={NEW}"), ("mode=argocd", f"target={NEW}")):
-        objects = [item for item in template("helm4", OURS, *values) if not hook(item).startswith("post-")]
+        objects = template("helm4", OURS, *values)
+        objects = [item for item in objects if not hook(item).startswith("post-") and not checks_image(item)]
         order: dict[str, int] = {}
         for item in objects:
             found = item["metadata"]["annotations"].items()
@@ -180,6 +212,8 @@ def test_the_commands_of_every_mode_are_accepted() -> None:
     ):
         for item in of_kind(template("helm4", OURS, *values), "Job"):
             words = arguments(item)
+            if checks_image(item):
+                continue
             cli.commands[words[0]].make_context(words[0], words[1:], **cli.context_settings)
 
 
@@ -212,6 +246,9 @@ def test_a_target_without_a_name_is_read_from_its_binary() -> None:
         ((*HOOK, "operator.image.tag=mine", "targetImage=example.test/grove-operator:x"), "targetImage"),
         ((*HOOK, "targetBinary.image=example.test/op:x", f"operator.image.tag={NEW}"), "targetBinary.image"),
         (("mode=always",), "mode"),
+        (("target=v0.1.0-alpha.99",), "is not a release that grove-migrator"),
+        (("target=0.1.0-alpha.13",), "the hashes of v0.1.0-alpha.13 are not known"),
+        (("mode=revert", f"target={OLD}", "from=alpha.11"), "from: alpha.11 is not a release"),
         ((f"target={NEW}", "taget=x"), "taget"),
         ((f"target={NEW}", "image.digest=sha256:1"), "digest"),
     ],
@@ -222,13 +259,18 @@ def test_what_cannot_be_right_is_refused(helm: str, values: tuple[str, ...], mes
 
 
 @pytest.mark.parametrize(
-    ("patience", "deadline", "wait"), [("20m", 840, "240s"), ("25m", 1140, "540s"), ("1h", 3240, "10m")]
+    ("patience", "deadline", "more"),
+    [
+        ("20m", 840, ["--timeout=240s"]),
+        ("25m", 1140, ["--wait-for-idle=300s", "--timeout=240s"]),
+        ("1h", 3240, ["--wait-for-idle=10m", "--timeout=10m"]),
+    ],
 )
-def test_the_job_is_over_before_helm_gives_up(patience: str, deadline: int, wait: str) -> None:
-    """Deadline and grace end a minute before Helm's timeout, and ten minutes of it are for putting things back."""
+def test_the_job_is_over_before_helm_gives_up(patience: str, deadline: int, more: list[str]) -> None:
+    """Deadline and grace end a minute before Helm's timeout; what is left after 20 minutes is for waiting."""
     found = job(template("helm4", OURS, *HOOK, f"operator.image.tag={NEW}", f"helmTimeout={patience}"))
     assert found["spec"]["activeDeadlineSeconds"] == deadline
-    assert f"--timeout={wait}" in arguments(found)
+    assert arguments(found)[-len(more) - 1 :] == ["--stop-operator", *more]
 
 
 def test_a_rebuilt_image_is_named_twice() -> None:
@@ -258,3 +300,8 @@ def test_the_packed_chart_is_the_chart(tmp_path: Path) -> None:
     """What a release pushes renders to what the directory renders to."""
     values = (f"target={NEW}",)
     assert template("helm4", packed(tmp_path), *values) == template("helm4", OURS, *values)
+
+
+def _weights(item: Object) -> list[str]:
+    found = item["metadata"]["annotations"].items()
+    return [value for key, value in found if key.endswith(("hook-weight", "sync-wave"))]

@@ -44,7 +44,7 @@ def test_a_refused_run_fails_and_the_same_command_runs_it_again(cluster: Cluster
     cluster.program = helm
     ours = str(packed(cluster.directory / "packed"))
     before = cluster.install(OLD)
-    again = ("upgrade", "--install", "grove-migrator", ours, "--timeout=105m", "--set")
+    again = ("upgrade", "--install", "grove-migrator", ours, "--timeout=145m", "--set")
     refused = cluster.do(*again, "target=v0.1.0-alpha.99")
     assert refused.returncode != 0
     assert "alpha.99" in refused.stderr

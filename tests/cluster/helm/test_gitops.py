@@ -105,10 +105,11 @@ def test_the_application_has_the_hook_beside_the_operator() -> None:
     settings = [f"{key}={value}" for key, value in values.items() if not isinstance(value, dict)]
     namespace = spec["destination"]["namespace"]
     objects = template("helm4", OURS, *settings, "verify.enabled=true", namespace=namespace, upgrade=False)
-    run, verify = of_kind(objects, "Job")
+    jobs = {item["metadata"]["name"]: item for item in of_kind(objects, "Job")}
+    run, verify = jobs["grove-migrator"], jobs["grove-migrator-verify"]
     assert (arguments(run)[0], phases(run)) == ("run", {"PreSync"})
     assert (arguments(verify)[0], phases(verify)) == ("verify", {"PostSync"})
-    assert [phases(item) for item in objects if item["kind"] != "Job"] == [{"PreSync"}] * (len(objects) - 2)
+    assert [phases(item) for item in objects if item["kind"] != "Job"] == [{"PreSync"}] * (len(objects) - 3)
     assert "RespectIgnoreDifferences" not in yaml.safe_dump(spec)
 
 
@@ -116,7 +117,8 @@ def test_a_wrapper_gates_its_own_application(tmp_path: Any) -> None:
     """A chart of your own with `mode: argocd`: our Job is in PreSync, and the operator comes after it."""
     chart = wrapper("grove", tmp_path, NEW)
     objects = template("helm4", chart, "grove-migrator.mode=argocd", upgrade=False)
-    [run], [operator] = of_kind(objects, "Job"), of_kind(objects, "Deployment")
+    run = next(item for item in of_kind(objects, "Job") if item["metadata"]["name"] == "grove-migrator")
+    [operator] = of_kind(objects, "Deployment")
     assert (phases(run), phases(operator)) == ({"PreSync"}, {"Sync"})
     assert arguments(run)[1] == f"--to={NEW}"
 

@@ -66,14 +66,15 @@ def test_the_manifest_applies_and_the_account_migrates_with_exactly_these_rights
     assert "grove-migrator-run" in [item["metadata"]["name"] for item in applied.list("v1", "ConfigMap", NAMESPACE)]
 
 
-#: How long a run may take to put things back after its time is up (seconds).
-PUTTING_BACK = 600
+#: How long a run may take to revert after its time is up (seconds).
+REVERT = 600
 
 
 def test_the_deadline_leaves_every_attempt_its_time() -> None:
-    """Each attempt may take `--timeout`, the time to put things back, and the grace period after SIGTERM."""
+    """Each attempt may wait, run for `--timeout`, revert, and take the grace period after SIGTERM."""
     spec = job_of()["spec"]
     pod = spec["template"]["spec"]
-    [timeout] = [found for found in arguments(job_of()) if found.startswith("--timeout=")]
-    each = durations.parse(timeout.removeprefix("--timeout=")) + PUTTING_BACK + pod["terminationGracePeriodSeconds"]
-    assert spec["activeDeadlineSeconds"] == (spec["backoffLimit"] + 1) * each
+    words = dict(word.split("=", 1) for word in arguments(job_of()) if "=" in word)
+    times = sum(durations.parse(value) for name, value in words.items() if name.startswith(("--wait", "--timeout")))
+    assert spec["activeDeadlineSeconds"] == 4 * (times + REVERT + pod["terminationGracePeriodSeconds"])
+    assert spec["backoffLimit"] == 3

@@ -193,7 +193,7 @@ class KindCluster(Cluster):
         repository, _, tag = self._image.rpartition(":")
         values = f"target={to},targetImage={target_image},image.repository={repository},image.tag={tag}"
         chart = str(ROOT / "charts" / "grove-migrator")
-        self._helm("upgrade", "--install", _JOB, chart, "--set", values, "--timeout=105m")
+        self._helm("upgrade", "--install", _JOB, chart, "--set", values, "--timeout=145m")
 
     def _job_result(self) -> tuple[str, str] | None:
         return job_end(self.client.get("batch/v1", "Job", _JOB, _NAMESPACE))
