@@ -122,7 +122,7 @@ def test_a_release_that_is_not_in_the_table(site: Typist, monkeypatch: pytest.Mo
 
 
 #: The blocks of each section, and which of them a test runs: here, in tests/cluster/helm (test_ways.py and
-#: test_gitops.py), for a lost node in tests/cluster/manifests/test_lost_node.py, for a parked Lease in
+#: test_gitops.py), for a parked Lease in
 #: tests/cluster/test_fence.py. Not run are those that set variables.
 RUN = {
     "upgrade": {

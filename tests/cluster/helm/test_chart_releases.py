@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 
 from tests.cluster.helm.cluster import RIGHTS, Cluster
@@ -33,26 +31,6 @@ def test_a_release_of_its_own_before_the_upgrade(cluster: Cluster, helm: str) ->
     assert (cluster.site.names("ConfigMap"), cluster.site.objects()) == ([], after)
     cluster.succeed("uninstall", "grove-migrator")
     assert cluster.ours(RIGHTS, "ClusterRole") == []
-
-
-@pytest.mark.parametrize("helm", ["helm3", "helm4"])
-def test_a_refused_run_fails_and_the_same_command_runs_it_again(cluster: Cluster, helm: str) -> None:
-    """A target that is not a release fails the Job and Helm, which prints its log; nothing is disturbed or in the way.
-
-    Helm ends when the Job fails, and does not wait for its own timeout.
-    """
-    cluster.program = helm
-    ours = str(packed(cluster.directory / "packed"))
-    before = cluster.install(OLD)
-    again = ("upgrade", "--install", "grove-migrator", ours, "--timeout=145m", "--set")
-    refused = cluster.do(*again, "target=v0.1.0-alpha.99")
-    assert refused.returncode != 0
-    assert "alpha.99" in refused.stderr
-    assert cluster.jobs() == {"grove-migrator": "Failed"}
-    assert (cluster.site.objects(), cluster.site.replicas()) == (before, 2)
-    cluster.succeed(*again, f"target={NEW}")
-    assert cluster.jobs() == {"grove-migrator": "Complete"}
-    assert cluster.site.objects() == cluster.site.expected(before, OLD, NEW)
 
 
 @pytest.mark.parametrize(
@@ -87,30 +65,6 @@ def test_a_wrapper_migrates_before_its_upgrade_and_before_its_rollback(
     cluster.succeed("rollback", "platform", "1", "--timeout=35m")
     assert (cluster.tag(), cluster.site.objects()) == (OLD, before)
     cluster.running(2)
-
-
-def test_a_pod_that_never_starts_is_over_before_helm_gives_up(cluster: Cluster) -> None:
-    """No node fits the hook's pod: the Job's deadline ends it, Helm fails for the Job's sake, nothing runs later.
-
-    The chart's times are made short here: ten seconds for the Job, of the 120 that Helm has.
-    """
-    cluster.prefix = "grove."
-    old, new = (wrapper("grove", cluster.directory, tag) for tag in (OLD, NEW))
-    [archive] = (new / "charts").glob("grove-migrator-*.tgz")
-    shutil.unpack_archive(archive, new / "charts", filter="data")
-    archive.unlink()
-    helpers = new / "charts" / "grove-migrator" / "templates" / "_helpers.tpl"
-    text = helpers.read_text(encoding="utf-8")
-    assert (text.count(" 1200"), text.count("sub $seconds 360")) == (1, 1)
-    helpers.write_text(text.replace(" 1200", " 60").replace("$seconds 360", "$seconds 110"), encoding="utf-8")
-    before = cluster.begin("grove", old)
-    nowhere = ("grove-migrator.helmTimeout=120s", "grove-migrator.nodeSelector.none=such")
-    settings = [word for value in nowhere for word in ("--set", value)]
-    refused = cluster.do("upgrade", "grove", str(new), *cluster.grove(), *settings, "--timeout=120s")
-    assert refused.returncode != 0
-    assert "DeadlineExceeded" in refused.stderr + str(cluster.ours("batch/v1", "Job"))
-    assert cluster.jobs() == {"grove-migrator": "Failed"}
-    assert (cluster.site.objects(), cluster.site.replicas(), cluster.tag()) == (before, 2, OLD)
 
 
 @pytest.mark.parametrize(

@@ -1,24 +1,15 @@
-"""The documents for Argo CD and Flux: a real API server with their CRDs takes them, and they fit our chart."""
+"""The documents for Argo CD and Flux fit the chart."""
 
 from __future__ import annotations
 
-import copy
 import re
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
 import yaml
 
-from testbed import gitops
 from testbed.controlplane.client import Object
-from testbed.controlplane.crds import put
-from tests.cluster.helm.cluster import Cluster
-from tests.cluster.helm.reader import Reader
 from tests.cluster.helm.wrapper import OURS, template, wrapper
-from tests.cluster.manifests.site import NEW, Site, add_namespace, arguments, of_kind
-from tests.cluster.manifests.test_rendered import apply_strictly
-from tests.repo.pages import blocks
+from tests.cluster.manifests.site import NEW, arguments, of_kind
 from tests.support.paths import ROOT
 
 EXAMPLES = ROOT / "examples"
@@ -44,53 +35,6 @@ def phases(item: Object) -> set[str]:
     if "argocd.argoproj.io/hook" in found:
         return set(found["argocd.argoproj.io/hook"].split(","))
     return {HELMS_HOOKS[name] for name in found.get("helm.sh/hook", "").split(",") if name in HELMS_HOOKS} or {"Sync"}
-
-
-@pytest.fixture(scope="module")
-def served(site: Site) -> Iterator[Site]:
-    """An API server that knows the kinds of Argo CD and Flux."""
-    crds = gitops.crds()
-    put(site.admin, crds)
-    for namespace in ("argocd", "grove-system"):
-        add_namespace(site.admin, namespace)
-    yield site
-    for crd in crds:
-        site.admin.delete(crd)
-
-
-@pytest.mark.controlplane
-@pytest.mark.parametrize("path", DOCUMENTS)
-def test_the_kinds_own_crd_takes_the_document(served: Site, path: str) -> None:
-    """Strict validation by the CRD of Argo CD or Flux knows every field, and refuses the same with a mistyped one."""
-    document = example(path)
-    taken = apply_strictly(served, document)
-    assert (taken.status in {200, 201}, taken.headers.get("Warning")) == (True, None), taken.body
-    mistyped = copy.deepcopy(document)
-    mistyped["spec"]["destinatoin"] = {}
-    refused = apply_strictly(served, mistyped)
-    assert refused.status >= 400
-    assert "destinatoin" in str(refused.body)
-
-
-@pytest.mark.controlplane
-def test_flux_is_stopped_for_an_upgrade_by_hand_and_goes_on(served: Site, cluster: Cluster) -> None:
-    """The page's commands suspend the HelmRelease and resume it, as a manager whose fields Flux leaves alone.
-
-    Flux takes back the fields of managers whose name begins with kubectl (fluxcd/pkg, ssa/patch.go).
-    """
-    release = example("flux/helmrelease.yaml")
-    release["metadata"]["namespace"] = cluster.site.namespace
-    before = served.admin.apply(release, manager="kustomize-controller")["spec"]
-    reader = Reader(cluster, "helm4", RELEASE=release["metadata"]["name"])
-    names = (release["apiVersion"], release["kind"], release["metadata"]["name"], cluster.site.namespace)
-    suspend, resume = blocks("upgrade", "Flux")
-    for block, suspended in ((suspend, True), (resume, False)):
-        reader.type(block)
-        found = served.admin.get(*names)
-        assert found["spec"] == {**before, "suspend": suspended}
-        managers = {entry["manager"] for entry in found["metadata"]["managedFields"]}
-        assert not [name for name in managers if name.startswith("kubectl")]
-    served.admin.delete(release)
 
 
 def test_the_application_has_the_hook_beside_the_operator() -> None:

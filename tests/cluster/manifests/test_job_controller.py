@@ -22,15 +22,12 @@ FIRST: Final = {
     "cluster-away": 1,
     "usage": 2,
     "refused": 3,
-    "race-lost": 4,
-    "reverted": 5,
     "interrupted": 6,
     "killed": 137,
     "terminated": 143,
     "evicted": 137,
     "evicted-and-interrupted": 6,
     "evicted-and-refused": 3,
-    "evicted-and-reverted": 5,
 }
 NAMESPACE: Final = "job-controller"
 
@@ -69,23 +66,23 @@ def _over(site: Site) -> dict[str, Object]:
     return found
 
 
-@pytest.mark.parametrize("name", ["usage", "refused", "reverted"])
+@pytest.mark.parametrize("name", ["usage", "refused"])
 def test_what_another_attempt_cannot_mend_fails_the_job_at_once(jobs: dict[str, Object], name: str) -> None:
-    """After 2, 3 and 5 there is no second pod, and the Job names the exit code."""
+    """After 2 and 3 there is no second pod, and the Job names the exit code."""
     over = jobs[name]["over"]
     assert (over["type"], over["reason"], jobs[name]["failed"]) == ("Failed", "PodFailurePolicy", 1)
     assert f"exit code {FIRST[name]}" in over["message"]
     assert "succeeded" not in jobs[name]
 
 
-AGAIN = "After 1, 4, 6, SIGTERM and SIGKILL a second pod finishes the work, and one of the attempts is used up."
+AGAIN = "After 1, 6, SIGTERM and SIGKILL a second pod finishes the work, and one of the attempts is used up."
 REPLACED = "A pod that was drained or evicted is replaced, and no attempt is used up, whatever its exit code."
 
 
 @table(
     "name failed",
-    *((AGAIN, (name, 1)) for name in ("cluster-away", "race-lost", "interrupted", "killed", "terminated")),
-    *((REPLACED, (f"evicted{how}", 0)) for how in ("", "-and-interrupted", "-and-refused", "-and-reverted")),
+    *((AGAIN, (name, 1)) for name in ("cluster-away", "interrupted", "killed", "terminated")),
+    *((REPLACED, (f"evicted{how}", 0)) for how in ("", "-and-interrupted", "-and-refused")),
     ("Exit 0 completes the Job.", ("done", 0)),
 )
 def test_what_another_attempt_may_mend_is_tried_again_and_counted(
