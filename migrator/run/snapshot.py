@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Final, TypeVar
 
 from migrator import resources
 from migrator.errors import NotAuthorised, NotFound
-from migrator.exact_json import JSONObject
+from migrator.exact_json import JSONObject, integer
 from migrator.grove import parsing, sweep
-from migrator.grove.model import LABEL_MANAGED_BY, MANAGED_BY_GROVE, Pod, Snapshot
+from migrator.grove.model import LABEL_POD_CLIQUE, Pod, PodClique, Snapshot
 from migrator.grove.trees import Objects, build, check_complete, lacking
 from migrator.resources import Resource
 from migrator.store import Look, Store
 
 T = TypeVar("T")
 
-_MANAGED: Final = f"{LABEL_MANAGED_BY}={MANAGED_BY_GROVE}"
+#: Pods are listed by this label; Grove finds them by their controller from alpha.9 on, so see :func:`_unlabelled`.
+_OF_GROVE: Final = LABEL_POD_CLIQUE
 
 
 def take(store: Store, *, phases: bool = False, namespace: str | None = None) -> Snapshot:
@@ -65,14 +68,10 @@ def _take(store: Store, *, phases: bool, only: str | None = None) -> Snapshot:
     groups = read(resources.POD_CLIQUE_SCALING_GROUPS, parsing.scaling_group)
     # If there are maps, PodGangs hold a hash that the migration rewrites; else only their strings are searched.
     gangs = (if_there if gang_maps else if_allowed)(resources.POD_GANGS, parsing.pod_gang)
-    objects = Objects(
-        sets=sets,
-        groups=groups,
-        cliques=read(resources.POD_CLIQUES, parsing.pod_clique),
-        pods=read(resources.PODS, parsing.pod),
-        gang_maps=gang_maps,
-        gangs=gangs,
-    )
+    cliques = read(resources.POD_CLIQUES, parsing.pod_clique)
+    pods = read(resources.PODS, parsing.pod)
+    pods += _unlabelled(store, cliques, pods)
+    objects = Objects(sets=sets, groups=groups, cliques=cliques, pods=pods, gang_maps=gang_maps, gangs=gangs)
     for kind in (kind for group in sweep.GROUPS for kind in store.kinds(group) if kind not in resources.HOLDERS):
         if_allowed(kind, lambda _raw: None)  # only its strings are searched
     if phases and store.is_cluster:
@@ -99,11 +98,26 @@ def _list(
         resource,
         project,
         namespace=only if resource.namespaced else None,
-        label_selector=_MANAGED if is_pods else None,
+        label_selector=_OF_GROVE if is_pods else None,
         field_selector=fields,
         metadata_only=is_pods,
         look=look,
     )
+
+
+def _unlabelled(store: Store, cliques: Sequence[PodClique], pods: Sequence[Pod]) -> tuple[Pod, ...]:
+    """The pods that a PodClique controls though they lack the label by which pods are listed; a guard refuses them.
+
+    A namespace is searched only if a PodClique counts more pods there than were listed. If none is found, the count is
+    late: the operator is at zero, or a pod has just gone.
+    """
+    seen = Counter(pod.owner_uid for pod in pods)
+    short = {item.ref.namespace for item in cliques if integer(item.status.get("replicas")) > seen[item.ref.uid]}
+    uids = {clique.ref.uid for clique in cliques}
+    found = (
+        store.list(resources.PODS, parsing.pod, namespace=namespace, metadata_only=True) for namespace in sorted(short)
+    )
+    return tuple(pod for pod in chain.from_iterable(found) if pod.pod_clique_label is None and pod.owner_uid in uids)
 
 
 def _with_phases(store: Store, pods: tuple[Pod, ...], only: str | None) -> tuple[Pod, ...]:

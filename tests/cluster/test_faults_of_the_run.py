@@ -71,7 +71,6 @@ def test_a_foreign_value_after_the_writes_is_seen(live: LiveCluster) -> None:
     assert run.code == STUCK, str(run)
 
 
-@known("N13", "a scale moves the generation, which the patch tests")
 def test_a_scale_during_the_run_is_no_edit(live: LiveCluster) -> None:
     """`kubectl scale` of one set before its commit: 0, and every hash is the target's."""
     scale = {"spec": {"replicas": 2}}

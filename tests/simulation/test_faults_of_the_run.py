@@ -221,7 +221,6 @@ def test_a_webhook_of_another_namespace_is_refused() -> None:
     assert (ending.code, "GM-203" in str(ending.error), process.writes) == (REFUSED, True, []), str(ending)
 
 
-@known("N11", "gang termination is held against 600 seconds, whatever the run will take")
 def test_the_expected_downtime_is_the_plans() -> None:
     """A gang that would be ended in 8 minutes does not refuse a run of seconds; one in 4 minutes does."""
     for minutes, code in ((4, REFUSED), (8, DONE)):
@@ -250,7 +249,6 @@ def test_a_patch_that_is_certain_to_be_rejected_is_found_before_the_stop() -> No
     assert lies(world, ending) == []
 
 
-@known("N13", "a scale moves the generation, which the patch tests")
 def test_a_scale_during_the_run_is_no_edit() -> None:
     """`kubectl scale` of one set at any write: 0, and every hash is the target's."""
     for step in tree_points(every=False):
